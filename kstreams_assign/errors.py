@@ -1,0 +1,87 @@
+"""Every error this package raises, as a tree. Each says whose fault it is and what to do.
+
+::
+
+    KStreamsAssignError
+    ├── ConfigError               the caller's: names the key, the value and what is allowed
+    │   └── InvalidTaskId         text that is no task id
+    ├── MalformedUserData         a peer's bytes cannot be read (also: cut, padded, hostile)
+    ├── TopologyMismatch          the group runs another topology than this member
+    ├── AssignmentRefused         the leader sent an error code instead of tasks
+    ├── StateError                the state directory or a store on it
+    │   ├── StateDirectoryLocked  another process owns the directory (names its pid and host)
+    │   └── StoreDamaged          a store cannot be opened or its offsets make no sense
+    ├── BrokerError               the broker refused or cannot be reached
+    │   ├── BrokerUnavailable     no answer in time; trying again may help
+    │   ├── CommitRefused         the group did not take a commit of this generation
+    │   ├── CommitDeferred        a rebalance is under way: commit again after it
+    │   └── DeliveryFailed        a record was not acknowledged
+    ├── TaskMigrated              the task belongs to another member now; nothing of it may be written
+    └── LocalBrokerError          the embedded broker: a fetch broke off, the JVM did not start
+"""
+
+from __future__ import annotations
+
+
+class KStreamsAssignError(Exception):
+    """Base of all errors of this package."""
+
+
+class ConfigError(KStreamsAssignError):
+    """A setting or an argument is wrong. The text names the key, the value and what is allowed."""
+
+
+class InvalidTaskId(ConfigError):
+    """Text that is no task id."""
+
+
+class MalformedUserData(KStreamsAssignError):
+    """Bytes from another member that this version cannot read. Nothing was changed because of them."""
+
+
+class TopologyMismatch(KStreamsAssignError):
+    """The group runs another topology than this member."""
+
+
+class AssignmentRefused(KStreamsAssignError):
+    """The leader answered with an error code (Kafka: ``AssignorError``) instead of tasks."""
+
+
+class StateError(KStreamsAssignError):
+    """The state directory, or a store in it."""
+
+
+class StateDirectoryLocked(StateError):
+    """Another process owns the state directory."""
+
+
+class StoreDamaged(StateError):
+    """A store cannot be opened, or what it says about itself makes no sense."""
+
+
+class BrokerError(KStreamsAssignError):
+    """The broker refused a request or cannot be reached."""
+
+
+class BrokerUnavailable(BrokerError):
+    """No answer in time. Trying again may help."""
+
+
+class CommitRefused(BrokerError):
+    """The group did not take a commit: this member is no longer part of the generation."""
+
+
+class CommitDeferred(BrokerError):
+    """A rebalance is under way, so nothing was sent. Commit again once the assignment is here."""
+
+
+class DeliveryFailed(BrokerError):
+    """A produced record was not acknowledged; what it belongs to must not be committed."""
+
+
+class TaskMigrated(KStreamsAssignError):
+    """The task belongs to another member now. Nothing of it may be written any more."""
+
+
+class LocalBrokerError(KStreamsAssignError):
+    """The embedded broker: a fetch broke off, no Java, the JVM did not start."""

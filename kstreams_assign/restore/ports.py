@@ -1,0 +1,71 @@
+"""What restore needs from the world, as protocols: a store to write and a changelog to read.
+
+``adapters.rocksdb`` is the store, ``adapters.confluent`` the changelog; the simulator brings its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from kstreams_assign.model import TopicPartition
+
+Write = tuple[bytes, bytes | None]
+"""Key and value; value ``None`` deletes (a tombstone in the changelog)."""
+
+
+class TaskStores(Protocol):
+    """All stores of one task in one database, with the changelog offsets they hold.
+
+    Offsets are *next* offsets: what the changelog's reader would read next. They live in the database
+    itself and change only together with the data (KIP-1035), so they cannot run ahead of it.
+    Used by one thread at a time.
+    """
+
+    def get(self, store: str, key: bytes) -> bytes | None: ...
+
+    def get_many(self, store: str, keys: Sequence[bytes]) -> list[bytes | None]: ...
+
+    def range(self, store: str, start: bytes | None = None, end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Entries with ``start <= key < end`` in byte order."""
+        ...
+
+    def offsets(self) -> Mapping[TopicPartition, int]: ...
+
+    def write(self, writes: Mapping[str, Iterable[Write]], offsets: Mapping[TopicPartition, int]) -> None:
+        """Apply the writes of each store and the new offsets in one atomic batch."""
+        ...
+
+    def wipe(self) -> None:
+        """Forget all data and offsets: the changelog will be read from its start."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ChangelogBatch(NamedTuple):
+    """Records of one changelog partition, oldest first, and the offset to read next."""
+
+    partition: TopicPartition
+    writes: list[Write]
+    next_offset: int
+
+
+class ChangelogReader(Protocol):
+    """Reads many changelog partitions at once. Used by one thread."""
+
+    def add(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Start reading these partitions at these offsets."""
+        ...
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None: ...
+
+    def poll(self, timeout_s: float) -> list[ChangelogBatch]:
+        """Whatever has arrived, at most one batch a partition; empty when nothing came in time."""
+        ...
+
+    def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+        """First offset and high watermark of each partition. Raises ``BrokerUnavailable``."""
+        ...
+
+    def close(self) -> None: ...
