@@ -15,12 +15,15 @@
     │   ├── BrokerUnavailable     no answer in time; trying again may help
     │   ├── CommitRefused         the group did not take a commit of this generation
     │   ├── CommitDeferred        a rebalance is under way: commit again after it
-    │   └── DeliveryFailed        a record was not acknowledged
+    │   ├── DeliveryFailed        a record was not acknowledged
+    │   └── OffsetOutOfRange      the broker no longer holds these offsets (names the partitions)
     ├── TaskMigrated              the task belongs to another member now; nothing of it may be written
     └── LocalBrokerError          the embedded broker: a fetch broke off, the JVM did not start
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 class KStreamsAssignError(Exception):
@@ -77,6 +80,17 @@ class CommitDeferred(BrokerError):
 
 class DeliveryFailed(BrokerError):
     """A produced record was not acknowledged; what it belongs to must not be committed."""
+
+
+class OffsetOutOfRange(BrokerError):
+    """The broker does not hold the offset asked for: deleted, compacted away with its segment, or never written.
+
+    ``partitions`` (topic, partition) are no longer read. A store behind them has to be wiped and read from the start.
+    """
+
+    def __init__(self, text: str, partitions: Iterable[tuple[str, int]]) -> None:
+        super().__init__(text)
+        self.partitions = tuple(partitions)
 
 
 class TaskMigrated(KStreamsAssignError):
