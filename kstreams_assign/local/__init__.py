@@ -1,0 +1,12 @@
+"""A real Kafka broker on this machine: its jars, a Java to run them, start and stop.
+
+What lives here: fetching and checking the jars (``jars``), finding Java (``java``), one broker process as a context
+manager (``broker``), the brokers that outlive their caller (``detached``) and the commands (``command``). What must not:
+any Kafka client. The idea: a broker takes two seconds, so tests and demonstrations use a real one, not a stand-in.
+"""
+
+from __future__ import annotations
+
+from kstreams_assign.local.broker import LocalBroker
+
+__all__ = ["LocalBroker"]

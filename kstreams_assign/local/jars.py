@@ -1,0 +1,175 @@
+"""The broker's jars: locked by SHA-256, fetched once, then served from a cache.
+
+``jars.lock`` names every jar with its digest, so nothing is resolved at run time and what is on the disk is known to be
+whole: a jar is fetched into a folder of its own, checked, and only then renamed into the cache. A fetch that breaks off
+leaves the jars that arrived and nothing half-written; the next start fetches the rest. jgo does the fetching: it
+is the one that knows where jars come from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kstreams_assign.errors import LocalBrokerError
+
+if TYPE_CHECKING:
+    from jgo.maven import MavenContext
+
+KAFKA_VERSION = "4.3.1"
+
+_LOCK = Path(__file__).with_name("jars.lock")
+_TRIES = 3
+_PARALLEL_FETCHES = 6
+_SILENCE_S = 30
+
+Progress = Callable[[str], None]
+
+
+class Jar(NamedTuple):
+    """One locked jar: Maven coordinates and the SHA-256 of its bytes, in hex."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.artifact}-{self.version}.jar"
+
+
+def to_stderr(line: str) -> None:
+    """Progress as the command line shows it."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def cache_dir() -> Path:
+    """Where this package caches: ``KSTREAMS_ASSIGN_CACHE``, else the user's cache folder."""
+    named = os.environ.get("KSTREAMS_ASSIGN_CACHE")
+    if named:
+        return Path(named).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kstreams-assign"
+
+
+def locked_jars() -> tuple[Jar, ...]:
+    """Every jar that the broker needs, as locked beside this module."""
+    return tuple(_locked_jar(line) for line in _LOCK.read_text(encoding="utf-8").splitlines())
+
+
+def _locked_jar(line: str) -> Jar:
+    coordinates, sha256 = line.split(" ")
+    group, artifact, version = coordinates.split(":")
+    return Jar(group, artifact, version, sha256)
+
+
+def class_path(
+    jars: Sequence[Jar] | None = None,
+    *,
+    cache: Path | None = None,
+    progress: Progress = to_stderr,
+    repositories: Mapping[str, str] | None = None,
+) -> list[Path]:
+    """The jars as files, those that are missing fetched first.
+
+    With all of them cached this touches no network. ``repositories`` (name -> address) replaces the place that jgo
+    fetches from. Raises ``LocalBrokerError`` when a jar cannot be had or is not the one that was locked.
+    """
+    wanted = locked_jars() if jars is None else jars
+    folder = (cache or cache_dir()) / "jars"
+    missing = [jar for jar in wanted if not (folder / jar.file_name).exists()]
+    if missing:
+        _fetch_all(missing, folder, progress, repositories)
+    return [folder / jar.file_name for jar in wanted]
+
+
+def _fetch_all(missing: list[Jar], folder: Path, progress: Progress, repositories: Mapping[str, str] | None) -> None:
+    progress(f"fetching {len(missing)} jars of Kafka {KAFKA_VERSION} into {folder} (once)")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as partial, _trusting_the_system():
+            context = _maven(Path(partial), repositories)
+            with ThreadPoolExecutor(_PARALLEL_FETCHES) as pool:
+                done = pool.map(lambda jar: _fetch(context, jar, folder), missing)
+                _count(done, len(missing), progress)
+    except OSError as error:
+        raise LocalBrokerError(_broken_off(f"{folder} cannot be written to", folder, error)) from error
+
+
+def _count(done: Iterator[None], total: int, progress: Progress) -> None:
+    for number, _ in enumerate(done, start=1):
+        if number == total or number % 10 == 0:
+            progress(f"  {number} of {total} jars")
+
+
+def _fetch(context: MavenContext, jar: Jar, folder: Path) -> None:
+    """Bring one jar into the cache, trying again when a connection breaks off."""
+    artifact = context.project(jar.group, jar.artifact).at_version(jar.version).artifact()
+    for last in (number == _TRIES for number in range(1, _TRIES + 1)):
+        try:
+            _adopt(artifact.resolve(), jar, folder)
+            return
+        # requests' errors are OSErrors; jgo raises RuntimeError for a jar that no repository has.
+        except (OSError, RuntimeError) as error:
+            if last:
+                raise LocalBrokerError(_broken_off(f"fetching {jar.file_name} failed", folder, error)) from error
+            _forget(artifact.cached_path)
+
+
+def _adopt(fetched: Path, jar: Jar, folder: Path) -> None:
+    found = hashlib.sha256(fetched.read_bytes()).hexdigest()
+    if found != jar.sha256:
+        raise OSError(f"{jar.file_name} has SHA-256 {found}, locked is {jar.sha256}")
+    shutil.move(fetched, folder / jar.file_name)
+
+
+def _forget(path: Path | None) -> None:
+    """Remove what a broken fetch left in its own folder; jgo would take it for the whole jar."""
+    if path is not None:
+        path.unlink(missing_ok=True)
+
+
+def _broken_off(what: str, folder: Path, error: Exception) -> str:
+    return (
+        f"{what}: {error}. What arrived whole is kept in {folder}; start again to fetch the rest, "
+        "or copy the jars there by hand, or name another folder with KSTREAMS_ASSIGN_CACHE"
+    )
+
+
+def _maven(partial: Path, repositories: Mapping[str, str] | None) -> MavenContext:
+    try:
+        from jgo.maven import MavenContext
+    except ImportError as error:
+        raise LocalBrokerError(_no_extra()) from error
+    return MavenContext(
+        repo_cache=partial,
+        local_repos=[],
+        remote_repos=dict(repositories) if repositories else None,
+        timeout=_SILENCE_S,
+    )
+
+
+@contextmanager
+def _trusting_the_system() -> Iterator[None]:
+    """Let TLS trust what the machine trusts: a company's own authority is in the system's store, not in certifi's."""
+    try:
+        import truststore
+    except ImportError as error:
+        raise LocalBrokerError(_no_extra()) from error
+    truststore.inject_into_ssl()
+    try:
+        yield
+    finally:
+        truststore.extract_from_ssl()
+
+
+def _no_extra() -> str:
+    return "the embedded broker needs packages that are not installed: pip install 'kstreams-assign[local]'"

@@ -1,0 +1,107 @@
+"""A broker's data folder: its settings as files, its log, its records.
+
+Pure text and paths. One process is broker and controller (KRaft combined mode), small enough for a laptop and quick enough
+for a test: no rebalance delay, few internal partitions, short sessions allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Ports(NamedTuple):
+    """Where the broker and its controller listen on 127.0.0.1."""
+
+    broker: int
+    controller: int
+
+
+class Layout(NamedTuple):
+    """The files below one data folder."""
+
+    root: Path
+
+    @property
+    def properties(self) -> Path:
+        return self.root / "server.properties"
+
+    @property
+    def log_settings(self) -> Path:
+        return self.root / "log4j2.properties"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "broker.log"
+
+    @property
+    def records(self) -> Path:
+        return self.root / "records"
+
+    @property
+    def formatted(self) -> bool:
+        return (self.records / "meta.properties").exists()
+
+    def write(self, ports: Ports, settings: Mapping[str, str]) -> None:
+        """Write the settings for a start on ``ports``; ``settings`` go over ours."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        merged = {**server_properties(ports, self.records), **settings}
+        self.properties.write_text("".join(f"{key}={value}\n" for key, value in merged.items()), encoding="utf-8")
+        self.log_settings.write_text(_LOG4J2, encoding="utf-8")
+
+    def last_lines(self, count: int = 12) -> str:
+        """The end of the log, for the text of an error."""
+        try:
+            return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-count:])
+        except FileNotFoundError:
+            return ""
+
+
+def server_properties(ports: Ports, records: Path) -> dict[str, str]:
+    """Kafka's ``server.properties`` for one broker alone on this machine."""
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{ports.controller}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://127.0.0.1:{ports.broker},CONTROLLER://127.0.0.1:{ports.controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{ports.broker}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": str(records),
+        **_SMALL_AND_QUICK,
+    }
+
+
+_SMALL_AND_QUICK = {
+    "auto.create.topics.enable": "false",
+    "default.replication.factor": "1",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "5",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    # A broker that was killed is let in again only after its old session; the default is 9 s.
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "500",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "log.cleaner.dedupe.buffer.size": "8388608",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+}
+
+_LOG4J2 = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %p %m (%c{1})%n
+rootLogger.level = WARN
+rootLogger.appenderRef.console.ref = console
+logger.server.name = kafka.server.KafkaRaftServer
+logger.server.level = INFO
+"""

@@ -1,0 +1,41 @@
+"""Ask a broker whether it answers, with one request packed by hand.
+
+An open port is not enough: a broker that is still fenced accepts connections and refuses topics. Its Metadata response
+lists itself once it is ready for work (Metadata v1 with an empty topic list; Kafka's protocol guide).
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+_METADATA = 3
+_METADATA_VERSION = 1
+_NO_TOPICS = struct.pack(">i", 0)
+
+
+def brokers_known(port: int, timeout_s: float = 1.0) -> int:
+    """How many brokers the one on 127.0.0.1 at ``port`` knows of, itself included; 0 when it does not answer."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout_s) as connection:
+            connection.sendall(_request())
+            return _broker_count(_response(connection))
+    except (OSError, struct.error):
+        return 0
+
+
+def _request() -> bytes:
+    header = struct.pack(">hhih", _METADATA, _METADATA_VERSION, 1, -1)  # correlation id 1, no client id
+    body = header + _NO_TOPICS
+    return struct.pack(">i", len(body)) + body
+
+
+def _response(connection: socket.socket) -> bytes:
+    with connection.makefile("rb") as stream:
+        (size,) = struct.unpack(">i", stream.read(4))
+        return stream.read(size)
+
+
+def _broker_count(response: bytes) -> int:
+    _correlation, count = struct.unpack_from(">ii", response)
+    return int(count)

@@ -1,0 +1,69 @@
+"""A child process that somebody always waits for, and that may be tied to its parent's life.
+
+The thread that starts the child also waits for it. Linux ties a child to the *thread* that started it, so that thread
+has to live as long as the child does, whichever thread called us.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from threading import Event, Thread
+
+_TIE = Path(__file__).with_name("tie.py")
+
+
+class ChildProcess:
+    """One running command, its output in a file.
+
+    With ``tied`` it is killed when this process ends, however it ends. It has a session of its own, so a
+    Ctrl-C in the terminal reaches us alone and the child is stopped in order.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path, *, tied: bool) -> None:
+        self.ended = Event()
+        self._command = [sys.executable, "-I", "-S", str(_TIE), str(os.getpid()), *command] if tied else list(command)
+        self._log = log
+        started: Future[subprocess.Popen[bytes]] = Future()
+        Thread(target=self._live, args=(started,), name="local broker", daemon=True).start()
+        self._process = started.result()
+
+    def _live(self, started: Future[subprocess.Popen[bytes]]) -> None:
+        try:
+            process = self._start()
+        except OSError as error:
+            started.set_exception(error)
+            return
+        started.set_result(process)
+        process.wait()
+        self.ended.set()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def terminate(self, patience_s: float) -> None:
+        """Ask it to end; after ``patience_s`` end it. Returns when it is gone."""
+        self._process.send_signal(signal.SIGTERM)
+        if not self.ended.wait(patience_s):
+            self.kill()
+
+    def kill(self) -> None:
+        """End it at once, as a power cut would. Returns when it is gone."""
+        self._process.send_signal(signal.SIGKILL)
+        self.ended.wait()

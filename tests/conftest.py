@@ -1,0 +1,75 @@
+"""What all tests share: the real broker, and honesty about what could not run.
+
+A part of the tests may need something that a machine lacks (``PARTS``). Then its tests are taken out of the run and one line
+at the end says so and why; with ``STRICT=1`` in the environment the run fails instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kstreams_assign.errors import LocalBrokerError
+from kstreams_assign.local import LocalBroker
+from kstreams_assign.local.jars import class_path
+from kstreams_assign.local.java import find_java
+
+LEFT_OUT = pytest.StashKey[dict[str, str]]()
+
+
+def broker_missing() -> str | None:
+    """Why no embedded broker can run here, or None; fetches its jars if they are not cached yet."""
+    try:
+        find_java()
+        class_path()
+    except LocalBrokerError as error:
+        return str(error)
+    return None
+
+
+PARTS: dict[str, Callable[[], str | None]] = {
+    # marker, and also the fixture whose users carry it: why the part cannot run here, or None
+    "broker": broker_missing,
+}
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[str]:
+    """A real broker for the whole run: its bootstrap servers. Name topics and groups of your own."""
+    with LocalBroker() as running:
+        yield running.bootstrap_servers
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Mark the users of a part before ``-m`` selects, then leave out the parts that are missing."""
+    for item in items:
+        for part in PARTS.keys() & set(getattr(item, "fixturenames", ())):
+            item.add_marker(part)
+    yield
+    missing = {part: reason for part in _parts_needed(items) if (reason := PARTS[part]())}
+    config.stash[LEFT_OUT] = {}
+    for part, reason in missing.items():
+        left_out(config, items, part, reason)
+
+
+def _parts_needed(items: list[pytest.Item]) -> list[str]:
+    return [part for part in PARTS if any(item.get_closest_marker(part) for item in items)]
+
+
+def left_out(config: pytest.Config, items: list[pytest.Item], part: str, reason: str) -> None:
+    """Take the tests of ``part`` out of ``items``; under ``STRICT=1`` refuse to run without them."""
+    if os.environ.get("STRICT") == "1":
+        raise pytest.UsageError(f"STRICT=1 and the part {part!r} cannot run: {reason}")
+    gone = [item for item in items if item.get_closest_marker(part)]
+    items[:] = [item for item in items if not item.get_closest_marker(part)]
+    config.hook.pytest_deselected(items=gone)
+    config.stash[LEFT_OUT][part] = f"left out: {len(gone)} tests of {part!r}: {reason}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """One line for each part that was left out."""
+    for line in config.stash.get(LEFT_OUT, {}).values():
+        terminalreporter.write_line(line.replace("\n", " "), yellow=True)

@@ -1,0 +1,103 @@
+"""The embedded broker, on real processes: it answers, it ends, it leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kstreams_assign.errors import LocalBrokerError
+from kstreams_assign.local import LocalBroker
+from kstreams_assign.local.probe import brokers_known
+
+pytestmark = pytest.mark.broker
+
+
+def port_of(bootstrap_servers: str) -> int:
+    return int(bootstrap_servers.rpartition(":")[2])
+
+
+def test_the_shared_broker_answers_as_a_broker(broker):
+    assert brokers_known(port_of(broker)) == 1
+
+
+def test_a_started_broker_answers_and_a_stopped_one_leaves_no_process_and_no_data():
+    with LocalBroker() as running:
+        pid, data_dir, port = running.pid, running.data_dir, port_of(running.bootstrap_servers)
+        assert brokers_known(port) == 1
+        assert (data_dir / "broker.log").exists()
+    assert not psutil.pid_exists(pid)
+    assert not data_dir.exists()
+    assert brokers_known(port) == 0
+
+
+def test_a_named_data_folder_and_port_are_used_and_the_folder_is_kept_and_used_again(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    first = LocalBroker(data_dir=tmp_path / "data", port=port).start()
+    first.stop()
+    made = (tmp_path / "data" / "records" / "meta.properties").read_bytes()
+    with LocalBroker(data_dir=tmp_path / "data") as second:
+        assert first.bootstrap_servers == f"127.0.0.1:{port}"
+        assert brokers_known(port_of(second.bootstrap_servers)) == 1
+    assert (tmp_path / "data" / "records" / "meta.properties").read_bytes() == made
+
+
+def test_a_killed_broker_comes_back_on_the_same_address():
+    with LocalBroker() as running:
+        before, pid = running.bootstrap_servers, running.pid
+        running.kill()
+        assert not running.running
+        assert brokers_known(port_of(before)) == 0
+        running.restart()
+        assert running.bootstrap_servers == before
+        assert running.pid != pid
+        assert brokers_known(port_of(before)) == 1
+
+
+def test_a_jvm_that_dies_is_reported_with_the_end_of_its_log():
+    with pytest.raises(LocalBrokerError, match=r"num\.network\.threads"):
+        LocalBroker(settings={"num.network.threads": "-1"}).start()
+
+
+def test_a_port_that_is_taken_is_named_and_nothing_keeps_running(tmp_path):
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        with pytest.raises(LocalBrokerError, match=f"port {port}"):
+            LocalBroker(data_dir=tmp_path, port=port).start()
+    assert not [process for process in psutil.process_iter(["cmdline"]) if _runs_in(process, tmp_path)]
+
+
+def _runs_in(process: psutil.Process, folder: Path) -> bool:
+    return any(str(folder) in word for word in process.info["cmdline"] or ())
+
+
+KEEPER = """
+import sys, threading
+from kstreams_assign.local import LocalBroker
+broker = LocalBroker()
+starter = threading.Thread(target=broker.start)
+starter.start(); starter.join()
+print(broker.pid, flush=True)
+sys.stdin.read()
+broker.stop()
+"""
+
+
+def test_a_broker_outlives_the_thread_that_started_it_and_dies_with_its_process(tmp_path):
+    """SIGKILL gives the parent no chance to tidy up; Linux ends the JVM for it."""
+    command, temporary = [sys.executable, "-c", KEEPER], os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=temporary) as keeper:
+        jvm = psutil.Process(int(keeper.stdout.readline()))
+        assert jvm.is_running()
+        os.kill(keeper.pid, signal.SIGKILL)
+        jvm.wait(timeout=10)
