@@ -1,0 +1,50 @@
+"""Pure decisions, ``(Cluster, AssignConfig) -> Plan``: who runs which task, who keeps a copy, who warms up.
+
+No clock, no I/O, no chance: the same cluster always gets the same plan. The public names of the room are these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kstreams_assign.assign.balance import (
+    balanced,
+    instance_balanced,
+    owner_changes,
+    owner_changes_lower_bound,
+    subtopology_balanced,
+    subtopology_spread,
+)
+from kstreams_assign.assign.high_availability import high_availability
+from kstreams_assign.assign.lags import TaskLags, by_lag, caught_up, lag_of, previous_tasks, rank
+from kstreams_assign.assign.threads import ThreadTasks, distribute
+from kstreams_assign.assign.values import AssignConfig, Assignor, Client, Cluster, Placement, Plan
+
+ASSIGNORS: Mapping[str, Assignor] = MappingProxyType({"high_availability": high_availability})
+"""Every assignor under the name that the setting ``assignor`` takes."""
+
+__all__ = [
+    "ASSIGNORS",
+    "AssignConfig",
+    "Assignor",
+    "Client",
+    "Cluster",
+    "Placement",
+    "Plan",
+    "TaskLags",
+    "ThreadTasks",
+    "balanced",
+    "by_lag",
+    "caught_up",
+    "distribute",
+    "high_availability",
+    "instance_balanced",
+    "lag_of",
+    "owner_changes",
+    "owner_changes_lower_bound",
+    "previous_tasks",
+    "rank",
+    "subtopology_balanced",
+    "subtopology_spread",
+]

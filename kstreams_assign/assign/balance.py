@@ -1,0 +1,86 @@
+"""What balanced means, and what it costs: KIP-441's two conditions, owner changes and their lower bound.
+
+Judgement of finished answers lives here; nothing here places a task.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from uuid import UUID
+
+from kstreams_assign.assign.java_order import task_order
+from kstreams_assign.assign.values import Cluster, Plan
+from kstreams_assign.model import TaskId
+
+Owners = Mapping[TaskId, UUID]
+"""Task -> the process that runs it."""
+
+Subtopology = tuple[str | None, int]
+"""Name of the topology (``None`` without named topologies) and number of the subtopology."""
+
+
+def balanced(cluster: Cluster, plan: Plan) -> bool:
+    """Both conditions of KIP-441, "Defining balance", for the active tasks."""
+    return instance_balanced(plan.owners, cluster.capacities) and subtopology_balanced(plan.owners)
+
+
+def instance_balanced(owners: Owners, capacities: Mapping[UUID, int]) -> bool:
+    """Every process runs its even share: with equal capacities the most tasks are at most one more than the fewest.
+
+    With unequal capacities (threads) the even share is proportional to capacity, rounded down or up. Processes that
+    run nothing must be among ``capacities``.
+    """
+    running = Counter(owners.values())
+    low, high = _shares(len(owners), capacities)
+    return running.keys() <= capacities.keys() and all(low[one] <= running[one] <= high[one] for one in capacities)
+
+
+def subtopology_balanced(owners: Owners) -> bool:
+    """The subtopology on the most processes runs on at most one more process than that on the fewest.
+
+    Taken literally: subtopologies of very different size never satisfy it.
+    """
+    spread = subtopology_spread(owners).values()
+    return not spread or max(spread) - min(spread) <= 1
+
+
+def subtopology_spread(owners: Owners) -> dict[Subtopology, int]:
+    """Subtopology -> on how many processes its tasks run."""
+    processes: dict[Subtopology, set[UUID]] = {}
+    for task, process in owners.items():
+        processes.setdefault((task.topology, task.subtopology), set()).add(process)
+    return {subtopology: len(running) for subtopology, running in processes.items()}
+
+
+def owner_changes(before: Owners, after: Owners, present: Collection[UUID]) -> tuple[list[TaskId], list[TaskId]]:
+    """Tasks that changed their owner, and tasks that were adopted, each in order.
+
+    Changed: another process runs it although the old one is still ``present``. Adopted: its owner is gone, or it had
+    none. A task that nobody runs ``after`` counts as neither.
+    """
+    moved = sorted((task for task, owner in after.items() if before.get(task) != owner), key=task_order)
+    changed = [task for task in moved if before.get(task) in present]
+    adopted = [task for task in moved if before.get(task) not in present]
+    return changed, adopted
+
+
+def owner_changes_lower_bound(before: Owners, capacities: Mapping[UUID, int], tasks: Collection[TaskId]) -> int:
+    """The fewest owner changes, of tasks whose owner is still there, after which ``instance_balanced`` holds.
+
+    ``capacities`` names the processes that are there, ``tasks`` what must run; orphans and new tasks are placed freely.
+    A process gives away what exceeds its share; the shares that round up go where they keep a task.
+    """
+    held = Counter(before[task] for task in tasks if before.get(task) in capacities)
+    low, high = _shares(len(tasks), capacities)
+    spare = len(tasks) - sum(low.values())
+    kept_by_rounding_up = sum(high[one] > low[one] and held[one] > low[one] for one in capacities)
+    return sum(max(0, held[one] - low[one]) for one in capacities) - min(spare, kept_by_rounding_up)
+
+
+def _shares(tasks: int, capacities: Mapping[UUID, int]) -> tuple[dict[UUID, int], dict[UUID, int]]:
+    """Per process the even share of ``tasks``, rounded down and rounded up."""
+    total = sum(capacities.values())
+    low = {process: tasks * capacity // total for process, capacity in capacities.items()}
+    high = {process: -(-tasks * capacity // total) for process, capacity in capacities.items()}
+    return low, high

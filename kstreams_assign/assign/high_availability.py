@@ -1,0 +1,82 @@
+"""The KIP-441 assignor, equal to Kafka 4.3.1's ``HighAvailabilityTaskAssignor`` (rack-aware strategy ``none``).
+
+The order of the steps is Java's and matters: lay out a balanced target, add standbys, move copies to where the state is
+warm, and only then hand out stateless tasks. Beyond Java's answer the plan tells warm-ups from standbys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heapreplace
+
+from kstreams_assign.assign.board import Board, LagTable
+from kstreams_assign.assign.movements import WarmupBudget, move_actives, move_standbys
+from kstreams_assign.assign.standbys import place_standbys, place_standbys_over_tags, same_tags
+from kstreams_assign.assign.thread_balance import balance_over_threads
+from kstreams_assign.assign.values import AssignConfig, Cluster, Plan
+
+
+def high_availability(cluster: Cluster, config: AssignConfig) -> Plan:
+    """Decide as Java does. Raises ``ConfigError`` when a client has no lag for a stateful task."""
+    board = Board(cluster)
+    lags = LagTable(board, config.acceptable_recovery_lag)
+    lay_out_actives(board)
+    lay_out_standbys(board, config)
+    budget = WarmupBudget(config.max_warmup_replicas)
+    movements = move_actives(board, lags, budget)
+    movements += move_standbys(board, lags, budget)
+    hand_out_stateless(board)
+    return board.plan(probing=movements > 0)
+
+
+def lay_out_actives(board: Board) -> None:
+    """Deal the tasks round, then even them out over threads."""
+    clients = len(board.clients)
+    held: list[set[int]] = [set(range(client, len(board.tasks), clients)) for client in range(clients)]
+    count = [len(tasks) for tasks in held]
+    balance_over_threads(held, count, board.capacity, _ignore, lambda task, client: True, lambda source, to: True)
+    for client, tasks in enumerate(held):
+        for task in tasks:
+            board.give_active(task, client)
+
+
+def _ignore(task: int, source: int, destination: int) -> None:
+    """A move that nobody else needs to hear of."""
+
+
+def lay_out_standbys(board: Board, config: AssignConfig) -> None:
+    """Give every task its standbys, then even them out over threads."""
+    if config.num_standby_replicas == 0:
+        return
+    may_move: Callable[[int, int], bool]
+    if config.rack_aware_assignment_tags:
+        place_standbys_over_tags(board, config.num_standby_replicas, config.rack_aware_assignment_tags)
+        may_move = same_tags(board)
+    else:
+        place_standbys(board, config.num_standby_replicas)
+        may_move = lambda source, destination: True  # noqa: E731
+    held: list[set[int]] = [set() for _ in board.clients]
+    for task, clients in enumerate(board.standbys):
+        for client in clients:
+            held[client].add(task)
+
+    def moved(task: int, source: int, destination: int) -> None:
+        holders = board.standbys[task]
+        holders[holders.index(source)] = destination
+
+    balance_over_threads(
+        held, board.count, board.capacity, moved, lambda task, client: not board.holds(client, task), may_move
+    )
+
+
+def hand_out_stateless(board: Board) -> None:
+    """Each stateless task, in order, to the client with the fewest active tasks per thread."""
+    active, capacity = board.active_count, board.capacity
+    heap = [(count / capacity[client], client) for client, count in enumerate(active)]
+    heapify(heap)
+    for task in range(len(board.stateless)):
+        client = heap[0][1]
+        board.stateless_owner[task] = client
+        active[client] += 1
+        board.count[client] += 1
+        heapreplace(heap, (active[client] / capacity[client], client))

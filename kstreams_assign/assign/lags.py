@@ -1,0 +1,96 @@
+"""From offset sums to lags, and from lags to rank.
+
+What a member reports are offset sums (how far it has got); what assignors read are lags (how far it has to go). The
+translation follows Kafka's ``ClientState.computeTaskLags``, rank follows KIP-441, "Computing the most-caught-up
+instances". Nothing here decides where a task goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from kstreams_assign.assign.java_order import task_order
+from kstreams_assign.model import RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM, TaskId
+
+UNBOUNDED_LAG = 2**63 - 1
+"""As ``acceptable_recovery_lag``: everything counts as caught up (Java's ``Long.MAX_VALUE``)."""
+
+
+def lag_of(end_offset_sum: int, reported_sum: int | None) -> int:
+    """Lag in offsets of a process that reported ``reported_sum``; ``None``: it did not report the task.
+
+    -2 (running) and -3 (unknown) stay as they are. A sum greater than the end is damaged state: all is to be read
+    again, so the lag is the whole end offset sum.
+    """
+    if reported_sum in (RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM):
+        return reported_sum
+    if reported_sum is None or reported_sum > end_offset_sum:
+        return end_offset_sum
+    return end_offset_sum - reported_sum
+
+
+def caught_up(lag: int, acceptable_recovery_lag: int) -> bool:
+    """Whether a process with this lag may run the task at once (Kafka: ``HighAvailabilityTaskAssignor``).
+
+    An unknown position (-3) is not caught up, although it sorts before every known one.
+    """
+    if acceptable_recovery_lag >= UNBOUNDED_LAG or lag == RUNNING_OFFSET_SUM:
+        return True
+    return 0 <= lag <= acceptable_recovery_lag
+
+
+def rank(lag: int, acceptable_recovery_lag: int) -> int:
+    """KIP-441's rank, lower is better: 0 up to the acceptable lag, else the lag itself.
+
+    The KIP knows no unknown position; Kafka sorts it before all others, so its rank is 0.
+    """
+    return 0 if lag <= acceptable_recovery_lag else lag
+
+
+class TaskLags(Mapping[TaskId, int]):
+    """Lags of one process for every stateful task, kept sparse.
+
+    ``told`` holds the lags of what the process reported; for all else the lag is the end offset sum, in a mapping that
+    all processes of a cluster share. A process with state for 100 of 20,000 tasks costs 100 entries.
+    """
+
+    __slots__ = ("end_offset_sums", "told")
+
+    def __init__(self, end_offset_sums: Mapping[TaskId, int], reported_sums: Mapping[TaskId, int]) -> None:
+        """Both map task -> offset sum. Reported tasks without an end offset sum (stateless, unknown) are ignored."""
+        self.end_offset_sums = end_offset_sums
+        self.told = {
+            task: lag_of(end_offset_sums[task], reported)
+            for task, reported in reported_sums.items()
+            if task in end_offset_sums
+        }
+
+    def __getitem__(self, task: TaskId) -> int:
+        told = self.told.get(task)
+        return self.end_offset_sums[task] if told is None else told
+
+    def __iter__(self) -> Iterator[TaskId]:
+        return iter(self.end_offset_sums)
+
+    def __len__(self) -> int:
+        return len(self.end_offset_sums)
+
+    def __repr__(self) -> str:
+        return f"TaskLags({dict(self)!r})"
+
+
+def previous_tasks(
+    owned: Iterable[TaskId], reported_sums: Mapping[TaskId, int]
+) -> tuple[frozenset[TaskId], frozenset[TaskId]]:
+    """Previous active and previous standby tasks of a process (Kafka: ``ClientState.initializePrevTasks``).
+
+    Active: those whose input partitions it owned, and those it reported as running. Standby: all others it reported.
+    """
+    running = {task for task, reported in reported_sums.items() if reported == RUNNING_OFFSET_SUM}
+    active = frozenset(owned) | running
+    return active, frozenset(reported_sums) - active
+
+
+def by_lag(tasks: Iterable[TaskId], lags: Mapping[TaskId, int]) -> list[TaskId]:
+    """The tasks that have a lag, most caught up first (Kafka: ``ClientState.prevTasksByLag``)."""
+    return sorted((task for task in set(tasks) if task in lags), key=lambda task: (lags[task], task_order(task)))

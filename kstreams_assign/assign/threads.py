@@ -1,0 +1,113 @@
+"""One process's tasks over its threads (Kafka: ``StreamsPartitionAssignor.assignTasksToThreads``).
+
+Tasks with state go back to the thread that had them as far as that leaves the threads even; the rest is dealt round.
+Where Java's answer follows the layout of its collections, so does this one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kstreams_assign.assign.java_order import JavaPriorityQueue, hash_table_order, task_hash, task_order, text_order
+from kstreams_assign.model import TaskId
+
+Dealt = dict[str, list[TaskId]]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTasks:
+    """What one consumer gets, in Java's order."""
+
+    stateful_active: list[TaskId] = field(default_factory=list)
+    standby: list[TaskId] = field(default_factory=list)
+    stateless_active: list[TaskId] = field(default_factory=list)
+
+    @property
+    def active(self) -> list[TaskId]:
+        return self.stateful_active + self.stateless_active
+
+
+def distribute(
+    stateful_active: Iterable[TaskId],
+    standby: Iterable[TaskId],
+    stateless_active: Iterable[TaskId],
+    consumers: Iterable[str],
+    previous: Mapping[str, Sequence[TaskId]],
+) -> dict[str, ThreadTasks]:
+    """Deal a process's tasks (warm-ups count as standbys) to its consumers, at least one.
+
+    ``previous`` holds per consumer the stateful tasks it reported, most caught up first (``lags.by_lag``).
+    """
+    names = sorted(consumers, key=text_order)
+    load = dict.fromkeys(names, 0)
+    # Java holds active tasks in a hash set, standbys in a sorted one; both become the array of a heap
+    stateful = _deal(_in_hash_order(stateful_active), names, previous, load)
+    copies = _deal(sorted(standby, key=task_order), names, previous, load)
+    stateless = _deal(_in_hash_order(stateless_active), names, {}, load)
+    return {name: ThreadTasks(stateful[name], copies[name], stateless[name]) for name in names}
+
+
+def _in_hash_order(tasks: Iterable[TaskId]) -> list[TaskId]:
+    return hash_table_order(sorted(tasks, key=task_order), task_hash)
+
+
+def _deal(
+    tasks: Sequence[TaskId], consumers: Sequence[str], previous: Mapping[str, Sequence[TaskId]], load: dict[str, int]
+) -> Dealt:
+    """Deal one kind of tasks; ``load`` is what the consumers have already and is updated."""
+    dealt: Dealt = {consumer: [] for consumer in consumers}
+    least = (len(tasks) + sum(load.values())) // len(consumers)
+    room = {consumer: least - load[consumer] for consumer in consumers}
+    left = JavaPriorityQueue(task_order, tasks)
+    if tasks:
+        skipped = _give_back(left, dealt, previous, room)
+        _fill_up(left, dealt, room)
+        _hand_out_rest(left, dealt, room, skipped)
+    for consumer in consumers:
+        load[consumer] += len(dealt[consumer])
+    return dealt
+
+
+def _give_back(
+    left: JavaPriorityQueue[TaskId], dealt: Dealt, previous: Mapping[str, Sequence[TaskId]], room: Mapping[str, int]
+) -> dict[TaskId, str]:
+    """Previous owners first, up to the even share; answer the tasks that found none, with their last owner."""
+    skipped = {}
+    unassigned = set(left.array)
+    for consumer, mine in dealt.items():
+        for task in previous.get(consumer, ()):
+            if task not in unassigned:
+                continue
+            if len(mine) < room[consumer]:
+                mine.append(task)
+                unassigned.discard(task)
+                left.remove(task)
+            else:
+                skipped[task] = consumer
+    return skipped
+
+
+def _fill_up(left: JavaPriorityQueue[TaskId], dealt: Dealt, room: Mapping[str, int]) -> None:
+    """Deal round until every consumer has its even share."""
+    hungry = deque(consumer for consumer, mine in dealt.items() if len(mine) < room[consumer])
+    while hungry:
+        consumer = hungry.popleft()
+        dealt[consumer].append(left.poll())
+        if len(dealt[consumer]) < room[consumer]:
+            hungry.append(consumer)
+
+
+def _hand_out_rest(
+    left: JavaPriorityQueue[TaskId], dealt: Dealt, room: Mapping[str, int], skipped: Mapping[TaskId, str]
+) -> None:
+    """One more task for consumers at the even share: previous owners first, then in the order of the heap's array."""
+    fewest = [consumer for consumer, mine in dealt.items() if len(mine) == room[consumer]]
+    for task in sorted(skipped, key=task_order):
+        if skipped[task] in fewest and task in left.array:
+            dealt[skipped[task]].append(task)
+            left.remove(task)
+            fewest.remove(skipped[task])
+    for task, consumer in zip(left.array, fewest, strict=False):
+        dealt[consumer].append(task)

@@ -1,0 +1,123 @@
+"""What an assignor is given and what it answers: a cluster, its settings, a plan.
+
+Frozen values and their validation live here. Decisions do not, and neither do bytes: a captured group and a
+hand-written cluster reach the assignors in this one form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import TaskId
+
+NO_TASKS: frozenset[TaskId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One process (one state directory, one process id) as the leader sees it.
+
+    ``capacity`` counts its threads (members of the group), ``lags`` holds a lag in offsets for *every* stateful task
+    of the cluster, also those the process has no state of (see ``lags.TaskLags``). ``prev_active`` is what it ran
+    and ``prev_standby`` what other state it holds (Kafka: ``ClientState``).
+    """
+
+    process_id: UUID
+    capacity: int = 1
+    prev_active: frozenset[TaskId] = NO_TASKS
+    prev_standby: frozenset[TaskId] = NO_TASKS
+    lags: Mapping[TaskId, int] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.capacity < 1:
+            raise ConfigError(f"capacity of process {self.process_id} is {self.capacity}; it must be at least 1 thread")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """All processes and all tasks of a group. Raises ``ConfigError`` for a process or a task that is named twice."""
+
+    clients: tuple[Client, ...]
+    stateful: frozenset[TaskId]
+    stateless: frozenset[TaskId] = NO_TASKS
+
+    def __post_init__(self) -> None:
+        ids = [client.process_id for client in self.clients]
+        if not ids:
+            raise ConfigError("clients is empty; a cluster has at least one process")
+        if len(set(ids)) < len(ids):
+            twice = next(one for one in ids if ids.count(one) > 1)
+            raise ConfigError(f"clients names process {twice} twice; each process id may occur once")
+        if both := self.stateful & self.stateless:
+            raise ConfigError(f"task {min(both)} is both stateful and stateless; each task is one of them")
+
+    @property
+    def tasks(self) -> frozenset[TaskId]:
+        return self.stateful | self.stateless
+
+    @property
+    def capacities(self) -> dict[UUID, int]:
+        return {client.process_id: client.capacity for client in self.clients}
+
+
+@dataclass(frozen=True, slots=True)
+class AssignConfig:
+    """The settings that decisions depend on, under Kafka's names and with its defaults. Raises ``ConfigError``."""
+
+    acceptable_recovery_lag: int = 10_000
+    max_warmup_replicas: int = 2
+    num_standby_replicas: int = 0
+    probing_rebalance_interval_ms: int = 600_000
+    rack_aware_assignment_tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for key, least in LEAST_ALLOWED.items():
+            value = getattr(self, key)
+            if type(value) is not int or value < least:
+                raise ConfigError(f"{key} is {value!r}; it must be a whole number of at least {least}")
+        tags = self.rack_aware_assignment_tags
+        if not isinstance(tags, tuple) or not all(isinstance(tag, str) for tag in tags):
+            raise ConfigError(f"rack_aware_assignment_tags is {tags!r}; it must be a tuple of tag keys")
+
+
+LEAST_ALLOWED = {
+    "acceptable_recovery_lag": 0,
+    "max_warmup_replicas": 1,
+    "num_standby_replicas": 0,
+    "probing_rebalance_interval_ms": 60_000,
+}
+"""KIP-441, "Parameters": the smallest value of each setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What one process gets. ``standby`` excludes ``warmup``: those are extra and end when their task has moved."""
+
+    active: frozenset[TaskId] = NO_TASKS
+    standby: frozenset[TaskId] = NO_TASKS
+    warmup: frozenset[TaskId] = NO_TASKS
+
+    @property
+    def copies(self) -> frozenset[TaskId]:
+        return self.active | self.standby | self.warmup
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A decision: a placement for every process, and whether a probing rebalance must follow."""
+
+    placements: Mapping[UUID, Placement]
+    probing: bool
+
+    @property
+    def owners(self) -> dict[TaskId, UUID]:
+        """Task -> the process that runs it."""
+        return {task: process for process, placed in self.placements.items() for task in placed.active}
+
+
+Assignor = Callable[[Cluster, AssignConfig], Plan]
+"""A pure decision. It may raise ``ConfigError`` for a cluster that lacks a lag, and nothing else."""

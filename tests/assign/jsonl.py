@@ -1,0 +1,100 @@
+"""A request of the peer's JSON lines, read into the values of this room, and our answer written as the peer writes its.
+
+The format stands in ``peer``'s help: offset-sum form (``task_end_offset_sums``) and lag form.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from kstreams_assign.assign import (
+    AssignConfig,
+    Client,
+    Cluster,
+    Plan,
+    TaskLags,
+    by_lag,
+    distribute,
+    high_availability,
+    previous_tasks,
+)
+from kstreams_assign.model import TaskId, process_order
+
+Json = dict[str, Any]
+
+
+def answer_assign(request: Json) -> Json:
+    """Ours to an ``assign`` request of the assignor ``high_availability``."""
+    return write_plan(high_availability(read_cluster(request), read_config(request)))
+
+
+def answer_threads(request: Json) -> Json:
+    """Ours to an ``assign-threads`` request."""
+    end = read_longs(request["task_end_offset_sums"])
+    sums: dict[TaskId, int] = {}
+    for consumer in request["consumers"]:
+        sums |= read_longs(consumer["task_offset_sums"])
+    lags = TaskLags(end, sums)
+    active = read_tasks(request["active"])
+    previous = {one["id"]: by_lag(read_longs(one["task_offset_sums"]), lags) for one in request["consumers"]}
+    dealt = distribute(
+        [task for task in active if task in end],
+        read_tasks(request["standby"]),
+        [task for task in active if task not in end],
+        previous,
+        previous,
+    )
+    return {
+        "consumers": {
+            name: {
+                "stateful_active": list(map(str, tasks.stateful_active)),
+                "standby": list(map(str, tasks.standby)),
+                "stateless_active": list(map(str, tasks.stateless_active)),
+            }
+            for name, tasks in dealt.items()
+        }
+    }
+
+
+def read_config(request: Json) -> AssignConfig:
+    config = dict(request.get("config", {}))
+    config["rack_aware_assignment_tags"] = tuple(config.get("rack_aware_assignment_tags", ()))
+    return AssignConfig(**config)
+
+
+def read_cluster(request: Json) -> Cluster:
+    end = read_longs(request["task_end_offset_sums"]) if "task_end_offset_sums" in request else None
+    clients = tuple(read_client(client, end) for client in request["clients"])
+    return Cluster(
+        clients, read_tasks(request.get("stateful_tasks", ())), read_tasks(request.get("stateless_tasks", ()))
+    )
+
+
+def read_client(client: Json, end: dict[TaskId, int] | None) -> Client:
+    process_id, threads, tags = UUID(client["process_id"]), client.get("threads", 1), client.get("tags", {})
+    owned = read_tasks(client.get("prev_active", ()))
+    if end is None:
+        prev_standby = read_tasks(client.get("prev_standby", ()))
+        return Client(process_id, threads, owned, prev_standby, read_longs(client.get("task_lags", {})), tags)
+    sums = read_longs(client.get("task_offset_sums", {}))
+    active, standby = previous_tasks(owned, sums)
+    return Client(process_id, threads, active, standby, TaskLags(end, sums), tags)
+
+
+def read_tasks(texts: Any) -> frozenset[TaskId]:
+    return frozenset(map(TaskId.parse, texts))
+
+
+def read_longs(texts: Json) -> dict[TaskId, int]:
+    return {TaskId.parse(task): number for task, number in texts.items()}
+
+
+def write_plan(plan: Plan) -> Json:
+    """As the peer: clients in order, tasks sorted, warm-ups among the standbys."""
+    clients = {}
+    for process in sorted(plan.placements, key=process_order):
+        placed = plan.placements[process]
+        copies = sorted(placed.standby | placed.warmup)
+        clients[str(process)] = {"active": list(map(str, sorted(placed.active))), "standby": list(map(str, copies))}
+    return {"clients": clients, "probing_rebalance": plan.probing}

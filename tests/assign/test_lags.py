@@ -1,0 +1,61 @@
+"""Offset sums to lags, as the Java leader computes them, and KIP-441's rank."""
+
+from __future__ import annotations
+
+import pytest
+
+from kstreams_assign.assign import TaskLags, by_lag, caught_up, lag_of, previous_tasks, rank
+from kstreams_assign.assign.lags import UNBOUNDED_LAG
+from kstreams_assign.model import TaskId
+
+T0, T1, T2, T3 = (TaskId(0, partition) for partition in range(4))
+
+
+@pytest.mark.parametrize(
+    ("end", "reported", "lag"),
+    [
+        (100, -2, -2),  # running here
+        (100, -3, -3),  # position unknown
+        (100, None, 100),  # no state here
+        (100, 0, 100),
+        (100, 40, 60),
+        (100, 100, 0),
+        (100, 101, 100),  # more than there is: damaged
+        (0, None, 0),  # a store without a changelog
+    ],
+)
+def test_a_reported_sum_becomes_the_lag_that_java_computes(end, reported, lag):
+    assert lag_of(end, reported) == lag
+
+
+@pytest.mark.parametrize(
+    ("lag", "acceptable", "expected"),
+    [(0, 10, 0), (10, 10, 0), (11, 10, 11), (-2, 10, 0), (-3, 10, 0), (1, 0, 1), (0, 0, 0)],
+)
+def test_rank_is_zero_up_to_the_acceptable_lag_and_the_lag_above(lag, acceptable, expected):
+    assert rank(lag, acceptable) == expected
+
+
+def test_running_is_caught_up_and_unknown_is_not_unless_every_lag_is_acceptable():
+    assert caught_up(-2, 0)
+    assert not caught_up(-3, 10_000)
+    assert caught_up(-3, UNBOUNDED_LAG)
+    assert caught_up(10_000, 10_000)
+    assert not caught_up(10_001, 10_000)
+
+
+def test_sparse_lags_read_like_a_full_mapping():
+    lags = TaskLags({T0: 10, T1: 20, T2: 30}, {T0: -2, T1: 5, T3: 7})
+    assert dict(lags) == {T0: -2, T1: 15, T2: 30}
+    assert T3 not in lags
+    assert len(lags) == 3
+
+
+def test_what_runs_or_was_owned_is_active_and_all_else_reported_is_standby():
+    active, standby = previous_tasks([T3], {T0: -2, T1: 5, T2: -3})
+    assert active == {T0, T3}
+    assert standby == {T1, T2}
+
+
+def test_tasks_by_lag_leave_out_what_has_no_lag_and_break_ties_by_task():
+    assert by_lag([T3, T2, T1, T0, T0], {T0: 5, T1: -2, T2: 5}) == [T1, T0, T2]
