@@ -1,0 +1,200 @@
+"""Topics and their offsets: what the leader and the readers ask the cluster.
+
+What must not live here: which topics a topology needs. The idea: each question is one request for all that it asks about,
+asked again while a partition has no leader, until its one deadline.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+
+from kstreams_assign.adapters.confluent.faults import ABSENT, PASSING, fault, translating
+from kstreams_assign.adapters.confluent.settings import logger, merged
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, TopologyMismatch
+from kstreams_assign.model import TopicPartition
+
+K = TypeVar("K", bound=Hashable)
+
+Ask = Callable[[float], Mapping[K, Future[Any]]]
+"""Sends a request that may take so many seconds; a future for each thing it asks about."""
+
+_FIRST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LAST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_NONE: frozenset[int] = frozenset()
+_EXISTS = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
+
+_ASK_AGAIN_S = 0.02
+_GRACE_S = 1.0
+"""librdkafka ends a request at its deadline; this much later we no longer wait for it to say so."""
+
+
+class ClusterAdmin:
+    """Questions to the cluster. May be shared by threads; holds nothing between questions, so there is no close."""
+
+    def __init__(self, bootstrap_servers: str, client: Mapping[str, str] | None = None) -> None:
+        with translating(f"admin client of {bootstrap_servers}"):
+            self._admin = AdminClient(merged(bootstrap_servers, client, {}, {}), logger=logger)
+
+    def end_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
+        """High watermarks. Raises ``BrokerUnavailable``, and ``BrokerError`` for a partition that does not exist."""
+        deadline = time.monotonic() + timeout_s
+        return self._offsets(self._all_existing(partitions, timeout_s), _LAST, deadline)
+
+    def start_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
+        """The first offsets that the log still holds; raises as ``end_offsets`` does."""
+        deadline = time.monotonic() + timeout_s
+        return self._offsets(self._all_existing(partitions, timeout_s), _FIRST, deadline)
+
+    def bounds(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, tuple[int, int]]:
+        """First offset and high watermark; partitions that do not exist are left out. Raises ``BrokerUnavailable``."""
+        deadline = time.monotonic() + timeout_s
+        existing = self._existing(list(partitions), timeout_s)
+        first = self._offsets(existing, _FIRST, deadline)
+        last = self._offsets(existing, _LAST, deadline)
+        return {partition: (first[partition], last[partition]) for partition in existing}
+
+    def partition_counts(self, topics: Iterable[str], timeout_s: float) -> dict[str, int]:
+        """How many partitions each topic has; topics that do not exist are left out. Raises ``BrokerUnavailable``."""
+        names = sorted(set(topics))
+        if not names:
+            return {}
+
+        def ask(left_s: float) -> Mapping[str, Future[Any]]:
+            return self._admin.describe_topics(TopicCollection(names), request_timeout=left_s)
+
+        found = self._answers("describe topic", ask, time.monotonic() + timeout_s, tolerated=ABSENT)
+        return {name: len(topic.partitions) for name, topic in found.items()}
+
+    def create_topics(
+        self,
+        topics: Mapping[str, int],
+        timeout_s: float,
+        *,
+        configs: Mapping[str, Mapping[str, str]] | None = None,
+        replication_factor: int = -1,
+    ) -> None:
+        """Make the topics (name -> partitions) that do not exist; returns once each of their partitions has a leader.
+
+        ``configs`` are topic settings by name (a changelog's: ``cleanup.policy=compact``); a replication factor of -1 is
+        the broker's default. Raises ``TopologyMismatch`` for a topic that exists with another number of partitions,
+        ``BrokerUnavailable``, ``BrokerError`` for what the broker refuses.
+        """
+        deadline = time.monotonic() + timeout_s
+        there = self.partition_counts(topics, timeout_s)
+        _check_counts(topics, there)
+        missing = {name: count for name, count in topics.items() if name not in there}
+        if missing:
+            self._create(missing, configs or {}, replication_factor, deadline)
+            # Another member may have been quicker, with another count.
+            _check_counts(topics, self.partition_counts(topics, _left_s(deadline)))
+
+    def _create(
+        self,
+        topics: Mapping[str, int],
+        configs: Mapping[str, Mapping[str, str]],
+        replication_factor: int,
+        deadline: float,
+    ) -> None:
+        new = [
+            NewTopic(name, count, replication_factor, config=dict(configs.get(name, {})))
+            for name, count in topics.items()
+        ]
+
+        def ask(left_s: float) -> Mapping[str, Future[Any]]:
+            return self._admin.create_topics(new, operation_timeout=left_s, request_timeout=left_s)
+
+        self._answers("create topic", ask, deadline, tolerated=_EXISTS)
+        # Brokers learn of a topic, and that they lead it, a moment after the controller made it.
+        partitions = [TopicPartition(name, partition) for name, count in topics.items() for partition in range(count)]
+        self._offsets(partitions, _LAST, deadline)
+
+    def _existing(self, partitions: list[TopicPartition], timeout_s: float) -> list[TopicPartition]:
+        # Offsets alone cannot tell: librdkafka says "no leaders" of partitions that do not exist and of those that wait
+        # for a leader, and who takes the second for the first forgets state.
+        counts = self.partition_counts((partition.topic for partition in partitions), timeout_s)
+        return [partition for partition in partitions if partition.partition < counts.get(partition.topic, 0)]
+
+    def _all_existing(self, partitions: Iterable[TopicPartition], timeout_s: float) -> list[TopicPartition]:
+        wanted = list(partitions)
+        existing = self._existing(wanted, timeout_s)
+        missing = sorted(set(wanted).difference(existing))
+        if missing:
+            raise BrokerError(f"offsets: no such partition: {', '.join(map(str, missing))}")
+        return existing
+
+    def _offsets(
+        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, deadline: float
+    ) -> dict[TopicPartition, int]:
+        """Offsets of partitions that are known to exist: one that the broker does not know yet is waited for."""
+        wanted = {ClientPartition(*partition): spec for partition in partitions}
+        if not wanted:
+            return {}
+
+        def ask(left_s: float) -> Mapping[ClientPartition, Future[Any]]:
+            return self._admin.list_offsets(wanted, request_timeout=left_s)
+
+        found = self._answers("offset of", ask, deadline, passing=PASSING | ABSENT)
+        return {TopicPartition(at.topic, at.partition): result.offset for at, result in found.items()}
+
+    def _answers(
+        self,
+        doing: str,
+        ask: Ask[K],
+        deadline: float,
+        tolerated: frozenset[int] = _NONE,
+        passing: frozenset[int] = PASSING,
+    ) -> dict[K, Any]:
+        """An answer for each thing asked about, without those that failed with a ``tolerated`` code.
+
+        Asks again while only ``passing`` codes stand in the way and there is time; raises what stands in the way then.
+        """
+        while True:
+            left_s = _left_s(deadline)
+            found, failed = _gather(ask(left_s), left_s)
+            bad = {what: error for what, error in failed.items() if error.code() not in tolerated}
+            if not bad:
+                return found
+            if time.monotonic() >= deadline or any(error.code() not in passing for error in bad.values()):
+                what, error = next(iter(bad.items()))
+                raise fault(error, f"{doing} {_named(what)}")
+            self._admin.poll(_ASK_AGAIN_S)
+
+
+def _gather(asked: Mapping[K, Future[Any]], timeout_s: float) -> tuple[dict[K, Any], dict[K, KafkaError]]:
+    """Wait for all futures; what they bring, and how the others failed."""
+    deadline = time.monotonic() + timeout_s + _GRACE_S
+    found: dict[K, Any] = {}
+    failed: dict[K, KafkaError] = {}
+    for what, future in asked.items():
+        try:
+            found[what] = future.result(_left_s(deadline))
+        except KafkaException as raised:
+            failed[what] = raised.args[0]
+        except TimeoutError as raised:
+            raise BrokerUnavailable(f"{_named(what)}: no answer in {timeout_s:.1f} s") from raised
+    return found, failed
+
+
+def _named(what: Hashable) -> str:
+    return f"{what.topic}-{what.partition}" if isinstance(what, ClientPartition) else str(what)
+
+
+def _check_counts(topics: Mapping[str, int], there: Mapping[str, int]) -> None:
+    wrong = [
+        f"topic {name} has {there[name]} partitions, this topology needs {count}"
+        for name, count in topics.items()
+        if there.get(name, count) != count
+    ]
+    if wrong:
+        raise TopologyMismatch("; ".join(wrong))
+
+
+def _left_s(deadline: float) -> float:
+    return max(0.001, deadline - time.monotonic())

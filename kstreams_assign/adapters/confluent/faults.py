@@ -1,0 +1,80 @@
+"""librdkafka's errors as ours: one table from its codes to ``errors``, and nothing that guesses.
+
+What lives here: the table and the texts. What must not: deciding what to do about an error.
+"""
+
+# ruff: noqa: SLF001  (librdkafka's own codes begin with an underscore; the broker's do not)
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaError, KafkaException
+
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, KStreamsAssignError, TaskMigrated
+
+PARTITION_EOF = KafkaError._PARTITION_EOF
+"""No error: a reader has come to the end of a partition."""
+
+OFFSET_GONE = KafkaError._AUTO_OFFSET_RESET
+"""The offset asked for is out of range, with ``auto.offset.reset=error``."""
+
+ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+"""There is no such topic or partition, says the broker or the metadata that it sent."""
+
+FAULTS: Mapping[int, type[KStreamsAssignError]] = {
+    KafkaError._INVALID_ARG: ConfigError,
+    KafkaError._UNKNOWN_PROTOCOL: ConfigError,
+    # Nobody answered, or somebody who cannot answer just now: librdkafka itself tries all of these again.
+    KafkaError._ALL_BROKERS_DOWN: BrokerUnavailable,
+    KafkaError._NOENT: BrokerUnavailable,  # of all partitions asked about none has a leader
+    KafkaError._RESOLVE: BrokerUnavailable,
+    KafkaError._TIMED_OUT: BrokerUnavailable,
+    KafkaError._TIMED_OUT_QUEUE: BrokerUnavailable,
+    KafkaError._TRANSPORT: BrokerUnavailable,
+    KafkaError._WAIT_COORD: BrokerUnavailable,
+    KafkaError.BROKER_NOT_AVAILABLE: BrokerUnavailable,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS: BrokerUnavailable,
+    KafkaError.COORDINATOR_NOT_AVAILABLE: BrokerUnavailable,
+    KafkaError.FENCED_LEADER_EPOCH: BrokerUnavailable,
+    KafkaError.KAFKA_STORAGE_ERROR: BrokerUnavailable,
+    KafkaError.LEADER_NOT_AVAILABLE: BrokerUnavailable,
+    KafkaError.NETWORK_EXCEPTION: BrokerUnavailable,
+    KafkaError.NOT_CONTROLLER: BrokerUnavailable,
+    KafkaError.NOT_COORDINATOR: BrokerUnavailable,
+    KafkaError.NOT_ENOUGH_REPLICAS: BrokerUnavailable,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND: BrokerUnavailable,
+    KafkaError.NOT_LEADER_FOR_PARTITION: BrokerUnavailable,
+    KafkaError.OFFSET_NOT_AVAILABLE: BrokerUnavailable,
+    KafkaError.REPLICA_NOT_AVAILABLE: BrokerUnavailable,
+    KafkaError.REQUEST_TIMED_OUT: BrokerUnavailable,
+    KafkaError.UNKNOWN_LEADER_EPOCH: BrokerUnavailable,
+    # Another producer took over under the same transactional id.
+    KafkaError._FENCED: TaskMigrated,
+    KafkaError.INVALID_PRODUCER_EPOCH: TaskMigrated,
+    KafkaError.PRODUCER_FENCED: TaskMigrated,
+}
+"""Codes that are not here are ``BrokerError``: the broker said no, and why stands in the text."""
+
+PASSING = frozenset(code for code, kind in FAULTS.items() if kind is BrokerUnavailable)
+"""What passes by itself: readers and producers of librdkafka go on trying, questions may be asked again."""
+
+
+def fault(error: KafkaError, about: str, otherwise: type[KStreamsAssignError] = BrokerError) -> KStreamsAssignError:
+    """Our error for ``error``; ``about`` says what was being done, and to which partition."""
+    return FAULTS.get(error.code(), otherwise)(f"{about}: {describe(error)}")
+
+
+def describe(error: KafkaError) -> str:
+    """librdkafka's text and the code's name: ``Local: Unknown partition (_UNKNOWN_PARTITION)``."""
+    return f"{error.str()} ({error.name()})"
+
+
+@contextmanager
+def translating(about: str) -> Iterator[None]:
+    """Raise ours instead of ``KafkaException``."""
+    try:
+        yield
+    except KafkaException as raised:
+        raise fault(raised.args[0], about) from raised

@@ -1,0 +1,130 @@
+"""Records of explicit partitions, as both readers need them: add, remove, take what has arrived.
+
+What lives here: one librdkafka consumer without a group. What must not: what records mean (``changelogs``, ``inputs``).
+The idea: partitions come and go by ``incremental_assign``, which leaves the others' fetches and queues alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, cast
+
+from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import TopicPartition as ClientPartition
+
+from kstreams_assign.adapters.confluent.faults import OFFSET_GONE, PARTITION_EOF, PASSING, fault, translating
+from kstreams_assign.adapters.confluent.settings import Setting, logger, merged
+from kstreams_assign.model import TopicPartition
+
+# A record has all of these; the client's types allow for messages that never were at a broker.
+topic_of = cast("Callable[[Message], str]", Message.topic)
+partition_number_of = cast("Callable[[Message], int]", Message.partition)
+offset_of = cast("Callable[[Message], int]", Message.offset)
+
+_NEEDED: Mapping[str, Setting] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    # An offset that is gone is the caller's to decide on: state behind it is of no use any more.
+    "auto.offset.reset": "error",
+}
+
+
+class Taken(NamedTuple):
+    """What one ``take`` brought: records in order, ends that were reached, partitions whose offset is gone."""
+
+    messages: list[Message]
+    ends: dict[TopicPartition, int]
+    out_of_range: dict[TopicPartition, int]
+
+
+class Feed:
+    """A consumer on explicit partitions. Used by one thread.
+
+    ``group_id`` is never joined and nothing is committed to it; librdkafka demands one and looks its coordinator up, so
+    under access control it must be one the client may describe (the application id).
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        client: Mapping[str, str] | None,
+        *,
+        group_id: str,
+        read_committed: bool,
+        tuning: Mapping[str, Setting],
+        needed: Mapping[str, Setting],
+    ) -> None:
+        isolation = "read_committed" if read_committed else "read_uncommitted"
+        ours = {**_NEEDED, **needed, "group.id": group_id, "isolation.level": isolation}
+        with translating(f"consumer of {bootstrap_servers}"):
+            self._consumer = Consumer(merged(bootstrap_servers, client, tuning, ours), logger=logger)
+        self._read: set[TopicPartition] = set()
+
+    def add(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Start at these offsets; a partition that is read already goes on from the new one."""
+        self.remove(positions)
+        if positions:
+            with translating("add partitions"):
+                self._consumer.incremental_assign([ClientPartition(*at, offset) for at, offset in positions.items()])
+            self._read |= positions.keys()
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop reading; what was fetched of them is dropped. Partitions that are not read are ignored."""
+        leaving = self._read.intersection(partitions)
+        if leaving:
+            with translating("remove partitions"):
+                self._consumer.incremental_unassign(client_partitions(leaving))
+            self._read -= leaving
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        with translating("pause partitions"):
+            self._consumer.pause(client_partitions(self._read.intersection(partitions)))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        with translating("resume partitions"):
+            self._consumer.resume(client_partitions(self._read.intersection(partitions)))
+
+    def take(self, max_records: int, timeout_s: float) -> Taken:
+        """Wait for the first record or event, then take what is there without waiting.
+
+        Raises ``BrokerError`` for what does not pass by itself (no such topic, not authorized).
+        """
+        with translating("read"):
+            # One consume() of many would wait for all of them, up to its timeout.
+            messages = self._consumer.consume(1, timeout_s)
+            if messages and max_records > 1:
+                messages += self._consumer.consume(max_records - 1, 0)
+        if any(map(Message.error, messages)):
+            return self._without_events(messages)
+        return Taken(messages, {}, {})
+
+    def _without_events(self, messages: list[Message]) -> Taken:
+        taken = Taken([], {}, {})
+        for message in messages:
+            error = message.error()
+            if error is None:
+                taken.messages.append(message)
+            else:
+                self._note(message, error, taken)
+        self.remove(taken.out_of_range)
+        return taken
+
+    def _note(self, message: Message, error: KafkaError, taken: Taken) -> None:
+        code = error.code()
+        if code == PARTITION_EOF:
+            taken.ends[partition_of(message)] = offset_of(message)
+        elif code == OFFSET_GONE:
+            taken.out_of_range[partition_of(message)] = offset_of(message)
+        elif code not in PASSING:
+            raise fault(error, f"read {message.topic()}-{message.partition()}" if message.topic() else "read")
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def partition_of(message: Message) -> TopicPartition:
+    return TopicPartition(topic_of(message), partition_number_of(message))
+
+
+def client_partitions(partitions: Iterable[TopicPartition]) -> list[ClientPartition]:
+    return [ClientPartition(*partition) for partition in partitions]

@@ -1,0 +1,113 @@
+"""Input records for the tasks of this process.
+
+What must not live here: which partitions those are (the member's), where they were committed (the group's), what a
+record does. The idea: a task that has just arrived is served within milliseconds, and the others never notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import Literal
+
+from confluent_kafka import Message
+
+from kstreams_assign.adapters.confluent.admin import ClusterAdmin
+from kstreams_assign.adapters.confluent.feed import Feed, offset_of, partition_number_of, topic_of
+from kstreams_assign.adapters.confluent.settings import Setting
+from kstreams_assign.errors import OffsetOutOfRange
+from kstreams_assign.model import TopicPartition
+from kstreams_assign.tasks.record import Record
+
+_TUNING: Mapping[str, Setting] = {
+    # A partition that has just been added waits for the fetch under way, which without news lasts this long.
+    "fetch.wait.max.ms": 20,
+    # What lies in the queue is served before a new partition's first record, so it is kept short ...
+    "queued.min.messages": 10_000,
+    # ... and filled again at once, not after the default second.
+    "fetch.queue.backoff.ms": 5,
+}
+
+# A named tuple's own constructors are Python functions; this one stays in C for every record.
+_make_record = partial(tuple.__new__, Record)
+
+
+class InputConsumer:
+    """Reads input partitions at given offsets. Used by one thread; ``admin`` stays the caller's to close."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        client: Mapping[str, str] | None = None,
+        *,
+        group_id: str,
+        admin: ClusterAdmin,
+        read_committed: bool = False,
+    ) -> None:
+        self._admin = admin
+        self._feed = Feed(
+            bootstrap_servers, client, group_id=group_id, read_committed=read_committed, tuning=_TUNING, needed={}
+        )
+        self._gone: dict[TopicPartition, int] = {}
+
+    def add(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Start reading at these offsets, not paused; the others flow on."""
+        self._feed.add(positions)
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop reading: no later ``poll`` brings a record of these."""
+        self._feed.remove(partitions)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Bring nothing of these until ``resume``, which goes on behind the last record that ``poll`` brought."""
+        self._feed.pause(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self._feed.resume(partitions)
+
+    def poll(self, max_records: int, timeout_s: float) -> dict[TopicPartition, list[Record]]:
+        """What has arrived, oldest first in each partition; waits for the first record only.
+
+        Raises ``OffsetOutOfRange`` for partitions whose position the broker no longer holds, once everything read
+        before has been handed out; they are removed, and may be added again at ``reset_positions``.
+        Raises ``BrokerError`` for what waiting does not mend. A broker out of reach just brings nothing.
+        """
+        taken = self._feed.take(max_records, 0 if self._gone else timeout_s)
+        self._gone |= taken.out_of_range
+        if not taken.messages and self._gone:
+            self._raise_gone()
+        return _records(taken.messages)
+
+    def reset_positions(
+        self, partitions: Iterable[TopicPartition], policy: Literal["earliest", "latest"], timeout_s: float
+    ) -> Mapping[TopicPartition, int]:
+        """Where to start without a committed offset (``auto.offset.reset``). Raises ``BrokerUnavailable``."""
+        at = self._admin.start_offsets if policy == "earliest" else self._admin.end_offsets
+        return at(partitions, timeout_s)
+
+    def close(self) -> None:
+        self._feed.close()
+
+    def _raise_gone(self) -> None:
+        gone, self._gone = self._gone, {}
+        listed = ", ".join(f"{partition} at {offset}" for partition, offset in sorted(gone.items()))
+        raise OffsetOutOfRange(f"the broker no longer holds {listed}", gone)
+
+
+def _records(messages: list[Message]) -> dict[TopicPartition, list[Record]]:
+    columns = zip(
+        map(topic_of, messages),
+        map(partition_number_of, messages),
+        map(offset_of, messages),
+        map(itemgetter(1), map(Message.timestamp, messages)),
+        map(Message.key, messages),
+        map(Message.value, messages),
+        map(Message.headers, messages),
+        strict=True,
+    )
+    found: dict[TopicPartition, list[Record]] = {}
+    for where, run in groupby(map(_make_record, columns), key=itemgetter(0, 1)):
+        found.setdefault(TopicPartition(*where), []).extend(run)
+    return found

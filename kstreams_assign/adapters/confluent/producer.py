@@ -1,0 +1,161 @@
+"""What tasks write: changelogs and outputs, acknowledged before anything is committed.
+
+What must not live here: when to flush, whose offsets to commit. The idea: one delivery callback for all records, which
+reads the partition off the message, so that a record costs no closure.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from kstreams_assign.adapters.confluent.faults import FAULTS, describe, fault, translating
+from kstreams_assign.adapters.confluent.feed import offset_of, partition_number_of, partition_of, topic_of
+from kstreams_assign.adapters.confluent.settings import Setting, logger, merged
+from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, TaskMigrated
+from kstreams_assign.model import TopicPartition
+
+_TUNING: Mapping[str, Setting] = {"linger.ms": 5}
+_NEEDED: Mapping[str, Setting] = {
+    # Java's for keyed records; librdkafka's own default would send a key elsewhere than a Java member does.
+    "partitioner": "murmur2_random",
+    "enable.idempotence": True,
+}
+Delivered = Callable[[KafkaError | None, Message], None]
+
+_ANY_PARTITION = -1
+_NOW = 0
+_ROOM_TRY_S = 0.01
+_ABANDON_S = 5.0
+
+
+class RecordProducer:
+    """Writes records in order, each once (idempotent). Used by one thread.
+
+    ``delivery_timeout_ms`` (``message.timeout.ms``) must be below the session timeout: what a process that slept still
+    holds has then expired before another owns its tasks.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str, client: Mapping[str, str] | None = None, *, delivery_timeout_ms: int
+    ) -> None:
+        needed = {**_NEEDED, "message.timeout.ms": delivery_timeout_ms}
+        with translating(f"producer to {bootstrap_servers}"):
+            self._producer = Producer(merged(bootstrap_servers, client, _TUNING, needed), logger=logger)
+        self._room_timeout_s = delivery_timeout_ms / 1000
+        self._acknowledged: dict[tuple[str, int], int] = {}
+        self._failed: list[tuple[TopicPartition, KafkaError]] = []
+
+    def produce(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+        timestamp_ms: int | None = None,
+        *,
+        track: bool = False,
+        on_offset: Callable[[int], None] | None = None,
+    ) -> None:
+        """Queue a record; without ``partition`` Java's partitioner chooses by key, and any for no key.
+
+        With ``track`` its offset counts for what ``flush`` answers. ``on_offset`` gets the record's offset, during a
+        later ``produce`` or ``flush``. Raises ``BrokerUnavailable`` when the queue stayed full for the delivery timeout.
+        """
+        delivered: Delivered = self._tracked if track else self._untracked
+        if on_offset is not None:
+            delivered = partial(self._told, on_offset, delivered)
+        arguments: tuple[Any, ...] = (
+            topic,
+            value,
+            key,
+            _ANY_PARTITION if partition is None else partition,
+            delivered,
+            None,
+            _NOW if timestamp_ms is None else timestamp_ms,
+            list(headers) if headers else None,
+        )
+        try:
+            self._producer.produce(*arguments)
+        except BufferError:
+            self._produce_when_room(arguments)
+        except KafkaException as raised:
+            raise fault(raised.args[0], f"produce to {topic}") from raised
+
+    def flush(self, timeout_s: float) -> Mapping[TopicPartition, int]:
+        """Wait until everything produced is acknowledged; next offsets of the tracked partitions written since the last.
+
+        Raises ``DeliveryFailed`` when a record was lost since the last flush (nothing it belongs to may be committed, and
+        it will not come by itself), ``TaskMigrated`` when another producer took over, ``BrokerUnavailable`` when records
+        still wait after ``timeout_s``: flush again, or ``abandon``.
+        """
+        with translating("flush"):
+            waiting = self._producer.flush(timeout_s)
+        if self._failed:
+            self._raise_failed()
+        if waiting:
+            raise BrokerUnavailable(f"{waiting} records were not acknowledged in {timeout_s:.1f} s and still wait")
+        acknowledged, self._acknowledged = self._acknowledged, {}
+        return {TopicPartition(*at): offset for at, offset in acknowledged.items()}
+
+    def abandon(self) -> None:
+        """Drop everything queued and in flight, and forget what was acknowledged: the tasks are another's now.
+
+        What is on its way over the network may still be written; its owner's fencing has to deal with that.
+        """
+        with translating("abandon"):
+            self._producer.purge()
+            self._producer.flush(_ABANDON_S)
+        self._failed.clear()
+        self._acknowledged.clear()
+
+    def close(self) -> None:
+        """End the client. What was not flushed is dropped, as it was not committed either."""
+        self.abandon()
+        self._producer.close()
+
+    def _produce_when_room(self, arguments: tuple[Any, ...]) -> None:
+        deadline = time.monotonic() + self._room_timeout_s
+        while time.monotonic() < deadline:
+            self._producer.poll(_ROOM_TRY_S)
+            try:
+                self._producer.produce(*arguments)
+            except BufferError:
+                continue
+            return
+        raise BrokerUnavailable(f"produce to {arguments[0]}: the queue stayed full for {self._room_timeout_s:.1f} s")
+
+    def _untracked(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._fail(error, message)
+
+    def _tracked(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._fail(error, message)
+        else:
+            # Acknowledged in the order of their offsets, so the last one wins.
+            self._acknowledged[topic_of(message), partition_number_of(message)] = offset_of(message) + 1
+
+    def _told(
+        self, on_offset: Callable[[int], None], delivered: Delivered, error: KafkaError | None, message: Message
+    ) -> None:
+        delivered(error, message)
+        if error is None:
+            on_offset(offset_of(message))
+
+    def _fail(self, error: KafkaError, message: Message) -> None:
+        self._failed.append((partition_of(message), error))
+
+    def _raise_failed(self) -> NoReturn:
+        failed, self._failed = self._failed, []
+        self._acknowledged.clear()
+        partition, error = failed[0]
+        about = f"{len(failed)} records lost, the first of them to {partition}"
+        raise (TaskMigrated if FAULTS.get(error.code()) is TaskMigrated else DeliveryFailed)(
+            f"{about}: {describe(error)}"
+        )
