@@ -1,0 +1,42 @@
+"""Bytes <-> values for the user-data of a Kafka Streams group. Pure: no I/O, no clocks, no decisions, no logging.
+
+Bytes of versions 1-11 as Kafka Streams writes them, then our trailer, which Java does not read. Two levels: a *record*
+is the fields in wire order (``compile``, driven by ``protocol/*.json``); a *value* is a frozen dataclass.
+"""
+
+from __future__ import annotations
+
+from kstreams_assign.wire.assignment_info import AssignmentInfo, decode_assignment, encode_assignment
+from kstreams_assign.wire.schemas import schema_text
+from kstreams_assign.wire.subscription_info import (
+    FutureSubscription,
+    SubscriptionInfo,
+    decode_subscription,
+    encode_subscription,
+)
+from kstreams_assign.wire.trailer import GroupTrailer, MemberTrailer
+from kstreams_assign.wire.versions import (
+    EARLIEST_PROBEABLE_VERSION,
+    LATEST_SUPPORTED_VERSION,
+    NAMED_TOPOLOGY_VERSION,
+    OFFSET_SUMS_VERSION,
+    UNKNOWN_VERSION,
+)
+
+__all__ = [
+    "EARLIEST_PROBEABLE_VERSION",
+    "LATEST_SUPPORTED_VERSION",
+    "NAMED_TOPOLOGY_VERSION",
+    "OFFSET_SUMS_VERSION",
+    "UNKNOWN_VERSION",
+    "AssignmentInfo",
+    "FutureSubscription",
+    "GroupTrailer",
+    "MemberTrailer",
+    "SubscriptionInfo",
+    "decode_assignment",
+    "decode_subscription",
+    "encode_assignment",
+    "encode_subscription",
+    "schema_text",
+]

@@ -1,0 +1,44 @@
+"""Between the columns of a record and the shared nouns: task ids and partitions. Both messages use these.
+
+What must not live here: the layout of either message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from itertools import repeat
+from typing import Any
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.wire.compile import Columns
+from kstreams_assign.wire.versions import NAMED_TOPOLOGY_VERSION
+
+# A named tuple's own constructor is Python code; thousands of these are made for each rebalance.
+_task_id: Callable[[Iterable[Any]], TaskId] = partial(tuple.__new__, TaskId)
+_partition: Callable[[Iterable[Any]], TopicPartition] = partial(tuple.__new__, TopicPartition)
+
+
+def task_ids(columns: Columns) -> list[TaskId]:
+    """The task of each row. An empty topology name is none, as in Kafka's ``TaskId``."""
+    topologies: Iterable[str | None] = repeat(None)
+    if any(columns.get("topology", ())):
+        topologies = (name or None for name in columns["topology"])
+    return list(map(_task_id, zip(columns["subtopology"], columns["partition"], topologies, strict=False)))
+
+
+def task_columns(tasks: Collection[TaskId], version: int) -> dict[str, list[Any]]:
+    """The columns of these tasks, in their order. ``ConfigError`` if one has a name that ``version`` cannot carry."""
+    subtopologies, partitions, topologies = map(list, zip(*tasks, strict=True)) if tasks else ([], [], [])
+    columns = {"subtopology": subtopologies, "partition": partitions}
+    if version >= NAMED_TOPOLOGY_VERSION:
+        columns["topology"] = [name or None for name in topologies]
+    elif any(topologies):
+        named = next(task for task in tasks if task.topology)
+        raise ConfigError(f"task {named}: version {version} carries no named topologies; {NAMED_TOPOLOGY_VERSION} does")
+    return columns
+
+
+def topic_partitions(topics: Iterable[str], partitions: Iterable[int]) -> tuple[TopicPartition, ...]:
+    return tuple(map(_partition, zip(topics, partitions, strict=True)))

@@ -1,0 +1,20 @@
+"""Where the message schemas stand: in the installed package, or at the top of a source checkout.
+
+What must not live here: any knowledge of what is in them. A wheel carries ``protocol/`` as
+``kstreams_assign/protocol/``; a checkout has it beside the package.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+
+def schema_text(name: str) -> str:
+    """The text of ``protocol/NAME.json``. Raises ``FileNotFoundError`` where this version has no such schema."""
+    package = files("kstreams_assign")
+    shipped = package / "protocol" / f"{name}.json"
+    if shipped.is_file():
+        return shipped.read_text(encoding="utf-8")
+    beside = Path(str(package)).parent / "protocol" / f"{name}.json"
+    return beside.read_text(encoding="utf-8")

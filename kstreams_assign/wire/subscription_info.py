@@ -1,0 +1,137 @@
+"""SubscriptionInfo: what a member of a Streams group tells the leader (Kafka: ``SubscriptionInfo``, versions 1-11).
+
+What lives here: the value, and its translation to and from records. What must not: layouts (``protocol/``) and
+offsets of bytes (``compile``, ``primitives``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
+from kstreams_assign.wire.columns import task_columns, task_ids
+from kstreams_assign.wire.compile import Columns, Record, layout
+from kstreams_assign.wire.primitives import INT32, Source, utf8_bytes, utf8_text
+from kstreams_assign.wire.trailer import MemberTrailer, read_member_trailer, trailer_bytes
+from kstreams_assign.wire.versions import EARLIEST_PROBEABLE_VERSION, LATEST_SUPPORTED_VERSION, UNKNOWN_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionInfo:
+    """One member's user-data.
+
+    ``task_offset_sums`` holds each task with state here, in the order of the bytes: its changelogs' offsets added up,
+    ``RUNNING_OFFSET_SUM`` or ``UNKNOWN_OFFSET_SUM``. ``unique_field`` is a signed byte. ``latest_supported_version``
+    is -1 in versions 1 and 2. ``trailer_warning`` says why the bytes behind the last field were no trailer.
+    """
+
+    version: int
+    latest_supported_version: int
+    process_id: UUID
+    user_end_point: str | None = None
+    task_offset_sums: Mapping[TaskId, int] = field(default_factory=dict)
+    unique_field: int = 0
+    error_code: int = 0
+    client_tags: Mapping[str, str] = field(default_factory=dict)
+    trailer: MemberTrailer | None = None
+    trailer_warning: str | None = None
+
+    @property
+    def prev_tasks(self) -> frozenset[TaskId]:
+        """The tasks that were active there."""
+        return frozenset(task for task, total in self.task_offset_sums.items() if total == RUNNING_OFFSET_SUM)
+
+    @property
+    def standby_tasks(self) -> frozenset[TaskId]:
+        """The tasks that have state there and were not active."""
+        return frozenset(task for task, total in self.task_offset_sums.items() if total != RUNNING_OFFSET_SUM)
+
+
+@dataclass(frozen=True, slots=True)
+class FutureSubscription:
+    """A subscription newer than we read: all it tells is its two version numbers (version probing)."""
+
+    used_version: int
+    latest_supported_version: int
+
+
+def decode_subscription(data: bytes) -> SubscriptionInfo | FutureSubscription:
+    """Read one member's user-data. Raises ``MalformedUserData``.
+
+    Refuses what Java refuses, and negative lengths. Bytes after the last field are tried as our trailer.
+    """
+    source = Source(data, "SubscriptionInfo")
+    version = source.number(INT32, "version")
+    if version > LATEST_SUPPORTED_VERSION:
+        latest = source.number(INT32, "latest_supported_version")
+        _check_versions(version, latest, source)
+        return FutureSubscription(version, latest)
+    if version < 1:
+        raise source.malformed("version", f"{version} is none of 1 to {LATEST_SUPPORTED_VERSION}")
+    record, end = layout("SubscriptionInfo", version).read(data)
+    _check_versions(version, record.get("latest_supported_version", UNKNOWN_VERSION), source)
+    return _value(record, *read_member_trailer(data[end:]))
+
+
+def encode_subscription(info: SubscriptionInfo) -> bytes:
+    """The bytes of ``info``, maps in their own order. What its version lacks is left out.
+
+    Raises ``ConfigError`` for a value that its version cannot carry.
+    """
+    if not 1 <= info.version <= LATEST_SUPPORTED_VERSION:
+        raise ConfigError(f"version {info.version} is none of 1 to {LATEST_SUPPORTED_VERSION}")
+    body = layout("SubscriptionInfo", info.version).write(_record(info))
+    return bytes(body) + trailer_bytes(info.trailer)
+
+
+def _check_versions(version: int, latest: int, source: Source) -> None:
+    probeable = version >= EARLIEST_PROBEABLE_VERSION
+    if probeable and latest < version:
+        why = f"{latest} is below the version {version} that was used"
+        raise source.malformed("latest_supported_version", why)
+
+
+def _value(record: Record, trailer: MemberTrailer | None, warning: str | None) -> SubscriptionInfo:
+    tags: Columns = record.get("client_tags", {"key": (), "value": ()})
+    return SubscriptionInfo(
+        version=record["version"],
+        latest_supported_version=record.get("latest_supported_version", UNKNOWN_VERSION),
+        process_id=record["process_id"],
+        user_end_point=utf8_text(record.get("user_end_point", b"")) or None,
+        task_offset_sums=_offset_sums(record),
+        unique_field=record.get("unique_field", 0),
+        error_code=record.get("error_code", 0),
+        client_tags=dict(zip(map(utf8_text, tags["key"]), map(utf8_text, tags["value"]), strict=True)),
+        trailer=trailer,
+        trailer_warning=warning,
+    )
+
+
+def _record(info: SubscriptionInfo) -> Record:
+    """The fields of every version; the layout takes those it has."""
+    return {
+        "version": info.version,
+        "latest_supported_version": info.latest_supported_version,
+        "process_id": info.process_id,
+        "user_end_point": utf8_bytes(info.user_end_point or ""),
+        "unique_field": info.unique_field,
+        "error_code": info.error_code,
+        "client_tags": {
+            "key": [utf8_bytes(key) for key in info.client_tags],
+            "value": [utf8_bytes(value) for value in info.client_tags.values()],
+        },
+        **_task_fields(info),
+    }
+
+
+def _offset_sums(record: Record) -> dict[TaskId, int]:
+    sums: Columns = record["task_offset_sums"]
+    return dict(zip(task_ids(sums), sums["offset_sum"], strict=True))
+
+
+def _task_fields(info: SubscriptionInfo) -> Record:
+    columns = task_columns(info.task_offset_sums, info.version)
+    return {"task_offset_sums": {**columns, "offset_sum": list(info.task_offset_sums.values())}}

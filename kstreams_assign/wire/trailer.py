@@ -1,0 +1,200 @@
+"""Our trailer: what members and leaders of ours say behind the last field, where Java does not look.
+
+What lives here: both trailers, their envelope, and the only use of msgpack in this room. What must not: decisions.
+
+The bytes are ``KSA`` and format 1, the length of what follows the checksum (uint32), its CRC-32 (uint32), then one
+msgpack map with text keys. Readers ignore keys they do not know, so later versions only ever add keys. Tasks are
+written as runs, ``[subtopology, [partitions], ...]``, which keep their order; a named topology makes the run's key
+the text ``NAME__SUBTOPOLOGY``. A trailer never makes a message unreadable: a damaged one is none, with a warning.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, TypeVar
+from uuid import UUID
+
+import msgpack  # type: ignore[import-untyped]
+
+from kstreams_assign.model import TaskId
+
+MAGIC = b"KSA\x01"
+ENVELOPE = struct.Struct(">4sII")
+TRAILER_SIZE_MAX = 1 << 20
+"""A group's whole metadata is one record of 1 MB by default, so no honest trailer is larger."""
+
+SUBTOPOLOGY_DIGITS_MAX = 10
+"""Of an int32."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberTrailer:
+    """What a member of ours can do: its assignors with their versions, and a digest of its settings."""
+
+    assignors: Mapping[str, int] = field(default_factory=dict)
+    settings_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTrailer:
+    """What a leader of ours decided, beside the tasks.
+
+    ``warmups``: which standbys of a process are there only to catch up. ``next_probe_ms``: the wall-clock time of the
+    next probing rebalance, ``None`` if there is none to come. ``followup``: the rebalance that completes this one comes
+    next (KIP-429). ``withheld``: active tasks that no one gets before that. ``owners``: the decided process of each
+    active task.
+    """
+
+    assignor: str
+    assignor_version: int
+    warmups: Mapping[UUID, tuple[TaskId, ...]] = field(default_factory=dict)
+    next_probe_ms: int | None = None
+    followup: bool = False
+    withheld: tuple[TaskId, ...] = ()
+    owners: Mapping[TaskId, UUID] = field(default_factory=dict)
+
+
+Trailer = TypeVar("Trailer")
+
+
+def trailer_bytes(trailer: MemberTrailer | GroupTrailer | None) -> bytes:
+    """What to append to the message; nothing for ``None``."""
+    if trailer is None:
+        return b""
+    content = _member_map(trailer) if isinstance(trailer, MemberTrailer) else _group_map(trailer)
+    packed: bytes = msgpack.packb(content)
+    return ENVELOPE.pack(MAGIC, len(packed), zlib.crc32(packed)) + packed
+
+
+def read_member_trailer(rest: bytes) -> tuple[MemberTrailer | None, str | None]:
+    """The trailer in the bytes behind a subscription, or a warning why there is none; both ``None`` without bytes."""
+    return _read(rest, _member_trailer)
+
+
+def read_group_trailer(rest: bytes) -> tuple[GroupTrailer | None, str | None]:
+    """The trailer in the bytes behind an assignment, or a warning why there is none; both ``None`` without bytes."""
+    return _read(rest, _group_trailer)
+
+
+def _read(rest: bytes, build: Callable[[Mapping[str, Any]], Trailer]) -> tuple[Trailer | None, str | None]:
+    if not rest:
+        return None, None
+    try:
+        return build(_opened(rest)), None
+    except _Damaged as damage:
+        return None, f"the {len(rest)} bytes after the last field are no trailer: {damage}"
+
+
+class _Damaged(Exception):
+    """Why these bytes are no trailer. Never leaves this module."""
+
+
+def _opened(rest: bytes) -> Mapping[str, Any]:
+    if len(rest) < ENVELOPE.size or not rest.startswith(MAGIC):
+        raise _Damaged("they do not begin as one")
+    _, size, checksum = ENVELOPE.unpack_from(rest)
+    packed = rest[ENVELOPE.size : ENVELOPE.size + size]
+    if size > TRAILER_SIZE_MAX or len(packed) < size:
+        raise _Damaged(f"{size} bytes are announced")
+    if zlib.crc32(packed) != checksum:
+        raise _Damaged("the checksum is wrong")
+    try:
+        content = msgpack.unpackb(packed, strict_map_key=False, use_list=False)
+    except (ValueError, TypeError, msgpack.UnpackException) as wrong:
+        raise _Damaged(f"msgpack cannot read them ({wrong})") from None
+    opened: Mapping[str, Any] = _typed(content, dict, "the content")
+    return opened
+
+
+def _member_map(trailer: MemberTrailer) -> dict[str, Any]:
+    return {"assignors": dict(trailer.assignors), "settings": trailer.settings_digest}
+
+
+def _member_trailer(content: Mapping[str, Any]) -> MemberTrailer:
+    assignors = _typed(content.get("assignors"), dict, "assignors")
+    for name, version in assignors.items():
+        _typed(name, str, "assignors")
+        _typed(version, int, "assignors")
+    return MemberTrailer(assignors, _typed(content.get("settings"), str, "settings"))
+
+
+def _group_map(trailer: GroupTrailer) -> dict[str, Any]:
+    by_owner: dict[UUID, list[TaskId]] = {}
+    for task, owner in trailer.owners.items():
+        by_owner.setdefault(owner, []).append(task)
+    return {
+        "assignor": trailer.assignor,
+        "version": trailer.assignor_version,
+        "warmups": {process.bytes: _runs(tasks) for process, tasks in trailer.warmups.items()},
+        "probe": trailer.next_probe_ms,
+        "followup": trailer.followup,
+        "withheld": _runs(trailer.withheld),
+        "owners": {process.bytes: _runs(tasks) for process, tasks in by_owner.items()},
+    }
+
+
+def _group_trailer(content: Mapping[str, Any]) -> GroupTrailer:
+    probe = content.get("probe")
+    return GroupTrailer(
+        assignor=_typed(content.get("assignor"), str, "assignor"),
+        assignor_version=_typed(content.get("version"), int, "version"),
+        warmups=_by_process(content, "warmups"),
+        next_probe_ms=None if probe is None else _typed(probe, int, "probe"),
+        followup=_typed(content.get("followup"), bool, "followup"),
+        withheld=_tasks(content.get("withheld"), "withheld"),
+        owners={task: process for process, tasks in _by_process(content, "owners").items() for task in tasks},
+    )
+
+
+def _by_process(content: Mapping[str, Any], key: str) -> dict[UUID, tuple[TaskId, ...]]:
+    runs_of = _typed(content.get(key), dict, key)
+    return {_process(raw, key): _tasks(runs, key) for raw, runs in runs_of.items()}
+
+
+def _process(raw: object, key: str) -> UUID:
+    if not isinstance(raw, bytes) or len(raw) != 16:
+        raise _Damaged(f"{key} has a process id that is none")
+    return UUID(bytes=raw)
+
+
+def _runs(tasks: Iterable[TaskId]) -> list[Any]:
+    """Neighbours of one subtopology under one key: ``[0, [1, 2], "topology__1", [0]]``."""
+    runs: list[Any] = []
+    for (subtopology, topology), run in groupby(tasks, lambda task: (task.subtopology, task.topology)):
+        runs.append(subtopology if topology is None else f"{topology}__{subtopology}")
+        runs.append([task.partition for task in run])
+    return runs
+
+
+def _tasks(runs: object, key: str) -> tuple[TaskId, ...]:
+    flat = _typed(runs, tuple, key)
+    if len(flat) % 2:
+        raise _Damaged(f"{key} has a run without partitions")
+    found: list[TaskId] = []
+    for run, partitions in zip(flat[::2], flat[1::2], strict=True):
+        subtopology, topology = _run_key(run, key)
+        found += [TaskId(subtopology, _typed(one, int, key), topology) for one in _typed(partitions, tuple, key)]
+    return tuple(found)
+
+
+def _run_key(run: object, key: str) -> tuple[int, str | None]:
+    if not isinstance(run, str):
+        return _typed(run, int, key), None
+    topology, _, subtopology = run.rpartition("__")
+    if not subtopology.isdecimal() or len(subtopology) > SUBTOPOLOGY_DIGITS_MAX:
+        raise _Damaged(f"{key} has a task id that is none")
+    return int(subtopology), topology
+
+
+Kind = TypeVar("Kind")
+
+
+def _typed(value: object, kind: type[Kind], key: str) -> Any:
+    """``value`` if it is exactly of that kind: to Python a bool is an int, on the wire it is not."""
+    if type(value) is not kind:
+        raise _Damaged(f"{key} is of another kind")
+    return value

@@ -1,0 +1,19 @@
+"""The version numbers of the Streams user-data, as Kafka counts them (``StreamsAssignmentProtocolVersions``)."""
+
+from __future__ import annotations
+
+EARLIEST_VERSION = 1
+LATEST_SUPPORTED_VERSION = 11
+"""The newest layout that both messages know here, and in Kafka 3.0 up to 4.3."""
+
+EARLIEST_PROBEABLE_VERSION = 3
+"""From here on a message names the latest version that its sender supports."""
+
+OFFSET_SUMS_VERSION = 7
+"""From here on a subscription reports offset sums; before, only which tasks were active and which standby."""
+
+NAMED_TOPOLOGY_VERSION = 10
+"""From here on a task id may carry the name of its topology."""
+
+UNKNOWN_VERSION = -1
+"""The supported version of a message that is too old to name one (1 and 2)."""
