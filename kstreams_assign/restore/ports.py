@@ -26,8 +26,10 @@ class TaskStores(Protocol):
 
     def get_many(self, store: str, keys: Sequence[bytes]) -> list[bytes | None]: ...
 
-    def range(self, store: str, start: bytes | None = None, end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries with ``start <= key < end`` in byte order."""
+    def range(
+        self, store: str, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Entries with ``start <= key < end`` in byte order, or in the opposite order with ``reverse``."""
         ...
 
     def offsets(self) -> Mapping[TopicPartition, int]: ...
@@ -44,11 +46,17 @@ class TaskStores(Protocol):
 
 
 class ChangelogBatch(NamedTuple):
-    """Records of one changelog partition, oldest first, and the offset to read next."""
+    """Records of one changelog partition, oldest first, and the offset to read next.
+
+    ``next_offset`` also passes what holds no record: transaction markers, compacted offsets, the end of the log.
+    ``in_range`` is false when the log no longer has the offset asked for (truncated, or the topic made anew):
+    then ``writes`` is empty, ``next_offset`` is what was asked for, and the reader has stopped reading it.
+    """
 
     partition: TopicPartition
     writes: list[Write]
     next_offset: int
+    in_range: bool = True
 
 
 class ChangelogReader(Protocol):
@@ -61,11 +69,18 @@ class ChangelogReader(Protocol):
     def remove(self, partitions: Iterable[TopicPartition]) -> None: ...
 
     def poll(self, timeout_s: float) -> list[ChangelogBatch]:
-        """Whatever has arrived, at most one batch a partition; empty when nothing came in time."""
+        """Whatever has arrived, at most one batch a partition; empty when nothing came in ``timeout_s``.
+
+        Waits even when nothing is being read, so a loop around it does not spin. Raises ``BrokerUnavailable``.
+        """
         ...
 
     def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
-        """First offset and high watermark of each partition. Raises ``BrokerUnavailable``."""
+        """First offset and high watermark of each partition; one that does not exist yet is left out.
+
+        The high watermark and not the last stable offset: an owner-to-be has to wait for what a transaction
+        still holds back. Raises ``BrokerUnavailable``.
+        """
         ...
 
     def close(self) -> None: ...

@@ -1,0 +1,302 @@
+"""Applies changelogs to stores: active tasks until they are restored, standbys and warm-ups for as long as they are here.
+
+One thread owns a ``Restorer`` and calls ``step`` over and over; each call answers with events. A task's stores belong
+to the restorer from ``add`` until an event or ``remove`` hands them back, so no store is ever used by two threads.
+
+What must not be here: opening or closing stores, deciding who owns a task, waiting for anything but the reader.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from kstreams_assign.errors import BrokerUnavailable, StateError
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.restore.ports import ChangelogBatch, ChangelogReader, TaskStores
+from kstreams_assign.restore.progress import Beginning, PartitionProgress, TaskProgress, beginning, standbys_wait
+
+_log = logging.getLogger(__name__)
+
+
+class Purpose(Enum):
+    """Why a changelog is read."""
+
+    ACTIVE = "active"
+    """Up to its end as of now, then handed back."""
+    STANDBY = "standby"
+    """A standby or a warm-up: tailed until it is promoted or removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """An active task stands at the end of its changelogs. Its stores are the receiver's now."""
+
+    task: TaskId
+    stores: TaskStores
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a task stands, told when it begins and then at intervals while something changes."""
+
+    task: TaskId
+    purpose: Purpose
+    progress: TaskProgress
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A task's stores failed and it is no longer restored.
+
+    The receiver closes the stores; if ``error`` is a ``StoreDamaged`` it discards them too, and may add the task again.
+    """
+
+    task: TaskId
+    stores: TaskStores
+    error: StateError
+
+
+Event = Restored | Progress | Damaged
+
+
+@dataclass(frozen=True, slots=True)
+class Pacing:
+    """When to look and when to tell, in milliseconds, and who waits for whom."""
+
+    progress_interval_ms: int = 1_000
+    standby_ends_interval_ms: int = 5_000
+    """How often the ends of standbys' changelogs are looked up, in one call for all."""
+    missing_retry_ms: int = 1_000
+    """A changelog that does not exist yet is looked for again after this."""
+    standby_budget_records: int = 50_000
+    """Standbys are not read while active tasks have more than this to restore."""
+    stalled_ms: int = 3_000
+    """An active task that has not moved for this long no longer holds up standbys."""
+
+
+@dataclass(slots=True)
+class _Job:
+    task: TaskId
+    stores: TaskStores
+    store_of: Mapping[TopicPartition, str]
+    purpose: Purpose
+    progress: TaskProgress | None = None
+    """``None`` until the bounds of its changelogs are known."""
+    end_known: bool = False
+    """For an active task: the end was looked up after it became active."""
+    look_up_at_ms: int | None = 0
+    """When to ask for bounds (again); ``None``: no need."""
+    told: Mapping[TopicPartition, PartitionProgress] | None = None
+    """What the last ``Progress`` said."""
+
+    @property
+    def restored(self) -> bool:
+        active = self.purpose is Purpose.ACTIVE
+        return active and self.end_known and self.progress is not None and self.progress.done
+
+
+class Restorer:
+    """Owns the tasks being restored or tailed. Every method is called by one and the same thread."""
+
+    def __init__(self, reader: ChangelogReader, *, now_ms: Callable[[], int], pacing: Pacing | None = None) -> None:
+        self._reader = reader
+        self._now_ms = now_ms
+        self._pacing = pacing or Pacing()
+        self._jobs: dict[TaskId, _Job] = {}
+        self._job_of: dict[TopicPartition, _Job] = {}
+        self._reading: set[TopicPartition] = set()
+        self._events: list[Event] = []
+        self._tell_at_ms = 0
+        self._broker_answers = True
+
+    @property
+    def tasks(self) -> dict[TaskId, Purpose]:
+        """The tasks that are here now."""
+        return {task: job.purpose for task, job in self._jobs.items()}
+
+    def add(self, task: TaskId, stores: TaskStores, store_of: Mapping[TopicPartition, str], purpose: Purpose) -> None:
+        """Take over a task's stores and read ``store_of``'s changelog partitions into the stores it names.
+
+        Raises ``StateError`` if the task, or a changelog of it, is here already.
+        """
+        if task in self._jobs or not self._job_of.keys().isdisjoint(store_of):
+            raise StateError(f"task {task} or a changelog of it is restored already; promote or remove it instead")
+        job = self._jobs[task] = _Job(task, stores, dict(store_of), purpose)
+        self._job_of.update(dict.fromkeys(job.store_of, job))
+
+    def promote(self, task: TaskId) -> bool:
+        """A standby becomes active: read on to the end as of now. False if the task is not here (any more)."""
+        return self._repurpose(task, Purpose.ACTIVE)
+
+    def demote(self, task: TaskId) -> bool:
+        """An active task still being restored becomes a standby. False if the task is not here (any more)."""
+        return self._repurpose(task, Purpose.STANDBY)
+
+    def remove(self, task: TaskId) -> TaskStores | None:
+        """Stop reading and hand the stores back; ``None`` if an event of an earlier step did so."""
+        job = self._jobs.get(task)
+        return None if job is None else self._let_go(job)
+
+    def step(self, timeout_s: float) -> list[Event]:
+        """Look up what is not known, read once (waiting up to ``timeout_s``), apply, and tell what came of it."""
+        self._look_up_bounds()
+        self._hand_back_restored()
+        for batch in self._read(0.0 if self._events else timeout_s):
+            self._apply(batch)
+        self._hand_back_restored()
+        self._tell_progress()
+        events, self._events = self._events, []
+        return events
+
+    def _repurpose(self, task: TaskId, purpose: Purpose) -> bool:
+        job = self._jobs.get(task)
+        if job is None:
+            return False
+        if job.purpose is not purpose:
+            job.purpose, job.end_known, job.look_up_at_ms = purpose, False, 0
+        return True
+
+    # Bounds: what the reader has to be asked before records mean anything.
+
+    def _look_up_bounds(self) -> None:
+        now_ms = self._now_ms()
+        due = [job for job in self._jobs.values() if job.look_up_at_ms is not None and job.look_up_at_ms <= now_ms]
+        if not due:
+            return
+        asked = [partition for job in due for partition in job.store_of]
+        try:
+            bounds = self._reader.bounds(asked) if asked else {}
+        except BrokerUnavailable as error:
+            self._warn_once(error)
+            return
+        for job in due:
+            self._take_bounds(job, {name: bounds[name] for name in job.store_of if name in bounds})
+
+    def _take_bounds(self, job: _Job, bounds: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        now_ms = self._now_ms()
+        if len(bounds) < len(job.store_of):
+            job.look_up_at_ms = now_ms + self._pacing.missing_retry_ms
+            return
+        job.look_up_at_ms = None if job.purpose is Purpose.ACTIVE else now_ms + self._pacing.standby_ends_interval_ms
+        try:
+            self._place(job, bounds, now_ms)
+        except StateError as error:
+            self._give_up(job, error)
+
+    def _place(self, job: _Job, bounds: Mapping[TopicPartition, tuple[int, int]], now_ms: int) -> None:
+        """Begin, go on, or start over, by what the stores hold and what the changelogs hold."""
+        held = job.stores.offsets()
+        found = {name: beginning(held.get(name), *bounds[name]) for name in job.store_of}
+        reasons = [f"{name}: {how.value}" for name, how in found.items() if how.wipes]
+        if reasons:
+            self._start_over(job, "; ".join(reasons))
+            found = dict.fromkeys(found, Beginning.FRESH)
+        ends = {name: end for name, (_, end) in bounds.items()}
+        if job.progress is None:
+            at = {name: bounds[name][0] if how is Beginning.FRESH else held[name] for name, how in found.items()}
+            job.progress = TaskProgress.begin(at, ends, now_ms)
+        else:
+            job.progress = job.progress.extended(ends, now_ms)
+        job.end_known = True
+
+    def _start_over(self, job: _Job, reason: str) -> None:
+        _log.warning("task %s starts over, its state is wiped: %s", job.task, reason)
+        self._stop_reading(job.store_of)
+        job.stores.wipe()
+        job.progress, job.end_known, job.told = None, False, None
+
+    # Reading: the reader follows what the jobs want; active tasks come first.
+
+    def _read(self, timeout_s: float) -> list[ChangelogBatch]:
+        try:
+            self._settle_reading()
+            batches = self._reader.poll(timeout_s)
+        except BrokerUnavailable as error:
+            self._warn_once(error)
+            return []
+        self._broker_answers = True
+        return batches
+
+    def _settle_reading(self) -> None:
+        wanted = self._wanted()
+        self._stop_reading(self._reading - wanted.keys())
+        fresh = {name: at for name, at in wanted.items() if name not in self._reading}
+        if fresh:
+            self._reader.add(fresh)
+            self._reading.update(fresh)
+
+    def _wanted(self) -> dict[TopicPartition, int]:
+        """Partition -> position, of all that should be read now."""
+        known = [(job, job.progress) for job in self._jobs.values() if job.progress is not None]
+        restoring = [progress for job, progress in known if job.purpose is Purpose.ACTIVE]
+        pacing = self._pacing
+        wait = standbys_wait(restoring, pacing.standby_budget_records, pacing.stalled_ms, self._now_ms())
+        return {
+            name: at.position
+            for job, progress in known
+            if job.purpose is Purpose.ACTIVE or not wait
+            for name, at in progress.partitions.items()
+        }
+
+    def _stop_reading(self, partitions: Iterable[TopicPartition]) -> None:
+        stopped = self._reading.intersection(partitions)
+        if stopped:
+            self._reader.remove(stopped)
+            self._reading -= stopped
+
+    # Applying: one batch of one partition is one write.
+
+    def _apply(self, batch: ChangelogBatch) -> None:
+        job = self._job_of.get(batch.partition)
+        if job is None or job.progress is None:
+            return  # it left between the fetch and now
+        try:
+            self._write(job, job.progress, batch)
+        except StateError as error:
+            self._give_up(job, error)
+
+    def _write(self, job: _Job, progress: TaskProgress, batch: ChangelogBatch) -> None:
+        if not batch.in_range:
+            self._reading.discard(batch.partition)
+            self._start_over(job, f"{batch.partition}: the changelog has no offset {batch.next_offset} any more")
+            job.look_up_at_ms = 0
+            return
+        store = job.store_of[batch.partition]
+        job.stores.write({store: batch.writes}, {batch.partition: batch.next_offset})
+        job.progress = progress.advanced(batch.partition, batch.next_offset, self._now_ms())
+
+    # Telling.
+
+    def _hand_back_restored(self) -> None:
+        for job in [job for job in self._jobs.values() if job.restored]:
+            self._events.append(Restored(job.task, self._let_go(job)))
+
+    def _tell_progress(self) -> None:
+        now_ms = self._now_ms()
+        everyone = now_ms >= self._tell_at_ms
+        if everyone:
+            self._tell_at_ms = now_ms + self._pacing.progress_interval_ms
+        for job in self._jobs.values():
+            progress = job.progress
+            if progress is not None and progress.partitions != job.told and (everyone or job.told is None):
+                job.told = progress.partitions
+                self._events.append(Progress(job.task, job.purpose, progress))
+
+    def _give_up(self, job: _Job, error: StateError) -> None:
+        _log.warning("task %s is no longer restored: %s", job.task, error)
+        self._events.append(Damaged(job.task, self._let_go(job), error))
+
+    def _let_go(self, job: _Job) -> TaskStores:
+        self._stop_reading(job.store_of)
+        del self._jobs[job.task]
+        for partition in job.store_of:
+            del self._job_of[partition]
+        return job.stores
+
+    def _warn_once(self, error: BrokerUnavailable) -> None:
+        if self._broker_answers:
+            _log.warning("restore waits for the broker: %s", error)
+        self._broker_answers = False

@@ -1,0 +1,157 @@
+"""How far one task's restore is, as a value: where it began, where it stands, where it ends, how fast it moves.
+
+Pure: the clock is an argument. What lives here: the decision where to begin (``beginning``), when a task is done,
+the estimate of the time left, when standbys wait. What must not: reading or writing anything (``restore.loop``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from kstreams_assign.model import TopicPartition
+
+PACE_WINDOW_MS = 30_000
+"""Speed is measured over this long, so that a pause long ago does not colour the estimate."""
+
+_MARK_INTERVAL_MS = 1_000
+
+
+class Beginning(Enum):
+    """Where the restore of one changelog partition begins, given what the store says it holds.
+
+    The last two wipe the task's stores and start over.
+    """
+
+    FRESH = "the store holds nothing of it: read from its first offset"
+    CONTINUE = "the store's offset lies inside: read on from there"
+    OVERTAKEN = "it begins after the store's offset, so deletions were missed"
+    AHEAD = "it ends before the store's offset, so it is another changelog"
+
+    @property
+    def wipes(self) -> bool:
+        return self in {Beginning.OVERTAKEN, Beginning.AHEAD}
+
+
+def beginning(stored: int | None, first: int, end: int) -> Beginning:
+    """Decide it from the store's next offset (``None``: it has none) and the changelog's bounds.
+
+    A stored 0 in a changelog whose first offset moved on counts as fresh: nothing was ever read.
+    """
+    if not stored:
+        return Beginning.FRESH
+    if stored > end:
+        return Beginning.AHEAD
+    return Beginning.OVERTAKEN if stored < first else Beginning.CONTINUE
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProgress:
+    """One changelog partition; all three are next offsets. ``end`` is the high watermark when it was looked up."""
+
+    start: int
+    position: int
+    end: int
+
+    @property
+    def remaining(self) -> int:
+        """Offsets still to read; an upper bound on records, as compaction and transactions leave gaps."""
+        return max(0, self.end - self.position)
+
+    @property
+    def done(self) -> bool:
+        return self.position >= self.end
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    at_ms: int
+    position: int
+    remaining: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskProgress:
+    """All changelog partitions of one task, and marks along the way from which the pace is read."""
+
+    partitions: Mapping[TopicPartition, PartitionProgress]
+    moved_at_ms: int
+    """When a position last changed, or the restore began."""
+    marks: tuple[_Mark, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def begin(
+        cls, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], now_ms: int
+    ) -> TaskProgress:
+        """At ``positions``, with ``ends`` for the same partitions."""
+        partitions = {name: PartitionProgress(at, at, ends[name]) for name, at in positions.items()}
+        return _marked(cls(partitions, now_ms), now_ms)
+
+    def advanced(self, partition: TopicPartition, next_offset: int, now_ms: int) -> TaskProgress:
+        """After a batch. A position never goes back."""
+        at = self.partitions[partition]
+        if next_offset <= at.position:
+            return self
+        partitions = {**self.partitions, partition: replace(at, position=next_offset)}
+        return _marked(replace(self, partitions=partitions, moved_at_ms=now_ms), now_ms)
+
+    def extended(self, ends: Mapping[TopicPartition, int], now_ms: int) -> TaskProgress:
+        """With ends looked up again; partitions that ``ends`` lacks keep theirs."""
+        partitions = {name: replace(at, end=ends.get(name, at.end)) for name, at in self.partitions.items()}
+        return _marked(replace(self, partitions=partitions), now_ms)
+
+    @property
+    def done(self) -> bool:
+        return all(partition.done for partition in self.partitions.values())
+
+    @property
+    def remaining(self) -> int:
+        """Offsets still to read, over all partitions."""
+        return sum(partition.remaining for partition in self.partitions.values())
+
+    @property
+    def position_sum(self) -> int:
+        """What the task reports as its offset sum while it is not running."""
+        return sum(partition.position for partition in self.partitions.values())
+
+    @property
+    def end_sum(self) -> int:
+        return sum(partition.end for partition in self.partitions.values())
+
+    @property
+    def offsets_per_s(self) -> float | None:
+        """Over the last ``PACE_WINDOW_MS``; ``None`` while there is too little to tell."""
+        oldest, newest = self.marks[0], self.marks[-1]
+        passed_ms = newest.at_ms - oldest.at_ms
+        return None if passed_ms <= 0 else (newest.position - oldest.position) * 1000 / passed_ms
+
+    @property
+    def left_ms(self) -> int | None:
+        """Time until done if ``remaining`` goes on shrinking as it did; ``None`` when it does not shrink.
+
+        Measured on what remains and not on what was read: the end of a standby's changelog moves too.
+        """
+        if self.done:
+            return 0
+        oldest, newest = self.marks[0], self.marks[-1]
+        shrunk, passed_ms = oldest.remaining - newest.remaining, newest.at_ms - oldest.at_ms
+        return None if shrunk <= 0 or passed_ms <= 0 else newest.remaining * passed_ms // shrunk
+
+
+def standbys_wait(restoring: Iterable[TaskProgress], budget_records: int, stalled_ms: int, now_ms: int) -> bool:
+    """Whether standbys stop reading, so that active tasks are restored sooner.
+
+    They do while active tasks have more than ``budget_records`` to read. One that has not moved for ``stalled_ms``
+    (it may wait for a transaction to end) does not count, or it would hold all standbys up with it.
+    """
+    moving = (progress for progress in restoring if now_ms - progress.moved_at_ms < stalled_ms)
+    return sum(progress.remaining for progress in moving) > budget_records
+
+
+def _marked(progress: TaskProgress, now_ms: int) -> TaskProgress:
+    """The newest mark is now; those before it lie at least ``_MARK_INTERVAL_MS`` apart, inside the window."""
+    kept = [mark for mark in progress.marks if mark.at_ms >= now_ms - PACE_WINDOW_MS]
+    if len(kept) > 1 and kept[-1].at_ms - kept[-2].at_ms < _MARK_INTERVAL_MS:
+        kept.pop()
+    return replace(progress, marks=(*kept, _Mark(now_ms, progress.position_sum, progress.remaining)))

@@ -1,0 +1,305 @@
+"""The store on a real RocksDB: what is written together stays together, through reopening, killing and damage."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from itertools import product
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kstreams_assign.adapters import rocksdb
+from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores, read_offsets
+from kstreams_assign.errors import StateError, StoreDamaged
+from kstreams_assign.model import TopicPartition
+
+COUNTS, TOTALS = TopicPartition("app-counts-changelog", 3), TopicPartition("app-totals-changelog", 3)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "0_3"
+
+
+@pytest.fixture
+def stores(path):
+    opened = open_task_stores(path, ["counts", "totals"])
+    yield opened
+    opened.close()
+
+
+def test_stores_of_a_task_do_not_see_each_other(stores):
+    stores.write({"counts": [(b"k", b"1")], "totals": [(b"k", b"2")]}, {})
+    assert (stores.get("counts", b"k"), stores.get("totals", b"k")) == (b"1", b"2")
+
+
+def test_an_empty_key_and_an_empty_value_are_a_key_and_a_value(stores):
+    stores.write({"counts": [(b"", b"")]}, {})
+    assert stores.get("counts", b"") == b""
+    assert list(stores.range("counts")) == [(b"", b"")]
+
+
+def test_within_a_batch_the_last_write_of_a_key_wins(stores):
+    stores.write({"counts": [(b"a", b"1"), (b"a", None), (b"b", None), (b"b", b"2")]}, {})
+    assert stores.get_many("counts", [b"a", b"b", b"c"]) == [None, b"2", None]
+    assert stores.get_many("counts", []) == []
+
+
+def test_offsets_are_those_of_all_writes_so_far(stores):
+    stores.write({}, {COUNTS: 5, TOTALS: 2**62})
+    stores.write({}, {COUNTS: 6})
+    assert stores.offsets() == {COUNTS: 6, TOTALS: 2**62}
+
+
+def test_a_store_that_the_task_lacks_is_named(stores):
+    with pytest.raises(StateError, match="no 'nope'"):
+        stores.get("nope", b"k")
+    with pytest.raises(StateError, match="no 'nope'"):
+        stores.write({"counts": [(b"k", b"1")], "nope": [(b"k", b"1")]}, {COUNTS: 1})
+    assert (stores.get("counts", b"k"), stores.offsets()) == (None, {})
+
+
+def test_data_and_offsets_are_there_again_when_reopened_in_the_same_process(path):
+    for round_ in range(3):
+        stores = open_task_stores(path, ["counts"])
+        assert stores.offsets() == ({} if round_ == 0 else {COUNTS: round_})
+        stores.write({"counts": [(b"round", b"%d" % round_)]}, {COUNTS: round_ + 1})
+        unfinished = stores.range("counts")
+        next(unfinished)
+        stores.close()
+        assert list(unfinished) == []
+    assert read_offsets(path) == {COUNTS: 3}
+
+
+def test_a_closed_store_says_so_and_closing_twice_is_fine(path):
+    stores = open_task_stores(path, ["counts"])
+    stores.close()
+    stores.close()
+    for use in (lambda: stores.get("counts", b"k"), lambda: stores.range("counts"), lambda: stores.write({}, {})):
+        with pytest.raises(StateError, match="is closed"):
+            use()
+
+
+@pytest.mark.usefixtures("stores")
+def test_a_database_is_opened_once_only(path):
+    with pytest.raises(StateError, match="is open already") as caught:
+        open_task_stores(path, ["counts"])
+    assert not isinstance(caught.value, StoreDamaged)
+
+
+def test_stores_may_pass_from_one_thread_to_another(stores):
+    thread = threading.Thread(target=lambda: stores.write({"counts": [(b"k", b"1")]}, {COUNTS: 1}))
+    thread.start()
+    thread.join()
+    assert (stores.get("counts", b"k"), stores.offsets()) == (b"1", {COUNTS: 1})
+
+
+def test_a_store_that_a_topology_dropped_and_took_back_is_still_whole(path):
+    for names in (["counts", "totals"], ["counts"], ["counts", "totals"]):
+        stores = open_task_stores(path, names)
+        if "totals" in names:
+            stores.write({"totals": [(b"k", b"v")]}, {TOTALS: 1})
+        assert stores.offsets() == {TOTALS: 1}
+        stores.close()
+
+
+# Killed processes.
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from kstreams_assign.adapters.rocksdb import open_task_stores
+from kstreams_assign.model import TopicPartition
+changelog = TopicPartition("app-counts-changelog", 3)
+stores = open_task_stores(Path(sys.argv[1]), ["counts", "totals"])
+number = stores.offsets().get(changelog, 0)
+while True:
+    batch = [(b"%08d" % at, b"x" * 100) for at in range(number, number + 100)]
+    number += 100
+    stores.write({"counts": batch, "totals": [(b"sum", b"%d" % number)]}, {changelog: number})
+    print(number, flush=True)
+"""
+
+
+def test_what_a_killed_process_had_written_is_there_with_its_offsets(path):
+    """The process is killed in the middle of writing, three times over; no acknowledged batch may be missing."""
+    for _ in range(3):
+        writer = subprocess.Popen([sys.executable, "-c", _KILLED, str(path)], stdout=subprocess.PIPE, text=True)
+        told = 0
+        for _ in range(40):
+            told = int(writer.stdout.readline())
+        writer.kill()
+        told = max([told, *map(int, writer.stdout.read().splitlines()[:-1])])
+        writer.stdout.close()
+        assert writer.wait() == -signal.SIGKILL
+        [(changelog, offset)] = read_offsets(path).items()
+        stores = open_task_stores(path, ["counts", "totals"])
+        assert offset >= told
+        assert stores.offsets() == {changelog: offset}
+        assert [key for key, _ in stores.range("counts")] == [b"%08d" % at for at in range(offset)]
+        assert stores.get("totals", b"sum") == b"%d" % offset
+        stores.close()
+
+
+def test_reading_the_offsets_of_a_killed_process_changes_nothing(path):
+    writer = subprocess.Popen([sys.executable, "-c", _KILLED, str(path)], stdout=subprocess.PIPE, text=True)
+    writer.stdout.readline()
+    writer.kill()
+    writer.wait()
+    writer.stdout.close()
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    assert read_offsets(path) == read_offsets(path) != {}
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+
+
+def test_a_folder_without_a_database_has_no_offsets_and_stays_as_it_is(path):
+    assert read_offsets(path) == {}
+    assert not path.exists()
+
+
+# Wiping.
+
+
+def test_a_wiped_store_is_empty_now_and_when_reopened_and_can_be_written(path, stores):
+    stores.write({"counts": [(b"%d" % n, b"v") for n in range(1_000)], "totals": [(b"\xff" * 50, b"v")]}, {COUNTS: 9})
+    unfinished = stores.range("counts")
+    stores.wipe()
+    stores.wipe()
+    assert list(unfinished) == []
+    assert (stores.offsets(), list(stores.range("counts")), list(stores.range("totals"))) == ({}, [], [])
+    stores.write({"counts": [(b"new", b"1")]}, {COUNTS: 1})
+    stores.close()
+    again = open_task_stores(path, ["counts", "totals"])
+    assert (list(again.range("counts")), list(again.range("totals")), again.offsets()) == (
+        [(b"new", b"1")],
+        [],
+        {COUNTS: 1},
+    )
+    again.close()
+
+
+def test_a_process_that_dies_after_the_first_step_of_a_wipe_finds_an_empty_store(path, stores):
+    """The batch alone empties it; what comes after only gives the space back."""
+    stores.write({"counts": [(b"\xff\xff", b"v"), (b"a", b"v")]}, {COUNTS: 9})
+    stores._apply(stores._emptying_batch())
+    stores.close()
+    again = open_task_stores(path, ["counts"])
+    assert (list(again.range("counts")), again.offsets()) == ([], {})
+    again.close()
+
+
+# Ranges, against a sorted list.
+
+keys = st.binary(max_size=3)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.dictionaries(keys, keys, max_size=20), bounds=st.tuples(st.none() | keys, st.none() | keys))
+def test_a_range_is_the_sorted_slice(stores, data, bounds):
+    stores.wipe()
+    stores.write({"counts": list(data.items())}, {})
+    start, end = bounds
+    expected = sorted((k, v) for k, v in data.items() if (start is None or k >= start) and (end is None or k < end))
+    assert list(stores.range("counts", start, end)) == expected
+    assert list(stores.range("counts", start, end, reverse=True)) == expected[::-1]
+
+
+@pytest.mark.parametrize("size", [999, 1_000, 1_001, 2_000])
+def test_a_range_longer_than_a_chunk_is_whole_both_ways(stores, size):
+    data = [(b"%05d" % n, b"v") for n in range(size)]
+    stores.write({"counts": data}, {})
+    assert list(stores.range("counts")) == data
+    assert list(stores.range("counts", reverse=True)) == data[::-1]
+
+
+def test_a_range_shows_the_store_as_it_was_when_asked_for(stores):
+    stores.write({"counts": [(b"a", b"1")]}, {})
+    asked = stores.range("counts")
+    stores.write({"counts": [(b"a", b"2"), (b"b", b"2")]}, {})
+    assert list(asked) == [(b"a", b"1")]
+
+
+# Damage.
+
+
+def damage(path, name, larger_than_bytes=0) -> None:
+    """Turn over a stretch, at a third, of every file so named."""
+    for file in path.iterdir():
+        if name in file.name and file.stat().st_size > larger_than_bytes:
+            content = bytearray(file.read_bytes())
+            third = len(content) // 3
+            content[third : third + 200] = bytes(byte ^ 255 for byte in content[third : third + 200])
+            file.write_bytes(content)
+
+
+@pytest.fixture
+def full(path):
+    """A closed database whose data lies in table files."""
+    stores = open_task_stores(path, ["counts"], memory=RocksMemory(write_buffer_bytes=64 << 10))
+    for number in range(0, 20_000, 500):
+        stores.write(
+            {"counts": [(b"%08d" % n, b"%x" % (n * 7919) * 20) for n in range(number, number + 500)]}, {COUNTS: 1}
+        )
+    stores.close()
+    return path
+
+
+def test_a_damaged_table_is_an_error_and_not_the_end_of_the_store(full):
+    """rocksdict's own iterators stop at the damaged block as if nothing came after it."""
+    damage(full, ".sst", larger_than_bytes=10_000)
+    stores = open_task_stores(full, ["counts"])
+    with pytest.raises(StoreDamaged):
+        list(stores.range("counts"))
+    with pytest.raises(StoreDamaged):
+        list(stores.range("counts", reverse=True))
+    with pytest.raises(StoreDamaged):
+        stores.get_many("counts", [b"%08d" % n for n in range(20_000)])
+    stores.close()
+    stores = open_task_stores(full, ["counts"])  # the lock is free although closing met the damage again
+    stores.close()
+
+
+@pytest.mark.parametrize("file", ["MANIFEST", "CURRENT"])
+def test_a_database_that_cannot_be_read_is_damaged(full, file):
+    damage(full, file)
+    with pytest.raises(StoreDamaged, match="0_3"):
+        open_task_stores(full, ["counts"])
+    with pytest.raises(StoreDamaged):
+        read_offsets(full)
+
+
+def test_a_missing_table_is_damage(full):
+    next(full.glob("*.sst")).unlink()
+    with pytest.raises(StoreDamaged):
+        open_task_stores(full, ["counts"])
+
+
+def test_another_layout_is_refused_and_the_database_let_go(path, stores):
+    stores._db.put(b"format", b"9")
+    stores.close()
+    for look in (lambda: open_task_stores(path, ["counts"]), lambda: read_offsets(path)) * 2:
+        with pytest.raises(StoreDamaged, match="layout b'9'"):
+            look()
+
+
+def test_every_line_of_the_table_of_errors_is_reachable_and_damage_is_told_from_the_rest(path):
+    texts = [
+        "IO error: lock hold by current process, acquire time 1",
+        "IO error: While lock file: LOCK: Resource temporarily unavailable",
+        "Corruption: block checksum mismatch",
+        "Corruption: IO error: No such file or directory: 000029.sst",
+        "IO error: No such file or directory: While opening a file",
+        "IO error: No space left on device: While appending to file",
+        "DB instance already closed",
+        "Invalid argument: something new",
+    ]
+    errors = [rocksdb._Translation(path).verdict(text) for text in texts]
+    damaged = [isinstance(error, StoreDamaged) for error in errors]
+    assert damaged == [False, False, True, True, True, False, False, False]
+    says = {says for _, _, says in rocksdb._VERDICTS}
+    assert {found for found, error in product(says, errors) if f" {found}:" in str(error)} == says
+    assert all(str(path) in str(error) and text in str(error) for error, text in zip(errors, texts, strict=True))

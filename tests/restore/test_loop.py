@@ -1,0 +1,482 @@
+"""The restorer over a small but faithful changelog: gaps, markers, open transactions, truncation, a broker that is away."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kstreams_assign.adapters.rocksdb import open_task_stores
+from kstreams_assign.errors import BrokerUnavailable, StateError, StoreDamaged
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.restore.loop import Damaged, Pacing, Progress, Purpose, Restored, Restorer
+from kstreams_assign.restore.ports import ChangelogBatch
+
+T0, T1 = TaskId(0, 0), TaskId(0, 1)
+P0, P1 = TopicPartition("app-s-changelog", 0), TopicPartition("app-s-changelog", 1)
+Q0 = TopicPartition("app-t-changelog", 0)
+PACING = Pacing(progress_interval_ms=1_000, standby_ends_interval_ms=5_000, standby_budget_records=10, stalled_ms=3_000)
+
+
+@dataclass
+class Log:
+    """One changelog partition: ``entries[i]`` stands at offset ``first + i``; ``None`` is a marker or compacted away."""
+
+    first: int = 0
+    entries: list = field(default_factory=list)
+    held_back: int = 0
+    """Entries at the end that an open transaction keeps from readers; the high watermark counts them."""
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.entries)
+
+    def append(self, *writes) -> None:
+        self.entries += writes
+
+    def truncate_to(self, offset: int) -> None:
+        self.entries, self.first = self.entries[offset - self.first :], offset
+
+    def state(self) -> dict:
+        return folded(self.entries)
+
+
+def folded(entries) -> dict:
+    """What a store holds that applied exactly these entries."""
+    newest = dict(entry for entry in entries if entry)
+    return {key: value for key, value in newest.items() if value is not None}
+
+
+class LogReader:
+    """``ChangelogReader`` over ``Log``s, with the clock in its hand: a poll that finds nothing lets time pass."""
+
+    def __init__(self, logs: dict, batch_records: int = 3) -> None:
+        self.logs, self.batch_records = logs, batch_records
+        self.positions: dict = {}
+        self.away = False
+        self.bounds_asked: list = []
+        self.now_ms = 0
+
+    def add(self, positions) -> None:
+        assert not self.positions.keys() & positions.keys(), "read already"
+        self.positions.update(positions)
+
+    def remove(self, partitions) -> None:
+        for partition in partitions:
+            del self.positions[partition]
+
+    def poll(self, timeout_s):
+        self._answer()
+        batches = [self._batch(partition, at) for partition, at in list(self.positions.items())]
+        found = [batch for batch in batches if batch is not None]
+        if not found:
+            self.now_ms += int(timeout_s * 1_000)
+        return found
+
+    def bounds(self, partitions):
+        self._answer()
+        self.bounds_asked.append(sorted(partitions))
+        return {name: (self.logs[name].first, self.logs[name].end) for name in partitions if name in self.logs}
+
+    def close(self) -> None: ...
+
+    def _answer(self) -> None:
+        if self.away:
+            raise BrokerUnavailable("nobody answers")
+
+    def _batch(self, partition, at):
+        log = self.logs[partition]
+        if not log.first <= at <= log.end:
+            del self.positions[partition]
+            return ChangelogBatch(partition, [], at, in_range=False)
+        readable = log.entries[: len(log.entries) - log.held_back]
+        entries = readable[at - log.first :][: self.batch_records]
+        if not entries:
+            return None
+        self.positions[partition] = at + len(entries)
+        return ChangelogBatch(partition, [entry for entry in entries if entry], at + len(entries))
+
+
+class DictStores:
+    """``TaskStores`` in memory, as far as the loop uses it. With ``fails`` every write raises it."""
+
+    def __init__(self, offsets=None, data=None) -> None:
+        self.held, self.data = dict(offsets or {}), {name: dict(of) for name, of in (data or {}).items()}
+        self.fails: StateError | None = None
+        self.wipes = 0
+
+    def offsets(self):
+        return self.held
+
+    def write(self, writes, offsets) -> None:
+        if self.fails:
+            raise self.fails
+        for store, records in writes.items():
+            for key, value in records:
+                self.data.setdefault(store, {})[key] = value
+        self.data = {name: {k: v for k, v in of.items() if v is not None} for name, of in self.data.items()}
+        self.held.update(offsets)
+
+    def wipe(self) -> None:
+        self.held, self.data, self.wipes = {}, {}, self.wipes + 1
+
+
+def record(number: int) -> tuple[bytes, bytes]:
+    return b"key-%d" % number, b"value-%d" % number
+
+
+def records(count: int, first: int = 0) -> list:
+    return [record(number) for number in range(first, first + count)]
+
+
+def restorer(reader: LogReader) -> Restorer:
+    return Restorer(reader, now_ms=lambda: reader.now_ms, pacing=PACING)
+
+
+def steps(loop: Restorer, count: int = 30) -> list:
+    return [event for _ in range(count) for event in loop.step(0.1)]
+
+
+def only(kind, events) -> list:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def test_an_active_task_is_restored_once_and_its_stores_come_back():
+    reader = LogReader({P0: Log(entries=records(10))})
+    loop, stores = restorer(reader), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
+    assert only(Restored, steps(loop)) == [Restored(T0, stores)]
+    assert (stores.data, stores.held) == ({"s": dict(records(10))}, {P0: 10})
+    assert (loop.tasks, reader.positions) == ({}, {})
+
+
+def test_an_active_task_that_lacks_nothing_is_restored_in_one_step_without_waiting():
+    reader = LogReader({P0: Log(entries=records(10))})
+    loop = restorer(reader)
+    loop.add(T0, DictStores({P0: 10}), {P0: "s"}, Purpose.ACTIVE)
+    loop.add(T1, DictStores(), {}, Purpose.ACTIVE)
+    assert [event.task for event in only(Restored, loop.step(60.0))] == [T0, T1]
+    assert reader.now_ms == 0
+
+
+def test_restore_goes_on_from_the_stored_offset():
+    reader = LogReader({P0: Log(entries=[*records(5), (b"key-2", None), *records(2, 5)])})
+    stores = DictStores({P0: 5}, {"s": dict(records(5))})
+    loop = restorer(reader)
+    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
+    steps(loop)
+    assert stores.data["s"] == reader.logs[P0].state()
+    assert stores.wipes == 0
+
+
+def test_offsets_without_records_at_the_end_do_not_keep_a_task_from_being_restored():
+    reader = LogReader({P0: Log(entries=[*records(2), None, None])})
+    loop = restorer(reader)
+    loop.add(T0, DictStores(), {P0: "s"}, Purpose.ACTIVE)
+    assert only(Restored, steps(loop))
+
+
+def test_an_active_task_waits_for_what_an_open_transaction_holds_back():
+    log = Log(entries=records(4), held_back=2)
+    loop, stores = restorer(LogReader({P0: log})), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
+    assert not only(Restored, steps(loop))
+    log.held_back = 0
+    assert only(Restored, steps(loop, 1))
+    assert stores.data == {"s": dict(records(4))}
+
+
+def test_a_standby_is_tailed_and_never_restored():
+    log = Log(entries=records(4))
+    loop, stores = restorer(LogReader({P0: log})), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.STANDBY)
+    assert not only(Restored, steps(loop))
+    log.append(*records(3, 4))
+    assert not only(Restored, steps(loop))
+    assert stores.data == {"s": dict(records(7))}
+    assert loop.tasks == {T0: Purpose.STANDBY}
+
+
+def test_a_promoted_standby_reads_to_the_end_as_of_now_and_not_as_of_then():
+    """The old owner wrote until the last moment; what it wrote after the last look must be in the store."""
+    log = Log(entries=records(4))
+    loop, stores = restorer(LogReader({P0: log})), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.STANDBY)
+    loop.step(0.1)
+    loop.step(0.1)
+    log.append(*records(20, 4))
+    assert loop.promote(T0)
+    assert only(Restored, steps(loop)) == [Restored(T0, stores)]
+    assert stores.data == {"s": dict(records(24))}
+
+
+def test_a_warm_standby_is_handed_over_in_the_step_after_its_promotion():
+    loop = restorer(LogReader({P0: Log(entries=records(3))}))
+    loop.add(T0, DictStores(), {P0: "s"}, Purpose.STANDBY)
+    steps(loop, 3)
+    loop.promote(T0)
+    assert only(Restored, loop.step(60.0))
+
+
+def test_a_demoted_task_is_tailed_on():
+    log = Log(entries=records(9))
+    loop = restorer(LogReader({P0: log}))
+    loop.add(T0, DictStores(), {P0: "s"}, Purpose.ACTIVE)
+    loop.step(0.1)
+    assert loop.demote(T0)
+    assert not only(Restored, steps(loop))
+    assert loop.tasks == {T0: Purpose.STANDBY}
+
+
+def test_a_removed_task_hands_its_stores_back_and_is_read_no_more():
+    reader = LogReader({P0: Log(entries=records(9))})
+    loop, stores = restorer(reader), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
+    loop.step(0.1)
+    assert loop.remove(T0) is stores
+    assert not only(Restored, steps(loop))
+    assert (reader.positions, stores.held) == ({}, {P0: 3})
+
+
+def test_what_is_not_here_is_answered_and_not_raised_since_an_event_may_have_crossed_the_call():
+    loop = restorer(LogReader({}))
+    assert loop.remove(T0) is None
+    assert not loop.promote(T0)
+    assert not loop.demote(T0)
+
+
+def test_a_task_is_added_once_only_and_a_changelog_has_one_task():
+    loop = restorer(LogReader({P0: Log(), Q0: Log()}))
+    loop.add(T0, DictStores(), {P0: "s"}, Purpose.STANDBY)
+    with pytest.raises(StateError, match="0_0"):
+        loop.add(T0, DictStores(), {Q0: "t"}, Purpose.STANDBY)
+    with pytest.raises(StateError, match="0_1"):
+        loop.add(T1, DictStores(), {P0: "s"}, Purpose.STANDBY)
+
+
+def test_bounds_of_all_new_tasks_are_asked_for_in_one_call():
+    reader = LogReader({P0: Log(entries=records(3)), P1: Log(entries=records(3)), Q0: Log(entries=records(3))})
+    loop = restorer(reader)
+    loop.add(T0, DictStores(), {P0: "s", Q0: "t"}, Purpose.ACTIVE)
+    loop.add(T1, DictStores(), {P1: "s"}, Purpose.STANDBY)
+    loop.step(0.1)
+    assert reader.bounds_asked == [[P0, P1, Q0]]
+
+
+def test_standbys_learn_how_their_ends_move_in_one_call_now_and_then():
+    log = Log(entries=records(2))
+    reader = LogReader({P0: log, P1: Log()})
+    loop = restorer(reader)
+    loop.add(T0, DictStores(), {P0: "s"}, Purpose.STANDBY)
+    loop.add(T1, DictStores(), {P1: "s"}, Purpose.STANDBY)
+    steps(loop, 2)
+    log.append(*records(30, 2))
+    log.held_back = 30
+    told = only(Progress, steps(loop, 60))
+    assert reader.bounds_asked == [[P0, P1]] * 2
+    assert [(event.task, event.progress.remaining) for event in told] == [(T0, 30)]
+
+
+@pytest.mark.parametrize("stored", [3, 99], ids=["below the changelog's start", "beyond its end"])
+def test_an_offset_outside_the_changelog_wipes_the_store_with_one_warning(stored, caplog):
+    log = Log(first=5, entries=records(10, 5))
+    loop, stores = restorer(LogReader({P0: log, Q0: Log(entries=records(2))})), DictStores({P0: stored, Q0: 1})
+    stores.data = {"s": {b"stale": b"1"}, "t": {}}
+    loop.add(T0, stores, {P0: "s", Q0: "t"}, Purpose.ACTIVE)
+    with caplog.at_level(logging.WARNING):
+        assert only(Restored, steps(loop))
+    assert stores.data == {"s": log.state(), "t": dict(records(2))}
+    assert len(caplog.records) == 1
+    assert "app-s-changelog-0" in caplog.text
+
+
+def test_a_changelog_truncated_under_a_reader_wipes_the_store_and_starts_over(caplog):
+    log = Log(entries=records(20))
+    loop, stores = restorer(LogReader({P0: log, Q0: Log(entries=records(9))})), DictStores()
+    loop.add(T0, stores, {P0: "s", Q0: "t"}, Purpose.ACTIVE)
+    loop.step(0.1)
+    log.truncate_to(15)
+    with caplog.at_level(logging.WARNING):
+        assert only(Restored, steps(loop))
+    assert stores.data == {"s": dict(records(5, 15)), "t": dict(records(9))}
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_a_changelog_made_anew_is_noticed_when_a_standby_is_promoted():
+    reader = LogReader({P0: Log(entries=records(20))})
+    loop, stores = restorer(reader), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.STANDBY)
+    steps(loop)
+    reader.logs[P0] = Log(entries=records(2, 100))
+    loop.promote(T0)
+    assert only(Restored, steps(loop))
+    assert stores.data == {"s": dict(records(2, 100))}
+
+
+def test_standbys_are_not_read_while_an_active_task_has_much_to_restore():
+    reader = LogReader({P0: Log(entries=records(40)), P1: Log(entries=records(40))})
+    loop, active, standby = restorer(reader), DictStores(), DictStores()
+    loop.add(T1, standby, {P1: "s"}, Purpose.STANDBY)
+    loop.step(0.1)
+    loop.add(T0, active, {P0: "s"}, Purpose.ACTIVE)
+    while reader.logs[P0].end - active.held.get(P0, 0) > PACING.standby_budget_records:
+        loop.step(0.1)
+        assert standby.held == {P1: 3}
+    steps(loop)
+    assert (active.held, standby.held) == ({P0: 40}, {P1: 40})
+    assert standby.data == {"s": dict(records(40))}
+
+
+def test_an_active_task_stuck_behind_a_transaction_does_not_hold_up_standbys():
+    reader = LogReader({P0: Log(entries=records(40), held_back=40), P1: Log(entries=records(40))})
+    loop, standby = restorer(reader), DictStores()
+    loop.add(T0, DictStores(), {P0: "s"}, Purpose.ACTIVE)
+    loop.add(T1, standby, {P1: "s"}, Purpose.STANDBY)
+    steps(loop, 25)
+    assert standby.held == {}
+    steps(loop, 30)
+    assert standby.held == {P1: 40}
+
+
+def test_a_broker_that_is_away_is_waited_for_and_warned_about_once(caplog):
+    reader = LogReader({P0: Log(entries=records(9))})
+    loop, stores = restorer(reader), DictStores()
+    reader.away = True
+    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
+    with caplog.at_level(logging.WARNING):
+        assert steps(loop, 5) == []
+    reader.away = False
+    loop.step(0.1)
+    reader.away = True
+    with caplog.at_level(logging.WARNING):
+        steps(loop, 5)
+    reader.away = False
+    assert only(Restored, steps(loop))
+    assert stores.data == {"s": dict(records(9))}
+    assert len(caplog.records) == 2
+
+
+def test_a_changelog_that_does_not_exist_yet_is_looked_for_again():
+    reader = LogReader({})
+    loop = restorer(reader)
+    loop.add(T0, DictStores(), {P0: "s"}, Purpose.ACTIVE)
+    assert steps(loop, 15) == []
+    assert len(reader.bounds_asked) == 2  # at 0 ms and at 1,000 ms
+    reader.logs[P0] = Log(entries=records(1))
+    assert only(Restored, steps(loop))
+
+
+def test_a_damaged_store_is_handed_back_with_its_error_and_the_others_go_on():
+    reader = LogReader({P0: Log(entries=records(9)), P1: Log(entries=records(9))})
+    loop, broken = restorer(reader), DictStores()
+    broken.fails = StoreDamaged("a block is torn")
+    loop.add(T0, broken, {P0: "s"}, Purpose.ACTIVE)
+    loop.add(T1, DictStores(), {P1: "s"}, Purpose.ACTIVE)
+    events = steps(loop)
+    assert only(Damaged, events) == [Damaged(T0, broken, broken.fails)]
+    assert [event.task for event in only(Restored, events)] == [T1]
+    assert reader.positions == {}
+
+
+def test_progress_is_told_at_once_and_then_once_an_interval():
+    reader = LogReader({P0: Log(entries=records(900))}, batch_records=1)
+    loop = restorer(reader)
+    loop.add(T0, DictStores(), {P0: "s"}, Purpose.STANDBY)
+    told = []
+    for _ in range(30):
+        told += only(Progress, loop.step(0.1))
+        reader.now_ms += 100
+    assert [event.progress.position_sum for event in told] == [1, 11, 21]
+    assert {event.progress.end_sum for event in told} == {900}
+
+
+# Whatever happens on the way: what is handed back is the log read from a first offset it had, up to the stored offset.
+
+happenings = st.lists(
+    st.sampled_from(
+        ["step", "step", "append", "delete", "gap", "away", "back", "promote", "demote", "truncate", "anew"]
+    ),
+    max_size=40,
+)
+
+
+class Ordeal:
+    """A standby with two changelogs, what befalls the first of them, and everything that was ever written to it."""
+
+    def __init__(self) -> None:
+        self.reader = LogReader({P0: Log(entries=records(7)), Q0: Log(entries=records(4))}, batch_records=2)
+        self.loop, self.stores, self.handed = restorer(self.reader), DictStores(), []
+        self.written = list(self.log.entries)
+        self.born, self.firsts = 0, {0}
+        self.loop.add(T0, self.stores, {P0: "s", Q0: "t"}, Purpose.STANDBY)
+
+    @property
+    def log(self) -> Log:
+        return self.reader.logs[P0]
+
+    def befall(self, what: str, number: int) -> None:
+        match what:
+            case "step":
+                self.handed += only(Restored, self.loop.step(0.1))
+            case "append":
+                self._write(*records(3, number % 9))
+            case "delete":
+                self._write((b"key-%d" % (number % 9), None))
+            case "gap":
+                self._write(None)
+            case "away" | "back":
+                self.reader.away = what == "away"
+            case "promote":
+                self.loop.promote(T0)
+            case "demote":
+                self.loop.demote(T0)
+            case "truncate":
+                self.log.truncate_to((self.log.first + self.log.end) // 2)
+                self.firsts.add(self.log.first)
+            case "anew":
+                self._begin_anew()
+
+    def _write(self, *entries) -> None:
+        self.log.append(*entries)
+        self.written += entries
+
+    def _begin_anew(self) -> None:
+        """The topic is deleted and made again; its offsets begin far off, so that no reader stands inside by chance."""
+        self.born = self.log.end + 10
+        self.reader.logs[P0] = Log(first=self.born)
+        self.firsts, self.written = {self.born}, []
+
+    def possible_states(self) -> list:
+        upto = max(0, self.stores.held.get(P0, 0) - self.born)
+        return [folded(self.written[first - self.born : upto]) for first in self.firsts]
+
+
+@settings(max_examples=300, deadline=None)
+@given(happenings)
+def test_whatever_happens_on_the_way_a_restored_store_is_the_log(happens):
+    ordeal = Ordeal()
+    for number, what in enumerate(happens):
+        ordeal.befall(what, number)
+        if ordeal.handed:
+            break
+    else:
+        ordeal.reader.away = False
+        ordeal.loop.promote(T0)
+        ordeal.handed = only(Restored, steps(ordeal.loop, 60))
+    assert [event.stores for event in ordeal.handed] == [ordeal.stores]
+    assert ordeal.stores.data.get("s", {}) in ordeal.possible_states()
+    assert ordeal.stores.data["t"] == dict(records(4))
+
+
+def test_the_same_holds_on_rocksdb(tmp_path):
+    reader = LogReader({P0: Log(entries=[*records(500), *[(b"key-%d" % n, None) for n in range(100)]])}, 50)
+    loop = restorer(reader)
+    stores = open_task_stores(tmp_path / "0_0", ["s"])
+    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
+    [restored] = only(Restored, steps(loop))
+    assert dict(restored.stores.range("s")) == reader.logs[P0].state()
+    assert restored.stores.offsets() == {P0: 600}
+    stores.close()
