@@ -1,0 +1,96 @@
+"""The command line: one table of commands, one table of exit statuses.
+
+What lives here: which command is where, and how an error ends the program. What must not: any work; each command stands in the
+room that does it, as ``<room>/command.py``, and is imported when it is called. Facts go to standard output, progress
+and errors to standard error. Exit status: 0 done, 1 the thing asked about is not so, 2 the call or the configuration is wrong,
+3 the broker or another part is out of reach.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from kstreams_assign.errors import BrokerError, ConfigError, KStreamsAssignError, LocalBrokerError
+
+COMMANDS = {
+    # name -> "module:object"; the object is a function that typer can read, or a Typer with commands of its own
+    "demo": "kstreams_assign.demo.command:demo",
+    "broker": "kstreams_assign.local.command:app",
+}
+
+EXIT_STATUS: tuple[tuple[type[KStreamsAssignError], int], ...] = (
+    # the first that fits
+    (ConfigError, 2),
+    (BrokerError, 3),
+    (LocalBrokerError, 3),
+    (KStreamsAssignError, 1),
+)
+
+
+class CommandTable(TyperGroup):
+    """Commands of ``COMMANDS``, imported when they are asked for."""
+
+    # Any: typer carries a click of its own and does not export its types.
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
+        return [name for name, place in COMMANDS.items() if _exists(place)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
+        place = COMMANDS.get(cmd_name)
+        return _load(place) if place and _exists(place) else None
+
+
+app = typer.Typer(cls=CommandTable, rich_markup_mode=None, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kstreams-assign {metadata.version('kstreams-assign')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Members, leaders and insight for Kafka Streams groups.
+
+    Example: kstreams-assign demo
+    """
+
+
+def main() -> None:
+    """Run the command that the arguments name, and end with its exit status."""
+    try:
+        app()
+    except KStreamsAssignError as error:
+        typer.echo(f"kstreams-assign: {error}", err=True)
+        sys.exit(exit_status(type(error)))
+
+
+def exit_status(error: type[KStreamsAssignError]) -> int:
+    """The exit status that tells a script of this kind of error."""
+    return next(status for kind, status in EXIT_STATUS if issubclass(error, kind))
+
+
+def _exists(place: str) -> bool:
+    module, _, _ = place.partition(":")
+    parent, _, _ = module.rpartition(".")
+    return find_spec(parent) is not None and find_spec(module) is not None
+
+
+def _load(place: str) -> Any:
+    module, _, name = place.partition(":")
+    found = getattr(import_module(module), name)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_command(found)
+    alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+    alone.command()(found)
+    return typer.main.get_command(alone)

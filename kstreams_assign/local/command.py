@@ -1,0 +1,63 @@
+"""``kstreams-assign broker start|stop``: the embedded broker alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="The embedded Kafka broker alone.\n\nExample: kstreams-assign broker start --json",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the facts as one line of JSON.")]
+
+
+@app.command()
+def start(
+    as_json: AsJson = False,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder for its data; kept. Default: a fresh one.")] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port on 127.0.0.1. Default: a free one.")] = None,
+) -> None:
+    """Start a broker that runs by itself; return once it answers.
+
+    Example: kstreams-assign broker start --json --port 9092
+    """
+    from kstreams_assign.local.detached import start_detached
+
+    broker = start_detached(data_dir, port)
+    _print(broker.facts(), as_json)
+
+
+@app.command()
+def stop(
+    as_json: AsJson = False,
+    data_dir: Annotated[Path | None, typer.Option(help="The broker that runs on this folder.")] = None,
+    pid: Annotated[int | None, typer.Option(help="The broker with this process id.")] = None,
+) -> None:
+    """End a broker that was started with "broker start"; exit 1 when none runs.
+
+    Data in a folder that was named at the start is kept.
+
+    Example: kstreams-assign broker stop
+    """
+    from kstreams_assign.local.detached import stop_detached
+
+    broker = stop_detached(data_dir, pid)
+    if broker is None:
+        typer.echo("no such broker runs", err=True)
+        raise typer.Exit(1)
+    _print(broker.facts(), as_json)
+
+
+def _print(facts: dict[str, str | int], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    for name, value in facts.items():
+        typer.echo(f"{name}: {value}")

@@ -1,0 +1,139 @@
+"""Brokers that outlive the command that started them, and how a later command finds them again.
+
+Each one that runs has a JSON file in ``running/`` of the cache, named by its process id. A file whose process has gone is
+worth nothing and is removed when met; a process id that was given to another program is known by its command line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+from pathlib import Path
+from typing import NamedTuple
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.local.broker import LocalBroker
+from kstreams_assign.local.jars import Progress, cache_dir, to_stderr
+from kstreams_assign.local.layout import Layout
+
+_STOP_PATIENCE_MS = 10_000
+
+
+class DetachedBroker(NamedTuple):
+    """What is known of a broker that runs by itself."""
+
+    bootstrap_servers: str
+    version: str
+    pid: int
+    data_dir: Path
+    keeps_data: bool
+
+    def facts(self) -> dict[str, str | int]:
+        """The four facts that ``broker start --json`` promises."""
+        return {
+            "bootstrap_servers": self.bootstrap_servers,
+            "version": self.version,
+            "pid": self.pid,
+            "data_dir": str(self.data_dir),
+        }
+
+    @property
+    def runs(self) -> bool:
+        """Whether the process is still there and still this broker."""
+        try:
+            words = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return os.fsencode(Layout(self.data_dir).properties) in words
+
+
+def start_detached(
+    data_dir: Path | None = None, port: int | None = None, progress: Progress = to_stderr
+) -> DetachedBroker:
+    """Start a broker that goes on after this process; returns once it answers."""
+    folder = data_dir.resolve() if data_dir else None
+    for other in running_brokers():
+        if other.data_dir == folder:
+            raise ConfigError(f"--data-dir {folder}: the broker {other.pid} runs on it; stop it or name another folder")
+    started = LocalBroker(data_dir=folder, port=port, outlive=True, progress=progress).start()
+    broker = DetachedBroker(
+        started.bootstrap_servers, started.version, started.pid, started.data_dir, started.keeps_data
+    )
+    _remember(broker)
+    return broker
+
+
+def stop_detached(data_dir: Path | None = None, pid: int | None = None) -> DetachedBroker | None:
+    """End the broker that is meant: the only one that runs, or the one on ``data_dir``, or the process ``pid``.
+
+    Returns what was ended, or None when there was none. Raises ``ConfigError`` when several could be meant.
+    """
+    folder = data_dir.resolve() if data_dir else None
+    meant = [
+        broker
+        for broker in running_brokers()
+        if (folder is None or broker.data_dir == folder) and (pid is None or broker.pid == pid)
+    ]
+    if len(meant) > 1:
+        names = ", ".join(f"{broker.pid} on {broker.data_dir}" for broker in meant)
+        raise ConfigError(f"several brokers run ({names}): name one with --pid or --data-dir")
+    for broker in meant:
+        _end(broker)
+        return broker
+    return None
+
+
+def running_brokers() -> list[DetachedBroker]:
+    """All detached brokers of this user that run, by process id; forgets those that are gone."""
+    found = []
+    for path in _records_folder().glob("*.json"):
+        broker = _recall(path)
+        if broker.runs:
+            found.append(broker)
+        else:
+            _forget(broker)
+    return sorted(found, key=lambda broker: broker.pid)
+
+
+def _end(broker: DetachedBroker) -> None:
+    """SIGTERM, patience, SIGKILL; a process descriptor cannot point at a stranger that got the same id."""
+    descriptor = os.pidfd_open(broker.pid)
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        ended = select.poll()
+        ended.register(descriptor, select.POLLIN)
+        if not ended.poll(_STOP_PATIENCE_MS):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            ended.poll()
+    finally:
+        os.close(descriptor)
+    _forget(broker)
+
+
+def _remember(broker: DetachedBroker) -> None:
+    record = broker.facts() | {"keeps_data": broker.keeps_data}
+    path = _record(broker.pid)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record), encoding="utf-8")
+
+
+def _recall(path: Path) -> DetachedBroker:
+    record = json.loads(path.read_text(encoding="utf-8"))
+    return DetachedBroker(**{**record, "data_dir": Path(record["data_dir"])})
+
+
+def _forget(broker: DetachedBroker) -> None:
+    if not broker.keeps_data:
+        shutil.rmtree(broker.data_dir, ignore_errors=True)
+    _record(broker.pid).unlink(missing_ok=True)
+
+
+def _record(pid: int) -> Path:
+    return _records_folder() / f"{pid}.json"
+
+
+def _records_folder() -> Path:
+    return cache_dir() / "running"

@@ -1,0 +1,100 @@
+"""``broker start`` and ``broker stop`` as a script uses them: two processes, JSON between them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kstreams_assign.local.detached import DetachedBroker, running_brokers
+from kstreams_assign.local.jars import cache_dir
+from kstreams_assign.local.probe import brokers_known
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def call(tmp_path):
+    """Runs the command line with a cache of its own (sharing the jars); ends its brokers afterwards."""
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "jars").symlink_to(cache_dir() / "jars")
+    environment = os.environ | {"KSTREAMS_ASSIGN_CACHE": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "kstreams_assign", "broker", *words]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100, check=False)
+
+    yield run
+    for record in (tmp_path / "cache").glob("running/*.json"):
+        run("stop", "--pid", record.stem)
+
+
+def alive(pid: int) -> bool:
+    """Whether the process still does anything; an orphan that its new parent has not buried yet does not."""
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def test_start_prints_the_promised_facts_and_stop_ends_that_broker(call):
+    started = call("start", "--json")
+    facts = json.loads(started.stdout)
+    assert (started.returncode, started.stdout.count("\n")) == (0, 1)
+    assert list(facts) == ["bootstrap_servers", "version", "pid", "data_dir"]
+    assert brokers_known(int(facts["bootstrap_servers"].rpartition(":")[2])) == 1
+    stopped = call("stop", "--json")
+    assert (stopped.returncode, json.loads(stopped.stdout)) == (0, facts)
+    assert not alive(facts["pid"])
+    assert not Path(facts["data_dir"]).exists()
+
+
+def test_two_brokers_must_be_told_apart_and_a_named_folder_has_one_broker_and_is_kept(call, tmp_path):
+    first = json.loads(call("start", "--json", "--data-dir", str(tmp_path / "one")).stdout)
+    refused = call("start", "--data-dir", str(tmp_path / "one"))
+    assert (refused.returncode, str(first["pid"]) in refused.stderr) == (2, True)
+    second = json.loads(call("start", "--json").stdout)
+    unclear = call("stop")
+    assert (unclear.returncode, "--pid" in unclear.stderr) == (2, True)
+    assert call("stop", "--data-dir", str(tmp_path / "one")).returncode == 0
+    assert (tmp_path / "one" / "records" / "meta.properties").exists()
+    assert json.loads(call("stop", "--json").stdout) == second
+
+
+def test_stop_without_a_broker_is_exit_1_and_says_so_on_standard_error(call):
+    done = call("stop")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "no such broker runs\n")
+
+
+def test_a_broker_that_died_by_itself_is_forgotten_with_its_data(call):
+    facts = json.loads(call("start", "--json").stdout)
+    jvm = psutil.Process(facts["pid"])
+    jvm.kill()
+    with contextlib.suppress(psutil.TimeoutExpired):  # a zombie that nobody buries counts as dead here
+        jvm.wait(timeout=1)
+    assert not alive(jvm.pid)
+    assert call("stop").returncode == 1
+    assert not Path(facts["data_dir"]).exists()
+
+
+def test_a_stranger_with_the_process_id_of_a_dead_broker_is_left_alone(monkeypatch, tmp_path):
+    """This very test run plays the stranger: it must survive."""
+    monkeypatch.setenv("KSTREAMS_ASSIGN_CACHE", str(tmp_path))
+    stranger = DetachedBroker("127.0.0.1:1", "4.3.1", os.getpid(), tmp_path / "data", keeps_data=True)
+    (tmp_path / "running").mkdir()
+    record = tmp_path / "running" / f"{stranger.pid}.json"
+    record.write_text(json.dumps(stranger.facts() | {"keeps_data": True}))
+    assert not stranger.runs
+    assert running_brokers() == []
+    assert not record.exists()
+
+
+def test_jars_that_cannot_be_cached_are_exit_3_with_the_remedy(tmp_path):
+    environment = {"PATH": "", "HOME": str(tmp_path), "KSTREAMS_ASSIGN_CACHE": "/dev/null/none"}
+    command = [sys.executable, "-m", "kstreams_assign", "broker", "start"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "KSTREAMS_ASSIGN_CACHE" in done.stderr

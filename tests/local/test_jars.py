@@ -1,0 +1,147 @@
+"""Fetching jars from a real HTTP server on this machine that can be told to misbehave."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from kstreams_assign.errors import LocalBrokerError
+from kstreams_assign.local.jars import KAFKA_VERSION, Jar, cache_dir, class_path, locked_jars
+
+CONTENT = {f"thing{number}-1.0.jar": f"bytes of jar {number} ".encode() * 1000 for number in range(12)}
+JARS = [
+    Jar("org.example", f"thing{number}", "1.0", hashlib.sha256(CONTENT[f"thing{number}-1.0.jar"]).hexdigest())
+    for number in range(12)
+]
+
+
+class Repository(ThreadingHTTPServer):
+    """Serves CONTENT. ``faults`` says how the next answers for a file go wrong: status, cut or wrong bytes."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.faults: dict[str, list[str]] = {}
+        self.asked: Counter[str] = Counter()
+
+    @property
+    def address(self) -> dict[str, str]:
+        return {"here": f"http://127.0.0.1:{self.server_port}"}
+
+
+class Answer(BaseHTTPRequestHandler):
+    server: Repository
+
+    def do_GET(self) -> None:
+        name = self.path.rpartition("/")[2]
+        self.server.asked[name] += 1
+        faults = self.server.faults.get(name, [])
+        fault = faults.pop(0) if faults else "none"
+        body = CONTENT.get(name)
+        if body is None or fault == "unavailable":
+            self.send_error(404 if body is None else 503)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write({"cut": body[:100], "wrong": body[::-1]}.get(fault, body))
+
+    def log_message(self, *args: object) -> None:
+        """Nothing: the test's own output is enough."""
+
+
+@pytest.fixture
+def repository():
+    with Repository() as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def fetch(repository, cache, said=None):
+    said = [] if said is None else said
+    return class_path(JARS, cache=cache, progress=said.append, repositories=repository.address)
+
+
+def test_jars_are_fetched_in_order_and_progress_is_told(repository, tmp_path):
+    said: list[str] = []
+    paths = fetch(repository, tmp_path, said)
+    assert [path.name for path in paths] == list(CONTENT)
+    assert [path.read_bytes() for path in paths] == list(CONTENT.values())
+    assert said[0] == f"fetching 12 jars of Kafka {KAFKA_VERSION} into {tmp_path / 'jars'} (once)"
+    assert said[-1] == "  12 of 12 jars"
+
+
+def test_a_second_start_asks_nobody(repository, tmp_path):
+    fetch(repository, tmp_path)
+    repository.asked.clear()
+    said: list[str] = []
+    fetch(repository, tmp_path, said)
+    assert not repository.asked
+    assert not said
+
+
+@pytest.mark.parametrize("fault", ["cut", "wrong", "unavailable"])
+def test_a_fetch_that_goes_wrong_twice_is_tried_a_third_time(repository, tmp_path, fault):
+    repository.faults["thing3-1.0.jar"] = [fault, fault]
+    assert fetch(repository, tmp_path)[3].read_bytes() == CONTENT["thing3-1.0.jar"]
+
+
+@pytest.mark.parametrize("fault", ["cut", "wrong", "unavailable"])
+def test_a_fetch_that_stays_broken_names_the_jar_the_cache_and_the_remedy(repository, tmp_path, fault):
+    repository.faults["thing3-1.0.jar"] = [fault] * 9
+    with pytest.raises(LocalBrokerError) as caught:
+        fetch(repository, tmp_path)
+    text = str(caught.value)
+    assert "thing3-1.0.jar" in text
+    assert str(tmp_path / "jars") in text
+    assert "start again" in text
+    assert "KSTREAMS_ASSIGN_CACHE" in text
+
+
+@pytest.mark.parametrize("fault", ["cut", "wrong", "unavailable"])
+def test_after_a_broken_fetch_nothing_half_written_stays_and_the_next_start_fetches_only_the_rest(
+    repository, tmp_path, fault
+):
+    repository.faults["thing3-1.0.jar"] = [fault] * 3
+    with pytest.raises(LocalBrokerError):
+        fetch(repository, tmp_path)
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "jars").iterdir()}
+    assert kept == {name: body for name, body in CONTENT.items() if name in kept}
+    assert "thing3-1.0.jar" not in kept
+    repository.asked.clear()
+    assert [path.read_bytes() for path in fetch(repository, tmp_path)] == list(CONTENT.values())
+    assert {name for name in repository.asked if name in CONTENT} == set(CONTENT) - set(kept)
+
+
+def test_no_server_at_all_is_a_local_broker_error(repository, tmp_path):
+    repository.server_close()
+    with pytest.raises(LocalBrokerError, match=r"thing0-1\.0\.jar"):
+        fetch(repository, tmp_path)
+
+
+def test_a_cache_that_cannot_be_written_to_is_named(tmp_path):
+    (tmp_path / "jars").write_text("a file where the folder should be")
+    with pytest.raises(LocalBrokerError, match="cannot be written to"):
+        class_path(JARS, cache=tmp_path, progress=lambda _: None)
+
+
+def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("KSTREAMS_ASSIGN_CACHE", str(tmp_path / "own"))
+    assert cache_dir() == tmp_path / "own"
+    monkeypatch.delenv("KSTREAMS_ASSIGN_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_dir() == tmp_path / "xdg" / "kstreams-assign"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_dir() == tmp_path / ".cache" / "kstreams-assign"
+
+
+def test_the_lock_names_the_broker_of_our_version_and_each_jar_once_with_a_whole_digest():
+    jars = locked_jars()
+    assert [jar.version for jar in jars if jar.artifact == "kafka_2.13"] == [KAFKA_VERSION]
+    assert len({jar.file_name for jar in jars}) == len(jars) > 40
+    assert all(len(bytes.fromhex(jar.sha256)) == 32 for jar in jars)

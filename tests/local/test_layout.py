@@ -1,0 +1,26 @@
+"""The settings that a broker's data folder gets."""
+
+from __future__ import annotations
+
+from kstreams_assign.local.layout import Layout, Ports, server_properties
+
+
+def test_settings_of_the_caller_go_over_ours_and_nothing_else_changes(tmp_path):
+    layout = Layout(tmp_path / "data")
+    layout.write(Ports(9092, 9093), {"offsets.topic.num.partitions": "50", "message.max.bytes": "1"})
+    written = dict(line.split("=", 1) for line in layout.properties.read_text().splitlines())
+    ours = server_properties(Ports(9092, 9093), layout.records)
+    assert written == {**ours, "offsets.topic.num.partitions": "50", "message.max.bytes": "1"}
+
+
+def test_a_broker_listens_on_the_loopback_alone(tmp_path):
+    properties = server_properties(Ports(9092, 9093), tmp_path)
+    for key in ("listeners", "advertised.listeners"):
+        assert all("://127.0.0.1:" in listener for listener in properties[key].split(","))
+
+
+def test_only_the_end_of_the_log_is_quoted_and_a_missing_log_is_no_error(tmp_path):
+    layout = Layout(tmp_path)
+    assert layout.last_lines() == ""
+    layout.log.write_text("\n".join(f"line {number}" for number in range(100)))
+    assert layout.last_lines(2) == "line 98\nline 99"

@@ -1,0 +1,101 @@
+"""The command line's own business: help, exit statuses, a quick start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+from typer.testing import CliRunner
+
+from kstreams_assign import cli, errors
+
+
+def every_error():
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    return [kind for kind in kinds if issubclass(kind, errors.KStreamsAssignError)]
+
+
+def paths_of_commands():
+    """Every command and group as the words that call it, found through the help texts."""
+    found, todo = [], [()]
+    while todo:
+        words = todo.pop()
+        found.append(words)
+        _, _, listed = CliRunner().invoke(cli.app, [*words, "--help"]).stdout.partition("Commands:\n")
+        todo += [(*words, line.split()[0]) for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
+    return found
+
+
+@pytest.mark.parametrize("words", paths_of_commands(), ids=" ".join)
+def test_every_command_has_help_with_an_example(words):
+    result = CliRunner().invoke(cli.app, [*words, "--help"])
+    assert result.exit_code == 0
+    assert "Example: kstreams-assign" in result.stdout
+
+
+def test_the_broker_commands_are_there():
+    assert {("broker",), ("broker", "start"), ("broker", "stop")} <= set(paths_of_commands())
+
+
+@pytest.mark.parametrize("place", cli.COMMANDS.values())
+def test_every_place_in_the_table_of_commands_names_something_real(place):
+    module, _, name = place.partition(":")
+    if cli._exists(place):
+        assert callable(getattr(import_module(module), name))
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.ConfigError, 2),
+        (errors.InvalidTaskId, 2),
+        (errors.BrokerUnavailable, 3),
+        (errors.LocalBrokerError, 3),
+        (errors.MalformedUserData, 1),
+        (errors.StateDirectoryLocked, 1),
+    ],
+)
+def test_an_error_ends_the_program_with_the_status_of_its_kind(monkeypatch, capsys, error, status):
+    def failing() -> None:
+        raise error("what went wrong")
+
+    monkeypatch.setattr(cli, "app", failing)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == status
+    assert capsys.readouterr() == ("", "kstreams-assign: what went wrong\n")
+
+
+@pytest.mark.parametrize("error", every_error())
+def test_every_error_of_the_package_has_an_exit_status(error):
+    assert cli.exit_status(error) in {1, 2, 3}
+
+
+def test_a_wrong_call_is_exit_2():
+    assert CliRunner().invoke(cli.app, ["no-such-command"]).exit_code == 2
+    assert CliRunner().invoke(cli.app, ["broker", "start", "--port", "0"]).exit_code == 2
+
+
+def test_the_package_runs_as_a_module_and_tells_its_version():
+    done = subprocess.run(
+        [sys.executable, "-m", "kstreams_assign", "--version"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("kstreams-assign ")
+
+
+HEAVY = ("confluent_kafka", "kafka", "rocksdict", "msgpack", "rich", "jgo", "requests", "pyspark")
+
+
+def test_help_is_quick_because_no_client_library_is_imported_for_it():
+    code = (
+        "import sys\n"
+        "from kstreams_assign.cli import app\n"
+        "from typer.testing import CliRunner\n"
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
