@@ -6,6 +6,7 @@ librdkafka's wrapper cannot do for a whole batch; that is what makes restoring f
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import cast
@@ -66,9 +67,13 @@ class ConfluentChangelogReader:
 
     def poll(self, timeout_s: float) -> list[ChangelogBatch]:
         """Whatever has arrived, at most one batch a partition. Records without a key are passed over, as Java does."""
-        taken = self._feed.take(self._max_records, timeout_s)
-        batches = {**self._batches(taken), **self._gone(taken)}
-        return list(batches.values())
+        deadline = time.monotonic() + timeout_s
+        while True:
+            taken = self._feed.take(self._max_records, max(0.0, deadline - time.monotonic()))
+            batches = {**self._batches(taken), **self._gone(taken)}
+            # An end that is known already is no news.
+            if batches or time.monotonic() >= deadline:
+                return list(batches.values())
 
     def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
         """First offset and high watermark of each partition that exists. Raises ``BrokerUnavailable``."""

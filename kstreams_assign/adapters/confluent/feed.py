@@ -6,10 +6,11 @@ The idea: partitions come and go by ``incremental_assign``, which leaves the oth
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, cast
 
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kstreams_assign.adapters.confluent.faults import OFFSET_GONE, PARTITION_EOF, PASSING, fault, translating
@@ -20,6 +21,9 @@ from kstreams_assign.model import TopicPartition
 topic_of = cast("Callable[[Message], str]", Message.topic)
 partition_number_of = cast("Callable[[Message], int]", Message.partition)
 offset_of = cast("Callable[[Message], int]", Message.offset)
+
+_LEARN_S = 0.5
+_LEARN_ONE_BY_ONE = 4
 
 _NEEDED: Mapping[str, Setting] = {
     "enable.auto.commit": False,
@@ -59,11 +63,13 @@ class Feed:
         with translating(f"consumer of {bootstrap_servers}"):
             self._consumer = Consumer(merged(bootstrap_servers, client, tuning, ours), logger=logger)
         self._read: set[TopicPartition] = set()
+        self._known: set[str] = set()
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
         """Start at these offsets; a partition that is read already goes on from the new one."""
         self.remove(positions)
         if positions:
+            self._learn({partition.topic for partition in positions})
             with translating("add partitions"):
                 self._consumer.incremental_assign([ClientPartition(*at, offset) for at, offset in positions.items()])
             self._read |= positions.keys()
@@ -97,6 +103,23 @@ class Feed:
         if any(map(Message.error, messages)):
             return self._without_events(messages)
         return Taken(messages, {}, {})
+
+    def _learn(self, topics: set[str]) -> None:
+        """Look up topics that this client never read, so that their partitions start at once.
+
+        By itself librdkafka looks for new topics once a second (measured: 0.9 s to the first record, 0.03 s this way).
+        A broker out of reach is no reason to fail: then that second passes.
+        """
+        unknown = sorted(topics - self._known)
+        self._known |= topics
+        deadline = time.monotonic() + _LEARN_S
+        # A request waits behind the fetch under way, so many topics are looked up by one request for all there are.
+        for topic in unknown if len(unknown) <= _LEARN_ONE_BY_ONE else [None]:
+            try:
+                self._consumer.list_topics(topic, max(0.0, deadline - time.monotonic()))
+            except KafkaException as raised:
+                if raised.args[0].code() not in PASSING:
+                    raise fault(raised.args[0], f"look up {topic or 'topics'}") from raised
 
     def _without_events(self, messages: list[Message]) -> Taken:
         taken = Taken([], {}, {})
