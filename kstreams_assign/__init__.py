@@ -1,1 +1,37 @@
-"""Python members and leaders of Kafka Streams groups: the protocol's bytes, KIP-441's assignment, a sidecar."""
+"""Kafka Streams' group protocol and KIP-441 in Python: tasks move only when their state is warm.
+
+``Worker`` runs a topology as a full member, and leader, of a Kafka Streams group. The names below are the public API;
+they are imported when first used, so that the command line starts quickly.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kstreams_assign.config import Config
+    from kstreams_assign.model import Store, TaskId, TopicPartition
+    from kstreams_assign.tasks.record import Record
+    from kstreams_assign.worker import KeyValueStore, Subtopology, Task, Worker
+
+__version__ = "0.1.0"
+__all__ = ["Config", "KeyValueStore", "Record", "Store", "Subtopology", "Task", "TaskId", "TopicPartition", "Worker"]
+
+_ROOM_OF = {
+    "Config": "kstreams_assign.config",
+    "KeyValueStore": "kstreams_assign.worker",
+    "Record": "kstreams_assign.tasks.record",
+    "Store": "kstreams_assign.model",
+    "Subtopology": "kstreams_assign.worker",
+    "Task": "kstreams_assign.worker",
+    "TaskId": "kstreams_assign.model",
+    "TopicPartition": "kstreams_assign.model",
+    "Worker": "kstreams_assign.worker",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_ROOM_OF[name]), name)

@@ -1,0 +1,245 @@
+"""kafka-python: the membership, and nothing else. The one file that imports ``kafka``.
+
+The client joins the group, heartbeats from its own I/O thread and carries our commits; confluent-kafka moves the
+records. Its fetcher is never started: only the coordinator is polled, so assigned partitions stay as if paused.
+
+Three entry points are not public in kafka-python 3.0.12 and there is no public way to do without: ``_coordinator.poll``
+(at most one join a call, so a revoked task can be closed before the next JoinGroup leaves; ``consumer.poll`` may send it
+by itself), ``_coordinator.request_rejoin`` (KIP-568) and ``_coordinator.heartbeat`` (when the broker answered last).
+``metadata``, ``assign`` and ``on_assignment`` run on the I/O thread that also heartbeats; what we do there never waits,
+but for the leader's look-ups, which have a deadline while heartbeats are off anyway.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from kafka import KafkaConsumer
+from kafka import errors as kafka_errors
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka.structs import OffsetAndMetadata
+from kafka.structs import TopicPartition as KafkaTopicPartition
+
+from kstreams_assign.errors import (
+    BrokerError,
+    BrokerUnavailable,
+    CommitDeferred,
+    CommitRefused,
+    ConfigError,
+    KStreamsAssignError,
+)
+from kstreams_assign.group.values import JoinedMember, MemberAssignment
+from kstreams_assign.model import TopicPartition
+
+PROTOCOL_NAME = "stream"
+SUBSCRIPTION_VERSION = 1  # with owned partitions (KIP-429); what Java 2.4 and later reads
+
+_ERRORS: Mapping[type[BaseException], type[KStreamsAssignError]] = {
+    kafka_errors.RebalanceInProgressError: CommitDeferred,
+    kafka_errors.CommitFailedError: CommitRefused,
+    kafka_errors.FencedInstanceIdError: CommitRefused,
+    kafka_errors.UnknownMemberIdError: CommitRefused,
+    kafka_errors.IllegalGenerationError: CommitRefused,
+    kafka_errors.KafkaTimeoutError: BrokerUnavailable,
+    kafka_errors.KafkaConfigurationError: ConfigError,
+    kafka_errors.InvalidSessionTimeoutError: ConfigError,
+    kafka_errors.InconsistentGroupProtocolError: ConfigError,
+    kafka_errors.RetriableError: BrokerUnavailable,
+    kafka_errors.KafkaError: BrokerError,
+}
+"""kafka-python's errors -> ours; the first row that fits counts."""
+
+
+class Protocolist(Protocol):
+    """Who answers the client's questions. Every method runs on its I/O thread and must be quick."""
+
+    def subscription(self) -> tuple[Sequence[TopicPartition], bytes]:
+        """Owned partitions and user-data, asked for each JoinGroup."""
+        ...
+
+    def lead(self, members: Sequence[JoinedMember], counts: Mapping[str, int]) -> Mapping[str, MemberAssignment]:
+        """Assign for the whole group; bounded in time."""
+        ...
+
+    def assigned(self, generation: int, partitions: Sequence[TopicPartition], user_data: bytes) -> None: ...
+
+    def lost(self) -> None:
+        """The group went on without us; what we owned is owned by others."""
+        ...
+
+
+class GroupClient:
+    """One member's connection to its group. ``join``, ``beat`` and ``close`` belong to one thread; the rest to any."""
+
+    def __init__(
+        self,
+        *,
+        group_id: str,
+        bootstrap_servers: str,
+        topics: Iterable[str],
+        protocolist: Protocolist,
+        settings: Mapping[str, Any],
+    ) -> None:
+        """Connect. Raises ``BrokerUnavailable`` where nobody answers, ``ConfigError`` for settings refused."""
+        assignor = _StreamAssignor(protocolist, tuple(topics))
+        self._session_timeout_s = settings["session_timeout_ms"] / 1000
+        with _translated("connect to the brokers"):
+            self._consumer = KafkaConsumer(
+                group_id=group_id,
+                bootstrap_servers=bootstrap_servers.split(","),
+                enable_auto_commit=False,
+                assignors=[assignor],
+                **settings,
+            )
+            self._consumer.subscribe(topics=assignor.topics, listener=_LostListener(protocolist))
+        self._coordinator = self._consumer._coordinator
+
+    def needs_join(self) -> bool:
+        """Whether the broker, the topics' metadata or ``request_rejoin`` wants a rebalance."""
+        return bool(self._coordinator.need_rejoin())
+
+    def request_rejoin(self) -> None:
+        self._coordinator.request_rejoin()
+
+    def join(self, timeout_s: float) -> bool:
+        """Send JoinGroup if there is need and wait for the assignment; False while it is still awaited."""
+        with _translated("join the group"):
+            return bool(self._coordinator.poll(timeout_ms=timeout_s * 1000)) and not self.needs_join()
+
+    def beat(self) -> None:
+        """Tell the client that this member is alive (it leaves the group after ``max_poll_interval_ms`` without)."""
+        with _translated("heartbeat"):
+            self._coordinator.poll_heartbeat()
+
+    def joined(self) -> bool:
+        """Whether this member is in a stable generation as far as it knows."""
+        return self._coordinator.generation_if_stable() is not None
+
+    def member_id(self) -> str:
+        return str(self._coordinator.group_metadata().member_id)
+
+    def lease_left_s(self) -> float:
+        """Seconds until the broker may have given this member's tasks away, counted from the last answered heartbeat.
+
+        Negative: it may already have. While a join is under way the broker keeps the member, so the answer grows stale
+        on the safe side.
+        """
+        beat = self._coordinator.heartbeat
+        return float(max(beat.last_receive, beat.last_reset) + self._session_timeout_s - time.monotonic())
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        """Commit next offsets under this generation and wait for the answer.
+
+        Raises ``CommitDeferred`` during a rebalance (nothing was sent), ``CommitRefused`` where the generation is
+        over, ``BrokerUnavailable`` without an answer in time.
+        """
+        wanted = {KafkaTopicPartition(*p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
+        with _translated("commit offsets"):
+            self._consumer.commit(wanted, timeout_ms=timeout_s * 1000)
+
+    def committed(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
+        """The group's committed next offsets; partitions without one are absent."""
+        wanted = [KafkaTopicPartition(*p) for p in partitions]
+        with _translated("fetch committed offsets"):
+            found = self._coordinator.fetch_committed_offsets(wanted, timeout_ms=timeout_s * 1000)
+        return {TopicPartition(*p): o.offset for p, o in found.items() if o.offset >= 0}
+
+    def close(self, timeout_s: float) -> None:
+        """Leave the group (a static member stays in it until its session ends) and disconnect."""
+        with _translated("leave the group"):
+            self._consumer.close(autocommit=False, timeout_ms=timeout_s * 1000)
+
+
+class _StreamAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
+    """The assignor's wire side: ConsumerProtocol there, our values here."""
+
+    name = PROTOCOL_NAME
+
+    def __init__(self, protocolist: Protocolist, topics: tuple[str, ...]) -> None:
+        self._protocolist = protocolist
+        self.topics = list(topics)
+
+    def supported_protocols(self) -> list[RebalanceProtocol]:
+        return [RebalanceProtocol.COOPERATIVE]
+
+    def metadata(self, topics: Iterable[str]) -> Any:
+        owned, user_data = self._protocolist.subscription()
+        return ConsumerProtocolSubscription(
+            version=SUBSCRIPTION_VERSION,
+            topics=sorted(topics),
+            user_data=user_data,
+            owned_partitions=list(_by_topic(owned).items()),
+        )
+
+    def assign(self, cluster: Any, members: Iterable[Any]) -> dict[str, Any]:
+        joined = [_joined(member) for member in members]
+        topics = {topic for member in joined for topic in member.topics}
+        counts = {topic: len(cluster.partitions_for_topic(topic) or ()) for topic in topics}
+        answers = self._protocolist.lead(joined, counts)
+        return {member: _assignment(answer) for member, answer in answers.items()}
+
+    def on_assignment(self, assignment: Any, generation: int) -> None:
+        partitions = [TopicPartition(*p) for p in assignment.partitions()]
+        self._protocolist.assigned(generation, partitions, bytes(assignment.user_data or b""))
+
+
+class _LostListener(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Hears only of lost membership; assignments arrive through ``on_assignment``, which is never skipped."""
+
+    def __init__(self, protocolist: Protocolist) -> None:
+        self._protocolist = protocolist
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        """Nothing: what the assignment lacks is let go before the next join."""
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        """Nothing: not called when nothing was added."""
+
+    def on_partitions_lost(self, _lost: Any) -> None:
+        self._protocolist.lost()
+
+
+def _joined(member: Any) -> JoinedMember:
+    subscription = member.metadata
+    owned = [TopicPartition(t.topic, p) for t in subscription.owned_partitions or () for p in t.partitions]
+    return JoinedMember(
+        member_id=member.member_id,
+        topics=tuple(subscription.topics),
+        owned=tuple(owned),
+        user_data=bytes(subscription.user_data or b""),
+        instance_id=member.group_instance_id,
+    )
+
+
+def _assignment(answer: MemberAssignment) -> Any:
+    partitions = list(_by_topic(answer.partitions).items())
+    return ConsumerProtocolAssignment(
+        version=SUBSCRIPTION_VERSION, assigned_partitions=partitions, user_data=answer.user_data
+    )
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return topics
+
+
+class _translated:  # noqa: N801  # reads as a clause: with _translated("commit offsets")
+    """Turns kafka-python's errors into ours, by the table."""
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+        if error is None or not isinstance(error, kafka_errors.KafkaError):
+            return
+        ours = next(target for source, target in _ERRORS.items() if isinstance(error, source))
+        raise ours(f"{self._doing}: {type(error).__name__}: {error}") from error

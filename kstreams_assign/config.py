@@ -1,0 +1,134 @@
+"""Every setting, in one frozen value that is checked when it is made.
+
+The keys are Kafka's own, dots written as underscores; ``Config.from_toml`` reads the same keys from a file. What must
+not live here: defaults that depend on the machine, or a setting that only one demonstration needs.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import HostInfo
+
+ASSIGNOR_NAMES = ("high_availability", "fallback_prior")
+GUARANTEES = ("at_least_once",)
+OFFSET_RESETS = ("earliest", "latest")
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    least: int
+    most: int | None = None
+
+    def allows(self, value: int) -> bool:
+        return self.least <= value and (self.most is None or value <= self.most)
+
+    def __str__(self) -> str:
+        return f"a whole number >= {self.least}" + ("" if self.most is None else f" and <= {self.most}")
+
+
+_RANGES: Mapping[str, _Range] = {
+    "num_standby_replicas": _Range(0),
+    "acceptable_recovery_lag": _Range(0),
+    "max_warmup_replicas": _Range(1),
+    "probing_rebalance_interval_ms": _Range(60_000),
+    "state_cleanup_delay_ms": _Range(0),
+    "session_timeout_ms": _Range(1_000),
+    "heartbeat_interval_ms": _Range(50),
+    "max_poll_interval_ms": _Range(1_000),
+    "commit_interval_ms": _Range(1),
+    "buffered_records_max": _Range(1),
+    "replication_factor": _Range(-1, 32_767),
+}
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "assignor": ASSIGNOR_NAMES,
+    "processing_guarantee": GUARANTEES,
+    "auto_offset_reset": OFFSET_RESETS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings of one member. Raises ``ConfigError`` naming the key, the value and what is allowed.
+
+    Kafka's meaning and default where Kafka has the key (``StreamsConfig``); times are milliseconds.
+    ``client`` goes to every Kafka client as it is (SASL, TLS), in librdkafka's dotted names.
+    """
+
+    application_id: str
+    bootstrap_servers: str
+    state_dir: str = "state"
+    client: Mapping[str, str] = field(default_factory=dict)
+    application_server: str | None = None
+    group_instance_id: str | None = None
+    client_tags: Mapping[str, str] = field(default_factory=dict)
+    rack_aware_assignment_tags: tuple[str, ...] = ()
+    num_standby_replicas: int = 0
+    acceptable_recovery_lag: int = 10_000
+    max_warmup_replicas: int = 2
+    probing_rebalance_interval_ms: int = 600_000
+    state_cleanup_delay_ms: int = 600_000
+    assignor: str = "high_availability"
+    processing_guarantee: str = "at_least_once"
+    auto_offset_reset: Literal["earliest", "latest"] = "earliest"
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 500
+    max_poll_interval_ms: int = 300_000
+    commit_interval_ms: int = 100
+    buffered_records_max: int = 20_000
+    replication_factor: int = -1
+
+    def __post_init__(self) -> None:
+        for key in ("application_id", "bootstrap_servers", "state_dir"):
+            if not isinstance(getattr(self, key), str) or not getattr(self, key):
+                raise ConfigError(f"{key} = {getattr(self, key)!r}: must be a text that is not empty")
+        for key, allowed in _RANGES.items():
+            value = getattr(self, key)
+            if isinstance(value, bool) or not isinstance(value, int) or not allowed.allows(value):
+                raise ConfigError(f"{key} = {value!r}: must be {allowed}")
+        for key, choices in _CHOICES.items():
+            if getattr(self, key) not in choices:
+                raise ConfigError(f"{key} = {getattr(self, key)!r}: must be one of {', '.join(choices)}")
+        if self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
+            raise ConfigError(
+                f"heartbeat_interval_ms = {self.heartbeat_interval_ms}: must be at most a third of "
+                f"session_timeout_ms = {self.session_timeout_ms}"
+            )
+        self.endpoint  # noqa: B018  # refuses a malformed application_server now, not at the first rebalance
+
+    @property
+    def endpoint(self) -> HostInfo | None:
+        """``application_server`` as host and port; None where it is not set."""
+        if self.application_server is None:
+            return None
+        host, colon, port = self.application_server.rpartition(":")
+        if not (colon and host and port.isdecimal() and int(port) < 2**16):
+            raise ConfigError(f"application_server = {self.application_server!r}: must be HOST:PORT")
+        return HostInfo(host, int(port))
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any]) -> Config:
+        """Build from plain keys and values; an unknown or missing key is refused by name."""
+        known = {f.name: f for f in fields(cls)}
+        for key in settings:
+            if key not in known:
+                raise ConfigError(f"{key}: no such setting; allowed are {', '.join(sorted(known))}")
+        for key in ("application_id", "bootstrap_servers"):
+            if key not in settings:
+                raise ConfigError(f"{key}: missing; it has no default")
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
+        return cls(**values)
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Config:
+        """Read a TOML file of the same keys. Raises ``ConfigError`` also for a file that cannot be read."""
+        try:
+            settings = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, tomllib.TOMLDecodeError) as cause:
+            raise ConfigError(f"{path}: {cause}") from cause
+        return cls.from_mapping(settings)

@@ -1,0 +1,90 @@
+"""A follower's reading of its assignment: which tasks it has now, and when a rebalance is due.
+
+Kafka: ``StreamsPartitionAssignor.onAssignment``. The topology is checked here, at the first assignment, because a group
+whose members count subtopologies differently would mix up state without a sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from kstreams_assign.errors import AssignmentRefused, MalformedUserData, TopologyMismatch
+from kstreams_assign.group.values import Adopted, ErrorCode
+from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.wire import AssignmentInfo, decode_assignment
+
+_REMEDY: Mapping[int, str] = {
+    ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA: "a source topic does not exist; the leader's log names it",
+    ErrorCode.ASSIGNMENT_ERROR: "the leader could not assign; its log says why",
+    ErrorCode.SHUTDOWN_REQUESTED: "a member asked the whole application to shut down",
+}
+
+
+def read_assignment(
+    partitions: Sequence[TopicPartition],
+    user_data: bytes,
+    topology: TopologyShape,
+    process: UUID,
+    endpoint: HostInfo | None = None,
+) -> Adopted:
+    """Decode what this member was given.
+
+    Raises ``MalformedUserData`` for bytes that make no sense, ``AssignmentRefused`` for an error code,
+    ``TopologyMismatch`` where a task's partitions are not what this topology says.
+    """
+    info = decode_assignment(user_data)
+    if info.error_code != ErrorCode.NONE:
+        why = _REMEDY.get(info.error_code, "see the leader's log")
+        raise AssignmentRefused(f"the group's leader answered with error code {info.error_code}: {why}")
+    active = _active(partitions, info)
+    _check_topology(active, info.standby_tasks, topology)
+    return _adopted(active, info, process, endpoint)
+
+
+def _active(partitions: Sequence[TopicPartition], info: AssignmentInfo) -> dict[TaskId, tuple[TopicPartition, ...]]:
+    """The n-th task belongs to the n-th partition, in sorted order (``validateActiveTaskEncoding``)."""
+    if len(partitions) != len(info.active_tasks):
+        raise MalformedUserData(
+            f"AssignmentInfo names {len(info.active_tasks)} active tasks for {len(partitions)} partitions"
+        )
+    active: dict[TaskId, list[TopicPartition]] = {}
+    for partition, task in zip(sorted(partitions), info.active_tasks, strict=True):
+        active.setdefault(task, []).append(partition)
+    return {task: tuple(owned) for task, owned in active.items()}
+
+
+def _check_topology(
+    active: Mapping[TaskId, Sequence[TopicPartition]],
+    standby: Mapping[TaskId, Sequence[TopicPartition]],
+    topology: TopologyShape,
+) -> None:
+    for task, partitions in (*active.items(), *standby.items()):
+        known = task.subtopology < len(topology.subtopologies) and task.topology is None
+        sources = topology.subtopologies[task.subtopology].sources if known else ()
+        strange = [p for p in partitions if p.topic not in sources or p.partition != task.partition]
+        if not known or strange:
+            said = ", ".join(map(str, strange or partitions))
+            raise TopologyMismatch(
+                f"the leader gives task {task} the partitions {said}, but this member's subtopology {task.subtopology} "
+                f"reads {', '.join(sources) or 'nothing'}; all members must run the same topology"
+            )
+
+
+def _adopted(
+    active: Mapping[TaskId, tuple[TopicPartition, ...]], info: AssignmentInfo, process: UUID, endpoint: HostInfo | None
+) -> Adopted:
+    trailer = info.trailer
+    warmup = frozenset(trailer.warmups.get(process, ())) & info.standby_tasks.keys() if trailer else frozenset()
+    known_host = endpoint is None or not info.partitions_by_host or endpoint in info.partitions_by_host
+    return Adopted(
+        active=active,
+        standby=frozenset(info.standby_tasks) - warmup,
+        warmup=warmup,
+        next_rebalance_ms=info.next_rebalance_ms if known_host else 0,
+        next_probe_ms=trailer.next_probe_ms if trailer else None,
+        follow_up=trailer.followup if trailer else False,
+        promised=trailer.owners if trailer else {},
+        assignor=trailer.assignor if trailer else None,
+        warnings=(info.trailer_warning,) if info.trailer_warning else (),
+    )

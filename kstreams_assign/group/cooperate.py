@@ -1,0 +1,70 @@
+"""KIP-429: who may have a task now, and who has to wait until its old owner let go.
+
+One rule (``StreamsPartitionAssignor.populateActiveTaskAndPartitionsLists``): an input partition that is new to a
+consumer but still owned by another member is withheld from this assignment; the old owner sees it missing, lets go and
+rejoins, and the follow-up gives it out. A withheld task whose new owner held a copy stays there as a standby meanwhile,
+so that its store is not closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from kstreams_assign.assign import Cluster, Plan, ThreadTasks, by_lag, distribute
+from kstreams_assign.model import TaskId, TopicPartition
+
+if TYPE_CHECKING:
+    from kstreams_assign.group.leader import Consumer
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What each consumer really gets now. ``withheld`` tasks are given out by the follow-up."""
+
+    active: Mapping[str, tuple[TaskId, ...]]
+    standby: Mapping[str, tuple[TaskId, ...]]
+    withheld: Mapping[TaskId, UUID]
+    waiting: frozenset[str]
+
+
+def hand_out(
+    processes: Mapping[UUID, Sequence[Consumer]],
+    owners: Mapping[TopicPartition, str],
+    plan: Plan,
+    tasks: Mapping[TaskId, tuple[TopicPartition, ...]],
+    cluster: Cluster,
+) -> Handed:
+    """Spread each process's tasks over its consumers and withhold what another member still owns."""
+    active: dict[str, tuple[TaskId, ...]] = {}
+    standby: dict[str, tuple[TaskId, ...]] = {}
+    withheld: dict[TaskId, UUID] = {}
+    waiting: set[str] = set()
+    clients = {client.process_id: client for client in cluster.clients}
+    for process, consumers in processes.items():
+        for consumer, share in _spread(process, consumers, plan, cluster).items():
+            held_back = {t for t in share.active if _owned_by_another(tasks[t], owners, consumer)}
+            kept = clients[process].prev_standby & held_back & cluster.stateful
+            active[consumer] = tuple(t for t in share.active if t not in held_back)
+            standby[consumer] = tuple(sorted({*share.standby, *kept}))
+            withheld.update(dict.fromkeys(sorted(held_back), process))
+            waiting |= {consumer} if held_back else set()
+    return Handed(active, standby, withheld, frozenset(waiting))
+
+
+def _owned_by_another(partitions: Sequence[TopicPartition], owners: Mapping[TopicPartition, str], me: str) -> bool:
+    return any(owners.get(partition, me) != me for partition in partitions)
+
+
+def _spread(process: UUID, consumers: Sequence[Consumer], plan: Plan, cluster: Cluster) -> Mapping[str, ThreadTasks]:
+    placement = plan.placements[process]
+    lags = next(client.lags for client in cluster.clients if client.process_id == process)
+    return distribute(
+        stateful_active=placement.active & cluster.stateful,
+        standby=placement.standby | placement.warmup,
+        stateless_active=placement.active - cluster.stateful,
+        consumers=[c.member.member_id for c in consumers],
+        previous={c.member.member_id: by_lag(c.info.task_offset_sums, lags) for c in consumers},
+    )

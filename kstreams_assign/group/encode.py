@@ -1,0 +1,109 @@
+"""A decision as bytes: AssignmentInfo for every member, with the host maps and our trailer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from kstreams_assign.assign import Plan
+from kstreams_assign.group.cooperate import Handed
+from kstreams_assign.group.values import ErrorCode, MemberAssignment
+from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition, process_order
+from kstreams_assign.wire import AssignmentInfo, GroupTrailer, encode_assignment
+
+if TYPE_CHECKING:
+    from kstreams_assign.group.leader import GroupView
+
+ASSIGNOR_VERSION = 1
+
+Partitions = Mapping[TaskId, tuple[TopicPartition, ...]]
+HostMap = dict[HostInfo, tuple[TopicPartition, ...]]
+
+
+def encode_error(version: int, supported: int, code: ErrorCode) -> MemberAssignment:
+    """No tasks, and why (``StreamsPartitionAssignor.errorAssignment``)."""
+    info = AssignmentInfo(version=version, commonly_supported_version=supported, error_code=int(code))
+    return MemberAssignment((), encode_assignment(info))
+
+
+def encode_group(
+    view: GroupView,
+    plan: Plan,
+    handed: Handed,
+    tasks: Partitions,
+    assignor: str,
+    leader: UUID,
+    next_probe_ms: int | None,
+) -> dict[str, MemberAssignment]:
+    """Every readable member's assignment. The probe goes to the leader process's first consumer."""
+    active_hosts, standby_hosts = _host_maps(view, plan, tasks)
+    trailer = GroupTrailer(
+        assignor=assignor,
+        assignor_version=ASSIGNOR_VERSION,
+        warmups={p: tuple(sorted(plan.placements[p].warmup)) for p in _ordered(plan) if plan.placements[p].warmup},
+        next_probe_ms=next_probe_ms,
+        followup=bool(handed.withheld),
+        withheld=tuple(sorted(handed.withheld)),
+        owners=dict(sorted(handed.withheld.items())),
+    )
+    prober = min((c.member.member_id for c in view.processes.get(leader, ())), default=None)
+    answers = {}
+    for member in view.member_ids:
+        partitions = sorted((p, task) for task in handed.active[member] for p in tasks[task])
+        info = AssignmentInfo(
+            version=view.version,
+            commonly_supported_version=view.supported,
+            active_tasks=tuple(task for _, task in partitions),
+            standby_tasks={task: tasks[task] for task in handed.standby[member]},
+            partitions_by_host=active_hosts,
+            standby_partitions_by_host=standby_hosts,
+            error_code=int(ErrorCode.NONE),
+            next_rebalance_ms=_next_rebalance_ms(member, handed, prober, next_probe_ms),
+            trailer=trailer,
+        )
+        answers[member] = MemberAssignment(tuple(p for p, _ in partitions), encode_assignment(info))
+    return answers
+
+
+def _next_rebalance_ms(member: str, handed: Handed, prober: str | None, next_probe_ms: int | None) -> int:
+    """0 for whoever waits for a withheld task; the probe's time for one member; else never."""
+    if member in handed.waiting:
+        return 0
+    if member == prober and next_probe_ms is not None:
+        return next_probe_ms
+    return NO_PROBE_MS
+
+
+def _ordered(plan: Plan) -> list[UUID]:
+    return sorted(plan.placements, key=process_order)
+
+
+def _host_maps(view: GroupView, plan: Plan, tasks: Partitions) -> tuple[HostMap, HostMap]:
+    """Endpoint -> input partitions of its tasks. An endpoint without tasks is named too.
+
+    A Java member that does not find its own endpoint asks for a rebalance at once, on every heartbeat, for ever.
+    """
+    active: HostMap = {}
+    standby: HostMap = {}
+    for process in _ordered(plan):
+        host = _host(view.processes[process][0].info.user_end_point)
+        if host is None:
+            continue
+        placement = plan.placements[process]
+        active[host] = _partitions(placement.active, tasks)
+        standby[host] = _partitions(placement.standby | placement.warmup, tasks)
+    return active, standby
+
+
+def _partitions(placed: Iterable[TaskId], tasks: Partitions) -> tuple[TopicPartition, ...]:
+    return tuple(sorted({partition for task in placed for partition in tasks[task]}))
+
+
+def _host(end_point: str | None) -> HostInfo | None:
+    if not end_point:
+        return None
+    host, colon, port = end_point.rpartition(":")
+    if not colon or not port.isdecimal():
+        return None
+    return HostInfo(host, int(port))

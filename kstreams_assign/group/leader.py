@@ -1,0 +1,258 @@
+"""The leader's side: from every member's subscription to every member's assignment, without any I/O.
+
+Follows Kafka's ``StreamsPartitionAssignor``: ``read_group`` decodes, ``lookups`` says what has to be asked of the broker,
+``decide`` assigns. The shell asks the broker between the two, within one deadline; what it could not learn is ``None``
+and leads to the prior owners keeping their tasks, as in Java. Nothing here raises because of what a member sent: whoever
+cannot be read gets an error code and the others keep their tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from uuid import UUID
+
+from kstreams_assign.assign import (
+    ASSIGNORS,
+    AssignConfig,
+    Client,
+    Cluster,
+    Plan,
+    TaskLags,
+    owner_changes,
+    owner_changes_lower_bound,
+    previous_tasks,
+)
+from kstreams_assign.errors import MalformedUserData
+from kstreams_assign.group.cooperate import hand_out
+from kstreams_assign.group.encode import encode_error, encode_group
+from kstreams_assign.group.values import Decision, ErrorCode, JoinedMember
+from kstreams_assign.model import TaskId, TopicPartition, TopologyShape, changelog_topic
+from kstreams_assign.wire import LATEST_SUPPORTED_VERSION, FutureSubscription, SubscriptionInfo, decode_subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A member whose user-data could be read."""
+
+    member: JoinedMember
+    info: SubscriptionInfo
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """All subscriptions of one rebalance, decoded. A process may run several consumers (threads)."""
+
+    processes: Mapping[UUID, tuple[Consumer, ...]]
+    unreadable: Mapping[str, str]
+    version: int
+    supported: int
+
+    @cached_property
+    def owners(self) -> Mapping[TopicPartition, str]:
+        """Input partition -> the member that owns it as it joins."""
+        return {
+            partition: consumer.member.member_id
+            for consumers in self.processes.values()
+            for consumer in consumers
+            for partition in consumer.member.owned
+        }
+
+    @property
+    def shutdown_requested(self) -> bool:
+        return any(
+            consumer.info.error_code == ErrorCode.SHUTDOWN_REQUESTED
+            for consumers in self.processes.values()
+            for consumer in consumers
+        )
+
+    @property
+    def member_ids(self) -> list[str]:
+        return [c.member.member_id for consumers in self.processes.values() for c in consumers]
+
+
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """What a decision needs from the broker: topics that must exist (name -> partitions) and end offsets."""
+
+    changelog_topics: Mapping[str, int]
+    end_offsets: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Everything a decision depends on beside the members. ``end_offsets`` is None where they could not be had.
+
+    ``promised`` are the tasks withheld by the round before, each with the process that waits for it
+    (``Adopted.promised`` of the leader's own last assignment).
+    """
+
+    application_id: str
+    topology: TopologyShape
+    assignor: str
+    config: AssignConfig
+    leader: UUID
+    partition_counts: Mapping[str, int]
+    end_offsets: Mapping[TopicPartition, int] | None
+    now_ms: int
+    promised: Mapping[TaskId, UUID] = field(default_factory=dict)
+
+
+def read_group(members: Sequence[JoinedMember]) -> GroupView:
+    """Decode every member's user-data; the unreadable are set apart with the reason."""
+    processes: dict[UUID, list[Consumer]] = {}
+    unreadable: dict[str, str] = {}
+    version = supported = LATEST_SUPPORTED_VERSION
+    for member in sorted(members, key=lambda m: m.member_id):
+        try:
+            info = decode_subscription(member.user_data)
+        except MalformedUserData as cause:
+            unreadable[member.member_id] = str(cause)
+            continue
+        supported = min(supported, info.latest_supported_version)
+        if isinstance(info, FutureSubscription):
+            unreadable[member.member_id] = f"speaks version {info.used_version}, newer than {LATEST_SUPPORTED_VERSION}"
+            continue
+        version = min(version, info.version)
+        processes.setdefault(info.process_id, []).append(Consumer(member, info))
+    return GroupView({p: tuple(c) for p, c in processes.items()}, unreadable, version, supported)
+
+
+def lookups(topology: TopologyShape, application_id: str, partition_counts: Mapping[str, int]) -> Lookups:
+    """Which changelog topics must exist, and whose end offsets the decision wants."""
+    topics: dict[str, int] = {}
+    partitions: list[TopicPartition] = []
+    for task in topology.tasks(partition_counts):
+        for store, changelog in topology.changelogs(application_id, task).items():
+            topic = changelog_topic(application_id, store)
+            topics[topic] = max(topics.get(topic, 0), task.partition + 1)
+            partitions.append(changelog)
+    return Lookups(topics, tuple(partitions))
+
+
+def decide(view: GroupView, question: Question) -> Decision:
+    """Assign every task. Never raises for what members sent; a topology that cannot run answers with an error code."""
+    if view.shutdown_requested:
+        return _refuse(view, ErrorCode.SHUTDOWN_REQUESTED, "a member asked the whole application to shut down")
+    missing = [t for t in question.topology.source_topics if not question.partition_counts.get(t)]
+    if missing:
+        text = f"source topics that do not exist: {', '.join(missing)}; create them and restart the members"
+        return _refuse(view, ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA, text)
+    tasks = question.topology.tasks(question.partition_counts)
+    cluster = _cluster(view, question, tasks)
+    known = question.end_offsets is not None
+    assignor = question.assignor if known else "fallback_prior"
+    plan = ASSIGNORS[assignor](cluster, question.config)
+    return _decision(view, question, tasks, assignor, cluster, plan)
+
+
+def _refuse(view: GroupView, code: ErrorCode, why: str) -> Decision:
+    everybody = [*view.member_ids, *view.unreadable]
+    answers = {member: encode_error(view.version, view.supported, code) for member in everybody}
+    return Decision(answers, assignor="none", kind="refused", error=code, warnings=(why,))
+
+
+def _cluster(view: GroupView, question: Question, tasks: Mapping[TaskId, tuple[TopicPartition, ...]]) -> Cluster:
+    stateful = {t for t in tasks if question.topology.subtopologies[t.subtopology].stateful}
+    task_of = {partition: task for task, partitions in tasks.items() for partition in partitions}
+    ends = _end_offset_sums(question, stateful)
+    clients = [_client(process, consumers, task_of, ends) for process, consumers in view.processes.items()]
+    return Cluster(tuple(clients), frozenset(stateful), frozenset(tasks.keys() - stateful))
+
+
+def _end_offset_sums(question: Question, stateful: set[TaskId]) -> dict[TaskId, int]:
+    """The sum over a task's changelogs; a store without a changelog counts nothing (KIP-441, logging disabled)."""
+    if question.end_offsets is None:
+        return dict.fromkeys(stateful, 0)
+    changelogs = {t: question.topology.changelogs(question.application_id, t).values() for t in stateful}
+    return {t: sum(question.end_offsets.get(c, 0) for c in changelogs[t]) for t in stateful}
+
+
+def _client(
+    process: UUID, consumers: Sequence[Consumer], task_of: Mapping[TopicPartition, TaskId], ends: Mapping[TaskId, int]
+) -> Client:
+    """One process as the assignor sees it (``ClientState.initializePrevTasks``, ``computeTaskLags``)."""
+    sums = {task: s for consumer in consumers for task, s in consumer.info.task_offset_sums.items()}
+    owned = {task_of[p] for c in consumers for p in c.member.owned if p in task_of}
+    active, standby = previous_tasks(owned, sums)
+    return Client(
+        process_id=process,
+        capacity=len(consumers),
+        prev_active=active,
+        prev_standby=standby,
+        lags=TaskLags(ends, sums),
+        tags=dict(consumers[0].info.client_tags),
+    )
+
+
+def _decision(
+    view: GroupView,
+    question: Question,
+    tasks: Mapping[TaskId, tuple[TopicPartition, ...]],
+    assignor: str,
+    cluster: Cluster,
+    plan: Plan,
+) -> Decision:
+    handed = hand_out(view.processes, view.owners, plan, tasks, cluster)
+    before = _owners_before(view, tasks, question.promised)
+    after = plan.owners
+    changed, adopted = owner_changes(before, after, view.processes.keys())
+    next_probe_ms = question.now_ms + question.config.probing_rebalance_interval_ms if plan.probing else None
+    return Decision(
+        assignments={
+            **encode_group(view, plan, handed, tasks, assignor, question.leader, next_probe_ms),
+            **{m: encode_error(view.version, view.supported, ErrorCode.ASSIGNMENT_ERROR) for m in view.unreadable},
+        },
+        assignor=assignor,
+        kind="follow_up" if question.promised and not changed and not adopted else "round",
+        placements=plan.placements,
+        changed={task: (before[task], after[task]) for task in changed},
+        adopted=tuple(adopted),
+        owner_changes_lower_bound=owner_changes_lower_bound(before, cluster.capacities, tasks.keys()),
+        withheld=handed.withheld,
+        next_probe_ms=next_probe_ms,
+        warnings=(*_warnings(view), *(() if question.end_offsets is not None else (_NO_END_OFFSETS,))),
+    )
+
+
+_NO_END_OFFSETS = "changelog end offsets could not be had in time: prior owners stay, and a probe asks again"
+
+
+def _warnings(view: GroupView) -> list[str]:
+    """What an operator should know: members that cannot be read, damaged trailers, settings that differ."""
+    refused = [f"member {member} gets an error: {why}" for member, why in view.unreadable.items()]
+    trailers = [
+        f"member {consumer.member.member_id}: {consumer.info.trailer_warning}"
+        for consumers in view.processes.values()
+        for consumer in consumers
+        if consumer.info.trailer_warning
+    ]
+    digests = {
+        consumer.info.trailer.settings_digest
+        for consumers in view.processes.values()
+        for consumer in consumers
+        if consumer.info.trailer and consumer.info.trailer.settings_digest
+    }
+    differing = ["members run with different assignment settings; the leader's count"] if len(digests) > 1 else []
+    return refused + trailers + differing
+
+
+def settings_digest(assignor: str, config: AssignConfig) -> str:
+    """Equal for members whose assignment settings are equal; goes into each member's trailer."""
+    return sha256(f"{assignor} {config}".encode()).hexdigest()[:16]
+
+
+def _owners_before(
+    view: GroupView, tasks: Mapping[TaskId, tuple[TopicPartition, ...]], promised: Mapping[TaskId, UUID]
+) -> dict[TaskId, UUID]:
+    """Who ran each task in the round before: its owner as it joins, else the process it was promised to."""
+    process_of = {c.member.member_id: process for process, consumers in view.processes.items() for c in consumers}
+    owner = {
+        task: process_of[view.owners[partition]]
+        for task, partitions in tasks.items()
+        for partition in partitions
+        if partition in view.owners
+    }
+    return {**{task: process for task, process in promised.items() if task in tasks}, **owner}

@@ -1,0 +1,242 @@
+"""A member's side of the group protocol: one table, and work that is returned, not done.
+
+``Member.handle(event, now_ms)`` moves the state as ``TRANSITIONS`` says and answers with actions; a shell carries them
+out in order and reports back with further events. Nothing here waits, reads a clock or knows a client library, so the
+worker and the simulator drive the same machine.
+
+The idea: JoinGroup is a promise. Between JoinGroup and the assignment nothing can be committed, so what runs is
+committed before a rejoin that we start; what was revoked is written, committed and closed before the next JoinGroup
+lets it go. A wish to rejoin that comes at a bad moment is kept and not lost (kafka-python forgets one made during a join).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+from kstreams_assign.group.values import Adopted
+from kstreams_assign.model import NO_PROBE_MS
+
+
+class State(Enum):
+    """Where a member stands between two assignments."""
+
+    UNJOINED = "unjoined"  # no generation, nothing owned
+    PREPARING = "preparing"  # a rejoin is wanted; running work is being committed first
+    JOINING = "joining"  # JoinGroup may leave at any moment: no commit from here to the assignment
+    RELEASING = "releasing"  # an assignment took tasks away; they are being written, committed and closed
+    STABLE = "stable"
+    CLOSED = "closed"
+
+
+FOLLOW_UP = "follow-up: withheld tasks can be given out"
+PROBE = "probing rebalance"
+
+# --- events -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The member may join the group for the first time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RejoinWanted:
+    """Somebody wants a rebalance: the broker (another member joined or left), or this member for ``reason``."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkCommitted:
+    """What ``Commit`` asked for is done, or was given up; the join need not wait any longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """SyncGroup answered."""
+
+    generation: int
+    adopted: Adopted
+
+
+@dataclass(frozen=True, slots=True)
+class TasksReleased:
+    """Every task that ``Adopt`` took away is written, committed and closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipLost:
+    """The group went on without this member: its tasks belong to others already."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseAsked:
+    """The application wants to stop."""
+
+
+Event = Started | RejoinWanted | WorkCommitted | Assigned | TasksReleased | MembershipLost | Tick | CloseAsked
+
+# --- actions ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit everything that runs, then report ``WorkCommitted``. The generation is still good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Send JoinGroup. ``WorkCommitted`` has come, or nothing was running."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Take over this assignment; report ``TasksReleased`` once every task that is not in it is let go.
+
+    The tasks that stay go on running meanwhile. Task directories are locked before the lag-report mutex is released.
+    """
+
+    generation: int
+    adopted: Adopted
+
+
+@dataclass(frozen=True, slots=True)
+class DropAll:
+    """Forget all tasks without writing or committing anything: they run elsewhere."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseMutex:
+    """The lags that were reported have been used, or never will be: the state cleaner may run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Commit and close every task, then leave the group."""
+
+
+Action = Commit | Join | Adopt | DropAll | ReleaseMutex | Leave
+
+# --- the table --------------------------------------------------------------
+
+_S = State
+TRANSITIONS: Mapping[tuple[State, type], State] = {
+    (_S.UNJOINED, Started): _S.JOINING,
+    (_S.UNJOINED, RejoinWanted): _S.JOINING,
+    (_S.STABLE, RejoinWanted): _S.PREPARING,
+    (_S.PREPARING, RejoinWanted): _S.PREPARING,
+    (_S.JOINING, RejoinWanted): _S.JOINING,
+    (_S.RELEASING, RejoinWanted): _S.RELEASING,
+    (_S.PREPARING, WorkCommitted): _S.JOINING,
+    (_S.JOINING, WorkCommitted): _S.JOINING,
+    (_S.RELEASING, WorkCommitted): _S.RELEASING,
+    (_S.STABLE, WorkCommitted): _S.STABLE,
+    (_S.JOINING, Assigned): _S.RELEASING,
+    (_S.RELEASING, TasksReleased): _S.STABLE,
+    (_S.STABLE, TasksReleased): _S.STABLE,
+    (_S.JOINING, TasksReleased): _S.JOINING,
+    **{(state, MembershipLost): _S.JOINING for state in _S if state not in (_S.CLOSED, _S.UNJOINED)},
+    (_S.UNJOINED, MembershipLost): _S.UNJOINED,
+    **{(state, Tick): state for state in _S},
+    **{(state, CloseAsked): _S.CLOSED for state in _S},
+    **{
+        (_S.CLOSED, late): _S.CLOSED
+        for late in (Started, RejoinWanted, WorkCommitted, Assigned, TasksReleased, MembershipLost)
+    },
+}
+"""Every move a member may make. An event that is missing for a state is a bug in the shell (``KeyError``)."""
+
+
+class Member:
+    """The machine: a state, a wish, a date. All times are wall-clock milliseconds, given by the caller.
+
+    ``rejoin_at_ms`` is when this member has to ask for a rebalance (``NO_PROBE_MS``: never), as its assignment says.
+    """
+
+    def __init__(self) -> None:
+        self.state = State.UNJOINED
+        self.generation: int | None = None
+        self.rejoin_at_ms = NO_PROBE_MS
+        self.wish: str | None = None
+
+    def handle(self, event: Event, now_ms: int) -> list[Action]:
+        """Take one event; the answer is what to do now, in order. Raises ``KeyError`` for an impossible event."""
+        before, self.state = self.state, TRANSITIONS[self.state, type(event)]
+        if before is State.CLOSED:
+            return []
+        actions = self._REACTIONS[type(event)](self, event, before, now_ms)
+        return actions + self._wish_granted(now_ms)
+
+    def _wish_granted(self, now_ms: int) -> list[Action]:
+        """Once stable, a kept wish or a date that has come starts the next rejoin."""
+        if self.state is not State.STABLE:
+            return []
+        if self.wish is None and now_ms >= self.rejoin_at_ms:
+            self.wish = FOLLOW_UP if self.rejoin_at_ms == 0 else PROBE
+        if self.wish is None:
+            return []
+        self.state = State.PREPARING
+        return [Commit()]
+
+    def _started(self, _event: Event, _before: State, _now_ms: int) -> list[Action]:
+        return [Join("first join")]
+
+    def _rejoin_wanted(self, event: RejoinWanted, before: State, _now_ms: int) -> list[Action]:
+        if before is State.UNJOINED:
+            return [Join(event.reason)]
+        self.wish = self.wish or event.reason
+        return [Commit()] if before is State.STABLE else []
+
+    def _work_committed(self, _event: Event, before: State, _now_ms: int) -> list[Action]:
+        if before is not State.PREPARING:
+            return []
+        reason, self.wish = self.wish or "rebalance", None
+        self.rejoin_at_ms = NO_PROBE_MS
+        return [Join(reason)]
+
+    def _assigned(self, event: Assigned, _before: State, _now_ms: int) -> list[Action]:
+        self.generation = event.generation
+        self.rejoin_at_ms = event.adopted.next_rebalance_ms
+        if event.adopted.follow_up:
+            self.rejoin_at_ms = 0
+        return [Adopt(event.generation, event.adopted)]
+
+    def _released(self, _event: Event, before: State, _now_ms: int) -> list[Action]:
+        return [ReleaseMutex()] if before is State.RELEASING else []
+
+    def _lost(self, event: MembershipLost, before: State, _now_ms: int) -> list[Action]:
+        self.generation, self.rejoin_at_ms, self.wish = None, NO_PROBE_MS, None
+        drop: list[Action] = [DropAll(event.reason), ReleaseMutex()]
+        return drop if before is State.UNJOINED else [*drop, Join(event.reason)]
+
+    def _tick(self, _event: Event, _before: State, _now_ms: int) -> list[Action]:
+        return []
+
+    def _close(self, _event: Event, _before: State, _now_ms: int) -> list[Action]:
+        return [ReleaseMutex(), Leave()]
+
+
+    _REACTIONS: ClassVar[Mapping[type, Callable[..., list[Action]]]] = {
+        Started: _started,
+        RejoinWanted: _rejoin_wanted,
+        WorkCommitted: _work_committed,
+        Assigned: _assigned,
+        TasksReleased: _released,
+        MembershipLost: _lost,
+        Tick: _tick,
+        CloseAsked: _close,
+    }

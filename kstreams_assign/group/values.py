@@ -1,0 +1,83 @@
+"""What crosses the group's protocol, as values: who joined, what was decided, what a member is given.
+
+No bytes of the consumer protocol here (the adapter's client reads those) and no decisions (``leader``, ``member``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from uuid import UUID
+
+from kstreams_assign.assign import Placement
+from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
+
+
+class ErrorCode(IntEnum):
+    """Kafka's ``AssignorError``: what a leader answers, or a member reports, instead of tasks."""
+
+    NONE = 0
+    INCOMPLETE_SOURCE_TOPIC_METADATA = 1
+    VERSION_PROBING = 2
+    ASSIGNMENT_ERROR = 3
+    SHUTDOWN_REQUESTED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedMember:
+    """One entry of a JoinGroup response as the leader gets it (``ConsumerPartitionAssignor.Subscription``)."""
+
+    member_id: str
+    topics: tuple[str, ...]
+    owned: tuple[TopicPartition, ...]
+    user_data: bytes
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberAssignment:
+    """What one member is sent: its input partitions and AssignmentInfo bytes."""
+
+    partitions: tuple[TopicPartition, ...]
+    user_data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A leader's decision and how it came about; everything but ``assignments`` is for people and logs.
+
+    ``kind`` is ``round``, or ``follow_up`` where a KIP-429 follow-up only completes the round before.
+    ``withheld`` maps each active task that its old owner must let go first to the process that waits for it.
+    """
+
+    assignments: Mapping[str, MemberAssignment]
+    assignor: str
+    kind: str
+    placements: Mapping[UUID, Placement] = field(default_factory=dict)
+    changed: Mapping[TaskId, tuple[UUID, UUID]] = field(default_factory=dict)
+    adopted: tuple[TaskId, ...] = ()
+    owner_changes_lower_bound: int = 0
+    withheld: Mapping[TaskId, UUID] = field(default_factory=dict)
+    next_probe_ms: int | None = None
+    error: ErrorCode = ErrorCode.NONE
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """An assignment as its member reads it.
+
+    ``next_rebalance_ms`` is wall-clock time; 0 asks for a rejoin at once, ``NO_PROBE_MS`` for none.
+    ``follow_up`` says that a rebalance comes next for certain, so whoever knows need not wait to be told.
+    """
+
+    active: Mapping[TaskId, tuple[TopicPartition, ...]]
+    standby: frozenset[TaskId]
+    warmup: frozenset[TaskId]
+    next_rebalance_ms: int = NO_PROBE_MS
+    next_probe_ms: int | None = None
+    follow_up: bool = False
+    promised: Mapping[TaskId, UUID] = field(default_factory=dict)
+    assignor: str | None = None
+    warnings: tuple[str, ...] = ()

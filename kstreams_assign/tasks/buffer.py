@@ -1,0 +1,61 @@
+"""The writes of a task between two commits.
+
+They wait here, seen by the task's own reads, until the commit; then they go to the changelog and, as one batch with the
+changelog's new offsets, into the store. An application that dies rolls back by not having committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Emitted(NamedTuple):
+    """A record on its way to an output topic; ``partition`` None lets Java's partitioner choose by key."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+class _Absent:
+    """Says that the buffer holds nothing for a key, where None says that the key was deleted."""
+
+
+ABSENT = _Absent()
+
+
+@dataclass(slots=True)
+class WriteBuffer:
+    """Newest write per store and key, and the emitted records in order. ``None`` as a value deletes."""
+
+    writes: dict[str, dict[bytes, bytes | None]] = field(default_factory=dict)
+    emitted: list[Emitted] = field(default_factory=list)
+
+    def put(self, store: str, key: bytes, value: bytes | None) -> None:
+        self.writes.setdefault(store, {})[key] = value
+
+    def get(self, store: str, key: bytes) -> bytes | _Absent | None:
+        return self.writes.get(store, {}).get(key, ABSENT)
+
+    def overlay(
+        self, store: str, stored: Iterator[tuple[bytes, bytes]], start: bytes | None, end: bytes | None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Stored entries of a range with this buffer's writes laid over them, in byte order."""
+        ours = self.writes.get(store, {})
+        within = (k for k in ours if (start is None or start <= k) and (end is None or k < end))
+        merged: dict[bytes, bytes | None] = {**dict(stored), **{key: ours[key] for key in within}}
+        return iter([(key, value) for key, value in sorted(merged.items()) if value is not None])
+
+    def take(self) -> tuple[Mapping[str, Mapping[bytes, bytes | None]], list[Emitted]]:
+        """Empty the buffer and answer with what it held."""
+        writes, self.writes = self.writes, {}
+        emitted, self.emitted = self.emitted, []
+        return writes, emitted
+
+    def __len__(self) -> int:
+        return sum(map(len, self.writes.values())) + len(self.emitted)

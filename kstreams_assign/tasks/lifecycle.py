@@ -1,0 +1,95 @@
+"""A task's life in one process, as one table.
+
+A task arrives as an active or as a copy (standby or warm-up). An active restores, then runs; a copy tails its changelog.
+A copy that becomes active keeps its store and only reads on to the end of its changelog; an active that becomes a copy
+commits first and keeps its store. Whatever leaves is committed if it ran, closed, and then its directory is released.
+
+Pure: the worker and the simulator drive the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from enum import Enum
+
+from kstreams_assign.model import TaskId
+
+
+class TaskState(Enum):
+    RESTORING = "restoring"  # active, its state not complete yet
+    RUNNING = "running"  # active, processing
+    TAILING = "tailing"  # a standby or a warm-up
+    CLOSED = "closed"
+
+
+class TaskEvent(Enum):
+    MADE_ACTIVE = "made active"
+    MADE_COPY = "made copy"
+    RESTORED = "restored"
+    TAKEN_AWAY = "taken away"
+    LOST = "lost"
+
+
+class Step(Enum):
+    """What has to be done for a move, in order. Each is finished before the next begins."""
+
+    COMMIT = "commit"  # flush, write the store, commit the input offsets
+    DISCARD_WRITES = "discard writes"  # forget what is not committed
+    STOP_READING_CHANGELOG = "stop reading changelog"
+    OPEN = "open"  # lock the directory, open the store
+    RESTORE = "restore"  # read the changelog to its end as of now
+    TAIL = "tail"  # read the changelog for as long as it grows
+    RUN = "run"  # read input from the committed offsets
+    CLOSE = "close"  # close the store, remember its offsets, release the directory
+
+
+_S, _E = TaskState, TaskEvent
+TRANSITIONS: Mapping[tuple[TaskState, TaskEvent], tuple[TaskState, tuple[Step, ...]]] = {
+    (_S.CLOSED, _E.MADE_ACTIVE): (_S.RESTORING, (Step.OPEN, Step.RESTORE)),
+    (_S.CLOSED, _E.MADE_COPY): (_S.TAILING, (Step.OPEN, Step.TAIL)),
+    (_S.TAILING, _E.MADE_ACTIVE): (_S.RESTORING, (Step.RESTORE,)),
+    (_S.RESTORING, _E.RESTORED): (_S.RUNNING, (Step.RUN,)),
+    (_S.RESTORING, _E.MADE_COPY): (_S.TAILING, (Step.TAIL,)),
+    (_S.RUNNING, _E.MADE_COPY): (_S.TAILING, (Step.COMMIT, Step.TAIL)),
+    (_S.RUNNING, _E.TAKEN_AWAY): (_S.CLOSED, (Step.COMMIT, Step.CLOSE)),
+    (_S.RESTORING, _E.TAKEN_AWAY): (_S.CLOSED, (Step.STOP_READING_CHANGELOG, Step.CLOSE)),
+    (_S.TAILING, _E.TAKEN_AWAY): (_S.CLOSED, (Step.STOP_READING_CHANGELOG, Step.CLOSE)),
+    (_S.RUNNING, _E.LOST): (_S.CLOSED, (Step.DISCARD_WRITES, Step.CLOSE)),
+    (_S.RESTORING, _E.LOST): (_S.CLOSED, (Step.STOP_READING_CHANGELOG, Step.CLOSE)),
+    (_S.TAILING, _E.LOST): (_S.CLOSED, (Step.STOP_READING_CHANGELOG, Step.CLOSE)),
+}
+"""(state, event) -> (next state, steps). A pair that is missing changes nothing: it is that already."""
+
+
+def move(state: TaskState, event: TaskEvent) -> tuple[TaskState, tuple[Step, ...]]:
+    """The next state and what to do for it."""
+    return TRANSITIONS.get((state, event), (state, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What an assignment asks of the tasks at hand. Those that leave go first, so that their work is committed soonest."""
+
+    leaving: Mapping[TaskId, TaskEvent] = field(default_factory=dict)
+    arriving: Mapping[TaskId, TaskEvent] = field(default_factory=dict)
+
+
+def changes(current: Mapping[TaskId, TaskState], active: AbstractSet[TaskId], copies: AbstractSet[TaskId]) -> Changes:
+    """Compare what is here with what was assigned. A task that stays as it is does not appear."""
+    leaving: dict[TaskId, TaskEvent] = {}
+    arriving: dict[TaskId, TaskEvent] = {}
+    for task in sorted(current.keys() - active - copies):
+        leaving[task] = TaskEvent.TAKEN_AWAY
+    for task in sorted(copies):
+        target = leaving if current.get(task) is TaskState.RUNNING else arriving
+        _note(target, current, task, TaskEvent.MADE_COPY)
+    for task in sorted(active):
+        _note(arriving, current, task, TaskEvent.MADE_ACTIVE)
+    return Changes(leaving, arriving)
+
+
+def _note(target: dict[TaskId, TaskEvent], current: Mapping[TaskId, TaskState], task: TaskId, event: TaskEvent) -> None:
+    if move(current.get(task, TaskState.CLOSED), event)[1]:
+        target[task] = event

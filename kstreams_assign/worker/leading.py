@@ -1,0 +1,126 @@
+"""The leader's shell: asks the broker what ``group.leader`` wants to know, within one deadline, and passes it on.
+
+Runs on the client's I/O thread between JoinGroup and SyncGroup, where heartbeats are off and the session runs: so all
+look-ups of one decision share a deadline of a third of the session timeout. What cannot be had in time is left unknown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from kstreams_assign.adapters.clock import wall_ms
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.assign import AssignConfig
+from kstreams_assign.config import Config
+from kstreams_assign.errors import BrokerError
+from kstreams_assign.group.leader import GroupView, Lookups, Question, decide, lookups, read_group
+from kstreams_assign.group.values import Decision, JoinedMember, MemberAssignment
+from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
+from kstreams_assign.worker.events import EventLog
+
+CHANGELOG_SETTINGS = {"cleanup.policy": "compact"}
+
+
+class Leading:
+    """Leads a group whenever this member is elected."""
+
+    def __init__(self, config: Config, shape: TopologyShape, process: UUID, admin: ClusterAdmin, log: EventLog) -> None:
+        self._config = config
+        self._shape = shape
+        self._process = process
+        self._admin = admin
+        self._log = log
+        self._existing: dict[str, int] = {}
+
+    def lead(
+        self, members: Sequence[JoinedMember], counts: Mapping[str, int], promised: Mapping[TaskId, UUID]
+    ) -> Mapping[str, MemberAssignment]:
+        """Decide for these members. ``counts`` are the partitions of the topics that they subscribe to."""
+        started = time.monotonic()
+        view = read_group(members)
+        deadline = started + self._config.session_timeout_ms / 3000
+        partition_counts = self._complete(counts, deadline)
+        wanted = lookups(self._shape, self._config.application_id, partition_counts)
+        question = Question(
+            application_id=self._config.application_id,
+            topology=self._shape,
+            assignor=self._config.assignor,
+            config=assign_config(self._config),
+            leader=self._process,
+            partition_counts=partition_counts,
+            end_offsets=self._end_offsets(wanted, deadline),
+            now_ms=wall_ms(),
+            promised=promised,
+        )
+        decision = decide(view, question)
+        self._tell(view, decision, time.monotonic() - started)
+        return decision.assignments
+
+    def _complete(self, counts: Mapping[str, int], deadline: float) -> Mapping[str, int]:
+        """Source topics that the client's metadata lacks are asked for once more; they may just be new."""
+        missing = [topic for topic in self._shape.source_topics if not counts.get(topic)]
+        if not missing:
+            return counts
+        try:
+            return {**counts, **self._admin.partition_counts(missing, _left(deadline))}
+        except BrokerError as cause:
+            self._log.emit("lookup_failed", what="source topics", reason=str(cause))
+            return counts
+
+    def _end_offsets(self, wanted: Lookups, deadline: float) -> Mapping[TopicPartition, int] | None:
+        """End offsets of all changelogs, which are created first where they are missing."""
+        try:
+            missing = {t: n for t, n in wanted.changelog_topics.items() if self._existing.get(t) != n}
+            if missing:
+                self._admin.create_topics(
+                    missing,
+                    _left(deadline),
+                    configs=dict.fromkeys(missing, CHANGELOG_SETTINGS),
+                    replication_factor=self._config.replication_factor,
+                )
+                self._existing.update(missing)
+            return self._admin.end_offsets(wanted.end_offsets, _left(deadline))
+        except BrokerError as cause:
+            self._log.emit("lookup_failed", what="changelog end offsets", reason=str(cause))
+            return None
+
+    def _tell(self, view: GroupView, decision: Decision, seconds: float) -> None:
+        self._log.emit(
+            "decision",
+            kind=decision.kind,
+            assignor=decision.assignor,
+            members=sum(map(len, view.processes.values())),
+            placements={
+                str(process): {
+                    "active": [*map(str, sorted(placement.active))],
+                    "standby": [*map(str, sorted(placement.standby))],
+                    "warmup": [*map(str, sorted(placement.warmup))],
+                }
+                for process, placement in decision.placements.items()
+            },
+            changed={str(task): [str(old), str(new)] for task, (old, new) in decision.changed.items()},
+            adopted=[*map(str, decision.adopted)],
+            owner_changes_lower_bound=decision.owner_changes_lower_bound,
+            withheld=[*map(str, decision.withheld)],
+            next_probe_ms=decision.next_probe_ms,
+            error=int(decision.error),
+            warnings=[*decision.warnings],
+            seconds=round(seconds, 4),
+        )
+
+
+def assign_config(config: Config) -> AssignConfig:
+    """The part of the settings that a decision depends on."""
+    return AssignConfig(
+        acceptable_recovery_lag=config.acceptable_recovery_lag,
+        max_warmup_replicas=config.max_warmup_replicas,
+        num_standby_replicas=config.num_standby_replicas,
+        probing_rebalance_interval_ms=config.probing_rebalance_interval_ms,
+        rack_aware_assignment_tags=config.rack_aware_assignment_tags,
+    )
+
+
+def _left(deadline: float) -> float:
+    return max(0.05, deadline - time.monotonic())

@@ -1,0 +1,205 @@
+"""The membership's shell: drives ``group.member`` with what the client, the loop and the clock report.
+
+One thread joins and keeps alive; the client's I/O thread asks for user-data and delivers assignments; the processing
+thread reports its commits. All of them meet in ``handle``, which only decides and leaves orders, so nobody waits here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from uuid import UUID
+
+from kstreams_assign.adapters.clock import wall_ms
+from kstreams_assign.adapters.kafka_python import GroupClient
+from kstreams_assign.config import Config
+from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.group import member as machine
+from kstreams_assign.group.adoption import read_assignment
+from kstreams_assign.group.leader import settings_digest
+from kstreams_assign.group.values import Adopted, JoinedMember, MemberAssignment
+from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
+from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.state.mutex import ReportMutex
+from kstreams_assign.wire import LATEST_SUPPORTED_VERSION, MemberTrailer, SubscriptionInfo, encode_subscription
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.leading import Leading, assign_config
+from kstreams_assign.worker.processing import Processor
+
+TURN_S = 0.02
+JOIN_TURN_S = 0.5
+
+
+class Membership:
+    """One member of the group, from the first join to the last."""
+
+    def __init__(
+        self,
+        config: Config,
+        shape: TopologyShape,
+        process: UUID,
+        processor: Processor,
+        leading: Leading,
+        sums: OffsetSums,
+        mutex: ReportMutex,
+        log: EventLog,
+        connect: Callable[[Membership], GroupClient],
+    ) -> None:
+        self._config = config
+        self._shape = shape
+        self._process = process
+        self._processor = processor
+        self._leading = leading
+        self._sums = sums
+        self._mutex = mutex
+        self._log = log
+        self._lock = threading.RLock()
+        self._wake = threading.Event()
+        self._machine = machine.Member()
+        self._owned: tuple[TopicPartition, ...] = ()
+        self._adopted: Adopted | None = None
+        self._unique = 0
+        self._outage = False
+        self._client = connect(self)
+
+    # --- what the processing loop needs ----------------------------------------
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        self._client.commit(offsets, timeout_s)
+
+    def committed(self, partitions: Sequence[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, int]:
+        return self._client.committed(partitions, timeout_s)
+
+    def lease_left_s(self) -> float:
+        return self._client.lease_left_s()
+
+    def joined(self) -> bool:
+        return self._client.joined()
+
+    def handle(self, event: machine.Event) -> None:
+        """Let the machine decide and carry out what it says. From any thread; never waits."""
+        with self._lock:
+            if isinstance(event, machine.TasksReleased):
+                self._owned = self._adopted_inputs()
+            for action in self._machine.handle(event, wall_ms()):
+                self._carry_out(action)
+        self._wake.set()
+
+    def _carry_out(self, action: machine.Action) -> None:
+        if isinstance(action, machine.Commit):
+            self._processor.commit_now()
+        elif isinstance(action, machine.Join):
+            self._log.emit("joining", reason=action.reason)
+            self._client.request_rejoin()
+        elif isinstance(action, machine.Adopt):
+            self._adopted = action.adopted
+            self._processor.adopt(action.generation, action.adopted)
+        elif isinstance(action, machine.DropAll):
+            self._owned, self._adopted = (), None
+            self._processor.drop_all(action.reason)
+        elif isinstance(action, machine.ReleaseMutex):
+            self._mutex.release_report(self)
+
+    def _adopted_inputs(self) -> tuple[TopicPartition, ...]:
+        if self._adopted is None:
+            return ()
+        return tuple(p for partitions in self._adopted.active.values() for p in partitions)
+
+    # --- the thread -------------------------------------------------------------
+
+    def run(self) -> None:
+        """Join and stay joined until ``close``. Raises what makes membership impossible (a refusing leader, settings)."""
+        self.handle(machine.Started())
+        while self._machine.state is not machine.State.CLOSED:
+            try:
+                self._turn()
+                self._outage = False
+            except BrokerUnavailable as cause:
+                if not self._outage:
+                    self._log.emit("broker_unavailable", reason=str(cause))
+                self._outage = True
+
+    def _turn(self) -> None:
+        if self._machine.state is machine.State.JOINING:
+            self._client.join(JOIN_TURN_S)
+            return
+        self._wake.wait(TURN_S)
+        self._wake.clear()
+        self._client.beat()
+        if self._machine.state is machine.State.STABLE and self._client.needs_join():
+            self.handle(machine.RejoinWanted("the group rebalances"))
+        self.handle(machine.Tick())
+
+    def rejoin(self, reason: str) -> None:
+        """Ask for a rebalance; kept if it cannot be asked for right now."""
+        self.handle(machine.RejoinWanted(reason))
+
+    def close(self) -> None:
+        """End ``run``. The group is left by ``leave``, once the tasks are closed."""
+        self.handle(machine.CloseAsked())
+
+    def leave(self, timeout_s: float) -> None:
+        self._client.close(timeout_s)
+
+    # --- what the client asks, on its I/O thread ----------------------------------
+
+    def subscription(self) -> tuple[Sequence[TopicPartition], bytes]:
+        """User-data for JoinGroup. ``unique_field`` changes on every join, or the leader would ignore a probe."""
+        complete = self._mutex.try_report(self)
+        if not complete:
+            self.rejoin("the cleaner held the lag report")
+        self._unique = (self._unique + 1) % 128
+        info = SubscriptionInfo(
+            version=LATEST_SUPPORTED_VERSION,
+            latest_supported_version=LATEST_SUPPORTED_VERSION,
+            process_id=self._process,
+            user_end_point=self._config.application_server,
+            task_offset_sums=self._sums.report(running_only=not complete),
+            unique_field=self._unique,
+            client_tags=self._config.client_tags,
+            trailer=MemberTrailer(
+                assignors={self._config.assignor: 1},
+                settings_digest=settings_digest(self._config.assignor, assign_config(self._config)),
+            ),
+        )
+        return self._owned, encode_subscription(info)
+
+    def lead(self, members: Sequence[JoinedMember], counts: Mapping[str, int]) -> Mapping[str, MemberAssignment]:
+        promised: Mapping[TaskId, UUID] = self._adopted.promised if self._adopted else {}
+        return self._leading.lead(members, counts, promised)
+
+    def assigned(self, generation: int, partitions: Sequence[TopicPartition], user_data: bytes) -> None:
+        adopted = read_assignment(partitions, user_data, self._shape, self._process, self._config.endpoint)
+        self._log.emit(
+            "assigned",
+            generation=generation,
+            active=[*map(str, sorted(adopted.active))],
+            standby=[*map(str, sorted(adopted.standby))],
+            warmup=[*map(str, sorted(adopted.warmup))],
+            next_probe_ms=adopted.next_probe_ms,
+            follow_up=adopted.follow_up,
+            warnings=[*adopted.warnings],
+        )
+        self.handle(machine.Assigned(generation, adopted))
+
+    def lost(self) -> None:
+        self.handle(machine.MembershipLost("the group went on without this member"))
+
+    # --- for status -------------------------------------------------------------------
+
+    @property
+    def generation(self) -> int | None:
+        return self._machine.generation
+
+    @property
+    def next_probe_ms(self) -> int | None:
+        """Wall-clock time of the group's next probing rebalance, as the leader told; None where none is due."""
+        return self._adopted.next_probe_ms if self._adopted else None
+
+    def roles(self) -> dict[TaskId, str]:
+        """Each assigned task's role."""
+        adopted = self._adopted
+        if adopted is None:
+            return {}
+        warmup, standby = dict.fromkeys(adopted.warmup, "warmup"), dict.fromkeys(adopted.standby, "standby")
+        return {**warmup, **standby, **dict.fromkeys(adopted.active, "active")}

@@ -1,0 +1,405 @@
+"""The processing loop: one thread that owns every task of this process and does all the user's work.
+
+It takes orders from an inbox (adopt an assignment, commit now, drop everything, a task is ready, stop), reads input,
+calls the user's code, and commits. It never waits for state: opening, restoring and closing stores is the restore
+thread's work, and the two hand a task's stores to each other. It never waits for the group either: commits are held from
+the moment a join is promised until the assignment is here, and processing goes on meanwhile, up to a bound.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kstreams_assign.adapters.clock import wall_ms
+from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
+from kstreams_assign.config import Config
+from kstreams_assign.errors import (
+    BrokerUnavailable,
+    CommitDeferred,
+    CommitRefused,
+    DeliveryFailed,
+    OffsetOutOfRange,
+    TaskMigrated,
+)
+from kstreams_assign.group import member as group_member
+from kstreams_assign.group.values import Adopted
+from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
+from kstreams_assign.restore.ports import TaskStores
+from kstreams_assign.state.directory import StateDirectory
+from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.buffer import Emitted
+from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
+from kstreams_assign.tasks.lifecycle import Step, TaskEvent, TaskState, changes, move
+from kstreams_assign.tasks.record import Record
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.task import Subtopology, Task
+
+POLL_S = 0.01
+POLL_RECORDS_MAX = 2_000
+
+
+class Group(Protocol):
+    """What the loop asks of the membership."""
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None: ...
+
+    def lease_left_s(self) -> float: ...
+
+    def joined(self) -> bool: ...
+
+    def handle(self, event: group_member.Event) -> None:
+        """Report to the member's machine."""
+        ...
+
+
+class Restoring(Protocol):
+    """What the loop asks of the restore thread. Answers come back through ``ready``, ``closed`` and ``damaged``."""
+
+    def restore(self, task: TaskId, stores: TaskStores | None, inputs: Sequence[TopicPartition]) -> None: ...
+
+    def tail(self, task: TaskId, stores: TaskStores | None) -> None: ...
+
+    def close(self, task: TaskId, stores: TaskStores | None) -> None: ...
+
+
+@dataclass(slots=True)
+class _Held:
+    """A task in this process. ``inputs``, ``work`` and ``stores`` are only set while it is active or runs."""
+
+    state: TaskState
+    inputs: tuple[TopicPartition, ...] = ()
+    stores: TaskStores | None = None
+    work: Task | None = None
+    processed: dict[TopicPartition, int] = field(default_factory=dict)
+    uncommitted: dict[TopicPartition, int] = field(default_factory=dict)
+    fresh: bool = True
+
+
+class Processor:
+    """The loop's state. Every method but ``run`` may be called from any thread: it only leaves an order."""
+
+    def __init__(
+        self,
+        config: Config,
+        topology: Sequence[Subtopology],
+        shape: TopologyShape,
+        inputs: InputConsumer,
+        producer: RecordProducer,
+        directory: StateDirectory,
+        sums: OffsetSums,
+        log: EventLog,
+    ) -> None:
+        self._config = config
+        self._topology = topology
+        self._shape = shape
+        self._inputs = inputs
+        self._producer = producer
+        self._directory = directory
+        self._sums = sums
+        self._log = log
+        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._held: dict[TaskId, _Held] = {}
+        self._task_of: dict[TopicPartition, TaskId] = {}
+        self._locked: set[TaskId] = set()
+        self._closing: set[TaskId] = set()
+        self._releasing: set[TaskId] | None = None
+        self._holding_commits = False
+        self._buffered = 0
+        self._next_commit_ms = 0
+        self._running = True
+        self.records_total = 0
+        self.group: Group
+        self.restoring: Restoring
+
+    # --- orders, from other threads -------------------------------------------
+
+    def adopt(self, generation: int, adopted: Adopted) -> None:
+        self._inbox.put(lambda: self._adopt(generation, adopted))
+
+    def drop_all(self, reason: str) -> None:
+        self._inbox.put(lambda: self._drop_all(reason))
+
+    def commit_now(self) -> None:
+        self._inbox.put(self._commit_before_join)
+
+    def ready(self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, int]) -> None:
+        self._inbox.put(lambda: self._ready(task, stores, positions))
+
+    def closed(self, task: TaskId) -> None:
+        self._inbox.put(lambda: self._closed(task))
+
+    def stop(self) -> None:
+        self._inbox.put(self._stop)
+
+    # --- the loop -------------------------------------------------------------
+
+    def run(self) -> None:
+        """Until ``stop``. Errors of the user's code and of the state end it and are raised; nothing is committed then."""
+        while self._running:
+            self._take_orders()
+            self._process()
+            if wall_ms() >= self._next_commit_ms and not self._holding_commits and self.group.joined():
+                self._commit_or_lose()
+
+    def _take_orders(self) -> None:
+        """Carry out what has been ordered; wait a moment for an order where there is nothing else to do."""
+        idle = not self._task_of or self._buffered >= self._config.buffered_records_max
+        try:
+            order = self._inbox.get(timeout=POLL_S) if idle else self._inbox.get_nowait()
+            while True:
+                order()
+                order = self._inbox.get_nowait()
+        except queue.Empty:
+            return
+
+    def _process(self) -> None:
+        if not self._task_of or self._buffered >= self._config.buffered_records_max or not self._running:
+            return
+        try:
+            polled = self._inputs.poll(POLL_RECORDS_MAX, POLL_S)
+        except OffsetOutOfRange as cause:
+            self._log.emit("input_out_of_range", reason=str(cause), reset=self._config.auto_offset_reset)
+            self._inputs.add(self._reset_positions(TopicPartition(*p) for p in cause.partitions))
+            return
+        for partition, records in polled.items():
+            task_id = self._task_of.get(partition)
+            if task_id is not None:
+                self._feed(task_id, partition, records)
+
+    def _reset_positions(self, gone: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return self._inputs.reset_positions(
+            gone, self._config.auto_offset_reset, self._config.session_timeout_ms / 3000
+        )
+
+    def _feed(self, task_id: TaskId, partition: TopicPartition, records: Sequence[Record]) -> None:
+        held = self._held[task_id]
+        if held.work is None:
+            return
+        if held.fresh:
+            held.fresh = False
+            self._log.emit("first_record", task=str(task_id), offset=records[0].offset, partition=str(partition))
+        self._topology[task_id.subtopology].process(held.work, records)
+        held.processed[partition] = records[-1].offset + 1
+        self._buffered += len(records)
+        self.records_total += len(records)
+
+    # --- commit ---------------------------------------------------------------
+
+    def _commit(self) -> CommitStep:
+        """Everything that runs, in the order that ``tasks.commit`` states."""
+        self._next_commit_ms = wall_ms() + self._config.commit_interval_ms
+        running = {t: h for t, h in self._held.items() if h.work is not None and (h.processed or h.uncommitted)}
+        if not running:
+            return CommitStep.DONE
+        batch = _Batch({t: h.work.take() for t, h in running.items() if h.work is not None})
+        step = CommitStep.LEASE
+        actions: Mapping[CommitStep, Callable[[], Outcome]] = {
+            CommitStep.LEASE: self._check_lease,
+            CommitStep.PRODUCE: lambda: self._produce(batch),
+            CommitStep.FLUSH: lambda: self._flush(batch),
+            CommitStep.STORE: lambda: self._store(batch, running),
+            CommitStep.OFFSETS: lambda: self._commit_offsets(running),
+        }
+        while step in actions:
+            step = next_step(step, actions[step]())
+        return step
+
+    def _check_lease(self) -> Outcome:
+        return Outcome.OK if self.group.lease_left_s() > 0 else Outcome.EXPIRED
+
+    def _produce(self, batch: _Batch) -> Outcome:
+        try:
+            for task, (writes, emitted) in batch.work.items():
+                self._produce_changelog(task, writes)
+                for record in emitted:
+                    self._producer.produce(
+                        record.topic,
+                        record.partition,
+                        record.key,
+                        record.value,
+                        headers=record.headers,
+                        timestamp_ms=record.timestamp_ms,
+                    )
+        except (DeliveryFailed, BrokerUnavailable, TaskMigrated) as cause:
+            self._log.emit("delivery_failed", reason=str(cause))
+            return Outcome.UNDELIVERED
+        return Outcome.OK
+
+    def _produce_changelog(self, task: TaskId, writes: Mapping[str, Mapping[bytes, bytes | None]]) -> None:
+        changelogs = self._shape.changelogs(self._config.application_id, task)
+        for store, entries in writes.items():
+            if store in changelogs:
+                topic, partition = changelogs[store]
+                for key, value in entries.items():
+                    self._producer.produce(topic, partition, key, value, track=True)
+
+    def _flush(self, batch: _Batch) -> Outcome:
+        try:
+            batch.changelog_offsets = self._producer.flush(self._config.session_timeout_ms / 1000)
+        except (DeliveryFailed, BrokerUnavailable, TaskMigrated) as cause:
+            self._log.emit("delivery_failed", reason=str(cause))
+            return Outcome.UNDELIVERED
+        return Outcome.OK
+
+    def _store(self, batch: _Batch, running: Mapping[TaskId, _Held]) -> Outcome:
+        for task, (writes, _) in batch.work.items():
+            stores = running[task].stores
+            if stores is not None and writes:
+                changelogs = set(self._shape.changelogs(self._config.application_id, task).values())
+                offsets = {p: o for p, o in batch.changelog_offsets.items() if p in changelogs}
+                stores.write({store: entries.items() for store, entries in writes.items()}, offsets)
+            running[task].uncommitted.update(running[task].processed)
+            running[task].processed.clear()
+        self._buffered = 0
+        return Outcome.OK
+
+    def _commit_offsets(self, running: Mapping[TaskId, _Held]) -> Outcome:
+        offsets = {p: o for held in running.values() for p, o in held.uncommitted.items()}
+        try:
+            self.group.commit(offsets, timeout_s=self._config.session_timeout_ms / 3000)
+        except CommitDeferred:
+            self._log.emit("commit_deferred")
+            return Outcome.DEFERRED
+        except BrokerUnavailable as cause:
+            self._log.emit("commit_deferred", reason=str(cause))
+            return Outcome.DEFERRED
+        except CommitRefused as cause:
+            self._log.emit("commit_refused", reason=str(cause))
+            return Outcome.REFUSED
+        for held in running.values():
+            held.uncommitted.clear()
+        return Outcome.OK
+
+    def _commit_or_lose(self) -> bool:
+        """Commit; where that shows that the tasks are not ours any more, say so. True if the tasks are still ours."""
+        end = self._commit()
+        if end in (CommitStep.FENCED, CommitStep.FAILED):
+            self._holding_commits = True
+            self.group.handle(group_member.MembershipLost(f"commit ended as {end.value}"))
+            return False
+        return True
+
+    def _commit_before_join(self) -> None:
+        """The member is about to join: commit now, then hold commits until the assignment is here."""
+        if self._commit_or_lose():
+            self._holding_commits = True
+            self.group.handle(group_member.WorkCommitted())
+
+    # --- assignments ----------------------------------------------------------
+
+    def _adopt(self, generation: int, adopted: Adopted) -> None:
+        copies = adopted.standby | adopted.warmup
+        todo = changes({t: h.state for t, h in self._held.items()}, adopted.active.keys(), copies)
+        self._holding_commits = False
+        self._lock(todo.arriving)
+        leaving_now = [t for t in todo.leaving if self._held[t].work is not None]
+        if leaving_now and not self._commit_or_lose():
+            return
+        for task, event in todo.leaving.items():
+            self._move(task, event)
+        self._releasing = {task for task in leaving_now if task in self._closing}
+        for task, event in todo.arriving.items():
+            self._held.setdefault(task, _Held(TaskState.CLOSED)).inputs = adopted.active.get(task, ())
+            self._move(task, event)
+        self._log.emit(
+            "adopted", generation=generation, left=[*map(str, todo.leaving)], came=[*map(str, todo.arriving)]
+        )
+        self._report_released()
+
+    def _lock(self, arriving: Iterable[TaskId]) -> None:
+        for task in arriving:
+            if task not in self._locked:
+                self._directory.lock_task(task)
+                self._locked.add(task)
+
+    def _report_released(self) -> None:
+        if self._releasing is not None and not self._releasing & self._closing:
+            self._releasing = None
+            self.group.handle(group_member.TasksReleased())
+
+    def _move(self, task: TaskId, event: TaskEvent) -> None:
+        """One row of the lifecycle table. COMMIT was done for all leaving tasks at once, and OPEN is the restore thread's."""
+        held = self._held[task]
+        held.state, steps = move(held.state, event)
+        for step in steps:
+            self._do(step, task, held)
+
+    def _do(self, step: Step, task: TaskId, held: _Held) -> None:
+        if step in (Step.COMMIT, Step.DISCARD_WRITES):
+            self._stop_input(held)
+        elif step is Step.RESTORE:
+            self.restoring.restore(task, held.stores, held.inputs)
+            held.stores = None
+        elif step is Step.TAIL:
+            self.restoring.tail(task, held.stores)
+            held.stores = None
+        elif step is Step.CLOSE:
+            self._closing.add(task)
+            self.restoring.close(task, held.stores)
+            del self._held[task]
+
+    def _stop_input(self, held: _Held) -> None:
+        self._inputs.remove(held.inputs)
+        for partition in held.inputs:
+            self._task_of.pop(partition, None)
+        held.work, held.inputs = None, ()
+        held.processed.clear()
+        held.uncommitted.clear()
+
+    def _ready(self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, int]) -> None:
+        """The restore thread gives an active task's stores back: it may run."""
+        held = self._held.get(task)
+        if held is None:  # taken away meanwhile
+            self.restoring.close(task, stores)
+            return
+        self._closing.discard(task)
+        if held.state is TaskState.TAILING:  # made a copy meanwhile
+            self.restoring.tail(task, stores)
+            return
+        held.state, _ = move(held.state, TaskEvent.RESTORED)
+        sub = self._topology[task.subtopology]
+        held.stores = stores
+        held.work = Task(task, sub.shape, frozenset(sub.sinks), stores)
+        held.fresh = True
+        self._task_of.update(dict.fromkeys(held.inputs, task))
+        self._sums.running(task)
+        self._inputs.add({p: positions[p] for p in held.inputs})
+        self._log.emit("running", task=str(task), positions={str(p): o for p, o in positions.items()})
+
+    def _closed(self, task: TaskId) -> None:
+        self._closing.discard(task)
+        if task not in self._held and task in self._locked:
+            self._locked.discard(task)
+            self._directory.release_task(task)
+        self._report_released()
+
+    def _drop_all(self, reason: str) -> None:
+        """Nothing of what runs may be written any more; copies are kept on disk and closed too."""
+        self._producer.abandon()
+        for task in list(self._held):
+            self._move(task, TaskEvent.LOST)
+        self._releasing = None
+        self._buffered = 0
+        self._log.emit("lost", reason=reason)
+
+    def _stop(self) -> None:
+        if self.group.joined() and not self._holding_commits:
+            self._commit()
+        for task in list(self._held):
+            self._move(task, TaskEvent.TAKEN_AWAY)
+        self._running = False
+
+    def states(self) -> dict[TaskId, TaskState]:
+        """Each task's state, for status. A copy, so any thread may look."""
+        return {task: held.state for task, held in list(self._held.items())}
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What one commit carries: each task's writes and emitted records, later the changelogs' new offsets."""
+
+    work: Mapping[TaskId, tuple[Mapping[str, Mapping[bytes, bytes | None]], list[Emitted]]]
+    changelog_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)

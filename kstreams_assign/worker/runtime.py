@@ -1,0 +1,253 @@
+"""``Worker``: the composition root. Wires adapters, state, restore, processing and membership, and runs them.
+
+Three threads beside the Kafka clients' own: membership (joins, keeps alive), processing (the user's code, commits) and
+restore (stores and changelogs), and a small one for upkeep (status, cleaner). The first that fails ends the others; its
+error comes out of ``run``.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from kstreams_assign.adapters.clock import monotonic_ms
+from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, InputConsumer, RecordProducer
+from kstreams_assign.adapters.kafka_python import GroupClient
+from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
+from kstreams_assign.config import Config
+from kstreams_assign.errors import BrokerError, StateError
+from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
+from kstreams_assign.restore.loop import Pacing, Restorer
+from kstreams_assign.state.cleaner import Cleaner
+from kstreams_assign.state.directory import StateDirectory
+from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.state.mutex import ReportMutex
+from kstreams_assign.worker.events import EventLog, Listener
+from kstreams_assign.worker.leading import Leading
+from kstreams_assign.worker.membership import Membership
+from kstreams_assign.worker.processing import Processor
+from kstreams_assign.worker.restoring import RestoreThread
+from kstreams_assign.worker.task import Subtopology, topology_shape
+
+STATUS_INTERVAL_S = 0.2
+CLEANER_INTERVAL_MS = 10_000
+LOOKUP_TIMEOUT_S = 5.0
+LEAVE_TIMEOUT_S = 5.0
+PACING = Pacing(progress_interval_ms=200, standby_ends_interval_ms=1_000)
+
+
+@dataclass(frozen=True, slots=True)
+class _Local:
+    """This process's state on its own disk, and who may touch it."""
+
+    directory: StateDirectory
+    sums: OffsetSums
+    mutex: ReportMutex
+
+
+class Worker:
+    """A stream processor: one member of the application's group, with its tasks, standbys and warm-ups.
+
+    ``run`` blocks until ``close`` or an error; one Worker runs once. ``on_event`` is given what happens
+    (``worker.events``). Making one checks the settings and locks the state directory; raises ``ConfigError`` and
+    ``StateDirectoryLocked``.
+    """
+
+    def __init__(self, config: Config, topology: Sequence[Subtopology], *, on_event: Listener | None = None) -> None:
+        self._config = config
+        self._topology = tuple(topology)
+        self._shape = topology_shape(self._topology)
+        directory = StateDirectory(Path(config.state_dir), config.application_id, clock_ms=monotonic_ms)
+        self._local = _Local(directory, OffsetSums(), ReportMutex())
+        self._log = EventLog(str(directory.process_id), on_event)
+        self._ending = threading.Event()
+        self._wishes: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    @property
+    def process_id(self) -> UUID:
+        """The identity of this process in the group; kept in the state directory across restarts."""
+        return self._local.directory.process_id
+
+    def run(self) -> None:
+        """Join the group and work until ``close``. Raises what ended it: the user's error, or one of this package's."""
+        try:
+            self._remember_dormant_state()
+            if not self._ending.is_set():
+                running = _Running(self._config, self._topology, self._shape, self._local, self._log, self._ending)
+                running.run(self._wishes)
+        finally:
+            self._local.directory.close()
+            self._log.emit("closed")
+
+    def close(self) -> None:
+        """End ``run``: commit, close the tasks, leave the group. From any thread or a signal handler; does not wait."""
+        self._ending.set()
+
+    def rejoin(self, reason: str) -> None:
+        """Ask the group for a rebalance; kept if it cannot be asked for at this moment."""
+        self._wishes.put(reason)
+
+    def _remember_dormant_state(self) -> None:
+        """How far the tasks on disk are, read once: nobody else writes them, and a join must not wait for it."""
+        for task in self._local.directory.tasks_on_disk():
+            try:
+                offsets = read_offsets(self._local.directory.task_path(task))
+            except StateError as cause:
+                self._log.emit("state_unreadable", task=str(task), reason=str(cause))
+                continue
+            changelogs = self._changelogs(task)
+            self._local.sums.dormant(task, sum(o for p, o in offsets.items() if p in changelogs))
+
+    def _changelogs(self, task: TaskId) -> set[TopicPartition]:
+        if task.subtopology >= len(self._shape.subtopologies):
+            return set()
+        return set(self._shape.changelogs(self._config.application_id, task).values())
+
+
+class _Running:
+    """Everything that lives from ``run`` to ``close``."""
+
+    def __init__(
+        self,
+        config: Config,
+        topology: Sequence[Subtopology],
+        shape: TopologyShape,
+        local: _Local,
+        log: EventLog,
+        ending: threading.Event,
+    ) -> None:
+        self._config = config
+        self._shape = shape
+        self._local = local
+        self._log = log
+        self._ending = ending
+        self._stopped = threading.Event()
+        self._failures: list[BaseException] = []
+        servers, client, group_id = config.bootstrap_servers, config.client, config.application_id
+        self._admin = ClusterAdmin(servers, client)
+        self._reader = ConfluentChangelogReader(servers, client, group_id=group_id, admin=self._admin)
+        self._inputs = InputConsumer(servers, client, group_id=group_id, admin=self._admin)
+        self._producer = RecordProducer(servers, client, delivery_timeout_ms=config.session_timeout_ms * 2 // 3)
+        self._processor = Processor(
+            config, topology, shape, self._inputs, self._producer, local.directory, local.sums, log
+        )
+        self._restoring = RestoreThread(
+            shape,
+            group_id,
+            Restorer(self._reader, now_ms=monotonic_ms, pacing=PACING),
+            self._open_stores,
+            self._positions,
+            local.directory,
+            local.sums,
+            log,
+        )
+        process = local.directory.process_id
+        leading = Leading(config, shape, process, self._admin, log)
+        self._membership = Membership(
+            config, shape, process, self._processor, leading, local.sums, local.mutex, log, self._connect
+        )
+        self._processor.group, self._processor.restoring = self._membership, self._restoring
+        self._restoring.receiver = self._processor
+
+    def run(self, wishes: queue.SimpleQueue[str]) -> None:
+        """Start the threads, wait for the end, and stop them in the order that loses nothing."""
+        restoring = self._start("restore", self._restoring.run)
+        processing = self._start("processing", self._processor.run)
+        membership = self._start("membership", self._membership.run)
+        upkeep = self._start("upkeep", lambda: self._upkeep(wishes))
+        self._ending.wait()
+        self._membership.close()
+        membership.join()
+        self._processor.stop()
+        processing.join()
+        self._restoring.stop()
+        restoring.join()
+        self._stopped.set()
+        upkeep.join()
+        self._disconnect()
+        if self._failures:
+            raise self._failures[0]
+
+    def _start(self, name: str, work: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=self._guarded, args=(work,), name=f"kstreams-{name}", daemon=True)
+        thread.start()
+        return thread
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """Any error, a user's bug too, ends the worker and comes out of ``run``; it is kept, not handled, here."""
+        try:
+            work()
+        except BaseException as failure:  # noqa: BLE001  # raised again by run()
+            self._failures.append(failure)
+            self._ending.set()
+
+    def _disconnect(self) -> None:
+        try:
+            self._membership.leave(LEAVE_TIMEOUT_S)
+        except BrokerError as cause:
+            self._log.emit("leave_failed", reason=str(cause))
+        self._inputs.close()
+        self._reader.close()
+        self._producer.close()
+
+    def _connect(self, membership: Membership) -> GroupClient:
+        config = self._config
+        return GroupClient(
+            group_id=config.application_id,
+            bootstrap_servers=config.bootstrap_servers,
+            topics=self._shape.source_topics,
+            protocolist=membership,
+            settings={
+                "group_instance_id": config.group_instance_id,
+                "session_timeout_ms": config.session_timeout_ms,
+                "heartbeat_interval_ms": config.heartbeat_interval_ms,
+                "max_poll_interval_ms": config.max_poll_interval_ms,
+                "retry_backoff_ms": 20,
+            },
+        )
+
+    def _open_stores(self, task: TaskId) -> RocksTaskStores:
+        names = [store.name for store in self._shape.subtopologies[task.subtopology].stores]
+        return open_task_stores(self._local.directory.task_path(task), names)
+
+    def _positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Committed offsets; where there are none, what ``auto_offset_reset`` says."""
+        committed = dict(self._membership.committed(partitions, LOOKUP_TIMEOUT_S))
+        fresh = [partition for partition in partitions if partition not in committed]
+        if fresh:
+            earliest = self._config.auto_offset_reset == "earliest"
+            look_up = self._admin.start_offsets if earliest else self._admin.end_offsets
+            committed.update(look_up(fresh, LOOKUP_TIMEOUT_S))
+        return committed
+
+    # --- upkeep ---------------------------------------------------------------------
+
+    def _upkeep(self, wishes: queue.SimpleQueue[str]) -> None:
+        local, delay_ms = self._local, self._config.state_cleanup_delay_ms
+        cleaner = Cleaner(local.directory, local.sums, local.mutex, state_cleanup_delay_ms=delay_ms)
+        next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
+        while not self._stopped.wait(STATUS_INTERVAL_S):
+            self._tell_status()
+            while not wishes.empty():
+                self._membership.rejoin(wishes.get())
+            if monotonic_ms() >= next_clean_ms:
+                next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
+                cleaner.run()
+
+    def _tell_status(self) -> None:
+        lags = self._restoring.lags()
+        roles = self._membership.roles()
+        self._log.emit(
+            "status",
+            generation=self._membership.generation,
+            next_probe_ms=self._membership.next_probe_ms,
+            records_total=self._processor.records_total,
+            tasks={
+                str(task): {"role": roles.get(task, "leaving"), "state": state.value, "lag": lags.get(task, 0)}
+                for task, state in self._processor.states().items()
+            },
+        )

@@ -1,0 +1,113 @@
+"""A whole group as values: members that join, get bytes and adopt them, without broker, clock or threads.
+
+Not a second implementation of anything: subscriptions, decisions and assignments are the real ones, with real bytes.
+Only the coordinator (everybody joins, everybody gets an answer) and the disks (offset sums) are played here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from kstreams_assign.assign import AssignConfig
+from kstreams_assign.group.adoption import read_assignment
+from kstreams_assign.group.leader import Question, decide, lookups, read_group
+from kstreams_assign.group.values import Adopted, Decision, JoinedMember
+from kstreams_assign.model import RUNNING_OFFSET_SUM, Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.wire import SubscriptionInfo, encode_subscription
+
+APPLICATION = "app"
+END = 50_000
+
+
+def shape(*, stateless: bool = False) -> TopologyShape:
+    subs = [SubtopologyShape(("orders",), (Store("totals"),))]
+    return TopologyShape(tuple(subs + ([SubtopologyShape(("clicks",))] if stateless else [])))
+
+
+@dataclass
+class LittleMember:
+    process: UUID
+    adopted: Adopted | None = None
+    positions: dict[TaskId, int] = field(default_factory=dict)
+    endpoint: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"member-{self.process.int}"
+
+    @property
+    def owned(self) -> list[TopicPartition]:
+        return [p for ps in self.adopted.active.values() for p in ps] if self.adopted else []
+
+    @property
+    def running(self) -> set[TaskId]:
+        return set(self.adopted.active) if self.adopted else set()
+
+    def joins(self) -> JoinedMember:
+        sums = {task: RUNNING_OFFSET_SUM if task in self.running else at for task, at in sorted(self.positions.items())}
+        info = SubscriptionInfo(11, 11, self.process, self.endpoint, task_offset_sums=sums)
+        return JoinedMember(self.name, ("orders", "clicks"), tuple(self.owned), encode_subscription(info))
+
+
+@dataclass
+class LittleGroup:
+    topology: TopologyShape
+    counts: dict[str, int]
+    config: AssignConfig = field(default_factory=AssignConfig)
+    assignor: str = "high_availability"
+    members: dict[UUID, LittleMember] = field(default_factory=dict)
+    end_offsets_known: bool = True
+    now_ms: int = 1_000_000
+
+    def add(self, number: int, endpoint: str | None = None) -> LittleMember:
+        process = UUID(int=number)
+        member = self.members[process] = LittleMember(process, endpoint=endpoint)
+        return member
+
+    def remove(self, number: int) -> None:
+        del self.members[UUID(int=number)]
+
+    def rebalance(self) -> Decision:
+        """One generation. The first member by id leads. Adopting opens stores; what is let go stays on disk."""
+        leader = min(self.members.values(), key=lambda m: m.name)
+        wanted = lookups(self.topology, APPLICATION, self.counts)
+        question = Question(
+            application_id=APPLICATION,
+            topology=self.topology,
+            assignor=self.assignor,
+            config=self.config,
+            leader=leader.process,
+            partition_counts=self.counts,
+            end_offsets=dict.fromkeys(wanted.end_offsets, END) if self.end_offsets_known else None,
+            now_ms=self.now_ms,
+            promised=leader.adopted.promised if leader.adopted else {},
+        )
+        decision = decide(read_group([m.joins() for m in self.members.values()]), question)
+        for member in self.members.values():
+            answer = decision.assignments[member.name]
+            member.adopted = read_assignment(answer.partitions, answer.user_data, self.topology, member.process)
+            for task in member.adopted.active:
+                if self.topology.subtopologies[task.subtopology].stateful:
+                    member.positions[task] = END
+            for task in member.adopted.standby | member.adopted.warmup:
+                member.positions.setdefault(task, 0)
+        return decision
+
+    def catch_up(self) -> None:
+        for member in self.members.values():
+            member.positions = dict.fromkeys(member.positions, END)
+
+    def settle(self, rounds_max: int = 60) -> list[Decision]:
+        """Rebalance, catching up in between, until nothing is withheld and no probe is due."""
+        decisions = []
+        for _ in range(rounds_max):
+            decisions.append(self.rebalance())
+            if not decisions[-1].withheld:
+                self.catch_up()
+                if decisions[-1].next_probe_ms is None:
+                    return decisions
+        raise AssertionError(f"not settled after {rounds_max} rebalances")
+
+    def owners(self) -> dict[TaskId, UUID]:
+        return {task: m.process for m in self.members.values() for task in m.running}

@@ -1,0 +1,57 @@
+"""A task's life: the table, and what an assignment asks of the tasks at hand."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstreams_assign.model import TaskId
+from kstreams_assign.tasks.commit import NEXT, CommitStep, Outcome, next_step
+from kstreams_assign.tasks.lifecycle import TRANSITIONS, Step, TaskEvent, TaskState, changes, move
+
+TASKS = [TaskId(0, p) for p in range(4)]
+states = st.dictionaries(st.sampled_from(TASKS), st.sampled_from([s for s in TaskState if s is not TaskState.CLOSED]))
+
+
+def test_what_ran_is_committed_before_it_leaves_or_becomes_a_copy() -> None:
+    for (state, event), (_, steps) in TRANSITIONS.items():
+        if state is TaskState.RUNNING and event is not TaskEvent.LOST:
+            assert steps[0] is Step.COMMIT
+
+
+def test_a_lost_task_is_never_committed() -> None:
+    assert all(Step.COMMIT not in steps for (_, event), (_, steps) in TRANSITIONS.items() if event is TaskEvent.LOST)
+
+
+def test_a_copy_that_becomes_active_keeps_its_store_open() -> None:
+    assert move(TaskState.TAILING, TaskEvent.MADE_ACTIVE) == (TaskState.RESTORING, (Step.RESTORE,))
+
+
+@given(current=states, active=st.sets(st.sampled_from(TASKS)), copies=st.sets(st.sampled_from(TASKS)))
+def test_after_the_changes_exactly_the_assigned_tasks_are_here_in_their_roles(
+    current: dict[TaskId, TaskState], active: set[TaskId], copies: set[TaskId]
+) -> None:
+    copies = copies - active
+    todo = changes(current, active, copies)
+    after = dict(current)
+    for task, event in (*todo.leaving.items(), *todo.arriving.items()):
+        after[task], _ = move(after.get(task, TaskState.CLOSED), event)
+    here = {task: state for task, state in after.items() if state is not TaskState.CLOSED}
+    assert {t for t, s in here.items() if s is TaskState.TAILING} == copies
+    assert {t for t, s in here.items() if s in (TaskState.RESTORING, TaskState.RUNNING)} == active
+
+
+@given(current=states)
+def test_an_assignment_that_changes_nothing_disturbs_nobody(current: dict[TaskId, TaskState]) -> None:
+    copies = {t for t, s in current.items() if s is TaskState.TAILING}
+    todo = changes(current, current.keys() - copies, copies)
+    assert not todo.leaving
+    assert not todo.arriving
+
+
+def test_a_commit_sends_nothing_without_a_lease_and_writes_no_store_before_the_flush() -> None:
+    assert next_step(CommitStep.LEASE, Outcome.EXPIRED) is CommitStep.FENCED
+    reached = {to for _, to in NEXT.items()}
+    assert CommitStep.STORE in reached
+    assert [step for (step, _), to in NEXT.items() if to is CommitStep.STORE] == [CommitStep.FLUSH]
+    assert [step for (step, _), to in NEXT.items() if to is CommitStep.OFFSETS] == [CommitStep.STORE]
