@@ -6,13 +6,13 @@ warm, and only then hand out stateless tasks. Beyond Java's answer the plan tell
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from heapq import heapify, heapreplace
 
-from kstreams_assign.assign.board import Board, LagTable
+from kstreams_assign.assign.board import Board
+from kstreams_assign.assign.lag_table import LagTable
 from kstreams_assign.assign.movements import WarmupBudget, move_actives, move_standbys
 from kstreams_assign.assign.standbys import place_standbys, place_standbys_over_tags, same_tags
-from kstreams_assign.assign.thread_balance import balance_over_threads
+from kstreams_assign.assign.thread_balance import MayMove, anywhere, balance_over_threads
 from kstreams_assign.assign.values import AssignConfig, Cluster, Plan
 
 
@@ -32,41 +32,45 @@ def high_availability(cluster: Cluster, config: AssignConfig) -> Plan:
 def lay_out_actives(board: Board) -> None:
     """Deal the tasks round, then even them out over threads."""
     clients = len(board.clients)
-    held: list[set[int]] = [set(range(client, len(board.tasks), clients)) for client in range(clients)]
-    count = [len(tasks) for tasks in held]
-    balance_over_threads(held, count, board.capacity, _ignore, lambda task, client: True, lambda source, to: True)
-    for client, tasks in enumerate(held):
-        for task in tasks:
-            board.give_active(task, client)
+    held = [set(range(client, len(board.tasks), clients)) for client in range(clients)]
+    for task in range(len(board.tasks)):
+        board.give_active(task, task % clients)
 
+    def move(task: int, source: int, destination: int) -> bool:
+        board.take_active(task)
+        board.give_active(task, destination)
+        held[source].remove(task)
+        held[destination].add(task)
+        return True
 
-def _ignore(task: int, source: int, destination: int) -> None:
-    """A move that nobody else needs to hear of."""
+    balance_over_threads(held, board.count, board.capacity, anywhere, move)
 
 
 def lay_out_standbys(board: Board, config: AssignConfig) -> None:
     """Give every task its standbys, then even them out over threads."""
     if config.num_standby_replicas == 0:
         return
-    may_move: Callable[[int, int], bool]
+    may_move: MayMove = anywhere
     if config.rack_aware_assignment_tags:
         place_standbys_over_tags(board, config.num_standby_replicas, config.rack_aware_assignment_tags)
         may_move = same_tags(board)
     else:
         place_standbys(board, config.num_standby_replicas)
-        may_move = lambda source, destination: True  # noqa: E731
     held: list[set[int]] = [set() for _ in board.clients]
-    for task, clients in enumerate(board.standbys):
-        for client in clients:
+    for task in range(len(board.tasks)):
+        for client in board.standbys(task):
             held[client].add(task)
 
-    def moved(task: int, source: int, destination: int) -> None:
-        holders = board.standbys[task]
-        holders[holders.index(source)] = destination
+    def move(task: int, source: int, destination: int) -> bool:
+        if destination in board.holders[task]:
+            return False
+        board.take_standby(task, source)
+        board.give_standby(task, destination)
+        held[source].remove(task)
+        held[destination].add(task)
+        return True
 
-    balance_over_threads(
-        held, board.count, board.capacity, moved, lambda task, client: not board.holds(client, task), may_move
-    )
+    balance_over_threads(held, board.count, board.capacity, may_move, move)
 
 
 def hand_out_stateless(board: Board) -> None:

@@ -1,4 +1,4 @@
-"""Moving copies to warmer processes, and warming up the colder ones (Kafka: ``TaskMovement``, ``ConstrainedPrioritySet``).
+"""Moving copies to warmer processes, and warming up the colder ones (Kafka: ``TaskMovement``).
 
 The balanced layout says where copies *should* be. Where such a process is not caught up and a warmer one exists, the
 warmer one gets the copy for now, and the wanted one a warm-up while the budget lasts.
@@ -6,10 +6,10 @@ warmer one gets the copy for now, and the wanted one a warm-up while the budget 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from kstreams_assign.assign.board import Board, LagTable
-from kstreams_assign.assign.java_order import JavaPriorityQueue, hash_table_order, process_hash
+from kstreams_assign.assign.board import Board
+from kstreams_assign.assign.clients_by_load import ClientsByLoad
+from kstreams_assign.assign.java_heap import poll_order
+from kstreams_assign.assign.lag_table import LagTable
 
 
 class WarmupBudget:
@@ -23,113 +23,68 @@ class WarmupBudget:
         return self.left >= 0
 
 
-class ClientsByLoad:
-    """Clients by total load, with Java's layout: loads change while clients wait inside, so ties depend on it."""
-
-    def __init__(self, board: Board) -> None:
-        clients = range(len(board.clients))
-        self.hashes = [process_hash(client.process_id) for client in board.clients]
-        self.queue = JavaPriorityQueue(lambda client: (board.load(client), client), ())
-        for client in clients:
-            self.queue.offer(client)
-
-    def poll(self, eligible: Callable[[int], bool]) -> int | None:
-        """Take out the first eligible client. Those passed over are offered again in the order of a hash set."""
-        passed: list[int] = []
-        found = None
-        while self.queue and found is None:
-            client = self.queue.poll()
-            if eligible(client):
-                found = client
-            else:
-                passed.append(client)
-        for client in hash_table_order(passed, self.hashes.__getitem__):
-            self.queue.offer(client)
-        return found
-
-    def offer(self, client: int) -> None:
-        if client in self.queue.array:
-            self.queue.remove(client)
-        self.queue.offer(client)
-
-
 def move_actives(board: Board, lags: LagTable, budget: WarmupBudget) -> int:
     """Put each active task on a caught-up client, or on the most caught-up one; answer how many had to move."""
-    wanted = sorted(
-        (len(lags.caught_up_clients(task)), task)
-        for task, owner in enumerate(board.owner)
-        if _colder(lags, task, owner)
-    )
+    wanted = [task for task, owner in enumerate(board.owner) if lags.colder(task, (owner,))]
+    caught_up = {task: lags.caught_up_clients(task) for task in wanted}
     queue = ClientsByLoad(board)
-    for _, task in wanted:
-        _move_active(board, lags, budget, queue, task)
+    for task in sorted(wanted, key=lambda task: (len(caught_up[task]), task)):
+        _move_active(board, lags, budget, queue, task, caught_up[task])
     return len(wanted)
 
 
-def _colder(lags: LagTable, task: int, client: int) -> bool:
-    """Whether the client is not caught up on the task and another one is further."""
-    return not lags.is_caught_up(task, client) and lags.least_lag(task) < lags.lag(task, client)
-
-
-def _move_active(board: Board, lags: LagTable, budget: WarmupBudget, queue: ClientsByLoad, task: int) -> None:
-    caught_up = set(lags.caught_up_clients(task))
+def _move_active(
+    board: Board, lags: LagTable, budget: WarmupBudget, queue: ClientsByLoad, task: int, caught_up: set[int]
+) -> None:
     destination = board.owner[task]
-    source = queue.poll(lambda client: client in caught_up and client in board.standbys[task])
+    source = queue.poll(caught_up & board.holders[task])
     if source is None:
-        source = queue.poll(caught_up.__contains__)
+        source = queue.poll(caught_up)
     if source is None:
-        source = lags.by_lag(task)[0]
-    board.take_active(task)
-    if source in board.standbys[task]:
-        board.take_standby(task, source)
-        board.give_standby(task, destination)
-    elif budget.spend():
-        board.give_warmup(task, destination)
-    board.give_active(task, source)
-    queue.offer(source)
-    queue.offer(destination)
+        source = lags.warmest(task, (), before=destination)
+    assert source is not None, "a movement is only planned when someone is further"
+    if source in board.holders[task]:
+        board.swap_active(task, source)
+    else:
+        board.take_active(task)
+        board.give_active(task, source)
+        if budget.spend():
+            board.give_warmup(task, destination)
+    queue.offer_changed(source, destination)
 
 
 def move_standbys(board: Board, lags: LagTable, budget: WarmupBudget) -> int:
     """Put standbys on warmer clients that have no copy yet; answer how many found one. Warm-ups stay."""
-    found = [
-        (client, task)
-        for task, clients in enumerate(board.standbys)
-        for client in clients
-        if _colder(lags, task, client)
-    ]
-    movements = JavaPriorityQueue[tuple[int, int, int]](lambda movement: movement[:2])
-    for client, task in sorted(found):
-        movements.offer((len(lags.caught_up_clients(task)), task, client))
+    wanted = sorted(
+        (client, task) for task in range(len(board.tasks)) for client in lags.colder(task, board.standbys(task))
+    )
+    caught_up = {task: lags.caught_up_clients(task) for _, task in wanted}
+    # Two standbys of one task tie, so the order is that of Java's queue
+    order = poll_order([len(caught_up[task]) * len(board.tasks) + task for _, task in wanted])
     queue, moved = ClientsByLoad(board), 0
-    while movements:
-        _, task, destination = movements.poll()
-        moved += _move_standby(board, lags, budget, queue, task, destination)
+    for destination, task in map(wanted.__getitem__, order):
+        moved += _move_standby(board, lags, budget, queue, task, destination, caught_up[task])
     return moved
 
 
 def _move_standby(
-    board: Board, lags: LagTable, budget: WarmupBudget, queue: ClientsByLoad, task: int, destination: int
+    board: Board,
+    lags: LagTable,
+    budget: WarmupBudget,
+    queue: ClientsByLoad,
+    task: int,
+    destination: int,
+    caught_up: set[int],
 ) -> bool:
-    source = queue.poll(lambda client: lags.is_caught_up(task, client) and not board.holds(client, task))
+    holders = board.holders[task]
+    source = queue.poll(caught_up - holders)
     if source is None:
-        source = _warmest_without_copy(board, lags, task, destination)
+        source = lags.warmest(task, holders, before=destination)
     if source is None:
         return False
     board.take_standby(task, destination)
     board.give_standby(task, source)
     if budget.spend():
         board.give_warmup(task, destination)
-    queue.offer(source)
-    queue.offer(destination)
+    queue.offer_changed(source, destination)
     return True
-
-
-def _warmest_without_copy(board: Board, lags: LagTable, task: int, destination: int) -> int | None:
-    """The most caught-up client without a copy, among those before the destination in the order of lag."""
-    for client in lags.by_lag(task):
-        if client == destination:
-            return None
-        if not board.holds(client, task):
-            return client
-    return None

@@ -6,45 +6,49 @@ are processes without a copy of it, up to ``num_standby_replicas``. Movements to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable
 from heapq import heapify, heappop, heappush
 
 from kstreams_assign.assign.board import Board
 from kstreams_assign.assign.java_order import hash_table_order, task_hash
+from kstreams_assign.assign.thread_balance import MayMove
 
-MayMove = Callable[[int, int], bool]
+NOT_EXCLUDED: frozenset[int] = frozenset()
 
 
 class LeastLoaded:
-    """Clients by load, then in order. Loads must change only through ``give_standbys``."""
+    """Clients by copies per thread, then in order. Loads must change only through ``give_standby``."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.heap = [(board.load(client), client) for client in range(len(board.clients))]
+        self.heap = [(self._load(client), client) for client in range(len(board.clients))]
         heapify(self.heap)
 
-    def give_standbys(self, task: int, wanted: int, allowed: Callable[[int], bool] = lambda client: True) -> int:
-        """Give up to ``wanted`` standbys of a task to the least loaded clients without a copy; answer how many."""
-        given, passed = 0, []
-        while given < wanted and self.heap:
+    def _load(self, client: int) -> float:
+        return self.board.count[client] / self.board.capacity[client]
+
+    def give_standby(self, task: int, excluded: Collection[int] = NOT_EXCLUDED) -> int | None:
+        """Give a standby to the least loaded client without a copy, if any; answer who got it."""
+        holders, passed, found = self.board.holders[task], [], None
+        while self.heap and found is None:
             entry = heappop(self.heap)
-            client = entry[1]
-            if self.board.holds(client, task) or not allowed(client):
+            if entry[1] in holders or entry[1] in excluded:
                 passed.append(entry)
                 continue
-            self.board.give_standby(task, client)
-            passed.append((self.board.load(client), client))
-            given += 1
+            found = entry[1]
+            self.board.give_standby(task, found)
+            passed.append((self._load(found), found))
         for entry in passed:
             heappush(self.heap, entry)
-        return given
+        return found
 
 
 def place_standbys(board: Board, wanted: int) -> None:
     """``wanted`` standbys of every task, in task order, each on the least loaded client without a copy."""
     queue = LeastLoaded(board)
     for task in range(len(board.tasks)):
-        queue.give_standbys(task, wanted)
+        for _ in range(min(wanted, len(board.clients) - 1)):
+            queue.give_standby(task)
 
 
 def place_standbys_over_tags(board: Board, wanted: int, tag_keys: Iterable[str]) -> None:
@@ -52,52 +56,48 @@ def place_standbys_over_tags(board: Board, wanted: int, tag_keys: Iterable[str])
 
     What is left over goes to the least loaded clients, in the order of Java's hash table of tasks.
     """
-    if wanted == 0:
-        return
-    queue, keys = LeastLoaded(board), frozenset(tag_keys)
-    values = tag_values(board)
-    left = {}
-    for task in range(len(board.tasks)):
-        if missing := wanted - _give_over_tags(board, queue, task, wanted, keys, values):
-            left[task] = missing
+    queue, tags = LeastLoaded(board), Tags(board, frozenset(tag_keys))
+    left = [wanted - _give_over_tags(board, queue, tags, task, wanted) for task in range(len(board.tasks))]
     for task in hash_table_order(range(len(board.tasks)), lambda task: task_hash(board.tasks[task])):
-        queue.give_standbys(task, left.get(task, 0))
+        for _ in range(left[task]):
+            queue.give_standby(task)
 
 
-def tag_values(board: Board) -> dict[str, set[str]]:
-    """Tag key -> all values that some client has."""
-    found: dict[str, set[str]] = {}
-    for client in board.clients:
-        for key, value in client.tags.items():
-            found.setdefault(key, set()).add(value)
-    return found
-
-
-def _give_over_tags(
-    board: Board, queue: LeastLoaded, task: int, wanted: int, keys: frozenset[str], values: dict[str, set[str]]
-) -> int:
+def _give_over_tags(board: Board, queue: LeastLoaded, tags: Tags, task: int, wanted: int) -> int:
     """Give standbys one by one while a client with unused tag values is there; answer how many were given."""
-    used: dict[str, set[str]] = {}
-
-    def unused(client: int) -> bool:
-        return not any(value in used.get(key, ()) for key, value in board.clients[client].tags.items())
-
+    used: set[tuple[str, str]] = set()
     last = board.owner[task]
     for given in range(wanted):
-        for key, value in board.clients[last].tags.items():
-            _use(used, key, value, exhausted=key in keys and len(values[key]) <= given + 1, known=key in keys)
-        if not queue.give_standbys(task, 1, unused):
+        tags.use(used, last, copies=given + 1)
+        holder = queue.give_standby(task, tags.clients_with(used))
+        if holder is None:
             return given
-        last = board.standbys[task][-1]
+        last = holder
     return wanted
 
 
-def _use(used: dict[str, set[str]], key: str, value: str, *, exhausted: bool, known: bool) -> None:
-    """Note a used tag value. Once there are as many copies as values the key no longer tells clients apart."""
-    if exhausted:
-        used.pop(key, None)
-    elif known:
-        used.setdefault(key, set()).add(value)
+class Tags:
+    """Which clients share which tag values, for the configured keys."""
+
+    def __init__(self, board: Board, keys: frozenset[str]) -> None:
+        self.by_client = [{key: value for key, value in client.tags.items() if key in keys} for client in board.clients]
+        self.clients: dict[tuple[str, str], set[int]] = {}
+        self.values: dict[str, set[str]] = {}
+        for client, tags in enumerate(self.by_client):
+            for key, value in tags.items():
+                self.clients.setdefault((key, value), set()).add(client)
+                self.values.setdefault(key, set()).add(value)
+
+    def use(self, used: set[tuple[str, str]], client: int, copies: int) -> None:
+        """Note a client's tag values. A key with no more values than there are copies tells clients no longer apart."""
+        for key, value in self.by_client[client].items():
+            if len(self.values[key]) > copies:
+                used.add((key, value))
+            else:
+                used.difference_update([(key, each) for each in self.values[key]])
+
+    def clients_with(self, used: set[tuple[str, str]]) -> set[int]:
+        return set().union(*(self.clients[tag] for tag in used))
 
 
 def same_tags(board: Board) -> MayMove:

@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kstreams_assign.assign.java_order import JavaPriorityQueue, hash_table_order, task_hash, task_order, text_order
+from kstreams_assign.assign.java_heap import JavaPriorityQueue
+from kstreams_assign.assign.java_order import hash_table_order, task_hash, task_order, text_order
 from kstreams_assign.model import TaskId
 
 Dealt = dict[str, list[TaskId]]
@@ -75,7 +76,7 @@ def _give_back(
 ) -> dict[TaskId, str]:
     """Previous owners first, up to the even share; answer the tasks that found none, with their last owner."""
     skipped = {}
-    unassigned = set(left.array)
+    unassigned = set(left)
     for consumer, mine in dealt.items():
         for task in previous.get(consumer, ()):
             if task not in unassigned:
@@ -105,9 +106,9 @@ def _hand_out_rest(
     """One more task for consumers at the even share: previous owners first, then in the order of the heap's array."""
     fewest = [consumer for consumer, mine in dealt.items() if len(mine) == room[consumer]]
     for task in sorted(skipped, key=task_order):
-        if skipped[task] in fewest and task in left.array:
+        if skipped[task] in fewest and task in set(left):
             dealt[skipped[task]].append(task)
             left.remove(task)
             fewest.remove(skipped[task])
-    for task, consumer in zip(left.array, fewest, strict=False):
+    for task, consumer in zip(left, fewest, strict=False):
         dealt[consumer].append(task)

@@ -39,7 +39,11 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """All processes and all tasks of a group. Raises ``ConfigError`` for a process or a task that is named twice."""
+    """All processes and all tasks of a group.
+
+    Raises ``ConfigError`` for a process or a task that is named twice, for tasks without any process, and for tasks of
+    named topologies beside tasks of none.
+    """
 
     clients: tuple[Client, ...]
     stateful: frozenset[TaskId]
@@ -47,8 +51,10 @@ class Cluster:
 
     def __post_init__(self) -> None:
         ids = [client.process_id for client in self.clients]
-        if not ids:
-            raise ConfigError("clients is empty; a cluster has at least one process")
+        if not ids and self.tasks:
+            raise ConfigError("clients is empty; a cluster with tasks has at least one process")
+        if len({task.topology is None for task in self.tasks}) > 1:
+            raise ConfigError("tasks of named topologies stand beside tasks of none; all or none are named")
         if len(set(ids)) < len(ids):
             twice = next(one for one in ids if ids.count(one) > 1)
             raise ConfigError(f"clients names process {twice} twice; each process id may occur once")

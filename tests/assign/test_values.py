@@ -38,14 +38,14 @@ def test_a_wrong_setting_is_refused_with_key_value_and_what_is_allowed(key, valu
 
 
 def test_a_process_without_threads_is_refused():
-    with pytest.raises(ConfigError, match="capacity of process .* is 0"):
+    with pytest.raises(ConfigError, match=r"capacity of process .* is 0"):
         Client(ONE, capacity=0)
 
 
-def test_a_cluster_without_processes_or_with_one_twice_is_refused():
+def test_tasks_without_processes_or_one_process_twice_are_refused():
     with pytest.raises(ConfigError, match="clients is empty"):
-        Cluster((), frozenset())
-    with pytest.raises(ConfigError, match="names process .* twice"):
+        Cluster((), frozenset([TaskId(0, 0)]))
+    with pytest.raises(ConfigError, match=r"names process .* twice"):
         Cluster((Client(ONE), Client(ONE)), frozenset())
 
 
@@ -53,6 +53,11 @@ def test_a_task_is_either_stateful_or_stateless():
     task = TaskId(0, 0)
     with pytest.raises(ConfigError, match="task 0_0 is both"):
         Cluster((Client(ONE),), frozenset([task]), frozenset([task]))
+
+
+def test_named_topologies_do_not_mix_with_tasks_of_none():
+    with pytest.raises(ConfigError, match="all or none are named"):
+        Cluster((Client(ONE),), frozenset([TaskId(0, 0, "words")]), frozenset([TaskId(1, 0)]))
 
 
 def test_owners_tell_who_runs_each_task():
