@@ -113,6 +113,7 @@ class RocksMemory:
         options.set_write_buffer_manager(self._buffers)
         options.set_write_buffer_size(self._write_buffer_bytes)
         options.set_max_write_buffer_number(3)
+        options.set_allow_concurrent_memtable_write(False)  # one thread writes to a database
         options.set_max_open_files(self._max_open_files)
         options.set_compression_type(DBCompressionType.lz4())
         options.set_keep_log_file_num(2)

@@ -1,0 +1,50 @@
+"""Removes the folders of tasks that this process has not owned for a while, without breaking a promise to the leader.
+
+A run holds KIP-441's mutex and only renames; bytes are deleted after it, when nobody waits. What must not be here: a
+thread or a timer of its own (the worker calls ``run``).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kstreams_assign.model import TaskId
+from kstreams_assign.state.directory import StateDirectory
+from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.state.mutex import ReportMutex
+
+_log = logging.getLogger(__name__)
+
+
+class Cleaner:
+    """``state_cleanup_delay_ms``: how long after its release a folder stays (Kafka: ``state.cleanup.delay.ms``)."""
+
+    def __init__(
+        self, directory: StateDirectory, mutex: ReportMutex, sums: OffsetSums, *, state_cleanup_delay_ms: int
+    ) -> None:
+        self._directory = directory
+        self._mutex = mutex
+        self._sums = sums
+        self._delay_ms = state_cleanup_delay_ms
+
+    def empty_trash(self) -> None:
+        """At start: what a crash left half removed."""
+        self._directory.trash.empty()
+
+    def run(self) -> list[TaskId] | None:
+        """Retire what may go, then delete its bytes. Tasks that went; ``None`` if a rebalance is under way."""
+        if not self._mutex.try_clean():
+            return None
+        try:
+            gone = [task for task in self._directory.idle_tasks(self._delay_ms) if self._retire(task)]
+        finally:
+            self._mutex.end_clean()
+        self._directory.trash.empty()
+        return gone
+
+    def _retire(self, task: TaskId) -> bool:
+        retired = self._directory.retire(task, self._delay_ms)
+        if retired:
+            self._sums.forget(task)
+            _log.info("removed the state of task %s, not owned for %d ms", task, self._delay_ms)
+        return retired

@@ -1,0 +1,92 @@
+"""What this process would report of its state if it joined now: one offset sum a task.
+
+Sums and not lags: the leader subtracts them from the end offsets (KIP-441, "Rebalance Metadata"). The table is kept up
+to date by those who change the state, because a report must not open a store: it is made between two heartbeats.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from kstreams_assign.errors import StateError, StoreDamaged
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition
+from kstreams_assign.state.directory import StateDirectory, task_order
+
+_log = logging.getLogger(__name__)
+
+OFFSET_SUM_MAX = 2**63 - 1
+"""Java pins a sum that overflows to ``Long.MAX_VALUE`` (``TaskManager.sumOfChangelogOffsets``)."""
+
+
+def offset_sum(next_offsets: Iterable[int]) -> int:
+    """Sum of a task's next changelog offsets, at most ``OFFSET_SUM_MAX``. Raises ``StoreDamaged`` for a negative one."""
+    total = 0
+    for offset in next_offsets:
+        if offset < 0:
+            raise StoreDamaged(f"a changelog offset of {offset} makes no sense")
+        total += offset
+    return min(total, OFFSET_SUM_MAX)
+
+
+class OffsetSums:
+    """The table, shared by the threads of a process. A task without a line is unknown to the leader: all to restore."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._owned: dict[TaskId, int] = {}
+        self._dormant: dict[TaskId, int] = {}
+
+    def running(self, task: TaskId) -> None:
+        """An active task with logged state that is at work: it lacks nothing."""
+        with self._guard:
+            self._dormant.pop(task, None)
+            self._owned[task] = RUNNING_OFFSET_SUM
+
+    def restoring(self, task: TaskId, next_offsets: Mapping[TopicPartition, int]) -> None:
+        """A standby, a warm-up or an active task on its way stands here. Raises ``StoreDamaged`` (see ``offset_sum``)."""
+        total = offset_sum(next_offsets.values())
+        with self._guard:
+            self._dormant.pop(task, None)
+            self._owned[task] = total
+
+    def dormant(self, task: TaskId, next_offsets: Mapping[TopicPartition, int]) -> None:
+        """The task's stores are closed and hold this; without any offset there is nothing to offer."""
+        total = offset_sum(next_offsets.values())
+        with self._guard:
+            self._owned.pop(task, None)
+            if next_offsets:
+                self._dormant[task] = total
+
+    def forget(self, task: TaskId) -> None:
+        """Its state is gone or damaged. Fine for a task that has no line."""
+        with self._guard:
+            self._owned.pop(task, None)
+            self._dormant.pop(task, None)
+
+    def report(self, *, owned_only: bool) -> dict[TaskId, int]:
+        """Task -> -2 if it runs, else its offset sum; in order.
+
+        ``owned_only`` leaves out the dormant tasks: without the mutex they are no promise that can be kept, while the
+        cleaner never touches a folder that is locked.
+        """
+        with self._guard:
+            found = self._owned if owned_only else self._dormant | self._owned
+            return {task: found[task] for task in sorted(found, key=task_order)}
+
+
+ReadOffsets = Callable[[TaskId, Path], Mapping[TopicPartition, int]]
+"""Next offsets in a closed task folder, of the changelogs that the topology still has."""
+
+
+def sums_at_start(directory: StateDirectory, read_offsets: ReadOffsets) -> OffsetSums:
+    """The table of a process that has just started: everything on disk is dormant. What cannot be read is left out."""
+    sums = OffsetSums()
+    for task in directory.tasks_on_disk():
+        try:
+            sums.dormant(task, read_offsets(task, directory.task_path(task)))
+        except StateError as error:
+            _log.warning("the state of task %s counts as missing: %s", task, error)
+    return sums

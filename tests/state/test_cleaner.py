@@ -1,0 +1,156 @@
+"""The cleaner on a real directory: it takes what nobody owns and nobody was promised, in every order of steps."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+
+import pytest
+
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.state.cleaner import Cleaner
+from kstreams_assign.state.directory import StateDirectory
+from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.state.mutex import ReportMutex
+
+T1, T2 = TaskId(0, 1), TaskId(0, 2)
+CHANGELOG = TopicPartition("app-s-changelog", 1)
+DELAY_MS = 600_000
+
+
+class Process:
+    """The parts of one process that meet here."""
+
+    def __init__(self, directory: StateDirectory) -> None:
+        self.directory, self.mutex, self.sums = directory, ReportMutex(), OffsetSums()
+        self.cleaner = Cleaner(directory, self.mutex, self.sums, state_cleanup_delay_ms=DELAY_MS)
+        for task in directory.tasks_on_disk():
+            self.sums.dormant(task, {CHANGELOG: 7})
+
+
+@pytest.fixture
+def process(opened, make_state, clock):
+    directory = opened()
+    make_state(directory, "0_1", "0_2")
+    process = Process(directory)
+    assert process.cleaner.run() == []  # the grace begins when a folder is first seen
+    clock.now_ms += DELAY_MS
+    return process
+
+
+def test_folders_nobody_owned_for_the_delay_go_with_their_bytes_and_their_sums(process):
+    assert process.cleaner.run() == [T1, T2]
+    assert process.directory.tasks_on_disk() == []
+    assert list(process.directory.trash.path.iterdir()) == []
+    assert process.sums.report(owned_only=False) == {}
+    assert process.cleaner.run() == []
+
+
+def test_a_locked_folder_stays_with_its_sum(process):
+    process.directory.lock_task(T1)
+    assert process.cleaner.run() == [T2]
+    assert process.sums.report(owned_only=False) == {T1: 7}
+    assert (process.directory.task_path(T1) / "data").exists()
+
+
+def test_a_folder_within_its_grace_stays(process, clock):
+    clock.now_ms -= 1
+    assert process.cleaner.run() == []
+
+
+def test_nothing_goes_while_a_rebalance_is_under_way(process):
+    assert process.mutex.try_report("m")
+    assert process.cleaner.run() is None
+    assert process.directory.tasks_on_disk() == [T1, T2]
+    process.mutex.release_report("m")
+    assert process.cleaner.run() == [T1, T2]
+
+
+def test_trash_of_a_crash_is_no_state_and_goes_at_the_start(opened, make_state):
+    directory = opened()
+    make_state(directory, "0_1")
+    assert directory.retire(T1, 0)
+    directory.close()  # the process died between the rename and the deletion
+    process = Process(opened())
+    assert process.directory.tasks_on_disk() == []
+    assert len(list(process.directory.trash.path.iterdir())) == 1
+    process.cleaner.empty_trash()
+    assert list(process.directory.trash.path.iterdir()) == []
+
+
+class Watched(StateDirectory):
+    """Calls ``at`` at each point of a cleaner's run where another thread could come in between."""
+
+    def __init__(self, *args, **named) -> None:
+        super().__init__(*args, **named)
+        self.at = lambda: None
+
+    def idle_tasks(self, grace_ms):
+        self.at()
+        return super().idle_tasks(grace_ms)
+
+    def retire(self, task, grace_ms):
+        self.at()
+        return super().retire(task, grace_ms)
+
+
+def test_a_run_that_fails_lets_go_of_the_mutex(opened):
+    process = Process(opened(Watched))
+
+    def fail() -> None:
+        raise OSError("the disk is gone")
+
+    process.directory.at = fail
+    with pytest.raises(OSError, match="gone"):
+        process.cleaner.run()
+    assert process.mutex.try_report("m")
+
+
+class Joining:
+    """A member's rebalance, step by step: report, lock what it is given (all that it reported), let go."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.reported: dict = {}
+        self.steps = iter([self.report, self.adopt, self.let_go])
+
+    def report(self) -> None:
+        held = self.process.mutex.try_report("m")
+        self.reported = self.process.sums.report(owned_only=not held)
+
+    def adopt(self) -> None:
+        for task in self.reported:
+            folder = self.process.directory.lock_task(task)
+            assert (folder / "data").exists(), f"{task} was reported and then cleaned"
+
+    def let_go(self) -> None:
+        self.process.mutex.release_report("m")
+
+
+POINTS = 5  # before the run, before it looks, before each of two renames, after it
+ORDERS = list(combinations_with_replacement(range(POINTS), 3))
+
+
+@pytest.mark.parametrize("at_points", ORDERS, ids=lambda points: "".join(map(str, points)))
+def test_in_every_order_of_a_run_and_a_rebalance_what_was_reported_is_there_when_it_is_given(
+    opened, make_state, clock, at_points
+):
+    directory = opened(Watched)
+    make_state(directory, "0_1", "0_2")
+    process = Process(directory)
+    process.cleaner.run()
+    clock.now_ms += DELAY_MS
+    joining, points = Joining(process), iter(range(POINTS))
+
+    def come_in_between() -> None:
+        point = next(points)
+        for _ in range(at_points.count(point)):
+            next(joining.steps)()
+
+    come_in_between()
+    directory.at = come_in_between
+    gone = process.cleaner.run()
+    directory.at = lambda: None
+    for step in joining.steps:
+        step()
+    assert set(joining.reported).isdisjoint(gone or [])
+    assert sorted([*directory.tasks_on_disk(), *(gone or [])]) == [T1, T2]

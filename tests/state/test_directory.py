@@ -1,0 +1,228 @@
+"""The state directory: one process, one owner a task, an identity that stays, a grace that counts from the release."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from kstreams_assign.errors import ConfigError, StateDirectoryLocked, StateError
+from kstreams_assign.model import TaskId
+from kstreams_assign.state.directory import StateDirectory
+
+T1, T2 = TaskId(0, 1), TaskId(0, 2)
+
+_HOLDER = """
+import sys
+from pathlib import Path
+from kstreams_assign.state.directory import StateDirectory
+directory = StateDirectory(Path(sys.argv[1]), "app", clock_ms=lambda: 0)
+print(directory.process_id, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that has the directory."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    process.told = process.stdout.readline().strip()
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_another_process_is_kept_out_and_told_who_has_it(opened, holder):
+    with pytest.raises(StateDirectoryLocked, match=rf"process {holder.pid} on host {os.uname().nodename}"):
+        opened()
+
+
+def test_the_directory_is_free_as_soon_as_its_process_is_killed_and_the_identity_stays(opened, holder):
+    holder.kill()
+    holder.wait()
+    assert str(opened().process_id) == holder.told
+
+
+def test_two_objects_in_one_process_do_not_share_it_either(opened):
+    opened()
+    with pytest.raises(StateDirectoryLocked, match=f"process {os.getpid()}"):
+        opened()
+
+
+def test_the_process_id_survives_a_restart_and_differs_between_applications(opened, tmp_path, clock):
+    first = opened()
+    first.close()
+    assert opened().process_id == first.process_id
+    with StateDirectory(tmp_path, "other", clock_ms=clock) as other:
+        assert other.process_id != first.process_id
+
+
+def test_a_process_file_of_a_later_version_is_read(opened):
+    first = opened()
+    first.close()
+    kept = {"version": 7, "process_id": str(first.process_id), "colour": "blue"}
+    (first.path / "process").write_text(json.dumps(kept))
+    assert opened().process_id == first.process_id
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"process_id": 3}', '{"process_id": "x"}', "\0\0"])
+def test_a_process_file_that_cannot_be_read_costs_the_identity_but_not_the_start(opened, content, caplog):
+    first = opened()
+    first.close()
+    (first.path / "process").write_text(content)
+    second = opened()
+    assert second.process_id != first.process_id
+    assert "process" in caplog.text
+    second.close()
+    assert opened().process_id == second.process_id
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0b"])
+def test_an_application_id_that_names_no_folder_is_refused(tmp_path, clock, name):
+    with pytest.raises(ConfigError, match="application_id"):
+        StateDirectory(tmp_path, name, clock_ms=clock)
+
+
+def test_a_root_that_is_a_file_is_a_state_error(tmp_path, clock):
+    (tmp_path / "file").touch()
+    with pytest.raises(StateError, match="cannot be used"):
+        StateDirectory(tmp_path / "file", "app", clock_ms=clock)
+
+
+def test_tasks_on_disk_are_folders_spelled_exactly_as_task_ids(opened, make_state):
+    directory = opened()
+    make_state(directory, "0_10", "0_2", "named__0_2")
+    for name in ("00_2", "0_3.draft", "x", "-1_0"):
+        (directory.path / name).mkdir()
+    (directory.path / "0_4").touch()
+    assert list(map(str, directory.tasks_on_disk())) == ["0_2", "0_10", "named__0_2"]
+
+
+def test_a_task_has_one_owner_at_a_time(opened):
+    directory = opened()
+    assert directory.lock_task(T1) == directory.task_path(T1)
+    with pytest.raises(StateError, match="0_1"):
+        directory.lock_task(T1)
+    directory.lock_task(T2)
+    directory.release_task(T1)
+    directory.lock_task(T1)
+
+
+def test_releasing_or_discarding_what_is_not_locked_is_an_error(opened, make_state):
+    directory = opened()
+    make_state(directory, "0_1")
+    for act in (directory.release_task, directory.discard):
+        with pytest.raises(StateError, match="not locked"):
+            act(T1)
+    assert directory.tasks_on_disk() == [T1]
+
+
+def test_grace_counts_from_the_release_and_not_from_the_folders_age(opened, clock, make_state):
+    directory = opened()
+    directory.lock_task(T1)
+    make_state(directory, "0_1")
+    os.utime(directory.task_path(T1), (0, 0))
+    clock.now_ms += 10_000
+    assert directory.idle_tasks(500) == []
+    directory.release_task(T1)
+    assert (directory.idle_tasks(500), directory.retire(T1, 500)) == ([], False)
+    clock.now_ms += 500
+    assert directory.idle_tasks(500) == [T1]
+    assert directory.retire(T1, 500)
+    assert directory.tasks_on_disk() == directory.idle_tasks(0) == []
+
+
+def test_grace_of_a_folder_found_at_the_start_counts_from_the_start(opened, clock, make_state):
+    directory = opened()
+    make_state(directory, "0_1")
+    directory.close()
+    os.utime(directory.task_path(T1), (0, 0))
+    clock.now_ms += 10_000
+    directory = opened()
+    clock.now_ms += 499
+    assert directory.idle_tasks(500) == []
+    clock.now_ms += 1
+    assert directory.idle_tasks(500) == [T1]
+
+
+def test_a_task_locked_again_is_not_idle_and_its_grace_begins_anew(opened, clock, make_state):
+    directory = opened()
+    make_state(directory, "0_1")
+    clock.now_ms += 500
+    directory.lock_task(T1)
+    assert not directory.retire(T1, 500)
+    directory.release_task(T1)
+    assert not directory.retire(T1, 500)
+
+
+def test_a_retired_task_begins_anew_in_its_own_place(opened, make_state):
+    directory = opened()
+    for _ in range(3):
+        make_state(directory, "0_1")
+        assert directory.retire(T1, 0)
+    assert len(list(directory.trash.path.iterdir())) == 3
+    directory.trash.empty()
+    assert list(directory.trash.path.iterdir()) == []
+
+
+def test_a_damaged_folder_is_discarded_while_its_task_stays_locked(opened, make_state):
+    directory = opened()
+    directory.lock_task(T1)
+    directory.discard(T1)  # nothing there: fine
+    make_state(directory, "0_1")
+    directory.discard(T1)
+    assert not directory.task_path(T1).exists()
+    assert list(directory.trash.path.iterdir()) == []
+    with pytest.raises(StateError, match="in use"):
+        directory.lock_task(T1)
+
+
+def test_a_folder_behind_a_link_is_let_go_without_touching_what_it_points_to(opened, tmp_path):
+    directory = opened()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "data").touch()
+    directory.task_path(T1).symlink_to(tmp_path / "elsewhere")
+    assert directory.retire(T1, 0)
+    directory.trash.empty()
+    assert list(directory.trash.path.iterdir()) == []
+    assert (tmp_path / "elsewhere" / "data").exists()
+
+
+def test_closing_with_tasks_in_use_is_named(opened, caplog):
+    directory = opened()
+    directory.lock_task(T1)
+    directory.close()
+    assert "0_1" in caplog.text
+
+
+def test_whoever_locks_a_task_keeps_its_folder_whatever_a_cleaner_does_meanwhile(opened):
+    """Real threads: an owner makes and looks for its folder between lock and release, a cleaner retires at will."""
+    directory = opened()
+    stop = threading.Event()
+    missing = []
+
+    def clean() -> None:
+        while not stop.is_set():
+            directory.retire(T1, 0)
+
+    def own() -> None:
+        for _ in range(500):
+            path = directory.lock_task(T1)
+            path.mkdir(exist_ok=True)
+            if not path.exists():
+                missing.append(path)
+            directory.release_task(T1)
+        stop.set()
+
+    threads = [threading.Thread(target=clean), threading.Thread(target=own)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert missing == []
