@@ -92,10 +92,13 @@ class GroupClient:
                 group_id=group_id,
                 bootstrap_servers=bootstrap_servers.split(","),
                 enable_auto_commit=False,
-                assignors=[assignor],
+                partition_assignment_strategy=[assignor],
                 **settings,
             )
             self._consumer.subscribe(topics=assignor.topics, listener=_LostListener(protocolist))
+            # A join before the topics are known would be repeated as soon as they are.
+            for topic in assignor.topics:
+                self._consumer.partitions_for_topic(topic)
         self._coordinator = self._consumer._coordinator
 
     def needs_join(self) -> bool:

@@ -70,21 +70,30 @@ class Leading:
             return counts
 
     def _end_offsets(self, wanted: Lookups, deadline: float) -> Mapping[TopicPartition, int] | None:
-        """End offsets of all changelogs, which are created first where they are missing."""
+        """End offsets of all changelogs, which are created first where they are missing; a new one ends at 0."""
         try:
-            missing = {t: n for t, n in wanted.changelog_topics.items() if self._existing.get(t) != n}
-            if missing:
-                self._admin.create_topics(
-                    missing,
-                    _left(deadline),
-                    configs=dict.fromkeys(missing, CHANGELOG_SETTINGS),
-                    replication_factor=self._config.replication_factor,
-                )
-                self._existing.update(missing)
-            return self._admin.end_offsets(wanted.end_offsets, _left(deadline))
+            new = self._create_missing(wanted.changelog_topics, deadline)
+            asked = [partition for partition in wanted.end_offsets if partition.topic not in new]
+            ends = self._admin.end_offsets(asked, _left(deadline))
         except BrokerError as cause:
             self._log.emit("lookup_failed", what="changelog end offsets", reason=str(cause))
             return None
+        return {**dict.fromkeys(wanted.end_offsets, 0), **ends}
+
+    def _create_missing(self, topics: Mapping[str, int], deadline: float) -> set[str]:
+        """Make the changelog topics that do not exist, and answer with their names."""
+        unknown = {topic: count for topic, count in topics.items() if self._existing.get(topic) != count}
+        if not unknown:
+            return set()
+        there = self._admin.partition_counts(unknown, _left(deadline))
+        self._admin.create_topics(
+            unknown,
+            _left(deadline),
+            configs=dict.fromkeys(unknown, CHANGELOG_SETTINGS),
+            replication_factor=self._config.replication_factor,
+        )
+        self._existing.update(unknown)
+        return unknown.keys() - there.keys()
 
     def _tell(self, view: GroupView, decision: Decision, seconds: float) -> None:
         self._log.emit(

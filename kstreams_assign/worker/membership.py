@@ -154,7 +154,7 @@ class Membership:
             latest_supported_version=LATEST_SUPPORTED_VERSION,
             process_id=self._process,
             user_end_point=self._config.application_server,
-            task_offset_sums=self._sums.report(running_only=not complete),
+            task_offset_sums=self._sums.report(owned_only=not complete),
             unique_field=self._unique,
             client_tags=self._config.client_tags,
             trailer=MemberTrailer(

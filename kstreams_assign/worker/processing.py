@@ -110,6 +110,7 @@ class Processor:
         self._buffered = 0
         self._next_commit_ms = 0
         self._running = True
+        self._ended_by_error = False
         self.records_total = 0
         self.group: Group
         self.restoring: Restoring
@@ -138,11 +139,18 @@ class Processor:
 
     def run(self) -> None:
         """Until ``stop``. Errors of the user's code and of the state end it and are raised; nothing is committed then."""
-        while self._running:
-            self._take_orders()
-            self._process()
-            if wall_ms() >= self._next_commit_ms and not self._holding_commits and self.group.joined():
-                self._commit_or_lose()
+        try:
+            while self._running:
+                self._turn()
+        except BaseException:
+            self._ended_by_error = True
+            raise
+
+    def _turn(self) -> None:
+        self._take_orders()
+        self._process()
+        if wall_ms() >= self._next_commit_ms and not self._holding_commits and self.group.joined():
+            self._commit_or_lose()
 
     def _take_orders(self) -> None:
         """Carry out what has been ordered; wait a moment for an order where there is nothing else to do."""
@@ -365,7 +373,8 @@ class Processor:
         held.work = Task(task, sub.shape, frozenset(sub.sinks), stores)
         held.fresh = True
         self._task_of.update(dict.fromkeys(held.inputs, task))
-        self._sums.running(task)
+        if self._shape.changelogs(self._config.application_id, task):
+            self._sums.running(task)
         self._inputs.add({p: positions[p] for p in held.inputs})
         self._log.emit("running", task=str(task), positions={str(p): o for p, o in positions.items()})
 
@@ -386,11 +395,16 @@ class Processor:
         self._log.emit("lost", reason=reason)
 
     def _stop(self) -> None:
-        if self.group.joined() and not self._holding_commits:
+        if not self._ended_by_error and self.group.joined() and not self._holding_commits:
             self._commit()
         for task in list(self._held):
             self._move(task, TaskEvent.TAKEN_AWAY)
         self._running = False
+
+    def settle(self) -> None:
+        """Carry out what is left to do once the loop has ended, by its own will or by an error."""
+        while not self._inbox.empty():
+            self._inbox.get_nowait()()
 
     def states(self) -> dict[TaskId, TaskState]:
         """Each task's state, for status. A copy, so any thread may look."""

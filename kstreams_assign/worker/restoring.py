@@ -128,7 +128,7 @@ class RestoreThread:
         self._handed_out.discard(task)
         stores = stores or self._waiting.pop(task, None) or self._restorer.remove(task)
         if stores is not None:
-            self._sums.dormant(task, sum(stores.offsets().values()))
+            self._sums.dormant(task, dict(stores.offsets()))
             stores.close()
         self._lags.pop(task, None)
         self.receiver.closed(task)
@@ -137,7 +137,7 @@ class RestoreThread:
         self._handed_out.discard(task)
         stores = stores or self._opened(task)
         changelogs = self._shape.changelogs(self._application_id, task)
-        self._sums.restoring(task, sum(stores.offsets().values()))
+        self._sums.restoring(task, stores.offsets())
         if changelogs or purpose is Purpose.STANDBY:
             self._restorer.add(task, stores, {partition: store for store, partition in changelogs.items()}, purpose)
         else:
@@ -159,7 +159,7 @@ class RestoreThread:
 
     def _heard(self, event: Event) -> None:
         if isinstance(event, Progress):
-            self._sums.restoring(event.task, event.progress.position_sum)
+            self._sums.restoring(event.task, {p: at.position for p, at in event.progress.partitions.items()})
             self._lags[event.task] = event.progress.remaining
         elif isinstance(event, Restored):
             self._lags.pop(event.task, None)

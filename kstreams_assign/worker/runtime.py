@@ -19,12 +19,12 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogR
 from kstreams_assign.adapters.kafka_python import GroupClient
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError, StateError
+from kstreams_assign.errors import BrokerError
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Pacing, Restorer
 from kstreams_assign.state.cleaner import Cleaner
 from kstreams_assign.state.directory import StateDirectory
-from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.state.lags import OffsetSums, sums_at_start
 from kstreams_assign.state.mutex import ReportMutex
 from kstreams_assign.worker.events import EventLog, Listener
 from kstreams_assign.worker.leading import Leading
@@ -62,7 +62,7 @@ class Worker:
         self._topology = tuple(topology)
         self._shape = topology_shape(self._topology)
         directory = StateDirectory(Path(config.state_dir), config.application_id, clock_ms=monotonic_ms)
-        self._local = _Local(directory, OffsetSums(), ReportMutex())
+        self._local = _Local(directory, sums_at_start(directory, self._offsets_on_disk), ReportMutex())
         self._log = EventLog(str(directory.process_id), on_event)
         self._ending = threading.Event()
         self._wishes: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -75,7 +75,6 @@ class Worker:
     def run(self) -> None:
         """Join the group and work until ``close``. Raises what ended it: the user's error, or one of this package's."""
         try:
-            self._remember_dormant_state()
             if not self._ending.is_set():
                 running = _Running(self._config, self._topology, self._shape, self._local, self._log, self._ending)
                 running.run(self._wishes)
@@ -91,21 +90,12 @@ class Worker:
         """Ask the group for a rebalance; kept if it cannot be asked for at this moment."""
         self._wishes.put(reason)
 
-    def _remember_dormant_state(self) -> None:
-        """How far the tasks on disk are, read once: nobody else writes them, and a join must not wait for it."""
-        for task in self._local.directory.tasks_on_disk():
-            try:
-                offsets = read_offsets(self._local.directory.task_path(task))
-            except StateError as cause:
-                self._log.emit("state_unreadable", task=str(task), reason=str(cause))
-                continue
-            changelogs = self._changelogs(task)
-            self._local.sums.dormant(task, sum(o for p, o in offsets.items() if p in changelogs))
-
-    def _changelogs(self, task: TaskId) -> set[TopicPartition]:
+    def _offsets_on_disk(self, task: TaskId, path: Path) -> Mapping[TopicPartition, int]:
+        """How far a closed task is, in the changelogs that this topology has. Read once: a join must not wait for it."""
         if task.subtopology >= len(self._shape.subtopologies):
-            return set()
-        return set(self._shape.changelogs(self._config.application_id, task).values())
+            return {}
+        changelogs = set(self._shape.changelogs(self._config.application_id, task).values())
+        return {p: offset for p, offset in read_offsets(path).items() if p in changelogs}
 
 
 class _Running:
@@ -164,8 +154,10 @@ class _Running:
         membership.join()
         self._processor.stop()
         processing.join()
+        self._processor.settle()
         self._restoring.stop()
         restoring.join()
+        self._processor.settle()
         self._stopped.set()
         upkeep.join()
         self._disconnect()
@@ -228,7 +220,8 @@ class _Running:
 
     def _upkeep(self, wishes: queue.SimpleQueue[str]) -> None:
         local, delay_ms = self._local, self._config.state_cleanup_delay_ms
-        cleaner = Cleaner(local.directory, local.sums, local.mutex, state_cleanup_delay_ms=delay_ms)
+        cleaner = Cleaner(local.directory, local.mutex, local.sums, state_cleanup_delay_ms=delay_ms)
+        cleaner.empty_trash()
         next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
         while not self._stopped.wait(STATUS_INTERVAL_S):
             self._tell_status()
