@@ -6,8 +6,9 @@ included. What must not: layouts (``protocol/``) and offsets of bytes (``compile
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from kstreams_assign.errors import ConfigError, MalformedUserData
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition
@@ -15,7 +16,12 @@ from kstreams_assign.wire.columns import task_columns, task_ids, topic_partition
 from kstreams_assign.wire.compile import Columns, Record, layout
 from kstreams_assign.wire.primitives import INT32, Source
 from kstreams_assign.wire.trailer import GroupTrailer, read_group_trailer, trailer_bytes
-from kstreams_assign.wire.versions import LATEST_SUPPORTED_VERSION, UNKNOWN_VERSION
+from kstreams_assign.wire.versions import (
+    EARLIEST_VERSION,
+    LATEST_SUPPORTED_VERSION,
+    TOPIC_DICTIONARY_VERSION,
+    UNKNOWN_VERSION,
+)
 
 PartitionsByHost = Mapping[HostInfo, tuple[TopicPartition, ...]]
 
@@ -54,10 +60,10 @@ def decode_assignment(data: bytes) -> AssignmentInfo:
     """
     source = Source(data, "AssignmentInfo")
     version = source.number(INT32, "version")
-    if not 1 <= version <= LATEST_SUPPORTED_VERSION:
+    if not EARLIEST_VERSION <= version <= LATEST_SUPPORTED_VERSION:
         raise source.malformed("version", f"{version} is none of 1 to {LATEST_SUPPORTED_VERSION}")
     record, end = layout("AssignmentInfo", version).read(data)
-    return _value(record, *read_group_trailer(data[end:]))
+    return _value(record, end, *read_group_trailer(data[end:]))
 
 
 def encode_assignment(info: AssignmentInfo) -> bytes:
@@ -65,13 +71,13 @@ def encode_assignment(info: AssignmentInfo) -> bytes:
 
     Raises ``ConfigError`` for a value that its version cannot carry.
     """
-    if not 1 <= info.version <= LATEST_SUPPORTED_VERSION:
+    if not EARLIEST_VERSION <= info.version <= LATEST_SUPPORTED_VERSION:
         raise ConfigError(f"version {info.version} is none of 1 to {LATEST_SUPPORTED_VERSION}")
     body = layout("AssignmentInfo", info.version).write(_record(info))
     return bytes(body) + trailer_bytes(info.trailer)
 
 
-def _value(record: Record, trailer: GroupTrailer | None, warning: str | None) -> AssignmentInfo:
+def _value(record: Record, end: int, trailer: GroupTrailer | None, warning: str | None) -> AssignmentInfo:
     standbys: Columns = record["standby_tasks"]
     held = [topic_partitions(rows["topic"], rows["partition"]) for rows in standbys["partitions"]]
     topics = _topics_by_index(record)
@@ -80,8 +86,8 @@ def _value(record: Record, trailer: GroupTrailer | None, warning: str | None) ->
         commonly_supported_version=record.get("commonly_supported_version", UNKNOWN_VERSION),
         active_tasks=tuple(task_ids(record["active_tasks"])),
         standby_tasks=dict(zip(task_ids(standbys), held, strict=True)),
-        partitions_by_host=_hosts(record, "partitions_by_host", topics),
-        standby_partitions_by_host=_hosts(record, "standby_partitions_by_host", topics),
+        partitions_by_host=_hosts(record, "partitions_by_host", topics, end),
+        standby_partitions_by_host=_hosts(record, "standby_partitions_by_host", topics, end),
         error_code=record.get("error_code", 0),
         next_rebalance_ms=record.get("next_rebalance_ms", NO_PROBE_MS),
         trailer=trailer,
@@ -102,8 +108,8 @@ def _record(info: AssignmentInfo) -> Record:
             "partitions": [_plain(partitions) for partitions in info.standby_tasks.values()],
         },
         "topics": {"index": list(index.values()), "name": list(index)},
-        "partitions_by_host": _host_columns(info.partitions_by_host, index),
-        "standby_partitions_by_host": _host_columns(info.standby_partitions_by_host, index),
+        "partitions_by_host": _host_columns(info.partitions_by_host, index, info.version),
+        "standby_partitions_by_host": _host_columns(info.standby_partitions_by_host, index, info.version),
         "error_code": info.error_code,
         "next_rebalance_ms": info.next_rebalance_ms,
     }
@@ -114,16 +120,16 @@ def _topics_by_index(record: Record) -> dict[int, str]:
     return dict(zip(topics["index"], topics["name"], strict=True))
 
 
-def _hosts(record: Record, name: str, topics: Mapping[int, str]) -> PartitionsByHost:
-    hosts: Columns = record.get(name, {"host": (), "port": ()})
+def _hosts(record: Record, name: str, topics: Mapping[int, str], end: int) -> PartitionsByHost:
+    hosts: Columns = record.get(name, {"host": (), "port": (), "partitions": ()})
+    indexed: Sequence[Columns] = hosts.get("indexed_partitions", ())
+    plain: Sequence[Columns] = hosts.get("partitions", ())
+    held = [topic_partitions(rows["topic"], rows["partition"]) for rows in plain]
     try:
-        held = [
-            topic_partitions([topics[index] for index in rows["topic"]], rows["partition"])
-            for rows in hosts.get("indexed_partitions", ())
-        ]
+        held += [topic_partitions([topics[at] for at in rows["topic"]], rows["partition"]) for rows in indexed]
     except KeyError as missing:
-        message = f"AssignmentInfo version {record['version']}"
-        raise MalformedUserData(f"{message}: {name}: the dictionary has no topic {missing}") from None
+        place = f"AssignmentInfo version {record['version']}: {name}.indexed_partitions.topic before byte {end}"
+        raise MalformedUserData(f"{place}: the dictionary has no topic {missing}") from None
     return dict(zip(map(HostInfo, hosts["host"], hosts["port"]), held, strict=True))
 
 
@@ -131,20 +137,20 @@ def _topic_index(info: AssignmentInfo) -> Mapping[str, int]:
     """The dictionary to write: the one that was read if it still fits, else topics in order of appearance."""
     both = (info.partitions_by_host, info.standby_partitions_by_host)
     used = {one.topic: None for hosts in both for partitions in hosts.values() for one in partitions}
-    if info.topic_index and used.keys() <= info.topic_index.keys():
+    if used.keys() == info.topic_index.keys():
         return info.topic_index
     return {topic: index for index, topic in enumerate(used)}
 
 
-def _host_columns(hosts: PartitionsByHost, index: Mapping[str, int]) -> Columns:
-    return {
-        "host": [host.host for host in hosts],
-        "port": [host.port for host in hosts],
-        "indexed_partitions": [
-            {"topic": [index[one.topic] for one in held], "partition": [one.partition for one in held]}
-            for held in hosts.values()
-        ],
-    }
+def _host_columns(hosts: PartitionsByHost, index: Mapping[str, int], version: int) -> Columns:
+    columns: dict[str, Sequence[Any]] = {"host": [one.host for one in hosts], "port": [one.port for one in hosts]}
+    if version < TOPIC_DICTIONARY_VERSION:
+        return columns | {"partitions": [_plain(held) for held in hosts.values()]}
+    return columns | {"indexed_partitions": [_indexed(held, index) for held in hosts.values()]}
+
+
+def _indexed(partitions: tuple[TopicPartition, ...], index: Mapping[str, int]) -> Columns:
+    return {"topic": [index[one.topic] for one in partitions], "partition": [one.partition for one in partitions]}
 
 
 def _plain(partitions: tuple[TopicPartition, ...]) -> Columns:

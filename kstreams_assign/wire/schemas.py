@@ -7,12 +7,16 @@ What must not live here: any knowledge of what is in them. A wheel carries ``pro
 from __future__ import annotations
 
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 
 def schema_text(name: str) -> str:
     """The text of ``protocol/NAME.json``. Raises ``FileNotFoundError`` where this version has no such schema."""
-    package = files("kstreams_assign")
+    return _text(files("kstreams_assign"), name)
+
+
+def _text(package: Traversable, name: str) -> str:
     shipped = package / "protocol" / f"{name}.json"
     if shipped.is_file():
         return shipped.read_text(encoding="utf-8")

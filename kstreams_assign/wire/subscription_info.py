@@ -12,11 +12,16 @@ from uuid import UUID
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
-from kstreams_assign.wire.columns import task_columns, task_ids
 from kstreams_assign.wire.compile import Columns, Record, layout
+from kstreams_assign.wire.offset_sums import offset_sum_fields, offset_sums
 from kstreams_assign.wire.primitives import INT32, Source, utf8_bytes, utf8_text
 from kstreams_assign.wire.trailer import MemberTrailer, read_member_trailer, trailer_bytes
-from kstreams_assign.wire.versions import EARLIEST_PROBEABLE_VERSION, LATEST_SUPPORTED_VERSION, UNKNOWN_VERSION
+from kstreams_assign.wire.versions import (
+    EARLIEST_PROBEABLE_VERSION,
+    EARLIEST_VERSION,
+    LATEST_SUPPORTED_VERSION,
+    UNKNOWN_VERSION,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +72,11 @@ def decode_subscription(data: bytes) -> SubscriptionInfo | FutureSubscription:
     version = source.number(INT32, "version")
     if version > LATEST_SUPPORTED_VERSION:
         latest = source.number(INT32, "latest_supported_version")
-        _check_versions(version, latest, source)
-        return FutureSubscription(version, latest)
-    if version < 1:
+        return FutureSubscription(version, _checked(version, latest, source))
+    if version < EARLIEST_VERSION:
         raise source.malformed("version", f"{version} is none of 1 to {LATEST_SUPPORTED_VERSION}")
     record, end = layout("SubscriptionInfo", version).read(data)
-    _check_versions(version, record.get("latest_supported_version", UNKNOWN_VERSION), source)
+    _checked(version, record.get("latest_supported_version", UNKNOWN_VERSION), source)
     return _value(record, *read_member_trailer(data[end:]))
 
 
@@ -81,17 +85,23 @@ def encode_subscription(info: SubscriptionInfo) -> bytes:
 
     Raises ``ConfigError`` for a value that its version cannot carry.
     """
-    if not 1 <= info.version <= LATEST_SUPPORTED_VERSION:
+    if not EARLIEST_VERSION <= info.version <= LATEST_SUPPORTED_VERSION:
         raise ConfigError(f"version {info.version} is none of 1 to {LATEST_SUPPORTED_VERSION}")
+    if not _supported(info.version, info.latest_supported_version):
+        raise ConfigError(f"latest_supported_version {info.latest_supported_version} is below version {info.version}")
     body = layout("SubscriptionInfo", info.version).write(_record(info))
     return bytes(body) + trailer_bytes(info.trailer)
 
 
-def _check_versions(version: int, latest: int, source: Source) -> None:
-    probeable = version >= EARLIEST_PROBEABLE_VERSION
-    if probeable and latest < version:
-        why = f"{latest} is below the version {version} that was used"
-        raise source.malformed("latest_supported_version", why)
+def _supported(version: int, latest: int) -> bool:
+    """Whether a member that supports up to ``latest`` can have used ``version``."""
+    return version <= latest or (latest == UNKNOWN_VERSION and version < EARLIEST_PROBEABLE_VERSION)
+
+
+def _checked(version: int, latest: int, source: Source) -> int:
+    if not _supported(version, latest):
+        raise source.malformed("latest_supported_version", f"{latest} is below the version {version} that was used")
+    return latest
 
 
 def _value(record: Record, trailer: MemberTrailer | None, warning: str | None) -> SubscriptionInfo:
@@ -101,7 +111,7 @@ def _value(record: Record, trailer: MemberTrailer | None, warning: str | None) -
         latest_supported_version=record.get("latest_supported_version", UNKNOWN_VERSION),
         process_id=record["process_id"],
         user_end_point=utf8_text(record.get("user_end_point", b"")) or None,
-        task_offset_sums=_offset_sums(record),
+        task_offset_sums=offset_sums(record),
         unique_field=record.get("unique_field", 0),
         error_code=record.get("error_code", 0),
         client_tags=dict(zip(map(utf8_text, tags["key"]), map(utf8_text, tags["value"]), strict=True)),
@@ -123,15 +133,5 @@ def _record(info: SubscriptionInfo) -> Record:
             "key": [utf8_bytes(key) for key in info.client_tags],
             "value": [utf8_bytes(value) for value in info.client_tags.values()],
         },
-        **_task_fields(info),
+        **offset_sum_fields(info.task_offset_sums, info.version),
     }
-
-
-def _offset_sums(record: Record) -> dict[TaskId, int]:
-    sums: Columns = record["task_offset_sums"]
-    return dict(zip(task_ids(sums), sums["offset_sum"], strict=True))
-
-
-def _task_fields(info: SubscriptionInfo) -> Record:
-    columns = task_columns(info.task_offset_sums, info.version)
-    return {"task_offset_sums": {**columns, "offset_sum": list(info.task_offset_sums.values())}}

@@ -124,7 +124,7 @@ def _member_trailer(content: Mapping[str, Any]) -> MemberTrailer:
 
 def _group_map(trailer: GroupTrailer) -> dict[str, Any]:
     by_owner: dict[UUID, list[TaskId]] = {}
-    for task, owner in trailer.owners.items():
+    for task, owner in sorted(trailer.owners.items(), key=_by_subtopology):
         by_owner.setdefault(owner, []).append(task)
     return {
         "assignor": trailer.assignor,
@@ -159,6 +159,11 @@ def _process(raw: object, key: str) -> UUID:
     if not isinstance(raw, bytes) or len(raw) != 16:
         raise _Damaged(f"{key} has a process id that is none")
     return UUID(bytes=raw)
+
+
+def _by_subtopology(owned: tuple[TaskId, UUID]) -> tuple[str, int, int]:
+    task, _ = owned
+    return task.topology or "", task.subtopology, task.partition
 
 
 def _runs(tasks: Iterable[TaskId]) -> list[Any]:

@@ -9,6 +9,9 @@ LATEST_SUPPORTED_VERSION = 11
 EARLIEST_PROBEABLE_VERSION = 3
 """From here on a message names the latest version that its sender supports."""
 
+TOPIC_DICTIONARY_VERSION = 5
+"""From here on an assignment's host maps name topics by their index in a dictionary."""
+
 OFFSET_SUMS_VERSION = 7
 """From here on a subscription reports offset sums; before, only which tasks were active and which standby."""
 

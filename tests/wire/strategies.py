@@ -1,0 +1,80 @@
+"""Values that a group may hold, for hypothesis: of one version, so that nothing of them is lost on the way."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from kstreams_assign.model import (
+    NO_PROBE_MS,
+    RUNNING_OFFSET_SUM,
+    UNKNOWN_OFFSET_SUM,
+    HostInfo,
+    TaskId,
+    TopicPartition,
+)
+from kstreams_assign.wire import UNKNOWN_VERSION, AssignmentInfo, GroupTrailer, MemberTrailer, SubscriptionInfo
+
+VERSIONS = range(1, 12)
+
+texts = st.text(max_size=8)
+int32 = st.integers(-(2**31), 2**31 - 1)
+int64 = st.integers(-(2**63), 2**63 - 1)
+small = st.integers(0, 40)
+partitions = st.lists(st.builds(TopicPartition, texts, int32), max_size=4).map(tuple)
+hosts = st.dictionaries(st.builds(HostInfo, texts, int32), partitions, max_size=4)
+
+
+def task_ids(version: int = 11):
+    names = st.none() | st.text(min_size=1, max_size=4) if version >= 10 else st.none()
+    return st.builds(TaskId, small | int32, small | int32, names)
+
+
+def offset_sums(version: int):
+    kept = int64 if version >= 7 else st.sampled_from([RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM])
+    return st.dictionaries(task_ids(version), kept, max_size=12)
+
+
+# A trailer is built by us alone: its task ids are real ones.
+trailer_tasks = st.lists(st.builds(TaskId, small, small, st.none() | texts), max_size=8, unique=True).map(tuple)
+member_trailers = st.builds(MemberTrailer, st.dictionaries(texts, small, max_size=3), texts)
+group_trailers = st.builds(
+    GroupTrailer,
+    texts,
+    small,
+    st.dictionaries(st.uuids(), trailer_tasks, max_size=3),
+    st.none() | st.integers(0, 2**63 - 1),
+    st.booleans(),
+    trailer_tasks,
+    st.dictionaries(st.builds(TaskId, small, small, st.none() | texts), st.uuids(), max_size=5),
+)
+
+
+@st.composite
+def subscriptions(draw, version: int):
+    return SubscriptionInfo(
+        version=version,
+        latest_supported_version=draw(st.integers(version, 2**31 - 1)) if version >= 3 else UNKNOWN_VERSION,
+        process_id=draw(st.uuids()),
+        user_end_point=draw(st.none() | st.text(min_size=1)) if version >= 2 else None,
+        task_offset_sums=draw(offset_sums(version)),
+        unique_field=draw(st.integers(-128, 127)) if version >= 8 else 0,
+        error_code=draw(int32) if version >= 9 else 0,
+        client_tags=draw(st.dictionaries(texts, texts, max_size=3)) if version >= 11 else {},
+        trailer=draw(st.none() | member_trailers),
+    )
+
+
+@st.composite
+def assignments(draw, version: int):
+    tasks = task_ids(version)
+    return AssignmentInfo(
+        version=version,
+        commonly_supported_version=draw(int32) if version >= 3 else UNKNOWN_VERSION,
+        active_tasks=draw(st.lists(tasks, max_size=12).map(tuple)),
+        standby_tasks=draw(st.dictionaries(tasks, partitions, max_size=5)),
+        partitions_by_host=draw(hosts) if version >= 2 else {},
+        standby_partitions_by_host=draw(hosts) if version >= 6 else {},
+        error_code=draw(int32) if version >= 4 else 0,
+        next_rebalance_ms=draw(int64) if version >= 7 else NO_PROBE_MS,
+        trailer=draw(st.none() | group_trailers),
+    )

@@ -1,0 +1,192 @@
+"""The trailer: what we say behind the last field, and what becomes of it when it is damaged."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import replace
+from uuid import UUID
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kstreams_assign.model import TaskId
+from kstreams_assign.wire import (
+    AssignmentInfo,
+    GroupTrailer,
+    MemberTrailer,
+    SubscriptionInfo,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from kstreams_assign.wire.trailer import (
+    TRAILER_SIZE_MAX,
+    read_group_trailer,
+    read_member_trailer,
+    trailer_bytes,
+)
+from tests.wire.strategies import group_trailers, member_trailers
+
+PROCESS = UUID("f1d2c3b4-a596-8778-695a-4b3c2d1e0fff")
+MEMBER = MemberTrailer({"least_movement": 2, "high_availability": 1}, "9f86d081")
+GROUP = GroupTrailer(
+    assignor="least_movement",
+    assignor_version=2,
+    warmups={PROCESS: (TaskId(0, 2), TaskId(0, 1), TaskId(1, 0), TaskId(0, 5), TaskId(3, 1, "a__b"))},
+    next_probe_ms=1_700_000_000_000,
+    followup=True,
+    withheld=(TaskId(1, 1),),
+    owners={TaskId(0, 1): PROCESS, TaskId(1, 0): UUID(int=1)},
+)
+
+
+def sealed(content: object) -> bytes:
+    """Any content in a right envelope."""
+    packed = content if isinstance(content, bytes) else msgpack.packb(content)
+    return struct.pack(">4sII", b"KSA\x01", len(packed), zlib.crc32(packed)) + packed
+
+
+def content_of(trailer: MemberTrailer | GroupTrailer) -> dict:
+    return msgpack.unpackb(trailer_bytes(trailer)[12:], strict_map_key=False)
+
+
+@given(member_trailers)
+def test_a_members_trailer_survives_a_round_trip(trailer):
+    assert read_member_trailer(trailer_bytes(trailer)) == (trailer, None)
+
+
+@given(group_trailers)
+def test_a_groups_trailer_survives_a_round_trip(trailer):
+    assert read_group_trailer(trailer_bytes(trailer)) == (trailer, None)
+
+
+def test_no_bytes_are_no_trailer_and_no_warning():
+    assert read_member_trailer(b"") == read_group_trailer(b"") == (None, None)
+    assert trailer_bytes(None) == b""
+
+
+def test_the_order_of_warmups_is_kept():
+    trailer, _ = read_group_trailer(trailer_bytes(GROUP))
+    assert trailer.warmups[PROCESS] == GROUP.warmups[PROCESS]
+
+
+def test_keys_of_a_later_version_are_ignored():
+    assert read_member_trailer(sealed(content_of(MEMBER) | {"control": ["udp", 9], 7: None})) == (MEMBER, None)
+    assert read_group_trailer(sealed(content_of(GROUP) | {"cost": 1.5})) == (GROUP, None)
+
+
+def test_bytes_behind_the_trailer_are_ignored():
+    assert read_member_trailer(trailer_bytes(MEMBER) + b"more") == (MEMBER, None)
+
+
+def test_a_thousand_owned_tasks_take_about_two_bytes_each():
+    owners = {TaskId(n % 10, n // 10): UUID(int=n % 5) for n in range(1000)}
+    assert len(trailer_bytes(GroupTrailer("a", 1, owners=owners))) < 2600
+
+
+@pytest.mark.parametrize(
+    ("damaged", "why"),
+    [
+        (trailer_bytes(MEMBER)[:-1], "bytes are announced"),
+        (trailer_bytes(MEMBER)[:7], "do not begin as one"),
+        (b"KSB" + trailer_bytes(MEMBER)[3:], "do not begin as one"),
+        (trailer_bytes(MEMBER)[:-1] + b"\0", "checksum"),
+        (struct.pack(">4sII", b"KSA\x01", TRAILER_SIZE_MAX + 1, 0) + bytes(TRAILER_SIZE_MAX + 1), "are announced"),
+        (sealed(b"\xc1"), "msgpack"),
+        (sealed(b""), "msgpack"),
+        (sealed(b"\x81\x81\x00\x00\x00"), "msgpack"),
+        (sealed(b"\x91" * 5000), "msgpack"),
+        (sealed(b"\xdd\x7f\xff\xff\xff"), "msgpack"),
+        (sealed(b"\xa1\xff"), "msgpack"),
+        (sealed([1]), "the content"),
+        (sealed({}), "assignors"),
+        (sealed({"assignors": {"a": True}, "settings": ""}), "assignors"),
+        (sealed({"assignors": {1: 1}, "settings": ""}), "assignors"),
+        (sealed({"assignors": {}, "settings": b"x"}), "settings"),
+    ],
+)
+def test_a_damaged_trailer_is_none_and_says_why(damaged, why):
+    trailer, warning = read_member_trailer(damaged)
+    assert trailer is None
+    assert why in warning
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong"),
+    [
+        ("assignor", 1),
+        ("version", "1"),
+        ("version", None),
+        ("probe", "soon"),
+        ("probe", 1.0),
+        ("followup", 1),
+        ("withheld", {}),
+        ("withheld", [0]),
+        ("withheld", [0, 1]),
+        ("withheld", [0, ["1"]]),
+        ("withheld", [0, [True]]),
+        ("withheld", [0.5, [1]]),
+        ("withheld", ["top__x", [1]]),
+        ("withheld", ["top__" + "9" * 5000, [1]]),
+        ("warmups", []),
+        ("warmups", {"process": []}),
+        ("warmups", {b"short": []}),
+        ("owners", {PROCESS.bytes: None}),
+        ("owners", None),
+    ],
+)
+def test_wrong_types_anywhere_are_damage(key, wrong):
+    trailer, warning = read_group_trailer(sealed(content_of(GROUP) | {key: wrong}))
+    assert trailer is None
+    assert key in warning
+
+
+@given(st.data())
+@settings(max_examples=300)
+def test_a_flipped_bit_is_noticed(data):
+    raw = bytearray(trailer_bytes(GROUP))
+    bit = data.draw(st.integers(0, 8 * len(raw) - 1))
+    raw[bit // 8] ^= 1 << bit % 8
+    trailer, warning = read_group_trailer(bytes(raw))
+    assert trailer is None
+    assert warning
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-9, 9) | st.binary(max_size=16) | st.text(max_size=3),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    ),
+    st.sampled_from(["assignor", "version", "warmups", "probe", "followup", "withheld", "owners"]),
+)
+def test_any_content_gives_a_trailer_or_a_warning(content, key):
+    trailer, warning = read_group_trailer(sealed(content_of(GROUP) | {key: content}))
+    assert (trailer is None) == (warning is not None)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_in_a_right_envelope_give_a_trailer_or_a_warning(packed):
+    for read in (read_member_trailer, read_group_trailer):
+        trailer, warning = read(sealed(packed))
+        assert (trailer is None) == (warning is not None)
+
+
+def test_a_message_with_a_damaged_trailer_is_read_all_the_same():
+    info = SubscriptionInfo(11, 11, PROCESS, "host:1", {TaskId(0, 1): 5}, trailer=MEMBER)
+    read = decode_subscription(encode_subscription(info)[:-1])
+    assert replace(read, trailer=MEMBER, trailer_warning=None) == info
+    assert "no trailer" in read.trailer_warning
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+def test_every_version_carries_a_trailer(version):
+    latest = 11 if version > 2 else -1
+    assert (
+        decode_subscription(encode_subscription(SubscriptionInfo(version, latest, PROCESS, trailer=MEMBER))).trailer
+        == MEMBER
+    )
+    assert decode_assignment(encode_assignment(AssignmentInfo(version, latest, trailer=GROUP))).trailer == GROUP
