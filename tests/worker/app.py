@@ -1,0 +1,123 @@
+"""A small application for the worker's tests: counts words, and keeps every event it is told."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kstreams_assign import Config, Record, Subtopology, Task, TopicPartition, Worker
+from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, RecordProducer
+
+PARTITIONS = 4
+
+
+def count(task: Task, records: Sequence[Record]) -> None:
+    totals = task.store("totals")
+    for record in records:
+        assert record.key is not None
+        total = int(totals.get(record.key) or b"0") + 1
+        totals.put(record.key, b"%d" % total)
+        task.emit(f"{record.topic}-counts", record.key, b"%d" % total)
+
+
+class App:
+    """One application on the broker: its topics, its workers, what was sent and what came of it."""
+
+    def __init__(self, broker: str, name: str, folder: Path) -> None:
+        self.broker, self.name, self.folder = broker, name, folder
+        self.sent: Counter[bytes] = Counter()
+        self.workers: list[Running] = []
+        ClusterAdmin(broker).create_topics({name: PARTITIONS, f"{name}-counts": PARTITIONS}, 20)
+        self._producer = RecordProducer(broker, delivery_timeout_ms=10_000)
+
+    def send(self, keys: Sequence[bytes]) -> None:
+        for key in keys:
+            self._producer.produce(self.name, None, key, b"x")
+        self._producer.flush(20)
+        self.sent.update(keys)
+
+    def start(self, number: int, process: Callable[[Task, Sequence[Record]], None] = count, **settings: Any) -> Running:
+        config = Config(
+            application_id=self.name,
+            bootstrap_servers=self.broker,
+            state_dir=str(self.folder / f"state-{number}"),
+            **{"session_timeout_ms": 6_000, "acceptable_recovery_lag": 100, **settings},
+        )
+        topology = [Subtopology(process=process, sources=[self.name], stores=["totals"], sinks=[f"{self.name}-counts"])]
+        running = Running(config, topology)
+        self.workers.append(running)
+        return running
+
+    def counted(self) -> Counter[bytes]:
+        """What the changelog holds: the newest total of each key."""
+        admin = ClusterAdmin(self.broker)
+        topic = f"{self.name}-totals-changelog"
+        ends = admin.end_offsets([TopicPartition(topic, p) for p in range(PARTITIONS)], 10)
+        reader = ConfluentChangelogReader(self.broker, group_id=self.name, admin=admin)
+        reader.add(dict.fromkeys(ends, 0))
+        found: Counter[bytes] = Counter()
+        reached = dict.fromkeys(ends, 0)
+        while any(reached[p] < ends[p] for p in ends):
+            for batch in reader.poll(1.0):
+                reached[batch.partition] = batch.next_offset
+                found.update({key: int(value) - found[key] for key, value in batch.writes if value is not None})
+        reader.close()
+        return found
+
+    def stop(self) -> None:
+        for worker in self.workers:
+            worker.stop()
+
+
+class Running:
+    """A worker in a thread of its own, and its events."""
+
+    def __init__(self, config: Config, topology: Sequence[Subtopology]) -> None:
+        self.events: list[Mapping[str, Any]] = []
+        self._news = threading.Condition()
+        self.error: BaseException | None = None
+        self.worker = Worker(config, topology, on_event=self._hear)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.worker.run()
+        except BaseException as error:  # noqa: BLE001  # looked at by the test
+            self.error = error
+            with self._news:
+                self._news.notify_all()
+
+    def _hear(self, event: Mapping[str, Any]) -> None:
+        with self._news:
+            self.events.append(event)
+            self._news.notify_all()
+
+    def until(self, wanted: Callable[[Sequence[Mapping[str, Any]]], bool], timeout_s: float = 30) -> None:
+        """Wait until the events say so."""
+        with self._news:
+            met = self._news.wait_for(lambda: wanted(self.events) or self.error is not None, timeout_s)
+        assert self.error is None, self.error
+        assert met, self.events[-5:]
+
+    def until_event(self, name: str, **facts: Any) -> None:
+        self.until(lambda events: any(e["event"] == name and facts.items() <= e.items() for e in events))
+
+    def until_running(self, tasks: int) -> None:
+        self.until(lambda events: len(_states(events, "running")) == tasks)
+
+    def named(self, name: str) -> list[Mapping[str, Any]]:
+        return [event for event in self.events if event["event"] == name]
+
+    def stop(self) -> None:
+        self.worker.close()
+        self._thread.join(30)
+        assert not self._thread.is_alive(), "the worker did not end"
+
+
+def _states(events: Sequence[Mapping[str, Any]], state: str) -> list[str]:
+    last = next((e for e in reversed(events) if e["event"] == "status"), None)
+    return [task for task, told in last["tasks"].items() if told["state"] == state] if last else []

@@ -1,0 +1,150 @@
+"""Workers of ours as a group on a real broker: who works, who warms up, and that nothing is lost on the way."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstreams_assign import Record, Task
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.errors import AssignmentRefused, StateDirectoryLocked, TopologyMismatch
+from tests.worker.app import PARTITIONS, App, count
+
+WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
+
+
+@pytest.fixture
+def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
+    found = App(broker, request.node.name.replace("_", "-")[:60], tmp_path)
+    yield found
+    found.stop()
+
+
+def _until(met: Callable[[], bool], timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not met():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        time.sleep(0.05)  # between two looks at the broker
+
+
+def test_one_worker_counts_everything_and_a_second_one_takes_half(app: App) -> None:
+    app.send(WORDS)
+    first = app.start(1)
+    first.until_running(PARTITIONS)
+    _until(lambda: app.counted() == app.sent)
+    second = app.start(2)
+    second.until_running(PARTITIONS // 2)
+    first.until_running(PARTITIONS // 2)
+    app.send(WORDS)
+    _until(lambda: app.counted() == app.sent)
+    assert not first.named("commit_refused") + second.named("commit_refused")
+    followed = [d["kind"] for d in first.named("decision") + second.named("decision")]
+    assert "follow_up" in followed
+
+
+def test_a_newcomer_without_state_warms_up_before_it_works(app: App) -> None:
+    settings = {"acceptable_recovery_lag": 0, "max_warmup_replicas": 4}
+    app.send(WORDS)
+    first = app.start(1, **settings)
+    first.until_running(PARTITIONS)
+    _until(lambda: app.counted() == app.sent)
+    second = app.start(2, **settings)
+    second.until(_has_warm_ups)
+    assert first.named("decision")[-1]["next_probe_ms"] is not None
+    assert not second.named("running")
+    second.until(_caught_up)
+    first.worker.rejoin("do not wait a minute for the probe")
+    second.until_running(PARTITIONS // 2)
+    first.until_running(PARTITIONS // 2)
+    app.send(WORDS)
+    _until(lambda: app.counted() == app.sent)
+
+
+def _has_warm_ups(events: Sequence[Mapping[str, Any]]) -> bool:
+    return any(e["event"] == "assigned" and e["warmup"] and not e["active"] for e in events)
+
+
+def _caught_up(events: Sequence[Mapping[str, Any]]) -> bool:
+    tasks = [e for e in events if e["event"] == "status"][-1:]
+    return bool(tasks and tasks[0]["tasks"]) and all(task["lag"] == 0 for task in tasks[0]["tasks"].values())
+
+
+def test_a_closed_worker_leaves_at_once_and_its_standby_goes_on(app: App) -> None:
+    app.send(WORDS)
+    first, second = app.start(1, num_standby_replicas=1), app.start(2, num_standby_replicas=1)
+    first.until_running(PARTITIONS // 2)
+    second.until_running(PARTITIONS // 2)
+    _until(lambda: app.counted() == app.sent)
+    started = time.monotonic()
+    second.stop()
+    first.until_running(PARTITIONS)
+    assert time.monotonic() - started < 5, "the session timeout is 6 s: it was not waited for"
+    app.send(WORDS)
+    _until(lambda: app.counted() == app.sent)
+
+
+def test_state_that_is_gone_is_restored_from_the_changelog(app: App) -> None:
+    app.send(WORDS)
+    app.start(1).until_running(PARTITIONS)
+    _until(lambda: app.counted() == app.sent)
+    app.workers.pop().stop()
+    shutil.rmtree(app.folder / "state-1")
+    app.start(1).until_running(PARTITIONS)
+    app.send(WORDS)
+    _until(lambda: app.counted() == app.sent)
+
+
+def test_a_restarted_worker_keeps_its_identity_and_its_state(app: App) -> None:
+    app.send(WORDS)
+    first = app.start(1)
+    first.until_running(PARTITIONS)
+    _until(lambda: app.counted() == app.sent)
+    identity = first.worker.process_id
+    app.workers.pop().stop()
+    again = app.start(1)
+    assert again.worker.process_id == identity
+    again.until_running(PARTITIONS)
+    assert app.counted() == app.sent
+
+
+def test_an_error_in_the_users_code_ends_the_worker_and_commits_nothing_of_it(app: App) -> None:
+    def broken(task: Task, records: Sequence[Record]) -> None:
+        count(task, records)
+        raise RuntimeError("a bug of the user's")
+
+    app.send(WORDS)
+    running = app.start(1, broken)
+    _until(lambda: running.error is not None)
+    assert str(running.error) == "a bug of the user's"
+    running.stop()
+    app.start(2).until_running(PARTITIONS)
+    _until(lambda: app.counted() == app.sent)
+
+
+def test_two_processes_cannot_share_a_state_directory(app: App) -> None:
+    app.start(1)
+    with pytest.raises(StateDirectoryLocked):
+        app.start(1)
+
+
+def test_a_missing_source_topic_is_told_to_every_member(broker: str, tmp_path: Path) -> None:
+    app = App(broker, "has-topics", tmp_path)
+    app.name = "has-none"
+    running = app.start(1)
+    _until(lambda: running.error is not None)
+    assert isinstance(running.error, AssignmentRefused)
+    assert "source topic" in str(running.error)
+
+
+def test_a_changelog_with_the_wrong_partition_count_is_refused_by_both_numbers(app: App) -> None:
+    ClusterAdmin(app.broker).create_topics({f"{app.name}-totals-changelog": 3}, 20)
+    running = app.start(1)
+    _until(lambda: running.error is not None)
+    assert isinstance(running.error, TopologyMismatch)
+    assert "3" in str(running.error)
+    assert str(PARTITIONS) in str(running.error)
