@@ -10,11 +10,16 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import settings
 
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.local.jars import class_path
 from kstreams_assign.local.java import find_java
+
+settings.register_profile("steady", deadline=None)  # a busy machine is not a failure
+settings.register_profile("brief", deadline=None, max_examples=10)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 LEFT_OUT = pytest.StashKey[dict[str, str]]()
 

@@ -1,0 +1,46 @@
+# `make demo` and `make test` do everything; the first of them sets up, once.
+# Needed on the machine: Python 3.11 or later, make, a C library. Everything else is fetched, pinned by requirements.lock.
+
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test lint wheel lock clean
+
+help: ## this text
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(READY) ## set up, then the main job on a real broker on this machine
+	$(BIN)/kstreams-assign demo
+
+test: $(READY) ## set up, then all tests, against the checkout and against the wheel
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY) ## style, types, and who may import whom (the tests run these too)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+wheel: $(READY) ## build the wheel into dist/
+	$(BIN)/python -m build --wheel --no-isolation
+
+lock: $(READY) ## pin the dependencies anew after a change in pyproject.toml
+	$(PYTHON) -m venv $(VENV)/lock
+	$(VENV)/lock/bin/python -m pip install --quiet pip-tools==7.6.2
+	$(VENV)/lock/bin/python scripts/lock_packages.py
+
+clean: ## remove everything that was built or installed here
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 ...")'
+	@echo "setting up $(VENV): $$($(PYTHON) --version), $$(grep -c == requirements.lock) locked packages" >&2
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@

