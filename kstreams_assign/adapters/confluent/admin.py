@@ -164,7 +164,16 @@ class ClusterAdmin:
             if time.monotonic() >= deadline or any(error.code() not in passing for error in bad.values()):
                 what, error = next(iter(bad.items()))
                 raise fault(error, f"{doing} {_named(what)}")
-            self._admin.poll(_ASK_AGAIN_S)
+            self._forget_leaders(left_s)
+
+    def _forget_leaders(self, left_s: float) -> None:
+        """Read the topics anew: librdkafka keeps a topic it once saw without a leader so for a quarter of an hour."""
+        self._admin.poll(_ASK_AGAIN_S)
+        try:
+            self._admin.list_topics(timeout=left_s)
+        except KafkaException as raised:
+            if raised.args[0].code() not in PASSING:
+                raise fault(raised.args[0], "look up topics") from raised
 
 
 def _gather(asked: Mapping[K, Future[Any]], timeout_s: float) -> tuple[dict[K, Any], dict[K, KafkaError]]:

@@ -93,7 +93,8 @@ class Feed:
     def take(self, max_records: int, timeout_s: float) -> Taken:
         """Wait for the first record or event, then take what is there without waiting.
 
-        Raises ``BrokerError`` for what does not pass by itself (no such topic, not authorized).
+        Raises ``BrokerError`` for what does not pass by itself (not authorized). A partition that does not exist just
+        brings nothing: librdkafka waits for it without a word.
         """
         with translating("read"):
             # One consume() of many would wait for all of them, up to its timeout.

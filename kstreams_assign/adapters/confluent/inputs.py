@@ -55,10 +55,13 @@ class InputConsumer:
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
         """Start reading at these offsets, not paused; the others flow on."""
         self._feed.add(positions)
+        self._forget_gone(positions)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading: no later ``poll`` brings a record of these."""
-        self._feed.remove(partitions)
+        leaving = list(partitions)
+        self._feed.remove(leaving)
+        self._forget_gone(leaving)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Bring nothing of these until ``resume``, which goes on behind the last record that ``poll`` brought."""
@@ -89,6 +92,10 @@ class InputConsumer:
 
     def close(self) -> None:
         self._feed.close()
+
+    def _forget_gone(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            self._gone.pop(partition, None)
 
     def _raise_gone(self) -> None:
         gone, self._gone = self._gone, {}

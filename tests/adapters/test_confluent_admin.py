@@ -1,0 +1,106 @@
+"""Topics and offsets, asked of a real broker."""
+
+from __future__ import annotations
+
+import time
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, TopologyMismatch
+from kstreams_assign.model import TopicPartition
+from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, put, transactional
+
+
+@pytest.fixture
+def admin(broker):
+    return ClusterAdmin(broker)
+
+
+def test_topics_are_made_with_their_partitions_and_settings_and_are_ready_at_once(broker, admin):
+    changelog, plain = f"c-{uuid4().hex}", f"p-{uuid4().hex}"
+    admin.create_topics({changelog: 3, plain: 2}, PATIENCE_S, configs={changelog: {"cleanup.policy": "compact"}})
+    assert admin.partition_counts([changelog, plain], PATIENCE_S) == {changelog: 3, plain: 2}
+    assert admin.end_offsets([TopicPartition(changelog, 2)], PATIENCE_S) == {TopicPartition(changelog, 2): 0}
+    asked = [ConfigResource(ResourceType.TOPIC, name) for name in (changelog, plain)]
+    raw = AdminClient({"bootstrap.servers": broker})
+    answered = raw.describe_configs(asked)
+    assert [answered[what].result()["cleanup.policy"].value for what in asked] == ["compact", "delete"]
+
+
+def test_a_topic_that_exists_is_left_as_it_is(broker, admin):
+    name = new_topic(admin, 2)
+    put(broker, TopicPartition(name, 0), [(b"k", b"v")])
+    admin.create_topics({name: 2}, PATIENCE_S)
+    assert admin.end_offsets([TopicPartition(name, 0)], PATIENCE_S) == {TopicPartition(name, 0): 1}
+
+
+def test_a_wrong_partition_count_names_both_numbers_and_nothing_is_made(admin):
+    name, other = new_topic(admin, 2), f"o-{uuid4().hex}"
+    with pytest.raises(TopologyMismatch, match=f"{name} has 2 partitions, this topology needs 5"):
+        admin.create_topics({other: 1, name: 5}, PATIENCE_S)
+    assert admin.partition_counts([other, name], PATIENCE_S) == {name: 2}
+
+
+def test_a_topic_that_another_member_makes_in_between_is_no_error(admin):
+    name = new_topic(admin, 2)
+    admin._create({name: 2}, {}, -1, time.monotonic() + PATIENCE_S)
+
+
+def test_what_the_broker_refuses_is_told_with_its_reason(admin):
+    with pytest.raises(BrokerError, match=r"not a name.*TOPIC_EXCEPTION"):
+        admin.create_topics({"not a name": 1}, PATIENCE_S)
+
+
+def test_end_offsets_of_a_partition_that_does_not_exist_are_refused_at_once(admin):
+    name = new_topic(admin, 1)
+    started = time.monotonic()
+    with pytest.raises(BrokerError, match=f"no such partition: {name}-7, {name}x-0"):
+        admin.end_offsets([TopicPartition(name, 0), TopicPartition(name, 7), TopicPartition(f"{name}x", 0)], PATIENCE_S)
+    assert time.monotonic() - started < PATIENCE_S / 2
+
+
+def test_bounds_follow_the_log_and_leave_out_what_does_not_exist(broker, admin):
+    name = new_topic(admin, 2)
+    put(broker, TopicPartition(name, 0), [(b"k", b"v")] * 5)
+    raw = AdminClient({"bootstrap.servers": broker})
+    for future in raw.delete_records([ClientPartition(name, 0, 3)]).values():
+        future.result()
+    asked = [TopicPartition(name, 0), TopicPartition(name, 1), TopicPartition(name, 2), TopicPartition("no-such", 0)]
+    assert admin.bounds(asked, PATIENCE_S) == {TopicPartition(name, 0): (3, 5), TopicPartition(name, 1): (0, 0)}
+
+
+def test_the_end_is_the_high_watermark_also_while_a_transaction_is_open(broker, admin):
+    at = TopicPartition(new_topic(admin, 1), 0)
+    producer = transactional(broker)
+    producer.begin_transaction()
+    producer.produce(at.topic, b"v", b"k", at.partition)
+    producer.flush()
+    assert admin.end_offsets([at], PATIENCE_S) == {at: 1}
+    producer.abort_transaction()
+
+
+def test_asking_about_nothing_asks_nobody():
+    admin = ClusterAdmin(closed_port())
+    assert (admin.end_offsets([], 1), admin.bounds([], 1), admin.partition_counts([], 1)) == ({}, {}, {})
+    admin.create_topics({}, 1)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda admin: admin.end_offsets([TopicPartition("t", 0)], 0.5),
+        lambda admin: admin.bounds([TopicPartition("t", 0)], 0.5),
+        lambda admin: admin.partition_counts(["t"], 0.5),
+        lambda admin: admin.create_topics({"t": 1}, 0.5),
+    ],
+)
+def test_a_broker_out_of_reach_is_told_within_the_deadline(ask):
+    admin = ClusterAdmin(closed_port())
+    started = time.monotonic()
+    with pytest.raises(BrokerUnavailable):
+        ask(admin)
+    assert time.monotonic() - started < 2.5

@@ -1,0 +1,270 @@
+"""Changelogs read back from a real broker, and the batching against its slow twin."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader
+from kstreams_assign.adapters.confluent.changelogs import _by_partition
+from kstreams_assign.errors import BrokerError
+from kstreams_assign.local import LocalBroker
+from kstreams_assign.model import TopicPartition
+from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, put, transactional, until
+
+
+@pytest.fixture
+def admin(broker):
+    return ClusterAdmin(broker)
+
+
+@pytest.fixture
+def reader(broker, admin):
+    made = ConfluentChangelogReader(broker, group_id="g", admin=admin)
+    yield made
+    made.close()
+
+
+class Collected:
+    """All batches of a reader, joined; and that each batch goes on where the one before ended."""
+
+    def __init__(self, reader):
+        self._reader = reader
+        self.writes = {}
+        self.next = {}
+
+    def poll(self, timeout_s=0.2):
+        batches = self._reader.poll(timeout_s)
+        assert len({batch.partition for batch in batches}) == len(batches)
+        for batch in batches:
+            self.writes.setdefault(batch.partition, []).extend(batch.writes)
+            assert batch.next_offset > self.next.get(batch.partition, -1)
+            self.next[batch.partition] = batch.next_offset
+        return batches
+
+    def until_next(self, wanted):
+        until(self.poll, lambda _: wanted.items() <= self.next.items())
+        return self
+
+
+def records(count, start=0):
+    return [(b"k%d" % number, b"v%d" % number) for number in range(start, start + count)]
+
+
+messages = st.lists(
+    st.builds(
+        lambda topic, partition, key, value: (topic, partition, key, value),
+        st.sampled_from(["a", "b"]),
+        st.integers(0, 2),
+        st.none() | st.binary(max_size=2),
+        st.none() | st.binary(max_size=2),
+    ),
+    max_size=40,
+)
+
+
+@given(messages)
+def test_batching_equals_its_slow_twin_for_any_mixture_of_partitions(drawn):
+    made = [Message(t, p, offset * 3, k, v) for offset, (t, p, k, v) in enumerate(drawn)]
+    writes, reached = {}, {}
+    for message in made:
+        at = TopicPartition(message.topic(), message.partition())
+        writes.setdefault(at, [])
+        if message.key() is not None:
+            writes[at].append((message.key(), message.value()))
+        reached[at] = message.offset() + 1
+    assert _by_partition(made) == (writes, reached)
+
+
+def test_reads_what_a_plain_consumer_reads(broker, admin, reader):
+    topic = new_topic(admin, 3)
+    for partition in range(3):
+        put(broker, TopicPartition(topic, partition), [*records(3000), (b"k1", None), (None, b"no key"), (b"", b"")])
+    twin = {TopicPartition(topic, partition): [] for partition in range(3)}
+    plain = Consumer({"bootstrap.servers": broker, "group.id": "twin"})
+    plain.assign([ClientPartition(topic, partition, 0) for partition in range(3)])
+    for _ in range(3 * 3003):
+        message = plain.poll(PATIENCE_S)
+        if message.key() is not None:
+            twin[TopicPartition(topic, message.partition())].append((message.key(), message.value()))
+    plain.close()
+    reader.add(dict.fromkeys(twin, 0))
+    collected = Collected(reader).until_next(dict.fromkeys(twin, 3003))
+    assert collected.writes == twin
+
+
+def test_starts_where_it_is_told(broker, admin, reader):
+    at = TopicPartition(new_topic(admin, 1), 0)
+    put(broker, at, records(10))
+    reader.add({at: 7})
+    assert Collected(reader).until_next({at: 10}).writes[at] == records(3, start=7)
+
+
+def test_one_record_comes_at_once_and_not_when_a_batch_is_full_or_the_timeout_over(broker, admin, reader):
+    at = TopicPartition(new_topic(admin, 1), 0)
+    put(broker, at, records(1))
+    reader.add({at: 0})
+    started = time.monotonic()
+    assert [batch.writes for batch in reader.poll(PATIENCE_S)] == [records(1)]
+    assert time.monotonic() - started < PATIENCE_S / 4
+
+
+def test_an_end_that_is_known_is_no_news_and_poll_waits_its_time_out(broker, admin, reader):
+    at = TopicPartition(new_topic(admin, 1), 0)
+    put(broker, at, records(2))
+    reader.add({at: 2})
+    started = time.monotonic()
+    assert reader.poll(0.7) == []
+    assert time.monotonic() - started >= 0.7
+
+
+def test_poll_waits_when_nothing_is_read(reader):
+    started = time.monotonic()
+    assert reader.poll(0.3) == []
+    assert time.monotonic() - started >= 0.29
+
+
+def test_next_offset_passes_a_transaction_marker_at_the_end(broker, admin, reader):
+    at = TopicPartition(new_topic(admin, 1), 0)
+    producer = transactional(broker)
+    producer.begin_transaction()
+    producer.produce(at.topic, b"v", b"k", at.partition)
+    producer.commit_transaction()
+    assert admin.bounds([at], PATIENCE_S) == {at: (0, 2)}
+    reader.add({at: 0})
+    assert Collected(reader).until_next({at: 2}).writes[at] == [(b"k", b"v")]
+
+
+def test_read_committed_waits_for_an_open_transaction_and_passes_over_an_aborted_one(broker, admin):
+    at = TopicPartition(new_topic(admin, 1), 0)
+    producer = transactional(broker)
+    reader = ConfluentChangelogReader(broker, group_id="g", admin=admin, read_committed=True)
+    put(broker, at, records(1))
+    producer.begin_transaction()
+    producer.produce(at.topic, b"aborted", b"k", at.partition)
+    producer.flush()
+    reader.add({at: 0})
+    collected = Collected(reader).until_next({at: 1})
+    assert reader.bounds([at]) == {at: (0, 2)}
+    producer.abort_transaction()
+    assert collected.until_next({at: 3}).writes[at] == records(1)
+    reader.close()
+
+
+def test_next_offset_passes_what_compaction_took_away():
+    """The cleaner leaves holes, and of a batch that lost all its records only the offsets."""
+    with LocalBroker(settings={"log.cleaner.backoff.ms": "50"}) as own:
+        broker = own.bootstrap_servers
+        admin = ClusterAdmin(broker)
+        eager = {"min_cleanable_dirty_ratio": "0.001", "segment_ms": "50", "delete_retention_ms": "0"}
+        at = TopicPartition(new_topic(admin, 1, cleanup_policy="compact", **eager), 0)
+        newest = {}
+
+        def write_more():
+            # Each write rolls a segment that has become old; what lies behind it can be compacted.
+            put(broker, at, [(b"k%d" % (number % 3), b"v%d" % number) for number in range(30)])
+            reader = ConfluentChangelogReader(broker, group_id="g", admin=admin)
+            end = admin.end_offsets([at], PATIENCE_S)
+            reader.add({at: 0})
+            collected = Collected(reader).until_next(end)
+            reader.close()
+            newest.update(collected.writes[at])
+            return len(collected.writes[at]), end[at]
+
+        read, end = until(write_more, lambda seen: seen[0] < seen[1] - 30)
+        assert read < end - 30
+        assert newest == {b"k0": b"v27", b"k1": b"v28", b"k2": b"v29"}
+
+
+def test_partitions_come_and_go_while_the_others_read_on(broker, admin, reader):
+    topic = new_topic(admin, 4)
+    staying, moving = TopicPartition(topic, 0), [TopicPartition(topic, number) for number in (1, 2, 3)]
+    for at in moving:
+        put(broker, at, records(500))
+    reader.add({staying: 0})
+    collected, written = Collected(reader), 0
+    for turn in range(15):
+        at = moving[turn % 3]
+        reader.add({at: turn})
+        put(broker, staying, records(50, start=written))
+        written += 50
+        for gone in (collected.writes, collected.next):
+            gone.pop(at, None)
+        collected.until_next({staying: written, at: 500})
+        assert collected.writes[at] == records(500 - turn, start=turn)
+        reader.remove([at])
+    assert collected.writes[staying] == records(written)
+
+
+def test_a_partition_that_is_added_again_goes_on_from_its_new_offset(broker, admin, reader):
+    at = TopicPartition(new_topic(admin, 1), 0)
+    put(broker, at, records(100))
+    reader.add({at: 0})
+    Collected(reader).until_next({at: 100})
+    reader.add({at: 40})
+    assert Collected(reader).until_next({at: 100}).writes[at] == records(60, start=40)
+
+
+def test_nothing_comes_of_a_partition_that_was_removed(broker, admin, reader):
+    at, other = (TopicPartition(new_topic(admin, 1), 0) for _ in range(2))
+    put(broker, at, records(1000))
+    put(broker, other, records(1))
+    reader.add({at: 0})
+    reader.poll(PATIENCE_S)
+    reader.remove([at, at])
+    reader.add({other: 0})
+    assert at not in Collected(reader).until_next({other: 1}).next
+
+
+@pytest.mark.parametrize("asked", [2, 99])
+def test_an_offset_that_is_gone_or_never_was_is_told_once_and_not_read(broker, admin, reader, asked):
+    at, other = (TopicPartition(new_topic(admin, 1), 0) for _ in range(2))
+    put(broker, at, records(10))
+    raw = AdminClient({"bootstrap.servers": broker})
+    for future in raw.delete_records([ClientPartition(at.topic, 0, 5)]).values():
+        future.result()
+    reader.add({at: asked, other: 0})
+    [batch] = until(lambda: reader.poll(0.2), bool)
+    assert batch == (at, [], asked, False)
+    put(broker, other, records(1))
+    assert at not in Collected(reader).until_next({other: 1}).next
+    reader.add({at: reader.bounds([at])[at][0]})
+    assert Collected(reader).until_next({at: 10}).writes[at] == records(5, start=5)
+
+
+def test_a_partition_that_does_not_exist_brings_nothing_and_has_no_bounds(reader):
+    missing = TopicPartition("no-such-changelog", 3)
+    reader.add({missing: 0})
+    assert reader.poll(0.5) == []
+    assert reader.bounds([missing]) == {}
+
+
+def event(code):
+    return Message("t", 3, 7, error=KafkaError(code, "as the broker put it"))
+
+
+def test_what_waiting_does_not_mend_is_an_error_that_names_the_partition(reader):
+    with pytest.raises(BrokerError, match="read t-3: as the broker put it"):
+        reader._feed._without_events([event(KafkaError.TOPIC_AUTHORIZATION_FAILED)])
+
+
+def test_what_passes_by_itself_is_waited_out(reader):
+    record = Message("t", 3, 7, b"k", b"v")
+    taken = reader._feed._without_events([event(KafkaError._TRANSPORT), record, event(KafkaError._ALL_BROKERS_DOWN)])
+    assert taken == ([record], {}, {})
+
+
+def test_a_broker_out_of_reach_brings_nothing_and_blocks_no_longer_than_asked():
+    address = closed_port()
+    reader = ConfluentChangelogReader(address, group_id="g", admin=ClusterAdmin(address))
+    started = time.monotonic()
+    reader.add({TopicPartition("t", 0): 0, TopicPartition("u", 0): 0})
+    assert reader.poll(0.2) == []
+    reader.close()
+    assert time.monotonic() - started < 3

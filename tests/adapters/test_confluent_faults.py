@@ -1,0 +1,67 @@
+"""librdkafka's errors become ours by one table."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, InputConsumer, RecordProducer
+from kstreams_assign.adapters.confluent.faults import FAULTS, PASSING, fault, translating
+from kstreams_assign.adapters.confluent.settings import merged
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, DeliveryFailed, TaskMigrated
+
+
+@pytest.mark.parametrize(
+    ("code", "ours"),
+    [
+        (KafkaError._INVALID_ARG, ConfigError),
+        (KafkaError._TRANSPORT, BrokerUnavailable),
+        (KafkaError._TIMED_OUT, BrokerUnavailable),
+        (KafkaError.NOT_LEADER_FOR_PARTITION, BrokerUnavailable),
+        (KafkaError.PRODUCER_FENCED, TaskMigrated),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, BrokerError),
+    ],
+)
+def test_a_code_becomes_the_error_that_says_whose_fault_it_is(code, ours):
+    assert type(fault(KafkaError(code), "ask")) is ours
+
+
+def test_a_code_that_is_not_in_the_table_becomes_what_the_caller_expects():
+    assert type(fault(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), "produce", DeliveryFailed)) is DeliveryFailed
+
+
+def test_the_text_says_what_was_done_and_librdkafkas_reason_and_code():
+    error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "no such topic")
+    assert str(fault(error, "read t-3")) == "read t-3: no such topic (UNKNOWN_TOPIC_OR_PART)"
+
+
+def test_translating_keeps_the_cause_and_lets_other_errors_pass():
+    with pytest.raises(BrokerUnavailable) as raised, translating("flush"):
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+    assert isinstance(raised.value.__cause__, KafkaException)
+    with pytest.raises(ZeroDivisionError), translating("flush"):
+        _ = 1 // 0
+
+
+def test_what_passes_by_itself_is_exactly_what_is_called_unavailable():
+    assert {code for code in FAULTS if issubclass(FAULTS[code], BrokerUnavailable)} == PASSING
+
+
+def test_the_callers_settings_win_over_tuning_and_lose_to_what_is_needed():
+    ours = merged(
+        "b:1", {"a": "caller", "b": "caller", "bootstrap.servers": "x"}, {"a": "tuned", "c": 1}, {"b": "need"}
+    )
+    assert (ours["a"], ours["b"], ours["c"], ours["bootstrap.servers"]) == ("caller", "need", 1, "b:1")
+
+
+def test_every_client_refuses_a_setting_that_does_not_exist_and_names_it():
+    wrong = {"no.such.setting": "1"}
+    admin = ClusterAdmin("127.0.0.1:1")
+    for make in (
+        lambda: ClusterAdmin("127.0.0.1:1", wrong),
+        lambda: InputConsumer("127.0.0.1:1", wrong, group_id="g", admin=admin),
+        lambda: ConfluentChangelogReader("127.0.0.1:1", wrong, group_id="g", admin=admin),
+        lambda: RecordProducer("127.0.0.1:1", wrong, delivery_timeout_ms=1000),
+    ):
+        with pytest.raises(ConfigError, match=r"no\.such\.setting"):
+            make()
