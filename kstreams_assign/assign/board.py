@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kstreams_assign.assign.java_order import task_order
+from kstreams_assign.assign.java_order import sorted_tasks
 from kstreams_assign.assign.values import Cluster, Placement, Plan
 from kstreams_assign.model import TaskId, process_order
 
@@ -24,8 +24,8 @@ class Board:
     def __init__(self, cluster: Cluster) -> None:
         self.clients = sorted(cluster.clients, key=lambda client: process_order(client.process_id))
         self.capacity = [client.capacity for client in self.clients]
-        self.tasks = sorted(cluster.stateful, key=task_order)
-        self.stateless = sorted(cluster.stateless, key=task_order)
+        self.tasks = sorted_tasks(cluster.stateful)
+        self.stateless = sorted_tasks(cluster.stateless)
         self.owner = [NOBODY] * len(self.tasks)
         self.holders: list[set[int]] = [set() for _ in self.tasks]
         self.warmups: dict[int, set[int]] = {}

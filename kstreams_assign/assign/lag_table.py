@@ -54,17 +54,13 @@ class LagTable:
             found.update(client for client in self.clients if client not in self.told[task])
         return found
 
-    def colder(self, task: int, clients: Iterable[int]) -> list[int]:
-        """Those of the clients that are not caught up while another client is further."""
-        told, untold = self.told[task], self.untold[task]
-        lags = [(client, told.get(client, untold)) for client in clients]
-        lags = [(client, lag) for client, lag in lags if not caught_up(lag, self.acceptable)]
-        if not lags:
-            return []
-        least = min(told.values(), default=untold)
-        if len(told) < len(self.clients):
-            least = min(least, untold)
-        return [client for client, lag in lags if least < lag]
+    def is_colder(self, task: int, client: int) -> bool:
+        """Whether the client is not caught up while another one is further."""
+        told = self.told[task]
+        lag = told.get(client, self.untold[task])
+        if caught_up(lag, self.acceptable):
+            return False
+        return min(told.values(), default=lag) < lag or (len(told) < len(self.clients) and self.untold[task] < lag)
 
     def warmest(self, task: int, taken: Iterable[int], before: int) -> int | None:
         """The first client in the order of (lag, client) that is not taken, if it comes before another one there."""

@@ -25,7 +25,7 @@ class WarmupBudget:
 
 def move_actives(board: Board, lags: LagTable, budget: WarmupBudget) -> int:
     """Put each active task on a caught-up client, or on the most caught-up one; answer how many had to move."""
-    wanted = [task for task, owner in enumerate(board.owner) if lags.colder(task, (owner,))]
+    wanted = [task for task, owner in enumerate(board.owner) if lags.is_colder(task, owner)]
     caught_up = {task: lags.caught_up_clients(task) for task in wanted}
     queue = ClientsByLoad(board)
     for task in sorted(wanted, key=lambda task: (len(caught_up[task]), task)):
@@ -56,9 +56,12 @@ def _move_active(
 def move_standbys(board: Board, lags: LagTable, budget: WarmupBudget) -> int:
     """Put standbys on warmer clients that have no copy yet; answer how many found one. Warm-ups stay."""
     wanted = sorted(
-        (client, task) for task in range(len(board.tasks)) for client in lags.colder(task, board.standbys(task))
+        (client, task)
+        for task in range(len(board.tasks))
+        for client in board.standbys(task)
+        if lags.is_colder(task, client)
     )
-    caught_up = {task: lags.caught_up_clients(task) for _, task in wanted}
+    caught_up = {task: lags.caught_up_clients(task) for task in {task for _, task in wanted}}
     # Two standbys of one task tie, so the order is that of Java's queue
     order = poll_order([len(caught_up[task]) * len(board.tasks) + task for _, task in wanted])
     queue, moved = ClientsByLoad(board), 0

@@ -7,11 +7,11 @@ Where Java's answer follows the layout of its collections, so does this one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kstreams_assign.assign.java_heap import JavaPriorityQueue
-from kstreams_assign.assign.java_order import hash_table_order, task_hash, task_order, text_order
+from kstreams_assign.assign.java_order import hash_table_order, sorted_tasks, task_hash, task_order, text_order
 from kstreams_assign.model import TaskId
 
 Dealt = dict[str, list[TaskId]]
@@ -31,9 +31,9 @@ class ThreadTasks:
 
 
 def distribute(
-    stateful_active: Iterable[TaskId],
-    standby: Iterable[TaskId],
-    stateless_active: Iterable[TaskId],
+    stateful_active: Collection[TaskId],
+    standby: Collection[TaskId],
+    stateless_active: Collection[TaskId],
     consumers: Iterable[str],
     previous: Mapping[str, Sequence[TaskId]],
 ) -> dict[str, ThreadTasks]:
@@ -45,13 +45,13 @@ def distribute(
     load = dict.fromkeys(names, 0)
     # Java holds active tasks in a hash set, standbys in a sorted one; both become the array of a heap
     stateful = _deal(_in_hash_order(stateful_active), names, previous, load)
-    copies = _deal(sorted(standby, key=task_order), names, previous, load)
+    copies = _deal(sorted_tasks(standby), names, previous, load)
     stateless = _deal(_in_hash_order(stateless_active), names, {}, load)
     return {name: ThreadTasks(stateful[name], copies[name], stateless[name]) for name in names}
 
 
-def _in_hash_order(tasks: Iterable[TaskId]) -> list[TaskId]:
-    return hash_table_order(sorted(tasks, key=task_order), task_hash)
+def _in_hash_order(tasks: Collection[TaskId]) -> list[TaskId]:
+    return hash_table_order(sorted_tasks(tasks), task_hash)
 
 
 def _deal(
@@ -105,7 +105,7 @@ def _hand_out_rest(
 ) -> None:
     """One more task for consumers at the even share: previous owners first, then in the order of the heap's array."""
     fewest = [consumer for consumer, mine in dealt.items() if len(mine) == room[consumer]]
-    for task in sorted(skipped, key=task_order):
+    for task in sorted_tasks(skipped):
         if skipped[task] in fewest and task in set(left):
             dealt[skipped[task]].append(task)
             left.remove(task)
