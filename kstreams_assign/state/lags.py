@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition
@@ -31,40 +32,38 @@ def offset_sum(next_offsets: Iterable[int]) -> int:
     return min(total, OFFSET_SUM_MAX)
 
 
+class _Line(NamedTuple):
+    offset_sum: int
+    owned: bool
+
+
 class OffsetSums:
     """The table, shared by the threads of a process. A task without a line is unknown to the leader: all to restore."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._owned: dict[TaskId, int] = {}
-        self._dormant: dict[TaskId, int] = {}
+        self._lines: dict[TaskId, _Line] = {}
 
     def running(self, task: TaskId) -> None:
         """An active task with logged state that is at work: it lacks nothing."""
-        with self._guard:
-            self._dormant.pop(task, None)
-            self._owned[task] = RUNNING_OFFSET_SUM
+        self._put(task, _Line(RUNNING_OFFSET_SUM, owned=True))
 
     def restoring(self, task: TaskId, next_offsets: Mapping[TopicPartition, int]) -> None:
         """A standby, a warm-up or an active task on its way stands here. Raises ``StoreDamaged`` (see ``offset_sum``)."""
-        total = offset_sum(next_offsets.values())
-        with self._guard:
-            self._dormant.pop(task, None)
-            self._owned[task] = total
+        self._put(task, _Line(offset_sum(next_offsets.values()), owned=True))
 
     def dormant(self, task: TaskId, next_offsets: Mapping[TopicPartition, int]) -> None:
         """The task's stores are closed and hold this; without any offset there is nothing to offer."""
-        total = offset_sum(next_offsets.values())
-        with self._guard:
-            self._owned.pop(task, None)
-            if next_offsets:
-                self._dormant[task] = total
+        line = _Line(offset_sum(next_offsets.values()), owned=False)
+        if next_offsets:
+            self._put(task, line)
+        else:
+            self.forget(task)
 
     def forget(self, task: TaskId) -> None:
         """Its state is gone or damaged. Fine for a task that has no line."""
         with self._guard:
-            self._owned.pop(task, None)
-            self._dormant.pop(task, None)
+            self._lines.pop(task, None)
 
     def report(self, *, owned_only: bool) -> dict[TaskId, int]:
         """Task -> -2 if it runs, else its offset sum; in order.
@@ -73,8 +72,13 @@ class OffsetSums:
         cleaner never touches a folder that is locked.
         """
         with self._guard:
-            found = self._owned if owned_only else self._dormant | self._owned
-            return {task: found[task] for task in sorted(found, key=task_order)}
+            lines = dict(self._lines)
+        tasks = sorted((task for task, line in lines.items() if line.owned or not owned_only), key=task_order)
+        return {task: lines[task].offset_sum for task in tasks}
+
+    def _put(self, task: TaskId, line: _Line) -> None:
+        with self._guard:
+            self._lines[task] = line
 
 
 ReadOffsets = Callable[[TaskId, Path], Mapping[TopicPartition, int]]

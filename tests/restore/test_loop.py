@@ -213,6 +213,20 @@ def test_a_promoted_standby_reads_to_the_end_as_of_now_and_not_as_of_then():
     assert stores.data == {"s": dict(records(24))}
 
 
+def test_a_promoted_standby_is_not_handed_over_before_its_end_is_known():
+    reader = LogReader({P0: Log(entries=records(3))})
+    loop, stores = restorer(reader), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.STANDBY)
+    steps(loop, 3)
+    reader.logs[P0].append(*records(3, 3))
+    reader.away = True
+    loop.promote(T0)
+    assert not only(Restored, steps(loop, 3))
+    reader.away = False
+    assert only(Restored, steps(loop))
+    assert stores.data == {"s": dict(records(6))}
+
+
 def test_a_warm_standby_is_handed_over_in_the_step_after_its_promotion():
     loop = restorer(LogReader({P0: Log(entries=records(3))}))
     loop.add(T0, DictStores(), {P0: "s"}, Purpose.STANDBY)

@@ -130,6 +130,7 @@ def test_grace_counts_from_the_release_and_not_from_the_folders_age(opened, cloc
     os.utime(directory.task_path(T1), (0, 0))
     clock.now_ms += 10_000
     assert directory.idle_tasks(500) == []
+    clock.now_ms += 10_000
     directory.release_task(T1)
     assert (directory.idle_tasks(500), directory.retire(T1, 500)) == ([], False)
     clock.now_ms += 500

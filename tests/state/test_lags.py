@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstreams_assign.errors import StoreDamaged
@@ -39,6 +39,7 @@ def test_each_kind_of_task_is_reported_as_the_leader_reads_it():
 def test_a_standby_at_the_first_offset_is_reported_but_a_dormant_task_without_offsets_is_not():
     sums = OffsetSums()
     sums.restoring(TASKS[0], {A: 0})
+    sums.running(TASKS[1])
     sums.dormant(TASKS[1], {})
     assert sums.report(owned_only=False) == {TASKS[0]: 0}
 
@@ -61,6 +62,7 @@ def test_a_report_is_a_snapshot_in_order_also_with_named_topologies():
     assert list(report) == TASKS
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(
