@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import time
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, InputConsumer, RecordProducer
 from kstreams_assign.adapters.confluent.faults import FAULTS, PASSING, fault, translating
-from kstreams_assign.adapters.confluent.settings import merged
+from kstreams_assign.adapters.confluent.settings import OncePerHalfMinute, logger, merged
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, DeliveryFailed, TaskMigrated
 
 
@@ -52,6 +55,23 @@ def test_the_callers_settings_win_over_tuning_and_lose_to_what_is_needed():
         "b:1", {"a": "caller", "b": "caller", "bootstrap.servers": "x"}, {"a": "tuned", "c": 1}, {"b": "need"}
     )
     assert (ours["a"], ours["b"], ours["c"], ours["bootstrap.servers"]) == ("caller", "need", 1, "b:1")
+
+
+def test_the_same_log_line_comes_once_numbers_aside(caplog):
+    for number in range(100):
+        logger.error("connection %d refused", number)
+    logger.error("another line")
+    logger.error("another line")
+    assert [record.getMessage() for record in caplog.records] == ["connection 0 refused", "another line"]
+
+
+def test_a_log_line_comes_again_after_half_a_minute(monkeypatch):
+    sift, line = OncePerHalfMinute(), logging.LogRecord("n", logging.ERROR, "f", 1, "refused", None, None)
+    came = []
+    for now_s in (0.0, 29.9, 30.0, 59.9, 60.1):
+        monkeypatch.setattr(time, "monotonic", lambda now_s=now_s: now_s)
+        came.append(sift.filter(line))
+    assert came == [True, False, True, False, True]
 
 
 def test_every_client_refuses_a_setting_that_does_not_exist_and_names_it():
