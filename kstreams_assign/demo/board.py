@@ -1,0 +1,201 @@
+"""The group as its members tell it: who is alive, who has which task, what was decided, when it moved.
+
+Pure: fed with events, asked by the script, the table and the summary. Times are the events' own wall-clock milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kstreams_assign.group.member import PROBE
+
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A task as a worker last told it. ``role``: active, standby, warmup; ``lag``: offsets still to read."""
+
+    role: str
+    state: str
+    lag: int
+
+
+@dataclass(slots=True)
+class WorkerView:
+    """A worker process as seen from outside. A restart begins a new one."""
+
+    name: str
+    alive: bool = True
+    exit_status: int | None = None
+    adopted_generation: int | None = None
+    tasks: dict[str, TaskView] = field(default_factory=dict)
+    active: frozenset[str] = frozenset()
+    records_total: int = 0
+    joining_since_ms: int | None = None
+    probing: bool = False
+
+
+@dataclass(slots=True)
+class DecisionView:
+    """A leader's decision. ``generation`` is known once the leader itself was assigned."""
+
+    leader: str
+    kind: str
+    assignor: str
+    members: int
+    processes: frozenset[str]
+    changed: Mapping[str, Any]
+    adopted: tuple[str, ...]
+    owner_changes_lower_bound: int
+    withheld: tuple[str, ...]
+    next_probe_ms: int | None
+    generation: int | None = None
+
+
+@dataclass(slots=True)
+class Rebalance:
+    """One generation, from the first member that joined for it to the last that adopted it."""
+
+    generation: int
+    start_ms: int
+    end_ms: int
+    probing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """A worker was given an active task. ``copy_lag``: offsets its copy lacked then; None if it had no copy."""
+
+    time_ms: int
+    worker: str
+    task: str
+    copy_lag: int | None
+
+
+@dataclass(slots=True)
+class Board:
+    """Everything heard so far."""
+
+    workers: dict[str, WorkerView] = field(default_factory=dict)
+    decisions: list[DecisionView] = field(default_factory=list)
+    rebalances: dict[int, Rebalance] = field(default_factory=dict)
+    promotions: list[Promotion] = field(default_factory=list)
+    deaths: list[tuple[str, int]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    next_probe_ms: int | None = None
+
+    def hear(self, event: Event) -> None:
+        """Take one event of the fleet."""
+        kind = event["event"]
+        self.counts[kind] += 1
+        worker = self.workers.setdefault(event["worker"], WorkerView(event["worker"]))
+        reaction = _REACTIONS.get(kind)
+        if reaction is not None:
+            reaction(self, worker, event)
+
+    # --- questions ----------------------------------------------------------------
+
+    @property
+    def alive(self) -> list[WorkerView]:
+        return [worker for worker in self.workers.values() if worker.alive]
+
+    @property
+    def owners(self) -> dict[str, str]:
+        """Task -> the living worker that processes it."""
+        return {
+            task: worker.name
+            for worker in self.alive
+            for task, view in worker.tasks.items()
+            if view.role == "active" and view.state == "running"
+        }
+
+    @property
+    def settled(self) -> bool:
+        """Every living worker is in the group and has adopted the last decision, and no task waits to be let go."""
+        if not self.alive or not self.decisions:
+            return False
+        last = self.decisions[-1]
+        adopted = {worker.adopted_generation for worker in self.alive}
+        complete = last.kind != "refused" and last.members == len(self.alive) and not last.withheld
+        return complete and adopted == {last.generation}
+
+    @property
+    def converged(self) -> bool:
+        """Settled, and the leader wants nothing more: balanced, no warm-up, no probe."""
+        return self.settled and self.decisions[-1].next_probe_ms is None
+
+    # --- what events do -----------------------------------------------------------
+
+    def _started(self, worker: WorkerView, _event: Event) -> None:
+        self.workers[worker.name] = WorkerView(worker.name)
+
+    def _exited(self, worker: WorkerView, event: Event) -> None:
+        worker.alive, worker.exit_status = False, event["status"]
+        worker.tasks, worker.active = {}, frozenset()
+        self.deaths.append((worker.name, event["time_ms"]))
+
+    def _joining(self, worker: WorkerView, event: Event) -> None:
+        worker.joining_since_ms = worker.joining_since_ms or event["time_ms"]
+        worker.probing = worker.probing or event["reason"] == PROBE
+
+    def _decision(self, worker: WorkerView, event: Event) -> None:
+        self.decisions.append(
+            DecisionView(
+                leader=worker.name,
+                kind=event["kind"],
+                assignor=event["assignor"],
+                members=event["members"],
+                processes=frozenset(event["placements"]),
+                changed=event["changed"],
+                adopted=tuple(event["adopted"]),
+                owner_changes_lower_bound=event["owner_changes_lower_bound"],
+                withheld=tuple(event["withheld"]),
+                next_probe_ms=event["next_probe_ms"],
+            )
+        )
+
+    def _assigned(self, worker: WorkerView, event: Event) -> None:
+        now_ms, generation = event["time_ms"], event["generation"]
+        if self.decisions and self.decisions[-1].leader == worker.name:
+            self.decisions[-1].generation = self.decisions[-1].generation or generation
+        start_ms = worker.joining_since_ms or now_ms
+        rebalance = self.rebalances.setdefault(generation, Rebalance(generation, start_ms, now_ms))
+        rebalance.start_ms = min(rebalance.start_ms, start_ms)
+        rebalance.probing = rebalance.probing or worker.probing
+        self._promote(worker, frozenset(event["active"]), now_ms)
+        worker.joining_since_ms, worker.probing = None, False
+        self.next_probe_ms = event["next_probe_ms"]
+
+    def _promote(self, worker: WorkerView, active: frozenset[str], now_ms: int) -> None:
+        for task in sorted(active - worker.active):
+            copy = worker.tasks.get(task)
+            self.promotions.append(Promotion(now_ms, worker.name, task, copy.lag if copy else None))
+        worker.active = active
+
+    def _adopted(self, worker: WorkerView, event: Event) -> None:
+        worker.adopted_generation = event["generation"]
+        rebalance = self.rebalances[event["generation"]]
+        rebalance.end_ms = max(rebalance.end_ms, event["time_ms"])
+
+    def _lost(self, worker: WorkerView, _event: Event) -> None:
+        worker.active, worker.adopted_generation = frozenset(), None
+
+    def _status(self, worker: WorkerView, event: Event) -> None:
+        worker.tasks = {task: TaskView(**view) for task, view in event["tasks"].items()}
+        worker.records_total = event["records_total"]
+
+
+_REACTIONS: Mapping[str, Callable[[Board, WorkerView, Event], None]] = {
+    "started": Board._started,  # noqa: SLF001  # its own table
+    "exited": Board._exited,  # noqa: SLF001
+    "joining": Board._joining,  # noqa: SLF001
+    "decision": Board._decision,  # noqa: SLF001
+    "assigned": Board._assigned,  # noqa: SLF001
+    "adopted": Board._adopted,  # noqa: SLF001
+    "lost": Board._lost,  # noqa: SLF001
+    "status": Board._status,  # noqa: SLF001
+}

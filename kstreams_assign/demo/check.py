@@ -1,0 +1,150 @@
+"""What was proven: orders compared with stores and output, id by id, and how long each hand-over took.
+
+Pure. Never a difference of two sums: one order lost and another one applied twice are two findings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby, pairwise
+from operator import attrgetter
+from typing import NamedTuple
+
+from kstreams_assign.demo.app import Account, Row
+from kstreams_assign.demo.board import Promotion, Rebalance
+from kstreams_assign.demo.orders import Order
+
+
+class Findings(NamedTuple):
+    """Order ids by what is wrong with them. ``counted``: how many produced orders the final state holds."""
+
+    counted: int
+    lost: tuple[int, ...]
+    duplicated: tuple[int, ...]
+    never_in_output: tuple[int, ...]
+    unknown: tuple[int, ...]
+
+    @property
+    def good(self) -> bool:
+        """Nothing is missing anywhere. Duplicates are allowed: at-least-once promises no more."""
+        return not (self.lost or self.never_in_output or self.unknown)
+
+
+def compare(
+    orders: Iterable[Order], stores: Mapping[int, Account], changelogs: Mapping[int, Account], rows: Iterable[Row]
+) -> Findings:
+    """The final state is what the last owners' stores hold; their changelogs must hold it too.
+
+    ``lost``: missing in a store or in its changelog. ``duplicated``: applied more than once. ``unknown``: applied to a
+    customer who never ordered it.
+    """
+    wanted = {(order.customer, order.id) for order in orders}
+    stored, logged = _applied(stores), _applied(changelogs)
+    seen = {(row.customer, row.order_id) for row in rows}
+    missing = {order for order in wanted if order not in stored or order not in logged}
+    return Findings(
+        counted=len(wanted) - len(missing),
+        lost=_ids(missing),
+        duplicated=_ids(order for order in wanted if stored[order] > 1 or logged[order] > 1),
+        never_in_output=_ids(wanted - seen),
+        unknown=_ids((stored.keys() | logged.keys() | seen) - wanted),
+    )
+
+
+def _applied(accounts: Mapping[int, Account]) -> Counter[tuple[int, int]]:
+    """(customer, order id) -> how often it was applied."""
+    return Counter((customer, order) for customer, account in accounts.items() for order in account.order_ids)
+
+
+def _ids(orders: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    return tuple(sorted({order for _, order in orders}))
+
+
+class Move(NamedTuple):
+    """A task went on in another process.
+
+    ``gap_ms``: from the last record that the old owner committed to the first that the new one processed. ``warm``: the
+    new owner held a copy that was caught up.
+    """
+
+    task: str
+    source: str
+    target: str
+    cause: str
+    warm: bool
+    gap_ms: int
+
+
+def find_moves(
+    rows: Iterable[Row], promotions: Sequence[Promotion], deaths: Sequence[tuple[str, int]], acceptable_lag: int
+) -> list[Move]:
+    """Every change of process in the output, oldest first. ``deaths`` are workers and when they died."""
+    found: list[tuple[int, Move]] = []
+    for partition, history in _by_partition(rows).items():
+        spans = [list(span) for _, span in groupby(history, key=attrgetter("process"))]
+        for before, after in pairwise(spans):
+            move = _move(f"0_{partition}", before, after, promotions, deaths, acceptable_lag)
+            found.append((after[0].processed_ms, move))
+    return [move for _, move in sorted(found, key=lambda dated: dated[0])]
+
+
+def _move(
+    task: str,
+    before: Sequence[Row],
+    after: Sequence[Row],
+    promotions: Sequence[Promotion],
+    deaths: Sequence[tuple[str, int]],
+    acceptable_lag: int,
+) -> Move:
+    source, target, first = before[0].process, after[0].process, after[0]
+    died = any(name == source and before[-1].processed_ms <= at <= first.processed_ms for name, at in deaths)
+    lag = _copy_lag(promotions, target, task, first.processed_ms)
+    return Move(
+        task=task,
+        source=source,
+        target=target,
+        cause="crash" if died else "rebalance",
+        warm=lag is not None and lag <= acceptable_lag,
+        gap_ms=first.processed_ms - _last_committed(before, first).processed_ms,
+    )
+
+
+def _last_committed(before: Sequence[Row], first: Row) -> Row:
+    """The new owner starts at the committed offset, so what the old one wrote from there on was not committed."""
+    committed = [row for row in before if row.offset < first.offset]
+    return max(committed, key=attrgetter("offset")) if committed else before[0]
+
+
+def _copy_lag(promotions: Sequence[Promotion], worker: str, task: str, by_ms: int) -> int | None:
+    fitting = [p for p in promotions if p.worker == worker and p.task == task and p.time_ms <= by_ms]
+    return max(fitting, key=attrgetter("time_ms")).copy_lag if fitting else None
+
+
+def longest_silence_ms(rows: Iterable[Row], rebalances: Iterable[Rebalance], after_ms: int = 1_000) -> int:
+    """How long a task that stayed where it was let waiting input lie, at most.
+
+    Looks from each rebalance's first join to ``after_ms`` behind its last adoption. A record waits from when it was
+    written, or from when the one before it was processed, to when it is processed.
+    """
+    windows = [(rebalance.start_ms, rebalance.end_ms + after_ms) for rebalance in rebalances]
+    return max(
+        (
+            later.processed_ms - max(earlier.processed_ms, later.input_ms)
+            for history in _by_partition(rows).values()
+            for earlier, later in pairwise(history)
+            if earlier.process == later.process
+            and any(start <= later.processed_ms and earlier.processed_ms <= end for start, end in windows)
+        ),
+        default=0,
+    )
+
+
+def _by_partition(rows: Iterable[Row]) -> dict[int, list[Row]]:
+    """Input partition -> its rows in the order in which they were processed (one machine, one clock)."""
+    histories: dict[int, list[Row]] = {}
+    for row in rows:
+        histories.setdefault(row.partition, []).append(row)
+    for history in histories.values():
+        history.sort(key=attrgetter("processed_ms"))  # stable: the log's order within a millisecond
+    return histories

@@ -1,0 +1,154 @@
+"""The script: two workers, a third that is warmed up, a crash, the end. One table of scenes.
+
+Pure: ``Story.step`` looks at the board and says what to do next; ``stage`` does it. So it is tested without a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple
+
+from kstreams_assign.demo.board import Board
+from kstreams_assign.errors import KStreamsAssignError
+
+FIRST, SECOND, THIRD = "w1", "w2", "w3"
+
+
+class DemoFailed(KStreamsAssignError):
+    """The group did not do what the script waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorker:
+    """Start a worker process."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class KillWorker:
+    """End a worker with SIGKILL."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartOrders:
+    """Let orders flow."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrders:
+    """Produce no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopWorkers:
+    """Ask all workers to close; the play is over."""
+
+
+Command = StartWorker | KillWorker | StartOrders | StopOrders | StopWorkers
+
+
+class World(NamedTuple):
+    """What the board cannot know. ``shortest_changelog``: records in the shortest of all tasks' changelogs."""
+
+    tasks: int
+    shortest_changelog: int
+    all_processed: bool
+
+
+Condition = Callable[[Board, World], bool]
+Consequence = Callable[[Board, Random], Sequence[Command]]
+
+
+class Scene(NamedTuple):
+    """What is waited for, for how long at most, and what follows. ``patient``: the end of the time ends the scene only."""
+
+    says: str
+    limit_s: float
+    over: Condition
+    then: Consequence
+    patient: bool = False
+
+
+def script(recovery_lag: int) -> tuple[Scene, ...]:
+    """All scenes in order. A changelog five times as long as ``recovery_lag`` makes a new worker's state plainly cold."""
+    return (
+        Scene("the first worker forms a group", 30, _all_run_on(1), _start(SECOND)),
+        Scene("the second worker joins", 30, _all_run_on(2), lambda _board, _draw: [StartOrders()]),
+        Scene("orders flow, changelogs grow", 120, _changelogs_reach(5 * recovery_lag), _start(THIRD)),
+        Scene(
+            "the third worker joins: warm-ups first, hand-over at the next probe", 210, _all_run_on(3), _kill_an_owner
+        ),
+        Scene("a worker was killed: standbys take over", 60, _all_run_on(2, converged=False), _stop_orders),
+        Scene("no more orders: the rest is processed", 30, lambda _, world: world.all_processed, _end, patient=True),
+    )
+
+
+def _all_run_on(members: int, *, converged: bool = True) -> Condition:
+    def check(board: Board, world: World) -> bool:
+        quiet = board.converged if converged else board.settled
+        return quiet and len(board.alive) == members and len(board.owners) == world.tasks
+
+    return check
+
+
+def _changelogs_reach(length: int) -> Condition:
+    return lambda _board, world: world.shortest_changelog > length
+
+
+def _start(name: str) -> Consequence:
+    return lambda _board, _draw: [StartWorker(name)]
+
+
+def _kill_an_owner(board: Board, draw: Random) -> Sequence[Command]:
+    return [KillWorker(draw.choice(sorted(set(board.owners.values()))))]
+
+
+def _stop_orders(_board: Board, _draw: Random) -> Sequence[Command]:
+    return [StopOrders()]
+
+
+def _end(_board: Board, _draw: Random) -> Sequence[Command]:
+    return [StopWorkers()]
+
+
+class Story:
+    """Where in the script we are. ``seed`` chooses whom the crash hits."""
+
+    def __init__(self, scenes: Sequence[Scene], seed: int) -> None:
+        self._scenes = scenes
+        self._draw = Random(seed)  # noqa: S311  # repeatable, not secret
+        self._number = -1
+        self._since_ms = 0
+
+    @property
+    def over(self) -> bool:
+        return self._number >= len(self._scenes)
+
+    @property
+    def says(self) -> str:
+        """What happens now, in a line."""
+        return self._scenes[self._number].says if 0 <= self._number < len(self._scenes) else "the curtain"
+
+    def step(self, board: Board, world: World, now_ms: int) -> Sequence[Command]:
+        """What to do now; nothing while the scene lasts. Raises ``DemoFailed`` when it lasts too long."""
+        if self.over:
+            return []
+        if self._number < 0:
+            return self._next([StartWorker(FIRST)], now_ms)
+        scene = self._scenes[self._number]
+        late = now_ms - self._since_ms > scene.limit_s * 1000
+        if scene.over(board, world) or (late and scene.patient):
+            return self._next(scene.then(board, self._draw), now_ms)
+        if late:
+            raise DemoFailed(f"{scene.says!r} was not over after {scene.limit_s:.0f} s")
+        return []
+
+    def _next(self, commands: Sequence[Command], now_ms: int) -> Sequence[Command]:
+        self._number += 1
+        self._since_ms = now_ms
+        return commands

@@ -1,0 +1,171 @@
+"""What is shown while it runs: a live table in a terminal, a line a change elsewhere. On standard error.
+
+``news`` and ``render`` are pure; ``Screen`` and ``Lines`` are where text leaves.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import NamedTuple, Protocol, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from kstreams_assign.adapters.clock import monotonic_ms
+from kstreams_assign.demo.board import Board, Event, WorkerView
+
+ROLES = ("active", "standby", "warmup")
+
+
+class Scenery(NamedTuple):
+    """What to show beside the board."""
+
+    says: str
+    news: str
+    orders_per_s: float
+    orders_in: int
+    now_ms: int
+
+
+class Show(AbstractContextManager["Show"], Protocol):
+    """Somewhere to show progress."""
+
+    def news(self, line: str) -> None:
+        """Something happened."""
+        ...
+
+    def update(self, board: Board, scenery: Scenery) -> None:
+        """Time has passed."""
+        ...
+
+
+# --- what happened, in words ----------------------------------------------------------
+
+
+def news(event: Event) -> str | None:
+    """An event in a line, if it is worth one."""
+    words = _WORDS.get(event["event"])
+    text = words(event) if words else None
+    return f"{event['worker']}: {text}" if text else None
+
+
+def _decision(event: Event) -> str:
+    parts = [f"leads a {event['kind'].replace('_', '-')} of {event['members']} members by {event['assignor']}"]
+    changed, adopted, withheld = event["changed"], event["adopted"], event["withheld"]
+    parts += [f"{len(changed)} owner changes"] if changed else []
+    parts += [f"{len(adopted)} adopted"] if adopted else []
+    parts += [f"waits for {', '.join(withheld)} to be let go"] if withheld else []
+    parts += ["will probe"] if event["next_probe_ms"] is not None else []
+    return "; ".join([*parts, *event["warnings"]])
+
+
+def _assigned(event: Event) -> str:
+    held = [f"{role} {' '.join(event[role])}" for role in ROLES if event[role]]
+    return f"generation {event['generation']}: {', '.join(held) or 'nothing'}"
+
+
+_WORDS: Mapping[str, Callable[[Event], str | None]] = {
+    "started": lambda event: f"started as process {event['pid']}",
+    "exited": lambda event: "was killed" if event["status"] < 0 else f"ended with status {event['status']}",
+    "joining": lambda event: f"joins: {event['reason']}",
+    "decision": _decision,
+    "assigned": _assigned,
+    "running": lambda event: f"runs {event['task']}",
+    "lost": lambda event: f"lost its tasks: {event['reason']}",
+    "commit_refused": lambda event: f"commit refused: {event['reason']}",
+    "delivery_failed": lambda event: f"delivery failed: {event['reason']}",
+    "lookup_failed": lambda event: f"lookup failed: {event['reason']}",
+    "broker_unavailable": lambda event: f"no broker: {event['reason']}",
+}
+
+# --- the table ----------------------------------------------------------------------------
+
+
+def render(board: Board, scenery: Scenery) -> Table:
+    """The group at this moment."""
+    table = Table(title=_title(board, scenery), caption=f"{scenery.says}\n{scenery.news}", expand=True)
+    for column in ("worker", "generation", "active (lag)", "standby (lag)", "warm-up (lag)", "orders"):
+        table.add_column(column)
+    for worker in board.workers.values():
+        tasks = [_tasks(worker, role) for role in ROLES]
+        generation = "-" if worker.adopted_generation is None else str(worker.adopted_generation)
+        style = None if worker.alive else "dim strike"
+        table.add_row(worker.name, generation, *tasks, f"{worker.records_total:,}", style=style)
+    return table
+
+
+def _title(board: Board, scenery: Scenery) -> str:
+    return (
+        f"{scenery.orders_per_s:,.0f} orders/s, {scenery.orders_in:,} in; "
+        f"next probe: {probe_text(board.next_probe_ms, scenery.now_ms)}"
+    )
+
+
+def probe_text(next_probe_ms: int | None, now_ms: int) -> str:
+    """When the next probing rebalance is due."""
+    if next_probe_ms is None:
+        return "none, balanced"
+    return f"in {max(0, next_probe_ms - now_ms) / 1000:.0f} s"
+
+
+def _tasks(worker: WorkerView, role: str) -> str:
+    """Tasks of one role with their lag; an active one that does not run yet is marked."""
+    mine = sorted((task, view) for task, view in worker.tasks.items() if view.role == role)
+    return "  ".join(
+        f"{task} ({view.lag:,})" + ("…" if role == "active" and view.state != "running" else "") for task, view in mine
+    )
+
+
+class Screen:
+    """A live table in a terminal."""
+
+    def __init__(self) -> None:
+        self._live = Live(console=Console(stderr=True), refresh_per_second=4, transient=False)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def news(self, line: str) -> None:
+        """The table's caption has the last one."""
+
+    def update(self, board: Board, scenery: Scenery) -> None:
+        self._live.update(render(board, scenery))
+
+
+class Lines:
+    """A line a change, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._said = ""
+        self._began_ms = monotonic_ms()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is open."""
+
+    def news(self, line: str) -> None:
+        self._print(f"  {line}")
+
+    def update(self, board: Board, scenery: Scenery) -> None:
+        if scenery.says != self._said:
+            self._said = scenery.says
+            probe = probe_text(board.next_probe_ms, scenery.now_ms)
+            self._print(f"{scenery.says} ({scenery.orders_in:,} orders in; next probe: {probe})")
+
+    def _print(self, line: str) -> None:
+        seconds = (monotonic_ms() - self._began_ms) / 1000
+        print(f"{seconds:6.1f} s  {line}", file=sys.stderr, flush=True)

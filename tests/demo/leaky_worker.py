@@ -1,0 +1,35 @@
+"""A worker with a fault that was put in on purpose: its flush answers at once, while records still wait to be sent.
+
+So offsets are committed before what they stand for is in the broker, and a kill loses the difference. A close in order
+sends everything, so that nothing but a kill can lose.
+"""
+
+from __future__ import annotations
+
+from kstreams_assign.adapters.confluent import RecordProducer
+from kstreams_assign.demo import worker
+from kstreams_assign.model import TopicPartition
+from kstreams_assign.worker import runtime
+
+LINGER_MS = 500
+CLOSE_WITHIN_S = 10
+
+
+class LeakyProducer(RecordProducer):
+    def __init__(self, bootstrap_servers, client=None, *, delivery_timeout_ms):
+        lingering = {**(client or {}), "linger.ms": str(LINGER_MS)}
+        super().__init__(bootstrap_servers, lingering, delivery_timeout_ms=delivery_timeout_ms)
+
+    def flush(self, _timeout_s):
+        self._producer.poll(0)
+        acknowledged, self._acknowledged = self._acknowledged, {}
+        return {TopicPartition(*at): offset for at, offset in acknowledged.items()}
+
+    def close(self):
+        super().flush(CLOSE_WITHIN_S)
+        super().close()
+
+
+if __name__ == "__main__":
+    runtime.RecordProducer = LeakyProducer
+    worker.main()
