@@ -247,7 +247,7 @@ def settings_digest(assignor: str, config: AssignConfig) -> str:
 def _owners_before(
     view: GroupView, tasks: Mapping[TaskId, tuple[TopicPartition, ...]], promised: Mapping[TaskId, UUID]
 ) -> dict[TaskId, UUID]:
-    """Who ran each task in the round before: its owner as it joins, else the process it was promised to."""
+    """Who had each task by the round before: the process it was promised to, else its owner as it joins."""
     process_of = {c.member.member_id: process for process, consumers in view.processes.items() for c in consumers}
     owner = {
         task: process_of[view.owners[partition]]
@@ -255,4 +255,4 @@ def _owners_before(
         for partition in partitions
         if partition in view.owners
     }
-    return {**{task: process for task, process in promised.items() if task in tasks}, **owner}
+    return {**owner, **{t: p for t, p in promised.items() if t in tasks and p in view.processes}}

@@ -229,7 +229,6 @@ class Member:
     def _close(self, _event: Event, _before: State, _now_ms: int) -> list[Action]:
         return [ReleaseMutex(), Leave()]
 
-
     _REACTIONS: ClassVar[Mapping[type, Callable[..., list[Action]]]] = {
         Started: _started,
         RejoinWanted: _rejoin_wanted,

@@ -126,8 +126,10 @@ class Processor:
     def commit_now(self) -> None:
         self._inbox.put(self._commit_before_join)
 
-    def ready(self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, int]) -> None:
-        self._inbox.put(lambda: self._ready(task, stores, positions))
+    def ready(
+        self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, int], restored: int
+    ) -> None:
+        self._inbox.put(lambda: self._ready(task, stores, positions, restored))
 
     def closed(self, task: TaskId) -> None:
         self._inbox.put(lambda: self._closed(task))
@@ -291,8 +293,11 @@ class Processor:
         return True
 
     def _commit_before_join(self) -> None:
-        """The member is about to join: commit now, then hold commits until the assignment is here."""
-        if self._commit_or_lose():
+        """The member is about to join: commit what is due, then hold commits until the assignment is here.
+
+        What was committed less than an interval ago (a follow-up comes right after a release) is not committed again.
+        """
+        if wall_ms() < self._next_commit_ms or self._commit_or_lose():
             self._holding_commits = True
             self.group.handle(group_member.WorkCommitted())
 
@@ -357,7 +362,9 @@ class Processor:
         held.processed.clear()
         held.uncommitted.clear()
 
-    def _ready(self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, int]) -> None:
+    def _ready(
+        self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, int], restored: int
+    ) -> None:
         """The restore thread gives an active task's stores back: it may run."""
         held = self._held.get(task)
         if held is None:  # taken away meanwhile
@@ -376,7 +383,8 @@ class Processor:
         if self._shape.changelogs(self._config.application_id, task):
             self._sums.running(task)
         self._inputs.add({p: positions[p] for p in held.inputs})
-        self._log.emit("running", task=str(task), positions={str(p): o for p, o in positions.items()})
+        told = {str(p): offset for p, offset in positions.items()}
+        self._log.emit("running", task=str(task), positions=told, restored=restored)
 
     def _closed(self, task: TaskId) -> None:
         self._closing.discard(task)

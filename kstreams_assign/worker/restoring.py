@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 from kstreams_assign.errors import BrokerUnavailable, StateError, StoreDamaged
@@ -28,7 +30,11 @@ Positions = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
 class Receiver(Protocol):
     """Who gets the stores of a task that may run, and hears of those that are closed."""
 
-    def ready(self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, int]) -> None: ...
+    def ready(
+        self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, int], restored: int
+    ) -> None:
+        """``restored`` is how many changelog offsets were read since the task became active."""
+        ...
 
     def closed(self, task: TaskId) -> None: ...
 
@@ -56,7 +62,10 @@ class RestoreThread:
         self._sums = sums
         self._log = log
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._look_ups = ThreadPoolExecutor(1, "kstreams-positions")
         self._inputs: dict[TaskId, Sequence[TopicPartition]] = {}
+        self._found: dict[TaskId, Future[Mapping[TopicPartition, int]]] = {}
+        self._began_at: dict[TaskId, int] = {}
         self._wanted: dict[TaskId, Purpose] = {}
         self._waiting: dict[TaskId, TaskStores | None] = {}
         self._handed_out: set[TaskId] = set()
@@ -86,17 +95,29 @@ class RestoreThread:
 
     def run(self) -> None:
         """Until ``stop``. Raises ``StateError`` for a disk that cannot be worked with."""
+        rest_s = 0.0
         while not (self._stopping.is_set() and self._orders.empty()):
-            self._take_orders()
+            self._take_orders(rest_s)
+            began = time.monotonic()
             for event in self._restorer.step(STEP_S):
                 self._heard(event)
             self._hand_over_waiting()
+            rest_s = self._rest_s(time.monotonic() - began)
         for task in list(self._restorer.tasks):
             self._close(task, None)
+        self._look_ups.shutdown(cancel_futures=True)
 
-    def _take_orders(self) -> None:
+    def _rest_s(self, worked_s: float) -> float:
+        """Copies are restored for half of the time at most while tasks run here, so that those are not starved."""
+        busy = Purpose.ACTIVE in self._restorer.tasks.values() or self._waiting
+        if not self._restorer.tasks and not busy:
+            return STEP_S
+        return 0.0 if busy or not self._handed_out or worked_s < STEP_S * 2 else worked_s
+
+    def _take_orders(self, rest_s: float) -> None:
+        """Carry out what was ordered; rest that long where nothing was."""
         try:
-            order = self._orders.get(timeout=STEP_S) if not self._restorer.tasks else self._orders.get_nowait()
+            order = self._orders.get(timeout=rest_s) if rest_s else self._orders.get_nowait()
             while True:
                 order()
                 order = self._orders.get_nowait()
@@ -109,6 +130,7 @@ class RestoreThread:
 
     def _restore(self, task: TaskId, stores: TaskStores | None, inputs: Sequence[TopicPartition]) -> None:
         self._inputs[task], self._wanted[task] = inputs, Purpose.ACTIVE
+        self._found[task] = self._look_ups.submit(self._positions, inputs)
         if stores is None and (task in self._handed_out or task in self._waiting or self._restorer.promote(task)):
             return
         if self._shape.subtopologies[task.subtopology].stateful:
@@ -136,6 +158,7 @@ class RestoreThread:
     def _begin(self, task: TaskId, stores: TaskStores | None, purpose: Purpose) -> None:
         self._handed_out.discard(task)
         stores = stores or self._opened(task)
+        self._began_at[task] = sum(stores.offsets().values())
         changelogs = self._shape.changelogs(self._application_id, task)
         self._sums.restoring(task, stores.offsets())
         if changelogs or purpose is Purpose.STANDBY:
@@ -161,6 +184,8 @@ class RestoreThread:
         if isinstance(event, Progress):
             self._sums.restoring(event.task, {p: at.position for p, at in event.progress.partitions.items()})
             self._lags[event.task] = event.progress.remaining
+            if event.purpose is Purpose.STANDBY:
+                self._began_at[event.task] = event.progress.position_sum
         elif isinstance(event, Restored):
             self._lags.pop(event.task, None)
             self._waiting[event.task] = event.stores
@@ -176,17 +201,19 @@ class RestoreThread:
         self._begin(event.task, None, self._wanted[event.task])
 
     def _hand_over_waiting(self) -> None:
-        """Ask where input goes on, and give the tasks to the loop. Without an answer they wait for the next turn."""
-        inputs = [partition for task in self._waiting for partition in self._inputs[task]]
-        if not inputs:
-            return
-        try:
-            positions = self._positions(inputs)
-        except BrokerUnavailable as cause:
-            self._log.emit("lookup_failed", what="input positions", reason=str(cause))
-            return
-        for task, stores in self._waiting.items():
-            if stores is not None:
-                self._handed_out.add(task)
-            self.receiver.ready(task, stores, {p: positions[p] for p in self._inputs[task]})
-        self._waiting.clear()
+        """Give tasks whose state and input positions are known to the loop. Failed look-ups are tried again."""
+        for task in [task for task in self._waiting if self._found[task].done()]:
+            try:
+                positions = self._found[task].result()
+            except BrokerUnavailable as cause:
+                self._log.emit("lookup_failed", what="input positions", reason=str(cause))
+                self._found[task] = self._look_ups.submit(self._positions, self._inputs[task])
+                continue
+            self._hand_over(task, self._waiting.pop(task), positions)
+
+    def _hand_over(self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, int]) -> None:
+        restored = 0
+        if stores is not None:
+            self._handed_out.add(task)
+            restored = sum(stores.offsets().values()) - self._began_at[task]
+        self.receiver.ready(task, stores, positions, restored)

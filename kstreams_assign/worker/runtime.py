@@ -37,7 +37,8 @@ STATUS_INTERVAL_S = 0.2
 CLEANER_INTERVAL_MS = 10_000
 LOOKUP_TIMEOUT_S = 5.0
 LEAVE_TIMEOUT_S = 5.0
-PACING = Pacing(progress_interval_ms=200, standby_ends_interval_ms=1_000)
+PACING = Pacing(progress_interval_ms=200, standby_ends_interval_ms=1_000, standby_budget_records=0)
+RESTORE_BATCH_RECORDS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,9 @@ class _Running:
         self._failures: list[BaseException] = []
         servers, client, group_id = config.bootstrap_servers, config.client, config.application_id
         self._admin = ClusterAdmin(servers, client)
-        self._reader = ConfluentChangelogReader(servers, client, group_id=group_id, admin=self._admin)
+        self._reader = ConfluentChangelogReader(
+            servers, client, group_id=group_id, admin=self._admin, max_records=RESTORE_BATCH_RECORDS
+        )
         self._inputs = InputConsumer(servers, client, group_id=group_id, admin=self._admin)
         self._producer = RecordProducer(servers, client, delivery_timeout_ms=config.session_timeout_ms * 2 // 3)
         self._processor = Processor(
@@ -149,18 +152,21 @@ class _Running:
         processing = self._start("processing", self._processor.run)
         membership = self._start("membership", self._membership.run)
         upkeep = self._start("upkeep", lambda: self._upkeep(wishes))
-        self._ending.wait()
-        self._membership.close()
-        membership.join()
-        self._processor.stop()
-        processing.join()
-        self._processor.settle()
-        self._restoring.stop()
-        restoring.join()
-        self._processor.settle()
-        self._stopped.set()
-        upkeep.join()
-        self._disconnect()
+        try:
+            self._ending.wait()
+        finally:  # also after Ctrl-C, which comes out of the wait
+            self._ending.set()
+            self._membership.close()
+            membership.join()
+            self._processor.stop()
+            processing.join()
+            self._processor.settle()
+            self._restoring.stop()
+            restoring.join()
+            self._processor.settle()
+            self._stopped.set()
+            upkeep.join()
+            self._disconnect()
         if self._failures:
             raise self._failures[0]
 
