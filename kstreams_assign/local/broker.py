@@ -7,10 +7,10 @@ process has died, and says which.
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from kstreams_assign.errors import LocalBrokerError
+from kstreams_assign.local import leftovers
 from kstreams_assign.local.jars import KAFKA_VERSION, Progress, class_path, to_stderr
 from kstreams_assign.local.java import find_java
 from kstreams_assign.local.layout import Layout, Ports
@@ -62,6 +63,7 @@ class LocalBroker:
         self._progress = progress
         self._ports: Ports | None = None
         self._process: ChildProcess | None = None
+        self._hold: int | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -109,6 +111,9 @@ class LocalBroker:
         if self._process is not None:
             self._process.terminate(_STOP_PATIENCE_S)
             self._process = None
+        if self._hold is not None:
+            os.close(self._hold)
+            self._hold = None
         if not self.keeps_data and self._data_dir is not None:
             shutil.rmtree(self._data_dir, ignore_errors=True)
             self._data_dir = None
@@ -128,8 +133,11 @@ class LocalBroker:
         self._await_answer(self._ports)
 
     def _start_on_free_ports(self) -> None:
+        leftovers.sweep()
         if self._data_dir is None:
-            self._data_dir = Path(tempfile.mkdtemp(prefix="kstreams-assign-broker-"))
+            self._data_dir = leftovers.fresh_folder()
+        self._data_dir.mkdir(parents=True, exist_ok=True)
+        self._hold = leftovers.hold(self._data_dir)
         for last in (number == _PORT_TRIES for number in range(1, _PORT_TRIES + 1)):
             self._ports = _free_ports(self._port)
             try:
@@ -149,7 +157,9 @@ class LocalBroker:
         if not layout.formatted:
             _format_storage(java, layout)
         layout.log.unlink(missing_ok=True)
-        self._process = ChildProcess([*java, "kafka.Kafka", str(layout.properties)], layout.log, tied=not self._outlive)
+        assert self._hold is not None
+        command = [*java, "kafka.Kafka", str(layout.properties)]
+        self._process = ChildProcess(command, layout.log, tied=not self._outlive, holds=self._hold)
 
     def _class_path(self) -> str:
         return ":".join(str(jar) for jar in class_path(progress=self._progress))

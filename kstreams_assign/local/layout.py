@@ -44,8 +44,7 @@ class Layout(NamedTuple):
         return (self.records / "meta.properties").exists()
 
     def write(self, ports: Ports, settings: Mapping[str, str]) -> None:
-        """Write the settings for a start on ``ports``; ``settings`` go over ours."""
-        self.root.mkdir(parents=True, exist_ok=True)
+        """Write the settings for a start on ``ports`` into the folder, which exists; ``settings`` go over ours."""
         merged = {**server_properties(ports, self.records), **settings}
         self.properties.write_text("".join(f"{key}={value}\n" for key, value in merged.items()), encoding="utf-8")
         self.log_settings.write_text(_LOG4J2, encoding="utf-8")

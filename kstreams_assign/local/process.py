@@ -25,8 +25,10 @@ class ChildProcess:
     Ctrl-C in the terminal reaches us alone and the child is stopped in order.
     """
 
-    def __init__(self, command: Sequence[str], log: Path, *, tied: bool) -> None:
+    def __init__(self, command: Sequence[str], log: Path, *, tied: bool, holds: int) -> None:
+        """Start ``command``; ``holds`` is a file descriptor that the child is to keep open."""
         self.ended = Event()
+        self._holds = holds
         self._command = [sys.executable, "-I", "-S", str(_TIE), str(os.getpid()), *command] if tied else list(command)
         self._log = log
         started: Future[subprocess.Popen[bytes]] = Future()
@@ -50,6 +52,7 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                pass_fds=[self._holds],
                 start_new_session=True,
             )
 

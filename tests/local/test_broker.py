@@ -7,13 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
 import pytest
 
 from kstreams_assign.errors import LocalBrokerError
-from kstreams_assign.local import LocalBroker
+from kstreams_assign.local import LocalBroker, leftovers
 from kstreams_assign.local.probe import brokers_known
 
 pytestmark = pytest.mark.broker
@@ -93,11 +94,15 @@ broker.stop()
 """
 
 
-def test_a_broker_outlives_the_thread_that_started_it_and_dies_with_its_process(tmp_path):
-    """SIGKILL gives the parent no chance to tidy up; Linux ends the JVM for it."""
+def test_a_broker_outlives_the_thread_that_started_it_and_dies_with_its_process(tmp_path, monkeypatch):
+    """SIGKILL gives the parent no chance to tidy up; Linux ends the JVM for it, and a later start removes the data."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     command, temporary = [sys.executable, "-c", KEEPER], os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=temporary) as keeper:
         jvm = psutil.Process(int(keeper.stdout.readline()))
         assert jvm.is_running()
+        assert leftovers.sweep(older_than_s=-1) == []
         os.kill(keeper.pid, signal.SIGKILL)
         jvm.wait(timeout=10)
+        (data_dir,) = tmp_path.iterdir()
+        assert leftovers.sweep(older_than_s=-1) == [data_dir]

@@ -6,7 +6,7 @@ from kstreams_assign.local.layout import Layout, Ports, server_properties
 
 
 def test_settings_of_the_caller_go_over_ours_and_nothing_else_changes(tmp_path):
-    layout = Layout(tmp_path / "data")
+    layout = Layout(tmp_path)
     layout.write(Ports(9092, 9093), {"offsets.topic.num.partitions": "50", "message.max.bytes": "1"})
     written = dict(line.split("=", 1) for line in layout.properties.read_text().splitlines())
     ours = server_properties(Ports(9092, 9093), layout.records)
