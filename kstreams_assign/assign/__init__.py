@@ -16,12 +16,20 @@ from kstreams_assign.assign.balance import (
     subtopology_balanced,
     subtopology_spread,
 )
+from kstreams_assign.assign.check import check
+from kstreams_assign.assign.converge import Round, after, converge, previous_owners
+from kstreams_assign.assign.fallback_prior import fallback_prior
 from kstreams_assign.assign.high_availability import high_availability
 from kstreams_assign.assign.lags import TaskLags, by_lag, caught_up, lag_of, previous_tasks, rank
 from kstreams_assign.assign.threads import ThreadTasks, distribute
 from kstreams_assign.assign.values import AssignConfig, Assignor, Client, Cluster, Placement, Plan
 
-ASSIGNORS: Mapping[str, Assignor] = MappingProxyType({"high_availability": high_availability})
+ASSIGNORS: Mapping[str, Assignor] = MappingProxyType(
+    {
+        "high_availability": high_availability,
+        "fallback_prior": fallback_prior,
+    }
+)
 """Every assignor under the name that the setting ``assignor`` takes."""
 
 __all__ = [
@@ -32,17 +40,23 @@ __all__ = [
     "Cluster",
     "Placement",
     "Plan",
+    "Round",
     "TaskLags",
     "ThreadTasks",
+    "after",
     "balanced",
     "by_lag",
     "caught_up",
+    "check",
+    "converge",
     "distribute",
+    "fallback_prior",
     "high_availability",
     "instance_balanced",
     "lag_of",
     "owner_changes",
     "owner_changes_lower_bound",
+    "previous_owners",
     "previous_tasks",
     "rank",
     "subtopology_balanced",

@@ -42,6 +42,11 @@ class Board:
         self.active_count[client] += 1
         self._give(task, client)
 
+    def give_stateless(self, task: int, client: int) -> None:
+        self.stateless_owner[task] = client
+        self.active_count[client] += 1
+        self.count[client] += 1
+
     def take_active(self, task: int) -> None:
         client = self.owner[task]
         self.owner[task] = NOBODY

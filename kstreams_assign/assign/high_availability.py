@@ -6,9 +6,8 @@ warm, and only then hand out stateless tasks. Beyond Java's answer the plan tell
 
 from __future__ import annotations
 
-from heapq import heapify, heapreplace
-
 from kstreams_assign.assign.board import Board
+from kstreams_assign.assign.fewest_actives import give_to_fewest_actives
 from kstreams_assign.assign.lag_table import LagTable
 from kstreams_assign.assign.movements import WarmupBudget, move_actives, move_standbys
 from kstreams_assign.assign.standbys import place_standbys, place_standbys_over_tags, same_tags
@@ -25,7 +24,7 @@ def high_availability(cluster: Cluster, config: AssignConfig) -> Plan:
     budget = WarmupBudget(config.max_warmup_replicas)
     movements = move_actives(board, lags, budget)
     movements += move_standbys(board, lags, budget)
-    hand_out_stateless(board)
+    give_to_fewest_actives(board, range(len(board.stateless)), board.give_stateless)
     return board.plan(probing=movements > 0)
 
 
@@ -71,16 +70,3 @@ def lay_out_standbys(board: Board, config: AssignConfig) -> None:
         return True
 
     balance_over_threads(held, board.count, board.capacity, may_move, move)
-
-
-def hand_out_stateless(board: Board) -> None:
-    """Each stateless task, in order, to the client with the fewest active tasks per thread."""
-    active, capacity = board.active_count, board.capacity
-    heap = [(count / capacity[client], client) for client, count in enumerate(active)]
-    heapify(heap)
-    for task in range(len(board.stateless)):
-        client = heap[0][1]
-        board.stateless_owner[task] = client
-        active[client] += 1
-        board.count[client] += 1
-        heapreplace(heap, (active[client] / capacity[client], client))

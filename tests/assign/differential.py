@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -59,7 +60,8 @@ def answered(peer: str, command: str, problems: Iterator[Json]) -> Iterator[tupl
     with subprocess.Popen(
         [*shlex.split(peer), command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
     ) as process:
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         for problem in problems:
             process.stdin.write(json.dumps(problem) + "\n")
             process.stdin.flush()
@@ -80,7 +82,7 @@ def same(mine: Json, theirs: Json) -> bool:
 
 
 def keep(path: str, line: Json) -> None:
-    with open(path, "a", encoding="utf-8") as file:
+    with Path(path).open("a", encoding="utf-8") as file:
         file.write(json.dumps(line, separators=(",", ":")) + "\n")
 
 

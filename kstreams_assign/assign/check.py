@@ -1,0 +1,117 @@
+"""The properties that every plan must have (KIP-441, "Assignment Algorithm"), as predicates that name the culprit.
+
+Each answers a list of texts, empty when all is well. Tests, the simulator and ``what-if`` judge plans with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from kstreams_assign.assign.java_order import sorted_tasks
+from kstreams_assign.assign.lags import rank
+from kstreams_assign.assign.values import AssignConfig, Cluster, Plan
+from kstreams_assign.model import TaskId, process_order
+
+Holders = dict[TaskId, list[UUID]]
+
+
+def check(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
+    """All properties below."""
+    return [
+        *every_process_answered(cluster, plan),
+        *one_owner(cluster, plan),
+        *one_copy_a_process(plan),
+        *standbys_complete(cluster, config, plan),
+        *warmups_within(cluster, config, plan),
+        *actives_on_most_caught_up(cluster, config, plan),
+    ]
+
+
+def every_process_answered(cluster: Cluster, plan: Plan) -> list[str]:
+    """Each process of the cluster has a placement, and nobody else."""
+    known = {client.process_id for client in cluster.clients}
+    missing = [f"process {process} has no placement" for process in _in_order(known - plan.placements.keys())]
+    strangers = [f"process {process} is not in the cluster" for process in _in_order(plan.placements.keys() - known)]
+    return missing + strangers
+
+
+def one_owner(cluster: Cluster, plan: Plan) -> list[str]:
+    """Each task of the cluster, stateful or not, is active on exactly one process."""
+    owners = _holders({process: placed.active for process, placed in plan.placements.items()})
+    texts = [f"task {task} is active nowhere" for task in sorted_tasks(cluster.tasks - owners.keys())]
+    texts += [f"task {task} is not in the cluster" for task in sorted_tasks(owners.keys() - cluster.tasks)]
+    return texts + [
+        f"task {task} is active on {len(owners[task])} processes: {_names(owners[task])}"
+        for task in sorted_tasks(owners.keys())
+        if len(owners[task]) > 1
+    ]
+
+
+def one_copy_a_process(plan: Plan) -> list[str]:
+    """No process holds a task twice, in whatever roles."""
+    texts = []
+    for process in _in_order(plan.placements):
+        placed = plan.placements[process]
+        twice = (placed.active & placed.standby) | (placed.active & placed.warmup) | (placed.standby & placed.warmup)
+        texts += [f"process {process} holds two copies of task {task}" for task in sorted_tasks(twice)]
+    return texts
+
+
+def standbys_complete(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
+    """Each stateful task has as many standbys as there are processes for, up to ``num_standby_replicas``; no other has."""
+    wanted = min(config.num_standby_replicas, len(cluster.clients) - 1)
+    holders = _holders({process: placed.standby for process, placed in plan.placements.items()})
+    texts = [f"task {task} has a standby but no state" for task in sorted_tasks(holders.keys() - cluster.stateful)]
+    for task in sorted_tasks(cluster.stateful):
+        have = len(holders.get(task, ()))
+        if have != wanted:
+            texts.append(f"task {task} has {have} standbys, not {wanted}: {_names(holders.get(task, ()))}")
+    return texts
+
+
+def warmups_within(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
+    """At most ``max_warmup_replicas`` warm-ups in the whole group, of stateful tasks only."""
+    holders = _holders({process: placed.warmup for process, placed in plan.placements.items()})
+    texts = [f"task {task} warms up but has no state" for task in sorted_tasks(holders.keys() - cluster.stateful)]
+    count = sum(map(len, holders.values()))
+    if count > config.max_warmup_replicas:
+        names = ", ".join(map(str, sorted_tasks(holders.keys())))
+        texts.append(f"{count} warm-ups exceed max_warmup_replicas {config.max_warmup_replicas}: {names}")
+    return texts
+
+
+def actives_on_most_caught_up(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
+    """Each stateful task is active on a process of the least rank (``lags.rank``)."""
+    texts = []
+    clients = {client.process_id: client for client in cluster.clients}
+    for task, process in plan.owners.items():
+        if task not in cluster.stateful or process not in clients:
+            continue
+        own = rank(clients[process].lags[task], config.acceptable_recovery_lag)
+        least, best = _least_rank(cluster, config, task)
+        if least < own:
+            texts.append(f"task {task} is active on {process} (rank {own}), but {best} has rank {least}")
+    return texts
+
+
+def _least_rank(cluster: Cluster, config: AssignConfig, task: TaskId) -> tuple[int, UUID]:
+    return min(
+        (rank(client.lags[task], config.acceptable_recovery_lag), client.process_id) for client in cluster.clients
+    )
+
+
+def _holders(tasks_by_process: Mapping[UUID, Iterable[TaskId]]) -> Holders:
+    found: Holders = {}
+    for process in _in_order(tasks_by_process):
+        for task in tasks_by_process[process]:
+            found.setdefault(task, []).append(process)
+    return found
+
+
+def _in_order(processes: Iterable[UUID]) -> list[UUID]:
+    return sorted(processes, key=process_order)
+
+
+def _names(processes: Iterable[UUID]) -> str:
+    return ", ".join(map(str, processes)) or "nowhere"

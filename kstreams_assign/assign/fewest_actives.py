@@ -1,0 +1,19 @@
+"""Dealing tasks to whoever runs the fewest per thread (Kafka: ``assignStatelessActiveTasks``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import heapify, heapreplace
+
+from kstreams_assign.assign.board import Board
+
+
+def give_to_fewest_actives(board: Board, tasks: Iterable[int], give: Callable[[int, int], None]) -> None:
+    """``give(task, client)`` each task, in order, to the client with the fewest active tasks per thread."""
+    active, capacity = board.active_count, board.capacity
+    heap = [(count / capacity[client], client) for client, count in enumerate(active)]
+    heapify(heap)
+    for task in tasks:
+        client = heap[0][1]
+        give(task, client)
+        heapreplace(heap, (active[client] / capacity[client], client))

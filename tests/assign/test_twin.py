@@ -1,0 +1,109 @@
+"""The clever parts against their slow, obvious twins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from uuid import UUID
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kstreams_assign.assign import Client, Cluster, high_availability
+from kstreams_assign.assign.board import Board
+from kstreams_assign.assign.clients_by_load import ClientsByLoad
+from kstreams_assign.assign.java_heap import poll_order
+from tests.assign.jsonl import read_cluster, read_config
+from tests.assign.problems import assign_problem
+from tests.assign.twin import DynamicQueue, PrioritySet, Twin
+
+
+@settings(max_examples=300, deadline=None)
+@given(seed=st.integers(0, 2**32), clients=st.integers(1, 20), tasks=st.integers(0, 80))
+def test_the_assignor_answers_as_its_twin(seed, clients, tasks):
+    request = assign_problem(Random(seed), clients, tasks)
+    cluster, config = read_cluster(request), read_config(request)
+    assert high_availability(cluster, config) == Twin(cluster, config).decide()
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A client as the twin's queue sees it."""
+
+    process_id: UUID
+    number: int
+    board: Board
+
+    def load(self):
+        return self.board.count[self.number] / self.board.capacity[self.number]
+
+
+def queues(clients, counts):
+    """Our queue and Java's, over the same board."""
+    board = Board(Cluster(clients, frozenset()))
+    board.count[:] = counts
+    waiting = [Waiting(client.process_id, number, board) for number, client in enumerate(board.clients)]
+    return board, ClientsByLoad(board), PrioritySet(waiting, Waiting.load), waiting
+
+
+def upside_down(array, key):
+    """Pairs of keys in a heap's array where a lesser one stands below a greater one."""
+    keys = [key(item) for item in array]
+    for index, mine in enumerate(keys):
+        above = index
+        while above:
+            above = (above - 1) // 2
+            if mine < keys[above]:
+                yield mine, keys[above]
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 2**32), size=st.integers(8, 30))
+def test_clients_come_out_as_from_javas_queue_while_their_loads_change_inside(seed, size):
+    """Destinations lose copies down to the source's load: that is where Java's queue gets out of order."""
+    random = Random(seed)
+    clients = tuple(
+        Client(UUID(int=random.getrandbits(random.choice([4, 120])) << 8 | number), random.choice([1, 1, 2]))
+        for number in range(size)
+    )
+    board, ours, java, waiting = queues(clients, [random.randint(5, 7) for _ in clients])
+    for _ in range(60):
+        for pair in upside_down(java.queue.array, lambda client: ours.keys[client.number]):
+            assert ours.doubt
+            assert ours.doubt[0] <= min(pair)
+            assert max(pair) <= ours.doubt[1]
+        eligible = set(random.sample(range(size), random.choice([0, 1, 2, 2, 2, 3, 5])))
+        found = ours.poll(eligible)
+        expected = java.poll(lambda client, eligible=eligible: client.number in eligible)
+        assert found == (expected.number if expected else None)
+        source = random.randrange(size) if found is None else found
+        others = [number for number in range(size) if number != source and board.count[number]]
+        above = [number for number in others if waiting[number].load() > waiting[source].load()]
+        destination = random.choice(above or others)
+        board.count[source] += 1
+        board.count[destination] -= random.choice([0, 1, 1])
+        ours.offer_changed(source, destination)
+        java.offer(waiting[source])
+        java.offer(waiting[destination])
+
+
+def test_a_client_with_less_load_waits_behind_one_with_more_where_javas_array_has_it_so():
+    """Client 7 slips below 1, whose load fell while it waited, and stays below 0 when 1 is taken out."""
+    clients = tuple(Client(UUID(int=number)) for number in range(8))
+    board, ours, java, waiting = queues(clients, [5, 5, 6, 6, 6, 6, 6, 3])
+    assert ours.poll({7}) == java.poll(lambda client: client.number == 7).number
+    board.count[7] += 1
+    board.count[1] -= 1
+    ours.offer_changed(7, 1)
+    java.offer(waiting[7])
+    java.offer(waiting[1])
+    assert (board.count[7], board.count[0]) == (4, 5)
+    assert ours.poll({0, 7}) == java.poll(lambda client: client.number in {0, 7}).number == 0
+
+
+@given(st.lists(st.integers(0, 6), max_size=40))
+def test_equal_keys_come_out_in_the_order_of_javas_heap(keys):
+    queue = DynamicQueue(lambda item: item[0])
+    for number, key in enumerate(keys):
+        queue.offer((key, number))
+    assert poll_order(keys) == [queue.poll()[1] for _ in keys]
