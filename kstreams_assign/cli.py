@@ -11,17 +11,29 @@ from __future__ import annotations
 import sys
 from importlib import import_module, metadata
 from importlib.util import find_spec
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
 from kstreams_assign.errors import BrokerError, ConfigError, KStreamsAssignError, LocalBrokerError
 
+
+class Entry(NamedTuple):
+    """Where a command stands, and the line that ``--help`` shows of it.
+
+    ``place`` is ``module:object``; the object is a function that typer can read, or a Typer with commands of its own.
+    """
+
+    place: str
+    summary: str
+
+
 COMMANDS = {
-    # name -> "module:object"; the object is a function that typer can read, or a Typer with commands of its own
-    "demo": "kstreams_assign.demo.command:demo",
-    "broker": "kstreams_assign.local.command:app",
+    "demo": Entry(
+        "kstreams_assign.demo.command:demo", "A real group on this machine scales out warm, survives a crash."
+    ),
+    "broker": Entry("kstreams_assign.local.command:app", "The embedded Kafka broker alone."),
 }
 
 EXIT_STATUS: tuple[tuple[type[KStreamsAssignError], int], ...] = (
@@ -38,11 +50,16 @@ class CommandTable(TyperGroup):
 
     # Any: typer carries a click of its own and does not export its types.
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
-        return [name for name, place in COMMANDS.items() if _exists(place)]
+        return [name for name, entry in COMMANDS.items() if _exists(entry.place)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
-        place = COMMANDS.get(cmd_name)
-        return _load(place) if place and _exists(place) else None
+        entry = COMMANDS.get(cmd_name)
+        return _load(entry.place) if entry and _exists(entry.place) else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands from the table: click would import each one for its line."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].summary) for name in self.list_commands(ctx)])
 
 
 app = typer.Typer(cls=CommandTable, rich_markup_mode=None, no_args_is_help=True, pretty_exceptions_enable=False)
