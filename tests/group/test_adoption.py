@@ -1,0 +1,78 @@
+"""A follower's reading of its assignment: what it accepts, what it refuses by name, and when it rejoins."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from kstreams_assign.errors import AssignmentRefused, MalformedUserData, TopologyMismatch
+from kstreams_assign.group.adoption import read_assignment
+from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition
+from kstreams_assign.wire import AssignmentInfo, GroupTrailer, encode_assignment
+from tests.group.little_group import shape
+
+ME, OTHER = UUID(int=1), UUID(int=2)
+ORDERS = [TopicPartition("orders", p) for p in range(3)]
+TASKS = [TaskId(0, p) for p in range(3)]
+
+
+def info(**facts: object) -> bytes:
+    return encode_assignment(AssignmentInfo(**{"version": 11, "commonly_supported_version": 11, **facts}))
+
+
+def test_warm_ups_are_told_apart_by_the_trailer() -> None:
+    trailer = GroupTrailer("high_availability", 1, warmups={ME: (TASKS[1],), OTHER: (TASKS[2],)}, next_probe_ms=7)
+    standbys = {TASKS[1]: (ORDERS[1],), TASKS[2]: (ORDERS[2],)}
+    data = info(active_tasks=(TASKS[0],), standby_tasks=standbys, trailer=trailer)
+    adopted = read_assignment(ORDERS[:1], data, shape(), ME)
+    assert adopted.active == {TASKS[0]: (ORDERS[0],)}
+    assert adopted.warmup == {TASKS[1]}
+    assert adopted.standby == {TASKS[2]}
+    assert adopted.next_probe_ms == 7
+
+
+def test_without_a_trailer_as_from_java_all_copies_are_standbys() -> None:
+    adopted = read_assignment([], info(standby_tasks={TASKS[1]: (ORDERS[1],)}), shape(), ME)
+    assert adopted.standby == {TASKS[1]}
+    assert not adopted.warmup
+    assert not adopted.follow_up
+
+
+def test_partitions_and_tasks_are_matched_in_sorted_order() -> None:
+    data = info(active_tasks=(TASKS[0], TASKS[2]))
+    adopted = read_assignment([ORDERS[2], ORDERS[0]], data, shape(), ME)
+    assert adopted.active == {TASKS[0]: (ORDERS[0],), TASKS[2]: (ORDERS[2],)}
+
+
+def test_more_partitions_than_tasks_make_no_sense() -> None:
+    with pytest.raises(MalformedUserData, match="1 active tasks for 2 partitions"):
+        read_assignment(ORDERS[:2], info(active_tasks=(TASKS[0],)), shape(), ME)
+
+
+def test_an_error_code_is_refused_with_its_meaning() -> None:
+    with pytest.raises(AssignmentRefused, match="source topic"):
+        read_assignment([], info(error_code=1), shape(), ME)
+
+
+@pytest.mark.parametrize(
+    ("task", "partition"),
+    [(TaskId(1, 0), ORDERS[0]), (TaskId(0, 1), ORDERS[0]), (TaskId(0, 0), TopicPartition("clicks", 0))],
+)
+def test_another_topology_is_refused_at_the_first_assignment(task: TaskId, partition: TopicPartition) -> None:
+    with pytest.raises(TopologyMismatch, match="same topology"):
+        read_assignment([partition], info(active_tasks=(task,)), shape(), ME)
+
+
+def test_a_member_whose_endpoint_is_missing_rejoins_at_once() -> None:
+    hosts = {HostInfo("other", 1): (ORDERS[0],)}
+    data = info(partitions_by_host=hosts)
+    assert read_assignment([], data, shape(), ME, HostInfo("other", 1)).next_rebalance_ms == NO_PROBE_MS
+    assert read_assignment([], data, shape(), ME, HostInfo("me", 1)).next_rebalance_ms == 0
+
+
+def test_a_damaged_trailer_is_dropped_with_a_warning() -> None:
+    data = info(active_tasks=(TASKS[0],)) + b"KSA\x01rubbish"
+    adopted = read_assignment(ORDERS[:1], data, shape(), ME)
+    assert adopted.active
+    assert adopted.warnings

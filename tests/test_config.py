@@ -1,0 +1,72 @@
+"""Settings are refused at start, by key, value and what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign.config import Config
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import HostInfo
+
+NEEDED = {"application_id": "app", "bootstrap_servers": "localhost:9092"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("acceptable_recovery_lag", -1, ">= 0"),
+        ("max_warmup_replicas", 0, ">= 1"),
+        ("probing_rebalance_interval_ms", 59_999, ">= 60000"),
+        ("num_standby_replicas", True, "whole number"),
+        ("num_standby_replicas", "1", "whole number"),
+        ("assignor", "best", "high_availability"),
+        ("auto_offset_reset", "none", "earliest"),
+        ("application_server", "here", "HOST:PORT"),
+        ("application_server", "here:99999", "HOST:PORT"),
+        ("heartbeat_interval_ms", 20_000, "a third of session_timeout_ms"),
+        ("application_id", "", "not empty"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_key_value_and_what_is_allowed(key: str, value: object, allowed: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Config.from_mapping({**NEEDED, key: value})
+    assert key in str(refused.value)
+    assert str(value) in str(refused.value)
+    assert allowed in str(refused.value)
+
+
+def test_an_unknown_key_is_refused_and_the_known_ones_are_listed() -> None:
+    with pytest.raises(ConfigError, match=r"num_standbys: no such setting.*num_standby_replicas"):
+        Config.from_mapping({**NEEDED, "num_standbys": 1})
+
+
+@pytest.mark.parametrize("key", sorted(NEEDED))
+def test_a_missing_key_without_default_is_named(key: str) -> None:
+    with pytest.raises(ConfigError, match=f"{key}: missing"):
+        Config.from_mapping({k: v for k, v in NEEDED.items() if k != key})
+
+
+def test_a_file_gives_the_same_as_python(tmp_path: Path) -> None:
+    path = tmp_path / "worker.toml"
+    path.write_text(
+        'application_id = "app"\nbootstrap_servers = "localhost:9092"\nnum_standby_replicas = 1\n'
+        'rack_aware_assignment_tags = ["zone"]\nclient_tags = { zone = "a" }\napplication_server = "host:7000"\n'
+    )
+    config = Config.from_toml(path)
+    assert config == Config(
+        **NEEDED,
+        num_standby_replicas=1,
+        rack_aware_assignment_tags=("zone",),
+        client_tags={"zone": "a"},
+        application_server="host:7000",
+    )
+    assert config.endpoint == HostInfo("host", 7000)
+
+
+def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text("application_id = ")
+    for name in ("bad.toml", "none.toml"):
+        with pytest.raises(ConfigError, match=name):
+            Config.from_toml(tmp_path / name)
