@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module, metadata
-from importlib.util import find_spec
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -50,16 +49,16 @@ class CommandTable(TyperGroup):
 
     # Any: typer carries a click of its own and does not export its types.
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
-        return [name for name, entry in COMMANDS.items() if _exists(entry.place)]
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
         entry = COMMANDS.get(cmd_name)
-        return _load(entry.place) if entry and _exists(entry.place) else None
+        return _load(entry.place) if entry else None
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - click's signature
         """List the commands from the table: click would import each one for its line."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].summary) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
 
 app = typer.Typer(cls=CommandTable, rich_markup_mode=None, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -95,12 +94,6 @@ def main() -> None:
 def exit_status(error: type[KStreamsAssignError]) -> int:
     """The exit status that tells a script of this kind of error."""
     return next(status for kind, status in EXIT_STATUS if issubclass(error, kind))
-
-
-def _exists(place: str) -> bool:
-    module, _, _ = place.partition(":")
-    parent, _, _ = module.rpartition(".")
-    return find_spec(parent) is not None and find_spec(module) is not None
 
 
 def _load(place: str) -> Any:

@@ -1,0 +1,41 @@
+"""A part that cannot run here is told in one line, and is a failure where nothing may be left out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def run_without_jars(*words: str, strict: str = "0") -> subprocess.CompletedProcess[str]:
+    """Two of the files in ``tests/local``, one with the broker, where no jar can be cached."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+    files = ["tests/local/test_broker.py", "tests/local/test_layout.py"]
+    environment = os.environ | {"KSTREAMS_ASSIGN_CACHE": "/dev/null/none", "STRICT": strict}
+    return subprocess.run(
+        [*command, *files], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+def test_a_missing_part_is_one_line_with_its_reason_and_the_rest_runs():
+    done = run_without_jars()
+    assert done.returncode == 0, done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("left out")]
+    assert line.startswith("left out: 7 tests of 'broker': ")
+    assert "KSTREAMS_ASSIGN_CACHE" in line
+    assert "3 passed, 7 deselected" in done.stdout
+
+
+def test_where_nothing_may_be_left_out_the_run_fails_with_the_same_reason():
+    done = run_without_jars(strict="1")
+    assert done.returncode == 4
+    assert "STRICT=1 and the part 'broker' cannot run" in done.stderr
+    assert "KSTREAMS_ASSIGN_CACHE" in done.stderr
+
+
+def test_a_run_that_does_not_select_the_part_does_not_miss_it():
+    done = run_without_jars("-m", "not broker", strict="1")
+    assert (done.returncode, "left out" in done.stdout) == (0, False)
