@@ -33,7 +33,6 @@ class WorkerView:
     exit_status: int | None = None
     adopted_generation: int | None = None
     tasks: dict[str, TaskView] = field(default_factory=dict)
-    active: frozenset[str] = frozenset()
     records_total: int = 0
     joining_since_ms: int | None = None
     probing: bool = False
@@ -67,13 +66,13 @@ class Rebalance:
 
 
 @dataclass(frozen=True, slots=True)
-class Promotion:
-    """A worker was given an active task. ``copy_lag``: offsets its copy lacked then; None if it had no copy."""
+class Takeover:
+    """A worker began to run a task. ``restored``: changelog offsets that it had to read first."""
 
     time_ms: int
     worker: str
     task: str
-    copy_lag: int | None
+    restored: int
 
 
 @dataclass(slots=True)
@@ -83,7 +82,7 @@ class Board:
     workers: dict[str, WorkerView] = field(default_factory=dict)
     decisions: list[DecisionView] = field(default_factory=list)
     rebalances: dict[int, Rebalance] = field(default_factory=dict)
-    promotions: list[Promotion] = field(default_factory=list)
+    takeovers: list[Takeover] = field(default_factory=list)
     deaths: list[tuple[str, int]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     next_probe_ms: int | None = None
@@ -128,74 +127,81 @@ class Board:
         """Settled, and the leader wants nothing more: balanced, no warm-up, no probe."""
         return self.settled and self.decisions[-1].next_probe_ms is None
 
-    # --- what events do -----------------------------------------------------------
 
-    def _started(self, worker: WorkerView, _event: Event) -> None:
-        self.workers[worker.name] = WorkerView(worker.name)
+# --- what events do --------------------------------------------------------------------
 
-    def _exited(self, worker: WorkerView, event: Event) -> None:
-        worker.alive, worker.exit_status = False, event["status"]
-        worker.tasks, worker.active = {}, frozenset()
-        self.deaths.append((worker.name, event["time_ms"]))
 
-    def _joining(self, worker: WorkerView, event: Event) -> None:
-        worker.joining_since_ms = worker.joining_since_ms or event["time_ms"]
-        worker.probing = worker.probing or event["reason"] == PROBE
+def _started(board: Board, worker: WorkerView, _event: Event) -> None:
+    board.workers[worker.name] = WorkerView(worker.name)
 
-    def _decision(self, worker: WorkerView, event: Event) -> None:
-        self.decisions.append(
-            DecisionView(
-                leader=worker.name,
-                kind=event["kind"],
-                assignor=event["assignor"],
-                members=event["members"],
-                processes=frozenset(event["placements"]),
-                changed=event["changed"],
-                adopted=tuple(event["adopted"]),
-                owner_changes_lower_bound=event["owner_changes_lower_bound"],
-                withheld=tuple(event["withheld"]),
-                next_probe_ms=event["next_probe_ms"],
-            )
+
+def _exited(board: Board, worker: WorkerView, event: Event) -> None:
+    worker.alive, worker.exit_status = False, event["status"]
+    worker.tasks = {}
+    board.deaths.append((worker.name, event["time_ms"]))
+
+
+def _joining(_board: Board, worker: WorkerView, event: Event) -> None:
+    worker.joining_since_ms = worker.joining_since_ms or event["time_ms"]
+    worker.probing = worker.probing or event["reason"] == PROBE
+
+
+def _decision(board: Board, worker: WorkerView, event: Event) -> None:
+    board.decisions.append(
+        DecisionView(
+            leader=worker.name,
+            kind=event["kind"],
+            assignor=event["assignor"],
+            members=event["members"],
+            processes=frozenset(event["placements"]),
+            changed=event["changed"],
+            adopted=tuple(event["adopted"]),
+            owner_changes_lower_bound=event["owner_changes_lower_bound"],
+            withheld=tuple(event["withheld"]),
+            next_probe_ms=event["next_probe_ms"],
         )
+    )
 
-    def _assigned(self, worker: WorkerView, event: Event) -> None:
-        now_ms, generation = event["time_ms"], event["generation"]
-        if self.decisions and self.decisions[-1].leader == worker.name:
-            self.decisions[-1].generation = self.decisions[-1].generation or generation
-        start_ms = worker.joining_since_ms or now_ms
-        rebalance = self.rebalances.setdefault(generation, Rebalance(generation, start_ms, now_ms))
-        rebalance.start_ms = min(rebalance.start_ms, start_ms)
-        rebalance.probing = rebalance.probing or worker.probing
-        self._promote(worker, frozenset(event["active"]), now_ms)
-        worker.joining_since_ms, worker.probing = None, False
-        self.next_probe_ms = event["next_probe_ms"]
 
-    def _promote(self, worker: WorkerView, active: frozenset[str], now_ms: int) -> None:
-        for task in sorted(active - worker.active):
-            copy = worker.tasks.get(task)
-            self.promotions.append(Promotion(now_ms, worker.name, task, copy.lag if copy else None))
-        worker.active = active
+def _assigned(board: Board, worker: WorkerView, event: Event) -> None:
+    now_ms, generation = event["time_ms"], event["generation"]
+    if board.decisions and board.decisions[-1].leader == worker.name:
+        board.decisions[-1].generation = board.decisions[-1].generation or generation
+    start_ms = worker.joining_since_ms or now_ms
+    rebalance = board.rebalances.setdefault(generation, Rebalance(generation, start_ms, now_ms))
+    rebalance.start_ms = min(rebalance.start_ms, start_ms)
+    rebalance.probing = rebalance.probing or worker.probing
+    worker.joining_since_ms, worker.probing = None, False
+    board.next_probe_ms = event["next_probe_ms"]
 
-    def _adopted(self, worker: WorkerView, event: Event) -> None:
-        worker.adopted_generation = event["generation"]
-        rebalance = self.rebalances[event["generation"]]
-        rebalance.end_ms = max(rebalance.end_ms, event["time_ms"])
 
-    def _lost(self, worker: WorkerView, _event: Event) -> None:
-        worker.active, worker.adopted_generation = frozenset(), None
+def _adopted(board: Board, worker: WorkerView, event: Event) -> None:
+    worker.adopted_generation = event["generation"]
+    rebalance = board.rebalances[event["generation"]]
+    rebalance.end_ms = max(rebalance.end_ms, event["time_ms"])
 
-    def _status(self, worker: WorkerView, event: Event) -> None:
-        worker.tasks = {task: TaskView(**view) for task, view in event["tasks"].items()}
-        worker.records_total = event["records_total"]
+
+def _running(board: Board, worker: WorkerView, event: Event) -> None:
+    board.takeovers.append(Takeover(event["time_ms"], worker.name, event["task"], event["restored"]))
+
+
+def _lost(_board: Board, worker: WorkerView, _event: Event) -> None:
+    worker.adopted_generation = None
+
+
+def _status(_board: Board, worker: WorkerView, event: Event) -> None:
+    worker.tasks = {task: TaskView(**view) for task, view in event["tasks"].items()}
+    worker.records_total = event["records_total"]
 
 
 _REACTIONS: Mapping[str, Callable[[Board, WorkerView, Event], None]] = {
-    "started": Board._started,  # noqa: SLF001  # its own table
-    "exited": Board._exited,  # noqa: SLF001
-    "joining": Board._joining,  # noqa: SLF001
-    "decision": Board._decision,  # noqa: SLF001
-    "assigned": Board._assigned,  # noqa: SLF001
-    "adopted": Board._adopted,  # noqa: SLF001
-    "lost": Board._lost,  # noqa: SLF001
-    "status": Board._status,  # noqa: SLF001
+    "started": _started,
+    "exited": _exited,
+    "joining": _joining,
+    "decision": _decision,
+    "assigned": _assigned,
+    "adopted": _adopted,
+    "running": _running,
+    "lost": _lost,
+    "status": _status,
 }

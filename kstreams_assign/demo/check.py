@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
+from math import inf
 from operator import attrgetter
 from typing import NamedTuple
 
 from kstreams_assign.demo.app import Account, Row
-from kstreams_assign.demo.board import Promotion, Rebalance
+from kstreams_assign.demo.board import Rebalance, Takeover
 from kstreams_assign.demo.orders import Order
 
 
@@ -77,14 +78,14 @@ class Move(NamedTuple):
 
 
 def find_moves(
-    rows: Iterable[Row], promotions: Sequence[Promotion], deaths: Sequence[tuple[str, int]], acceptable_lag: int
+    rows: Iterable[Row], takeovers: Sequence[Takeover], deaths: Sequence[tuple[str, int]], acceptable_lag: int
 ) -> list[Move]:
     """Every change of process in the output, oldest first. ``deaths`` are workers and when they died."""
     found: list[tuple[int, Move]] = []
     for partition, history in _by_partition(rows).items():
         spans = [list(span) for _, span in groupby(history, key=attrgetter("process"))]
         for before, after in pairwise(spans):
-            move = _move(f"0_{partition}", before, after, promotions, deaths, acceptable_lag)
+            move = _move(f"0_{partition}", before, after, takeovers, deaths, acceptable_lag)
             found.append((after[0].processed_ms, move))
     return [move for _, move in sorted(found, key=lambda dated: dated[0])]
 
@@ -93,19 +94,18 @@ def _move(
     task: str,
     before: Sequence[Row],
     after: Sequence[Row],
-    promotions: Sequence[Promotion],
+    takeovers: Sequence[Takeover],
     deaths: Sequence[tuple[str, int]],
     acceptable_lag: int,
 ) -> Move:
     source, target, first = before[0].process, after[0].process, after[0]
     died = any(name == source and before[-1].processed_ms <= at <= first.processed_ms for name, at in deaths)
-    lag = _copy_lag(promotions, target, task, first.processed_ms)
     return Move(
         task=task,
         source=source,
         target=target,
         cause="crash" if died else "rebalance",
-        warm=lag is not None and lag <= acceptable_lag,
+        warm=_restored(takeovers, target, task, first.processed_ms) <= acceptable_lag,
         gap_ms=first.processed_ms - _last_committed(before, first).processed_ms,
     )
 
@@ -116,9 +116,10 @@ def _last_committed(before: Sequence[Row], first: Row) -> Row:
     return max(committed, key=attrgetter("offset")) if committed else before[0]
 
 
-def _copy_lag(promotions: Sequence[Promotion], worker: str, task: str, by_ms: int) -> int | None:
-    fitting = [p for p in promotions if p.worker == worker and p.task == task and p.time_ms <= by_ms]
-    return max(fitting, key=attrgetter("time_ms")).copy_lag if fitting else None
+def _restored(takeovers: Sequence[Takeover], worker: str, task: str, by_ms: int) -> float:
+    """Changelog offsets that the worker read before it processed the task; endless for one that never told."""
+    fitting = [t for t in takeovers if t.worker == worker and t.task == task and t.time_ms <= by_ms]
+    return max(fitting, key=attrgetter("time_ms")).restored if fitting else inf
 
 
 def longest_silence_ms(rows: Iterable[Row], rebalances: Iterable[Rebalance], after_ms: int = 1_000) -> int:

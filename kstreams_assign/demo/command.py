@@ -65,6 +65,7 @@ def run_demo(
     settings: DemoSettings, show: Show, *, keep: bool = False, worker_command: Sequence[str] = WORKER_COMMAND
 ) -> dict[str, Any]:
     """The whole run; its facts. Raises ``DemoFailed``, ``BrokerError`` or ``LocalBrokerError``."""
+    typer.echo(f"starting Apache Kafka {LocalBroker.version} on this machine", err=True)
     with _run_folder(keep) as folder, LocalBroker(data_dir=folder / "broker") as broker:
         started_ms = monotonic_ms()
         with Stage(broker.bootstrap_servers, folder, settings, worker_command) as stage:

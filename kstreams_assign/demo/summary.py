@@ -31,7 +31,7 @@ def summarize(
 ) -> dict[str, Any]:
     """All keys that ``demo --json`` promises, and a few more."""
     rounds = [decision for decision in board.decisions if decision.kind == "round"]
-    moves = find_moves(rows, board.promotions, board.deaths, acceptable_lag)
+    moves = find_moves(rows, board.takeovers, board.deaths, acceptable_lag)
     return {
         "broker_version": broker_version,
         "assignor": rounds[-1].assignor if rounds else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kstreams_assign.demo.board import Promotion
+from kstreams_assign.demo.board import Takeover
 from kstreams_assign.group.member import PROBE
 from tests.demo.events import adopted, assigned, board_of, decision, exited, joining, one_worker, started, status
 
@@ -89,19 +89,13 @@ def test_a_generation_that_a_probe_began_counts_as_probing_and_the_next_does_not
     assert [rebalance.probing for rebalance in board.rebalances.values()] == [True, False]
 
 
-def test_a_promotion_remembers_how_far_the_copy_was():
-    board = board_of(
-        started("w1"),
-        status("w1", t0_0=("warmup", "tailing", 12)),
-        assigned("w1", 1, at=5, active=["0_0", "0_1"]),
-        assigned("w1", 2, at=6, active=["0_0", "0_1"]),
-    )
-    assert board.promotions == [Promotion(5, "w1", "0_0", 12), Promotion(5, "w1", "0_1", None)]
+def test_a_takeover_remembers_how_much_had_to_be_restored():
+    running = {"event": "running", "worker": "w1", "time_ms": 5, "task": "0_0", "positions": {}, "restored": 12}
+    assert board_of(running).takeovers == [Takeover(5, "w1", "0_0", 12)]
 
 
-def test_a_worker_that_lost_its_tasks_is_promoted_anew():
-    board = board_of(*one_worker(), {"event": "lost", "worker": "w1", "time_ms": 1}, assigned("w1", 2, active=["0_0"]))
-    assert [promotion.task for promotion in board.promotions] == ["0_0", "0_0"]
+def test_a_worker_that_lost_its_tasks_has_to_adopt_again():
+    assert not board_of(*one_worker(), {"event": "lost", "worker": "w1", "time_ms": 1}).settled
 
 
 def test_every_event_is_counted_also_one_that_nobody_reacts_to():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.demo.app import Account, Row
-from kstreams_assign.demo.board import Promotion, Rebalance
+from kstreams_assign.demo.board import Rebalance, Takeover
 from kstreams_assign.demo.check import compare, find_moves, longest_silence_ms
 from kstreams_assign.demo.orders import Order
 
@@ -110,11 +110,11 @@ def test_a_move_after_a_death_is_a_crash_and_one_before_it_is_not():
     assert (first.cause, second.cause) == ("rebalance", "crash")
 
 
-@pytest.mark.parametrize(("lag", "warm"), [(0, True), (1_000, True), (1_001, False), (None, False)])
-def test_a_move_is_warm_when_the_copy_was_caught_up_as_it_was_promoted(lag, warm):
-    promotions = [Promotion(90, "w2", "0_0", 5), Promotion(150, "w2", "0_0", lag), Promotion(150, "w2", "0_1", 3)]
-    late = Promotion(900, "w2", "0_0", 5)
-    (move,) = find_moves([row(0, 100, "w1"), row(1, 200, "w2")], [*promotions, late], [], 1_000)
+@pytest.mark.parametrize(("restored", "warm"), [(0, True), (1_000, True), (1_001, False)])
+def test_a_move_is_warm_when_no_more_than_the_acceptable_lag_had_to_be_restored(restored, warm):
+    takeovers = [Takeover(90, "w2", "0_0", 5), Takeover(150, "w2", "0_0", restored), Takeover(150, "w2", "0_1", 3)]
+    late = Takeover(900, "w2", "0_0", 5)
+    (move,) = find_moves([row(0, 100, "w1"), row(1, 200, "w2")], [*takeovers, late], [], 1_000)
     assert move.warm is warm
 
 

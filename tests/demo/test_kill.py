@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from kstreams_assign.demo.stage import Stage
+from kstreams_assign.demo.summary import summarize
 from tests.demo.drive import all_run, finish, quick, start, turn_for, turn_until
 
 KILLS = 10
@@ -32,3 +33,32 @@ def test_ten_kills_at_any_time_lose_nothing(broker, tmp_path):
         assert stage.orders_in > 5_000
     assert found.good, (found.lost, found.never_in_output, found.unknown)
     assert found.counted == stage.orders_in
+
+
+def test_a_kill_shows_in_the_summary_with_its_gap_and_its_cause(broker, tmp_path):
+    """Standbys take over after the session timeout; until then nobody knows."""
+    settings = quick("kill-once")
+    session_timeout_ms = settings.worker["session_timeout_ms"]
+    with Stage(broker, tmp_path, settings) as stage:
+        start(stage, "w1", "w2")
+        turn_for(stage, 2)
+        lost_tasks = sorted(task for task, owner in stage.board.owners.items() if owner == "w1")
+        stage.kill_worker("w1")
+        turn_until(stage, lambda: len(stage.board.alive) == 1 and all_run(stage))
+        found = finish(stage)
+        facts = summarize(
+            stage.board,
+            stage.rows(),
+            found,
+            broker_version="any",
+            seed=settings.seed,
+            tasks=settings.partitions,
+            orders_in=stage.orders_in,
+            acceptable_lag=settings.worker["acceptable_recovery_lag"],
+            seconds=0,
+        )
+    moves = [move for move in facts["moves"] if move["cause"] == "crash"]
+    assert sorted(move["task"] for move in moves) == lost_tasks
+    assert {(move["from"], move["to"], move["warm"]) for move in moves} == {("w1", "w2", True)}
+    assert all(session_timeout_ms * 0.7 < move["gap_ms"] < session_timeout_ms + 5_000 for move in moves), moves
+    assert (facts["lost"], facts["adopted"]) == (0, 6 + len(lost_tasks))

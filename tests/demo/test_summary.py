@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kstreams_assign.demo.board import Promotion
+from kstreams_assign.demo.board import Takeover
 from kstreams_assign.demo.check import Findings
 from kstreams_assign.demo.summary import describe, lower_bound, summarize
 from kstreams_assign.group.member import PROBE
@@ -52,9 +52,9 @@ def told():
     )
 
 
-def summary_of(rows=(), findings=None, promotions=(), deaths=()):
+def summary_of(rows=(), findings=None, takeovers=(), deaths=()):
     board = told()
-    board.promotions, board.deaths = list(promotions), list(deaths)
+    board.takeovers, board.deaths = list(takeovers), list(deaths)
     return summarize(
         board,
         rows,
@@ -96,8 +96,8 @@ def test_moves_are_listed_with_their_gap_and_warm_ones_summed_up_apart_from_cras
         *[row(0, 100, "w1", partition=1), row(1, 500, "w3", partition=1)],
         *[row(0, 100, "w2", partition=2), row(1, 9_100, "w3", partition=2)],
     ]
-    promotions = [Promotion(90, "w3", f"0_{partition}", 0) for partition in range(3)]
-    facts = summary_of(rows, promotions=promotions, deaths=[("w2", 150)])
+    takeovers = [Takeover(90, "w3", f"0_{partition}", 0) for partition in range(3)]
+    facts = summary_of(rows, takeovers=takeovers, deaths=[("w2", 150)])
     assert facts["moves"][0] == {
         "task": "0_0",
         "from": "w1",
