@@ -33,6 +33,7 @@ COMMANDS = {
         "kstreams_assign.demo.command:demo", "A real group on this machine scales out warm, survives a crash."
     ),
     "broker": Entry("kstreams_assign.local.command:app", "The embedded Kafka broker alone."),
+    "peer": Entry("kstreams_assign.peer.command:app", "Our assignors and codecs over JSON lines, to compare with."),
 }
 
 EXIT_STATUS: tuple[tuple[type[KStreamsAssignError], int], ...] = (

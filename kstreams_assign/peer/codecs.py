@@ -1,0 +1,134 @@
+"""``encode-subscription`` and its kin: user-data between hex and the words of Java's harness.
+
+What must not live here: any knowledge of layouts. Our trailer has no word here, so what Java cannot see is not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from kstreams_assign.assign.java_order import sorted_tasks, text_order
+from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
+from kstreams_assign.peer import fields
+from kstreams_assign.peer.lines import Json
+from kstreams_assign.wire import (
+    OFFSET_SUMS_VERSION,
+    AssignmentInfo,
+    FutureSubscription,
+    SubscriptionInfo,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from kstreams_assign.wire.assignment_info import PartitionsByHost
+
+
+def encode_subscription_line(request: Json) -> Json:
+    """``{"hex"}``. Raises ``ConfigError``."""
+    end_point = request.get("user_end_point")
+    info = SubscriptionInfo(
+        version=fields.number(fields.need(request, "version"), "version", fields.INT32_MAX),
+        latest_supported_version=fields.number(
+            fields.need(request, "latest_supported_version"), "latest_supported_version", fields.INT32_MAX
+        ),
+        process_id=fields.process_id(request),
+        user_end_point=None if end_point is None else fields.text(end_point, "user_end_point"),
+        task_offset_sums=fields.longs(request, "task_offset_sums"),
+        unique_field=_signed_byte(fields.number_or(request, "unique_field", 0)),
+        error_code=fields.number_or(request, "error_code", 0, fields.INT32_MAX),
+        client_tags=fields.texts(request, "client_tags"),
+    )
+    return {"hex": encode_subscription(info).hex()}
+
+
+def decode_subscription_line(request: Json) -> Json:
+    """Every field, and the order in which things stand in the bytes. Raises ``MalformedUserData``, ``ConfigError``."""
+    info = decode_subscription(fields.raw_bytes(request))
+    if isinstance(info, FutureSubscription):
+        # Java's class shows the two numbers and, for all else, what an empty message holds
+        info = SubscriptionInfo(info.used_version, info.latest_supported_version, UUID(int=0))
+    return {
+        "version": info.version,
+        "latest_supported_version": info.latest_supported_version,
+        "process_id": str(info.process_id),
+        "user_end_point": info.user_end_point,
+        "task_offset_sums": {str(task): info.task_offset_sums[task] for task in _ordered(info.task_offset_sums)},
+        "prev_tasks": _texts(_ordered(info.prev_tasks)),
+        "standby_tasks": _texts(_ordered(info.standby_tasks)),
+        "error_code": info.error_code,
+        "client_tags": {key: info.client_tags[key] for key in sorted(info.client_tags, key=text_order)},
+        "unique_field": info.unique_field,
+        "wire_order": _wire_order(info),
+    }
+
+
+def encode_assignment_line(request: Json) -> Json:
+    """``{"hex"}``. Raises ``ConfigError``."""
+    info = AssignmentInfo(
+        version=fields.number(fields.need(request, "version"), "version", fields.INT32_MAX),
+        commonly_supported_version=fields.number(
+            fields.need(request, "commonly_supported_version"), "commonly_supported_version", fields.INT32_MAX
+        ),
+        active_tasks=tuple(fields.tasks(request, "active_tasks")),
+        standby_tasks={
+            fields.task(name): fields.topic_partitions(held, "standby_tasks")
+            for name, held in fields.members(request, "standby_tasks").items()
+        },
+        partitions_by_host=fields.hosts(request, "partitions_by_host"),
+        standby_partitions_by_host=fields.hosts(request, "standby_partitions_by_host"),
+        error_code=fields.number_or(request, "err_code", 0, fields.INT32_MAX),
+        next_rebalance_ms=fields.number_or(request, "next_rebalance_ms", NO_PROBE_MS),
+    )
+    return {"hex": encode_assignment(info).hex()}
+
+
+def decode_assignment_line(request: Json) -> Json:
+    """Every field. Raises ``MalformedUserData``, ``ConfigError``."""
+    info = decode_assignment(fields.raw_bytes(request))
+    return {
+        "version": info.version,
+        "commonly_supported_version": info.commonly_supported_version,
+        "active_tasks": _texts(info.active_tasks),
+        "standby_tasks": {str(task): _pairs(info.standby_tasks[task]) for task in _ordered(info.standby_tasks)},
+        "partitions_by_host": _hosts(info.partitions_by_host),
+        "standby_partitions_by_host": _hosts(info.standby_partitions_by_host),
+        "err_code": info.error_code,
+        "next_rebalance_ms": info.next_rebalance_ms,
+    }
+
+
+def _signed_byte(number: int) -> int:
+    """As Java's cast to ``byte``."""
+    return (number + 128) % 256 - 128
+
+
+def _wire_order(info: SubscriptionInfo) -> Json:
+    """Versions 1 to 6 hold two lists of tasks, later ones a list of sums."""
+    sums, prev_tasks, standby_tasks = info.task_offset_sums, info.prev_tasks, info.standby_tasks
+    listed = info.version < OFFSET_SUMS_VERSION
+    return {
+        "prev_tasks": [str(task) for task in sums if listed and task in prev_tasks],
+        "standby_tasks": [str(task) for task in sums if listed and task in standby_tasks],
+        "task_offset_sums": [] if listed else _texts(sums),
+        "client_tags": list(info.client_tags),
+    }
+
+
+def _ordered(tasks: Iterable[TaskId]) -> list[TaskId]:
+    return sorted_tasks(list(tasks))
+
+
+def _texts(tasks: Iterable[TaskId]) -> list[str]:
+    return list(map(str, tasks))
+
+
+def _pairs(held: Iterable[TopicPartition]) -> list[list[str | int]]:
+    ordered = sorted(set(held), key=lambda one: (text_order(one.topic), one.partition))
+    return [[one.topic, one.partition] for one in ordered]
+
+
+def _hosts(hosts: PartitionsByHost) -> list[Json]:
+    ordered = sorted(hosts, key=lambda one: (text_order(one.host), one.port))
+    return [{"host": one.host, "port": one.port, "partitions": _pairs(hosts[one])} for one in ordered]

@@ -1,0 +1,195 @@
+"""``assign`` and ``assign-threads``: a request becomes a cluster, our answer is written as Java's harness writes its own.
+
+What must not live here: any decision. Assignors are looked up by name when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from kstreams_assign.assign import (
+    ASSIGNORS,
+    AssignConfig,
+    Assignor,
+    Client,
+    Cluster,
+    Plan,
+    TaskLags,
+    ThreadTasks,
+    by_lag,
+    distribute,
+    previous_tasks,
+)
+from kstreams_assign.assign.java_order import sorted_tasks, text_order
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import TaskId, process_order
+from kstreams_assign.peer import fields
+from kstreams_assign.peer.lines import Json
+
+
+def assign(request: Json) -> Json:
+    """A placement for every process. Raises ``ConfigError``."""
+    assignor = _assignor(request)
+    config = _config(fields.members(request, "config"))
+    cluster = _cluster(request)
+    plan = assignor(cluster, config)
+    answer: Json = {"clients": placements(plan, request.get("split_warmups") is True)}
+    answer["probing_rebalance"] = plan.probing
+    if request.get("explain") is True:
+        answer["explain"] = {str(client.process_id): _explained(client) for client in _ordered(cluster)}
+    return answer
+
+
+def placements(plan: Plan, split_warmups: bool = False) -> Json:
+    """Processes in Java's order, tasks sorted. Without ``split_warmups`` warm-ups stand among the standbys."""
+    found: Json = {}
+    for process in sorted(plan.placements, key=process_order):
+        placed = plan.placements[process]
+        standby = placed.standby if split_warmups else placed.standby | placed.warmup
+        found[str(process)] = {"active": _texts(placed.active), "standby": _texts(standby)}
+        if split_warmups:
+            found[str(process)]["warmup"] = _texts(placed.warmup)
+    return found
+
+
+def assign_threads(request: Json) -> Json:
+    """One process's tasks over its threads. Raises ``ConfigError``."""
+    for key in ("consumers", "task_end_offset_sums"):
+        fields.need(request, key)
+    consumers = [fields.mapping(one, "consumers") for one in fields.items(request, "consumers")]
+    ends = fields.longs(request, "task_end_offset_sums")
+    told = {_consumer_id(one): fields.longs(one, "task_offset_sums") for one in consumers}
+    lags = TaskLags(ends, _later_counts(fields.longs(one, "task_offset_sums") for one in consumers))
+    active, standby = fields.tasks(request, "active"), fields.tasks(request, "standby")
+    _each_once(active + standby)
+    if not told and active + standby:
+        raise ConfigError("consumers is empty; tasks need at least one")
+    previous = {consumer: by_lag(sums, lags) for consumer, sums in told.items()}
+    stateful = [task for task in active if task in ends]
+    stateless = [task for task in active if task not in ends]
+    dealt = distribute(stateful, standby, stateless, told, previous) if told else {}
+    return {"consumers": {name: _thread(dealt[name]) for name in sorted(dealt, key=text_order)}}
+
+
+def _thread(tasks: ThreadTasks) -> Json:
+    return {
+        "stateful_active": list(map(str, tasks.stateful_active)),
+        "standby": list(map(str, tasks.standby)),
+        "stateless_active": list(map(str, tasks.stateless_active)),
+    }
+
+
+def _assignor(request: Json) -> Assignor:
+    name = fields.text(fields.need(request, "assignor"), "assignor")
+    if name not in ASSIGNORS:
+        raise ConfigError(f"assignor is {name!r}; it must be one of {', '.join(ASSIGNORS)}")
+    return ASSIGNORS[name]
+
+
+def _config(told: Json) -> AssignConfig:
+    """Kafka's defaults where a key is missing."""
+    default = AssignConfig()
+    tags = fields.items(told, "rack_aware_assignment_tags")
+    return AssignConfig(
+        acceptable_recovery_lag=fields.number_or(told, "acceptable_recovery_lag", default.acceptable_recovery_lag),
+        max_warmup_replicas=fields.number_or(
+            told, "max_warmup_replicas", default.max_warmup_replicas, fields.INT32_MAX
+        ),
+        num_standby_replicas=fields.number_or(
+            told, "num_standby_replicas", default.num_standby_replicas, fields.INT32_MAX
+        ),
+        probing_rebalance_interval_ms=fields.number_or(
+            told, "probing_rebalance_interval_ms", default.probing_rebalance_interval_ms
+        ),
+        rack_aware_assignment_tags=tuple(fields.text(tag, "rack_aware_assignment_tags") for tag in tags),
+    )
+
+
+def _cluster(request: Json) -> Cluster:
+    stateful, stateless = fields.tasks(request, "stateful_tasks"), fields.tasks(request, "stateless_tasks")
+    _each_once(stateful + stateless)
+    fields.need(request, "clients")
+    told = [fields.mapping(one, "clients") for one in fields.items(request, "clients")]
+    if request.get("task_end_offset_sums") is None:
+        clients = tuple(map(_from_lags, told))
+    else:
+        ends = fields.longs(request, "task_end_offset_sums")
+        known = frozenset(stateful + stateless)
+        clients = tuple(_from_offset_sums(client, ends, known) for client in told)
+    return Cluster(clients, frozenset(stateful), frozenset(stateless))
+
+
+def _from_lags(client: Json) -> Client:
+    """The lag form: everything is taken as it is."""
+    for key in ("task_offset_sums", "consumers"):
+        fields.refuse(client, key, "needs the top-level task_end_offset_sums")
+    return Client(
+        process_id=fields.process_id(client),
+        capacity=fields.number_or(client, "threads", 1, fields.INT32_MAX),
+        prev_active=frozenset(fields.tasks(client, "prev_active")),
+        prev_standby=frozenset(fields.tasks(client, "prev_standby")),
+        lags=fields.longs(client, "task_lags"),
+        tags=fields.texts(client, "tags"),
+    )
+
+
+def _from_offset_sums(client: Json, ends: dict[TaskId, int], known: frozenset[TaskId]) -> Client:
+    """The offset-sum form: what the leader sees. A task that is not in the topology is not ``prev_active``."""
+    fields.refuse(client, "task_lags", "cannot go with the top-level task_end_offset_sums")
+    fields.refuse(client, "prev_standby", "is derived from task_offset_sums when task_end_offset_sums is given")
+    consumers = _consumers(client)
+    sums = _later_counts(fields.longs(one, "task_offset_sums") for one in consumers)
+    owned = {task for one in consumers for task in fields.tasks(one, "prev_active")}
+    active, standby = previous_tasks(owned & known, sums)
+    return Client(
+        process_id=fields.process_id(client),
+        capacity=fields.number_or(client, "threads", len(consumers), fields.INT32_MAX),
+        prev_active=active,
+        prev_standby=standby,
+        lags=TaskLags(ends, sums),
+        tags=fields.texts(client, "tags"),
+    )
+
+
+def _consumers(client: Json) -> list[Json]:
+    """One entry per thread; the flat form is a client with one consumer."""
+    if "consumers" not in client:
+        return [{key: client[key] for key in ("prev_active", "task_offset_sums") if key in client}]
+    for key in ("task_offset_sums", "prev_active"):
+        fields.refuse(client, key, "belongs inside consumers")
+    consumers = [fields.mapping(one, "consumers") for one in fields.items(client, "consumers")]
+    for one in consumers:
+        _consumer_id(one)
+    return consumers
+
+
+def _consumer_id(consumer: Json) -> str:
+    return fields.text(fields.need(consumer, "id"), "id")
+
+
+def _later_counts(told: Iterable[dict[TaskId, int]]) -> dict[TaskId, int]:
+    """All reported sums; where two consumers report a task, the later one counts."""
+    return {task: total for sums in told for task, total in sums.items()}
+
+
+def _each_once(tasks: Collection[TaskId]) -> None:
+    if len(set(tasks)) < len(tasks):
+        raise ConfigError("a task is listed twice")
+    if len({task.topology is None for task in tasks}) > 1:
+        raise ConfigError("tasks of named topologies stand beside tasks of none; all or none are named")
+
+
+def _ordered(cluster: Cluster) -> list[Client]:
+    return sorted(cluster.clients, key=lambda client: process_order(client.process_id))
+
+
+def _explained(client: Client) -> Json:
+    return {
+        "prev_active": _texts(client.prev_active),
+        "prev_standby": _texts(client.prev_standby),
+        "task_lags": {str(task): client.lags[task] for task in sorted_tasks(client.lags.keys())},
+    }
+
+
+def _texts(tasks: Collection[TaskId]) -> list[str]:
+    return list(map(str, sorted_tasks(tasks)))
