@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -51,21 +52,18 @@ class App:
         self.workers.append(running)
         return running
 
-    def counted(self) -> Counter[bytes]:
-        """What the changelog holds: the newest total of each key."""
+    def until_counted(self, timeout_s: float = 30) -> None:
+        """Follow the changelog until its newest totals are what was sent, word by word."""
         admin = ClusterAdmin(self.broker)
-        topic = f"{self.name}-totals-changelog"
-        ends = admin.end_offsets([TopicPartition(topic, p) for p in range(PARTITIONS)], 10)
         reader = ConfluentChangelogReader(self.broker, group_id=self.name, admin=admin)
-        reader.add(dict.fromkeys(ends, 0))
+        reader.add({TopicPartition(f"{self.name}-totals-changelog", p): 0 for p in range(PARTITIONS)})
         found: Counter[bytes] = Counter()
-        reached = dict.fromkeys(ends, 0)
-        while any(reached[p] < ends[p] for p in ends):
-            for batch in reader.poll(1.0):
-                reached[batch.partition] = batch.next_offset
-                found.update({key: int(value) - found[key] for key, value in batch.writes if value is not None})
+        deadline = time.monotonic() + timeout_s
+        while found != self.sent and time.monotonic() < deadline:
+            for batch in reader.poll(0.5):
+                found |= Counter({key: int(value) for key, value in batch.writes if value is not None})
         reader.close()
-        return found
+        assert found == self.sent
 
     def stop(self) -> None:
         for worker in self.workers:
@@ -108,6 +106,13 @@ class Running:
 
     def until_running(self, tasks: int) -> None:
         self.until(lambda events: len(_states(events, "running")) == tasks)
+
+    def until_error(self, timeout_s: float = 30) -> BaseException:
+        """Wait until the worker ends with an error, and answer with it."""
+        with self._news:
+            assert self._news.wait_for(lambda: self.error is not None, timeout_s), self.events[-5:]
+        assert self.error is not None
+        return self.error
 
     def named(self, name: str) -> list[Mapping[str, Any]]:
         return [event for event in self.events if event["event"] == name]

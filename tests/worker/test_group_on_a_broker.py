@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +25,16 @@ def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator
     found.stop()
 
 
-def _until(met: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not met():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        time.sleep(0.05)  # between two looks at the broker
-
-
 def test_one_worker_counts_everything_and_a_second_one_takes_half(app: App) -> None:
     app.send(WORDS)
     first = app.start(1)
     first.until_running(PARTITIONS)
-    _until(lambda: app.counted() == app.sent)
+    app.until_counted()
     second = app.start(2)
     second.until_running(PARTITIONS // 2)
     first.until_running(PARTITIONS // 2)
     app.send(WORDS)
-    _until(lambda: app.counted() == app.sent)
+    app.until_counted()
     assert not first.named("commit_refused") + second.named("commit_refused")
     followed = [d["kind"] for d in first.named("decision") + second.named("decision")]
     assert "follow_up" in followed
@@ -52,7 +45,7 @@ def test_a_newcomer_without_state_warms_up_before_it_works(app: App) -> None:
     app.send(WORDS)
     first = app.start(1, **settings)
     first.until_running(PARTITIONS)
-    _until(lambda: app.counted() == app.sent)
+    app.until_counted()
     second = app.start(2, **settings)
     second.until(_has_warm_ups)
     assert first.named("decision")[-1]["next_probe_ms"] is not None
@@ -62,7 +55,7 @@ def test_a_newcomer_without_state_warms_up_before_it_works(app: App) -> None:
     second.until_running(PARTITIONS // 2)
     first.until_running(PARTITIONS // 2)
     app.send(WORDS)
-    _until(lambda: app.counted() == app.sent)
+    app.until_counted()
 
 
 def _has_warm_ups(events: Sequence[Mapping[str, Any]]) -> bool:
@@ -79,37 +72,37 @@ def test_a_closed_worker_leaves_at_once_and_its_standby_goes_on(app: App) -> Non
     first, second = app.start(1, num_standby_replicas=1), app.start(2, num_standby_replicas=1)
     first.until_running(PARTITIONS // 2)
     second.until_running(PARTITIONS // 2)
-    _until(lambda: app.counted() == app.sent)
+    app.until_counted()
     started = time.monotonic()
     second.stop()
     first.until_running(PARTITIONS)
     assert time.monotonic() - started < 5, "the session timeout is 6 s: it was not waited for"
     app.send(WORDS)
-    _until(lambda: app.counted() == app.sent)
+    app.until_counted()
 
 
 def test_state_that_is_gone_is_restored_from_the_changelog(app: App) -> None:
     app.send(WORDS)
     app.start(1).until_running(PARTITIONS)
-    _until(lambda: app.counted() == app.sent)
+    app.until_counted()
     app.workers.pop().stop()
     shutil.rmtree(app.folder / "state-1")
     app.start(1).until_running(PARTITIONS)
     app.send(WORDS)
-    _until(lambda: app.counted() == app.sent)
+    app.until_counted()
 
 
 def test_a_restarted_worker_keeps_its_identity_and_its_state(app: App) -> None:
     app.send(WORDS)
     first = app.start(1)
     first.until_running(PARTITIONS)
-    _until(lambda: app.counted() == app.sent)
+    app.until_counted()
     identity = first.worker.process_id
     app.workers.pop().stop()
     again = app.start(1)
     assert again.worker.process_id == identity
     again.until_running(PARTITIONS)
-    assert app.counted() == app.sent
+    app.until_counted()
 
 
 def test_an_error_in_the_users_code_ends_the_worker_and_commits_nothing_of_it(app: App) -> None:
@@ -119,11 +112,10 @@ def test_an_error_in_the_users_code_ends_the_worker_and_commits_nothing_of_it(ap
 
     app.send(WORDS)
     running = app.start(1, broken)
-    _until(lambda: running.error is not None)
-    assert str(running.error) == "a bug of the user's"
+    assert str(running.until_error()) == "a bug of the user's"
     running.stop()
     app.start(2).until_running(PARTITIONS)
-    _until(lambda: app.counted() == app.sent)
+    app.until_counted()
 
 
 def test_two_processes_cannot_share_a_state_directory(app: App) -> None:
@@ -136,15 +128,15 @@ def test_a_missing_source_topic_is_told_to_every_member(broker: str, tmp_path: P
     app = App(broker, "has-topics", tmp_path)
     app.name = "has-none"
     running = app.start(1)
-    _until(lambda: running.error is not None)
-    assert isinstance(running.error, AssignmentRefused)
-    assert "source topic" in str(running.error)
+    error = running.until_error()
+    assert isinstance(error, AssignmentRefused)
+    assert "source topic" in str(error)
 
 
 def test_a_changelog_with_the_wrong_partition_count_is_refused_by_both_numbers(app: App) -> None:
     ClusterAdmin(app.broker).create_topics({f"{app.name}-totals-changelog": 3}, 20)
     running = app.start(1)
-    _until(lambda: running.error is not None)
-    assert isinstance(running.error, TopologyMismatch)
-    assert "3" in str(running.error)
-    assert str(PARTITIONS) in str(running.error)
+    error = running.until_error()
+    assert isinstance(error, TopologyMismatch)
+    assert "has 3 partitions" in str(error)
+    assert f"needs {PARTITIONS}" in str(error)
