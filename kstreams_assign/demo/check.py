@@ -6,7 +6,7 @@ Pure. Never a difference of two sums: one order lost and another one applied twi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from math import inf
 from operator import attrgetter
@@ -122,23 +122,40 @@ def _restored(takeovers: Sequence[Takeover], worker: str, task: str, by_ms: int)
     return max(fitting, key=attrgetter("time_ms")).restored if fitting else inf
 
 
-def longest_silence_ms(rows: Iterable[Row], rebalances: Iterable[Rebalance], after_ms: int = 1_000) -> int:
-    """How long a task that stayed where it was let waiting input lie, at most.
+class Silence(NamedTuple):
+    """A task that stayed with its owner let waiting input lie. ``generation`` is None outside of rebalances."""
 
-    Looks from each rebalance's first join to ``after_ms`` behind its last adoption. A record waits from when it was
+    generation: int | None
+    task: str
+    process: str
+    ms: int
+
+
+def longest_silences(rows: Iterable[Row], rebalances: Iterable[Rebalance], after_ms: int = 1_000) -> list[Silence]:
+    """The longest silence of each rebalance, and as a measure for them the longest between rebalances, which comes last.
+
+    A rebalance counts from its first join to ``after_ms`` behind its last adoption. A record waits from when it was
     written, or from when the one before it was processed, to when it is processed.
     """
-    windows = [(rebalance.start_ms, rebalance.end_ms + after_ms) for rebalance in rebalances]
-    return max(
-        (
-            later.processed_ms - max(earlier.processed_ms, later.input_ms)
-            for history in _by_partition(rows).values()
-            for earlier, later in pairwise(history)
-            if earlier.process == later.process
-            and any(start <= later.processed_ms and earlier.processed_ms <= end for start, end in windows)
-        ),
-        default=0,
-    )
+    spans = [(rebalance, rebalance.end_ms + after_ms) for rebalance in rebalances]
+    longest: dict[int | None, Silence] = {}
+    for partition, history in _by_partition(rows).items():
+        for earlier, later, ms in _waits(history):
+            during = [
+                r.generation for r, end in spans if r.start_ms <= later.processed_ms and earlier.processed_ms <= end
+            ]
+            for generation in during or (None,):
+                if generation not in longest or longest[generation].ms < ms:
+                    longest[generation] = Silence(generation, f"0_{partition}", later.process, ms)
+    return sorted(longest.values(), key=lambda silence: inf if silence.generation is None else silence.generation)
+
+
+def _waits(history: Sequence[Row]) -> Iterator[tuple[Row, Row, int]]:
+    """Neighbours that the same process handled, and how long the later one waited for it, if it did."""
+    for earlier, later in pairwise(history):
+        ms = later.processed_ms - max(earlier.processed_ms, later.input_ms)
+        if ms > 0 and earlier.process == later.process:
+            yield earlier, later, ms
 
 
 def _by_partition(rows: Iterable[Row]) -> dict[int, list[Row]]:

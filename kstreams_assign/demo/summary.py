@@ -12,7 +12,7 @@ from typing import Any
 
 from kstreams_assign.demo.app import Row
 from kstreams_assign.demo.board import Board, DecisionView
-from kstreams_assign.demo.check import Findings, Move, find_moves, longest_silence_ms
+from kstreams_assign.demo.check import Findings, Move, find_moves, longest_silences
 
 Summary = Mapping[str, Any]
 
@@ -31,6 +31,7 @@ def summarize(
 ) -> dict[str, Any]:
     """All keys that ``demo --json`` promises, and a few more."""
     rounds = [decision for decision in board.decisions if decision.kind == "round"]
+    silences = longest_silences(rows, board.rebalances.values())
     moves = find_moves(rows, board.takeovers, board.deaths, acceptable_lag)
     return {
         "broker_version": broker_version,
@@ -50,7 +51,9 @@ def summarize(
         "duplicated": len(findings.duplicated),
         "seconds": round(seconds, 1),
         "gap_ms": _gaps(moves),
-        "stay_silence_ms_max": longest_silence_ms(rows, board.rebalances.values()),
+        "stay_silence_ms_max": max((s.ms for s in silences if s.generation is not None), default=0),
+        "steady_silence_ms_max": max((s.ms for s in silences if s.generation is None), default=0),
+        "stay_silences": [silence._asdict() for silence in silences],
         "commits_refused": board.counts["commit_refused"],
         "never_in_output": len(findings.never_in_output),
         "unknown": len(findings.unknown),
@@ -109,7 +112,10 @@ def describe(summary: Summary) -> list[str]:
         "moves": f"{len(moves)}, {sum(move['warm'] for move in moves)} of them to a warm copy",
         "gap, warm move": f"{_ms(gaps['warm_median'])} median, {_ms(gaps['warm_max'])} at most",
         "gap, after kill": f"{_ms(gaps['crash_max'])} at most",
-        "tasks that stayed": f"{_ms(summary['stay_silence_ms_max'])} silent at most",
+        "tasks that stayed": (
+            f"{_ms(summary['stay_silence_ms_max'])} silent at most; "
+            f"without a rebalance {_ms(summary['steady_silence_ms_max'])}"
+        ),
         "commits refused": f"{summary['commits_refused']}",
         "time": f"{summary['seconds']} s, seed {summary['seed']}",
     }

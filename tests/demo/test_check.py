@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kstreams_assign.demo.app import Account, Row
 from kstreams_assign.demo.board import Rebalance, Takeover
-from kstreams_assign.demo.check import compare, find_moves, longest_silence_ms
+from kstreams_assign.demo.check import compare, find_moves, longest_silences
 from kstreams_assign.demo.orders import Order
 
 ORDERS = [Order(0, 7, 10), Order(1, 8, 10), Order(2, 7, 10)]
@@ -132,18 +132,29 @@ def test_rows_that_reach_the_log_late_count_by_when_they_were_processed():
 # --- silence -------------------------------------------------------------------------
 
 
+def silences(rows, *rebalances, after_ms=0):
+    return [(found.generation, found.ms) for found in longest_silences(rows, rebalances, after_ms)]
+
+
 def test_silence_counts_only_while_input_waits():
     """The second record was written 20 ms before it was processed, so the 400 ms before it were nobody's fault."""
     rows = [row(0, 100, "w1"), row(1, 520, "w1", written=500)]
-    assert longest_silence_ms(rows, [Rebalance(1, 0, 1_000)]) == 20
+    assert silences(rows, Rebalance(1, 0, 1_000)) == [(1, 20)]
 
 
-def test_silence_counts_around_rebalances_only():
-    rows = [row(0, 100, "w1"), row(1, 300, "w1", written=100), row(2, 9_000, "w1", written=300)]
-    assert longest_silence_ms(rows, [Rebalance(1, 90, 250)], after_ms=10) == 200
-    assert longest_silence_ms(rows, [], after_ms=10) == 0
+def test_each_rebalance_has_its_longest_silence_and_the_time_between_has_one_too():
+    times = [(100, 90), (300, 100), (350, 300), (9_000, 300), (9_007, 9_000)]
+    rows = [row(offset, at, "w1", written=written) for offset, (at, written) in enumerate(times)]
+    found = silences(rows, Rebalance(1, 90, 250), Rebalance(2, 9_000, 9_010), Rebalance(3, 20_000, 20_001))
+    assert found == [(1, 200), (2, 8_650), (None, 50)]
+
+
+def test_silence_shortly_behind_a_rebalance_belongs_to_it():
+    rows = [row(0, 100, "w1"), row(1, 300, "w1", written=100)]
+    assert silences(rows, Rebalance(1, 0, 90)) == [(None, 200)]
+    assert silences(rows, Rebalance(1, 0, 90), after_ms=10) == [(1, 200)]
 
 
 def test_silence_of_a_task_that_moved_is_its_gap_and_not_counted_here():
     rows = [row(0, 100, "w1"), row(1, 900, "w2", written=100)]
-    assert longest_silence_ms(rows, [Rebalance(1, 0, 1_000)]) == 0
+    assert silences(rows, Rebalance(1, 0, 1_000)) == []
