@@ -153,9 +153,10 @@ class _Blocks:
         ]
 
     def read(self, source: Source, count: int) -> Columns | None:
-        """The columns, or ``None`` with nothing consumed if these rows have other sizes."""
-        if count * self.row_size > source.left:
-            return None
+        """The columns, or ``None`` with nothing consumed if these rows have other sizes.
+
+        ``count`` rows are known to fit: a row of nulls is the smallest there is.
+        """
         columns: list[list[Any]] = [[] for _ in self.names]
         for start in range(0, count, ROWS_AT_ONCE):
             block = _block(self.codes, min(ROWS_AT_ONCE, count - start))

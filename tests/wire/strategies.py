@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from kstreams_assign.model import (
@@ -15,6 +16,9 @@ from kstreams_assign.model import (
 from kstreams_assign.wire import UNKNOWN_VERSION, AssignmentInfo, GroupTrailer, MemberTrailer, SubscriptionInfo
 
 VERSIONS = range(1, 12)
+
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""The machine may be busy: how long an example takes says nothing."""
 
 texts = st.text(max_size=8)
 int32 = st.integers(-(2**31), 2**31 - 1)

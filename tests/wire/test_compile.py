@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.errors import ConfigError
@@ -14,7 +14,7 @@ from kstreams_assign.wire import SubscriptionInfo, encode_assignment, encode_sub
 from kstreams_assign.wire import compile as engine
 from kstreams_assign.wire.compile import ROWS_AT_ONCE, holds, layout
 from tests.wire.golden import blobs
-from tests.wire.strategies import VERSIONS, assignments, subscriptions
+from tests.wire.strategies import VERSIONS, assignments, subscriptions, unhurried
 from tests.wire.twin import read_record, rows_of
 
 MESSAGES = {"SubscriptionInfo": "subscription", "AssignmentInfo": "assignment"}
@@ -39,13 +39,13 @@ def test_the_engine_reads_every_golden_record_as_its_twin_does(message):
 
 
 @given(st.sampled_from(VERSIONS).flatmap(subscriptions))
-@settings(deadline=None)
+@unhurried
 def test_the_engine_reads_any_subscription_as_its_twin_does(info):
     agree("SubscriptionInfo", encode_subscription(info))
 
 
 @given(st.sampled_from(VERSIONS).flatmap(assignments))
-@settings(deadline=None)
+@unhurried
 def test_the_engine_reads_any_assignment_as_its_twin_does(info):
     agree("AssignmentInfo", encode_assignment(info))
 

@@ -6,12 +6,13 @@ import re
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.errors import MalformedUserData
 from kstreams_assign.wire import decode_assignment, decode_subscription
 from tests.wire.golden import blobs, cases, name
+from tests.wire.strategies import unhurried
 
 DECODE = {"subscription": decode_subscription, "assignment": decode_assignment}
 PLACE = re.compile(r"(SubscriptionInfo|AssignmentInfo)( version \d+)?: [a-z_.]+ (at|before) byte \d+: .+", re.DOTALL)
@@ -52,7 +53,7 @@ def test_padding_is_seen_and_does_no_harm(kind, case):
 
 @each_kind
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@unhurried
 def test_flipped_bits_are_refused_or_read(kind, data):
     blob = bytearray(data.draw(st.sampled_from(blobs(kind))))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -63,7 +64,7 @@ def test_flipped_bits_are_refused_or_read(kind, data):
 
 @each_kind
 @given(version=st.integers(-2, 13), rest=st.binary(max_size=200))
-@settings(max_examples=300, deadline=None)
+@unhurried
 def test_any_bytes_are_refused_or_read(kind, version, rest):
     refused(kind, version.to_bytes(4, "big", signed=True) + rest)
 

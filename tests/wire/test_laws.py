@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kstreams_assign.wire import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from tests.wire.golden import assignment_words, cases, name, subscription_words
-from tests.wire.strategies import VERSIONS, assignments, subscriptions
+from tests.wire.strategies import VERSIONS, assignments, subscriptions, unhurried
 
 each_subscription = pytest.mark.parametrize("case", cases("subscription"), ids=name)
 each_assignment = pytest.mark.parametrize("case", cases("assignment"), ids=name)
@@ -57,18 +57,19 @@ def test_an_assignment_of_ours_has_the_bytes_that_java_read_as_equal(case):
 
 
 @given(st.sampled_from(VERSIONS).flatmap(subscriptions))
-@settings(max_examples=300, deadline=None)
+@settings(unhurried, max_examples=250)
 def test_every_subscription_survives_a_round_trip(info):
     assert decode_subscription(encode_subscription(info)) == info
 
 
 @given(st.sampled_from(VERSIONS).flatmap(assignments))
-@settings(max_examples=300, deadline=None)
+@settings(unhurried, max_examples=250)
 def test_every_assignment_survives_a_round_trip(info):
     assert decode_assignment(encode_assignment(info)) == info
 
 
 @given(subscriptions(11))
+@unhurried
 def test_maps_keep_their_order_in_a_subscription(info):
     again = decode_subscription(encode_subscription(info))
     assert list(again.task_offset_sums) == list(info.task_offset_sums)
@@ -76,6 +77,7 @@ def test_maps_keep_their_order_in_a_subscription(info):
 
 
 @given(assignments(11))
+@unhurried
 def test_maps_keep_their_order_in_an_assignment(info):
     again = decode_assignment(encode_assignment(info))
     assert list(again.standby_tasks) == list(info.standby_tasks)

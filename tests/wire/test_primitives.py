@@ -16,6 +16,7 @@ from kstreams_assign.wire.primitives import (
     utf8_bytes,
     utf8_text,
 )
+from tests.wire.strategies import unhurried
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=30)
 
@@ -36,11 +37,13 @@ def java_modified_utf8(text: str) -> bytes:
 
 
 @given(any_text)
+@unhurried
 def test_modified_utf8_is_written_as_java_documents_it(text):
     assert modified_utf8_bytes(text) == java_modified_utf8(text)
 
 
 @given(any_text)
+@unhurried
 def test_modified_utf8_reads_back_up_to_the_joining_of_surrogates(text):
     joined = text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
     assert modified_utf8_text(modified_utf8_bytes(text)) == joined
@@ -57,6 +60,7 @@ def test_what_java_refuses_as_modified_utf8_is_refused(raw):
 
 
 @given(st.binary(max_size=20))
+@unhurried
 def test_plain_utf8_is_read_from_any_bytes(raw):
     assert utf8_bytes(utf8_text(raw)) == raw.decode("utf-8", "replace").encode()
 

@@ -47,6 +47,14 @@ def test_up_to_version_6_only_running_or_not_is_told(version):
     assert set(read.task_offset_sums.values()) == {RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM}
 
 
+@pytest.mark.parametrize("version", range(1, 7))
+def test_up_to_version_6_a_task_is_told_once(version):
+    def size(sums) -> int:
+        return len(encode_subscription(SubscriptionInfo(version, 11, PROCESS, task_offset_sums=sums)))
+
+    assert size(SUMS) - size({}) == 8 * len(SUMS)
+
+
 @pytest.mark.parametrize("version", [7, 8, 9])
 def test_versions_7_to_9_nest_by_subtopology_in_order_of_appearance(version):
     read = again(version, task_offset_sums=SUMS)
@@ -70,8 +78,9 @@ def test_an_empty_endpoint_is_none():
 
 def test_an_empty_topology_name_is_none():
     assert again(11, task_offset_sums={TaskId(0, 1, ""): 5}).task_offset_sums == {TaskId(0, 1): 5}
-    raw = encode_subscription(SubscriptionInfo(11, 11, PROCESS, None, {TaskId(0, 1, "x"): 5}))
-    assert list(decode_subscription(raw.replace(b"\0\1x", b"\0\0")).task_offset_sums) == [TaskId(0, 1)]
+    raw = encode_subscription(SubscriptionInfo(11, 11, PROCESS, None, {TaskId(0, 1, "x"): 5, TaskId(0, 1, "top"): 5}))
+    expected = [TaskId(0, 1), TaskId(0, 1, "top")]
+    assert list(decode_subscription(raw.replace(b"\0\1x", b"\0\0")).task_offset_sums) == expected
 
 
 @pytest.mark.parametrize("version", [1, 6, 7, 9])
