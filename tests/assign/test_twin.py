@@ -9,7 +9,7 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstreams_assign.assign import Client, Cluster, high_availability
+from kstreams_assign.assign import Client, Cluster, high_availability, java_heap
 from kstreams_assign.assign.board import Board
 from kstreams_assign.assign.clients_by_load import ClientsByLoad
 from kstreams_assign.assign.java_heap import poll_order
@@ -99,6 +99,44 @@ def test_a_client_with_less_load_waits_behind_one_with_more_where_javas_array_ha
     java.offer(waiting[1])
     assert (board.count[7], board.count[0]) == (4, 5)
     assert ours.poll({0, 7}) == java.poll(lambda client: client.number in {0, 7}).number == 0
+
+
+def test_a_third_client_may_slip_below_the_one_whose_load_fell_when_the_source_waits_inside_too():
+    """Nobody was eligible for 3's task, so source 8 is inside when its load grows; taking it out moves client 0 up, under 3."""
+    clients = tuple(Client(UUID(int=number)) for number in range(12))
+    board, ours, java, waiting = queues(clients, [6, 6, 5, 6, 6, 5, 6, 6, 6, 6, 6, 5])
+    assert ours.poll(()) is java.poll(lambda _: False) is None
+    board.count[8] += 1
+    board.count[3] -= 1
+    ours.offer_changed(8, 3)
+    java.offer(waiting[8])
+    java.offer(waiting[3])
+    assert board.count[0] == board.count[1] == 6
+    assert ours.poll({0, 1}) == java.poll(lambda client: client.number in {0, 1}).number == 1
+
+
+@given(array=st.permutations(range(12)), index=st.integers(0, 11))
+def test_a_heap_out_of_order_is_sifted_as_java_sifts_it(array, index):
+    polled, removed = DynamicQueue(lambda item: item), DynamicQueue(lambda item: item)
+    polled.array, removed.array = list(array), list(array)
+    assert java_heap.poll(ours := list(array)) == polled.poll()
+    assert ours == polled.array
+    removed.remove(array[index])
+    java_heap.remove(ours := list(array), index)
+    assert ours == removed.array
+
+
+@given(array=st.permutations(range(12)), eligible=st.sets(st.integers(0, 11), max_size=2))
+def test_a_layout_out_of_order_polls_as_java_does(array, eligible):
+    """Any array will do, heap or not."""
+    clients = tuple(Client(UUID(int=number)) for number in range(12))
+    _, ours, java, waiting = queues(clients, [0] * 12)
+    ours.layout.heap = list(array)
+    ours.layout.in_order = java_heap.in_order(array)
+    java.queue.array = [waiting[number] for number in array]
+    found = java.poll(lambda client: client.number in eligible)
+    assert ours.layout.poll(eligible) == (found.number if found else None)
+    assert ours.layout.heap == [client.number for client in java.queue.array]
 
 
 @given(st.lists(st.integers(0, 6), max_size=40))

@@ -1,0 +1,197 @@
+"""The learner assignor: a task moves once its new owner has learned it (the seed of KIP-441, before probing rebalances).
+
+Each task that is to move has exactly one learner, a warm-up on its destination, and is marked as *being learned* on its
+owner. When the next rebalance begins, owners give their being-learned tasks up before they join, so that a learner
+that is ready takes over in the same rebalance; where it is not ready the owner gets the task back. Everything else
+stays: no task is revoked in vain but those.
+
+What the members tell and are told beyond a ``Plan`` is a ``LearnerMarks`` each. Standbys stay where the state is, most
+caught up first, and are not evened out; a standby on the destination is a learner already. ``max_warmup_replicas`` bounds the
+learners of a group, which the seed does not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from kstreams_assign.assign.balance import Owners
+from kstreams_assign.assign.board import Board
+from kstreams_assign.assign.java_order import sorted_tasks
+from kstreams_assign.assign.lags import rank
+from kstreams_assign.assign.shares import Seats
+from kstreams_assign.assign.should_rebalance import (
+    Movement,
+    is_available,
+    movements,
+    propose_balanced,
+    rank_candidates,
+    rank_of,
+)
+from kstreams_assign.assign.standbys import LeastLoaded
+from kstreams_assign.assign.sticky import clients_by_task, seat_tasks
+from kstreams_assign.assign.values import NO_TASKS, AssignConfig, Cluster, Plan
+from kstreams_assign.model import TaskId, process_order
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerMarks:
+    """One member's tasks as the seed lists them: when it joins, and in the assignment that answers.
+
+    ``assigned`` it runs, ``revoked`` it ran and gave up because they are being learned, ``learning`` it is a learner of.
+    """
+
+    assigned: frozenset[TaskId] = NO_TASKS
+    revoked: frozenset[TaskId] = NO_TASKS
+    learning: frozenset[TaskId] = NO_TASKS
+
+    def __str__(self) -> str:
+        texts = (
+            f"{name}: [{', '.join(map(str, sorted_tasks(tasks)))}]"
+            for name, tasks in (("assigned", self.assigned), ("revoked", self.revoked), ("learning", self.learning))
+        )
+        return f"({', '.join(texts)})"
+
+
+NEW = LearnerMarks()
+"""What a process tells that joins for the first time: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerPlan:
+    """A decision of the learner assignor: the plan, each process's marks, and which of its tasks are being learned."""
+
+    plan: Plan
+    marks: Mapping[UUID, LearnerMarks]
+    being_learned: Mapping[UUID, frozenset[TaskId]]
+
+
+def learner(cluster: Cluster, config: AssignConfig) -> Plan:
+    """The decision for members that do not speak of marks: all run what they ran, and learn what they have state of."""
+    told = {one.process_id: LearnerMarks(one.prev_active, NO_TASKS, one.prev_standby) for one in cluster.clients}
+    return learn(cluster, config, told).plan
+
+
+def revoke_being_learned(marks: LearnerMarks, being_learned: frozenset[TaskId]) -> LearnerMarks:
+    """What a member does, and then tells, when a rebalance begins: it gives up what is being learned elsewhere."""
+    given_up = marks.assigned & being_learned
+    return LearnerMarks(marks.assigned - given_up, given_up, marks.learning)
+
+
+def learn(cluster: Cluster, config: AssignConfig, joined: Mapping[UUID, LearnerMarks]) -> LearnerPlan:
+    """Decide. ``joined`` has the marks that members told; a process without any is new.
+
+    Raises ``ConfigError`` when a client has no lag for a stateful task.
+    """
+    candidates = rank_candidates(cluster, config)
+    owners = _owners(cluster, config, joined)
+    begun = {(task, process) for process, marks in joined.items() for task in marks.learning}
+    target = propose_balanced(candidates, cluster.capacities, owners, begun=begun)
+    wanted = movements(owners, target)
+    owners |= {move.task: move.destination for move in wanted if is_available(move, candidates)}
+    waiting = [move for move in wanted if not is_available(move, candidates)]
+    waiting.sort(key=lambda move: (move.task, move.destination) not in begun)
+    board = _lay_out(cluster, config, owners, waiting)
+    _give_stateless(board, joined, target)
+    plan = board.plan(probing=bool(waiting))
+    return LearnerPlan(plan, _marks(plan, joined), _being_learned(plan, waiting))
+
+
+def _owners(cluster: Cluster, config: AssignConfig, joined: Mapping[UUID, LearnerMarks]) -> dict[TaskId, UUID]:
+    """Who runs each stateful task for now: its owner, or the least loaded of the most caught up if that is further."""
+    former = _former_owners(joined)
+    capacities, count = cluster.capacities, Counter[UUID]()
+    owners: dict[TaskId, UUID] = {}
+    best: dict[TaskId, list[UUID]] = {}
+    for task in sorted_tasks(cluster.stateful):
+        ranks = {one.process_id: rank(one.lags[task], config.acceptable_recovery_lag) for one in cluster.clients}
+        least = min(ranks.values())
+        best[task] = [process for process in sorted(ranks, key=process_order) if ranks[process] == least]
+        if former.get(task) in best[task]:
+            owners[task] = former[task]
+            count[former[task]] += 1
+    for task, processes in best.items():
+        if task not in owners:
+            owners[task] = min(processes, key=lambda process: count[process] / capacities[process])
+            count[owners[task]] += 1
+    return owners
+
+
+def _former_owners(joined: Mapping[UUID, LearnerMarks]) -> dict[TaskId, UUID]:
+    """Task -> the process that ran it, revoked or not; of several claims the first counts."""
+    former: dict[TaskId, UUID] = {}
+    for process in sorted(joined, key=process_order):
+        for task in joined[process].assigned:
+            former.setdefault(task, process)
+    for process in sorted(joined, key=process_order):
+        for task in joined[process].revoked:
+            former.setdefault(task, process)
+    return former
+
+
+def _lay_out(cluster: Cluster, config: AssignConfig, owners: Owners, waiting: Sequence[Movement]) -> Board:
+    """Actives, then standbys, then a learner for each waiting movement whose destination has no copy yet."""
+    board = Board(cluster)
+    client_of = {client.process_id: number for number, client in enumerate(board.clients)}
+    task_of = {task: number for number, task in enumerate(board.tasks)}
+    for number, task in enumerate(board.tasks):
+        board.give_active(number, client_of[owners[task]])
+    learners = {task_of[move.task]: client_of[move.destination] for move in waiting}
+    wanted = min(config.num_standby_replicas, len(board.clients) - 1)
+    if wanted > 0:
+        _keep_standbys(board, config, learners, wanted)
+        _fill_up_standbys(board, wanted)
+    budget = config.max_warmup_replicas
+    for number, client in learners.items():
+        if client not in board.holders[number] and budget > 0:
+            board.give_warmup(number, client)
+            budget -= 1
+    return board
+
+
+def _keep_standbys(board: Board, config: AssignConfig, learners: Mapping[int, int], wanted: int) -> None:
+    """Standbys where state is, the most caught up first; the copy that a learner reads comes last."""
+    holders = clients_by_task(client.prev_active | client.prev_standby for client in board.clients)
+    for number, task in enumerate(board.tasks):
+
+        def worth(client: int, number: int = number, task: TaskId = task) -> tuple[bool, int, float]:
+            copy_rank = rank_of(board.clients[client], task, config)
+            return learners.get(number) == client, copy_rank, board.count[client] / board.capacity[client]
+
+        warm = sorted((client for client in holders.get(task, ()) if client != board.owner[number]), key=worth)
+        for client in warm[:wanted]:
+            board.give_standby(number, client)
+
+
+def _fill_up_standbys(board: Board, wanted: int) -> None:
+    queue = LeastLoaded(board)
+    for number in range(len(board.tasks)):
+        for _ in range(wanted - len(board.standbys(number))):
+            queue.give_standby(number)
+
+
+def _give_stateless(board: Board, joined: Mapping[UUID, LearnerMarks], target: Owners) -> None:
+    """Stateless tasks stay as far as there is room beside the *target* of the stateful ones, so they move only once."""
+    client_of = {client.process_id: number for number, client in enumerate(board.clients)}
+    tasks = frozenset(board.stateless)
+    former = {task: client_of[process] for task, process in _former_owners(joined).items() if process in client_of}
+    seats = Seats(len(tasks) + len(target), board.capacity, (client_of[process] for process in target.values()))
+    owners = seat_tasks(tasks, seats, former, {})
+    for number, task in enumerate(board.stateless):
+        board.give_stateless(number, owners[task])
+
+
+def _marks(plan: Plan, joined: Mapping[UUID, LearnerMarks]) -> dict[UUID, LearnerMarks]:
+    """What each process is told: a task that it had given up and did not get back stays revoked."""
+    return {
+        process: LearnerMarks(placed.active, joined.get(process, NEW).revoked - placed.active, placed.warmup)
+        for process, placed in plan.placements.items()
+    }
+
+
+def _being_learned(plan: Plan, waiting: Sequence[Movement]) -> dict[UUID, frozenset[TaskId]]:
+    """Each process's tasks of which the new owner has a copy that is not caught up yet."""
+    learned = {move.task for move in waiting if move.task in plan.placements[move.destination].copies}
+    return {process: placed.active & learned for process, placed in plan.placements.items()}

@@ -1,0 +1,186 @@
+"""The sticky assignor: tasks stay where they were as far as even shares allow (Kafka: ``LegacyStickyTaskAssignor``).
+
+Lags are not looked at and nothing warms up, so it never asks for a probing rebalance; a task that has to move restores
+its state as active. Stateless tasks stay as well as stateful ones. Which tasks an overloaded process gives away hangs, in
+Java, on the order of hash tables; here it gives those away that a process with room already has state of, and else a
+mix of subtopologies. Tasks beyond even shares never stay, so a plan has the fewest owner changes that balance allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
+
+from kstreams_assign.assign.board import Board
+from kstreams_assign.assign.java_order import task_order
+from kstreams_assign.assign.shares import Seats
+from kstreams_assign.assign.thread_balance import anywhere, balance_over_threads
+from kstreams_assign.assign.values import AssignConfig, Client, Cluster, Plan
+from kstreams_assign.model import TaskId
+
+Holders = Mapping[TaskId, Sequence[int]]
+"""Task -> the clients that have, or had, something of it, in order."""
+
+
+def sticky(cluster: Cluster, config: AssignConfig) -> Plan:
+    """Former owners first, then former standbys, then the least loaded; standbys likewise, spread over pairs of tasks."""
+    board = Board(cluster)
+    former = former_owners(board.clients)
+    holders = clients_by_task(client.prev_active | client.prev_standby for client in board.clients)
+    owners = seat_tasks(cluster.tasks, Seats(len(cluster.tasks), board.capacity), former, holders)
+    for number, task in enumerate(board.tasks):
+        board.give_active(number, owners[task])
+    for number, task in enumerate(board.stateless):
+        board.give_stateless(number, owners[task])
+    wanted = min(config.num_standby_replicas, len(board.clients) - 1)
+    if wanted > 0:
+        pairs = Pairs(board)
+        keep_standbys(pairs, former, holders, wanted)
+        fill_up_standbys(pairs, wanted)
+        even_out_standbys(pairs)
+    return board.plan(probing=False)
+
+
+def clients_by_task(tasks_by_client: Iterable[Iterable[TaskId]]) -> dict[TaskId, list[int]]:
+    """Turn round: task -> the clients that name it."""
+    found: dict[TaskId, list[int]] = {}
+    for client, tasks in enumerate(tasks_by_client):
+        for task in tasks:
+            found.setdefault(task, []).append(client)
+    return found
+
+
+def former_owners(clients: Sequence[Client]) -> dict[TaskId, int]:
+    """Task -> the client that ran it; of several claims the first counts."""
+    return {task: claims[0] for task, claims in clients_by_task(client.prev_active for client in clients).items()}
+
+
+def seat_tasks(
+    tasks: frozenset[TaskId], seats: Seats, former: Mapping[TaskId, int], holders: Holders
+) -> dict[TaskId, int]:
+    """Give every task a seat: to its former owner, to a holder of its state, to the least loaded.
+
+    Former owners take their shares first and then spare seats, so that as many tasks stay as can.
+    """
+
+    def stays_best(task: TaskId) -> tuple[bool, int, tuple[bytes, int, int]]:
+        wanted_elsewhere = any(client in receivers for client in holders.get(task, ()))
+        return wanted_elsewhere, task.partition, task_order(task)
+
+    held = Seats(len(tasks), seats.capacity, (former[task] for task in tasks if task in former))
+    receivers = {client for client in range(len(held.capacity)) if held.below_share(client)}
+    owners: dict[TaskId, int] = {}
+    returning = sorted((task for task in tasks if task in former), key=stays_best)
+    for may_take in (seats.below_share, seats.has_room):
+        for task in returning:
+            if task not in owners and may_take(former[task]):
+                _seat(task, former[task], owners, seats)
+    for task in sorted(tasks - owners.keys(), key=task_order):
+        if room := [client for client in holders.get(task, ()) if seats.has_room(client)]:
+            _seat(task, min(room, key=seats.load), owners, seats)
+    _seat_evenly(sorted(tasks - owners.keys(), key=task_order), owners, seats)
+    return owners
+
+
+def _seat(task: TaskId, client: int, owners: dict[TaskId, int], seats: Seats) -> None:
+    owners[task] = client
+    seats.take(client)
+
+
+def _seat_evenly(tasks: Iterable[TaskId], owners: dict[TaskId, int], seats: Seats) -> None:
+    """Each task, in order, to the least loaded client that has room; to the least loaded of all if none has."""
+    heap = [(not seats.has_room(client), *seats.load(client)) for client in range(len(seats.capacity))]
+    heapify(heap)
+    for task in tasks:
+        while not heap[0][0] and not seats.has_room(client := heap[0][-1]):
+            heapreplace(heap, (True, *seats.load(client)))
+        client = heap[0][-1]
+        _seat(task, client, owners, seats)
+        heapreplace(heap, (not seats.has_room(client), *seats.load(client)))
+
+
+class Pairs:
+    """Which tasks are together on some client. Two clients with the same tasks would fail, and restore, together."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self.copies: list[set[int]] = [set() for _ in board.clients]
+        self.standbys: list[set[int]] = [set() for _ in board.clients]
+        self.has_stateless = set(board.stateless_owner)
+        for task, owner in enumerate(board.owner):
+            self.copies[owner].add(task)
+
+    def give_standby(self, task: int, client: int) -> None:
+        self.board.give_standby(task, client)
+        self.copies[client].add(task)
+        self.standbys[client].add(task)
+
+    def take_standby(self, task: int, client: int) -> None:
+        self.board.take_standby(task, client)
+        self.copies[client].remove(task)
+        self.standbys[client].remove(task)
+
+    def has_new_pair(self, task: int, client: int) -> bool:
+        """Whether the task would meet, on this client, one that it meets nowhere else; always where nothing is yet."""
+        if client in self.has_stateless or not self.copies[client]:
+            return True
+        holders = self.board.holders
+        return any(holders[task].isdisjoint(holders[other]) for other in self.copies[client])
+
+    def load(self, client: int) -> tuple[float, int, int]:
+        board = self.board
+        return board.count[client] / board.capacity[client], -board.capacity[client], client
+
+
+def keep_standbys(pairs: Pairs, former: Mapping[TaskId, int], holders: Holders, wanted: int) -> None:
+    """Standbys stay where they were; a former owner comes first, for its state is complete."""
+    board = pairs.board
+    for number, task in enumerate(board.tasks):
+        warm = [client for client in holders.get(task, ()) if client != board.owner[number]]
+        warm.sort(key=lambda client: (client != former.get(task), pairs.load(client)))
+        for client in warm[:wanted]:
+            pairs.give_standby(number, client)
+
+
+def fill_up_standbys(pairs: Pairs, wanted: int) -> None:
+    """What is missing goes to the least loaded client where the task makes a new pair, or else to the least loaded."""
+    board = pairs.board
+    heap = [pairs.load(client) for client in range(len(board.clients))]
+    heapify(heap)
+    for task in range(len(board.tasks)):
+        for _ in range(wanted - len(board.standbys(task))):
+            _give_standby(pairs, heap, task)
+
+
+def _give_standby(pairs: Pairs, heap: list[tuple[float, int, int]], task: int) -> None:
+    passed: list[tuple[float, int, int]] = []
+    free: list[int] = []
+    chosen = None
+    while heap and chosen is None:
+        passed.append(heappop(heap))
+        client = passed[-1][-1]
+        if client in pairs.board.holders[task]:
+            continue
+        free.append(client)
+        if pairs.has_new_pair(task, client):
+            chosen = client
+    pairs.give_standby(task, free[0] if chosen is None else chosen)
+    for entry in passed:
+        heappush(heap, pairs.load(entry[-1]))
+
+
+def even_out_standbys(pairs: Pairs) -> None:
+    """Move standbys until no move evens out the copies a thread any more, first such that make new pairs."""
+
+    def move(task: int, source: int, destination: int) -> bool:
+        if destination in pairs.board.holders[task]:
+            return False
+        pairs.take_standby(task, source)
+        pairs.give_standby(task, destination)
+        return True
+
+    def move_to_new_pair(task: int, source: int, destination: int) -> bool:
+        return pairs.has_new_pair(task, destination) and move(task, source, destination)
+
+    for one in (move_to_new_pair, move):
+        balance_over_threads(pairs.standbys, pairs.board.count, pairs.board.capacity, anywhere, one)
