@@ -110,7 +110,7 @@ def _cluster(request: Json) -> Cluster:
     _each_once(stateful + stateless)
     fields.need(request, "clients")
     told = [fields.mapping(one, "clients") for one in fields.items(request, "clients")]
-    if request.get("task_end_offset_sums") is None:
+    if "task_end_offset_sums" not in request:
         clients = tuple(map(_from_lags, told))
     else:
         ends = fields.longs(request, "task_end_offset_sums")

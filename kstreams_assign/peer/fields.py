@@ -53,13 +53,15 @@ def text(value: object, name: str) -> str:
 
 
 def items(source: Json, key: str) -> list[Any]:
-    """A list; nothing where the field is missing."""
-    return _of_kind(source.get(key, []), list, key, "a list")
+    """A list; nothing where the field is missing or null."""
+    value = source.get(key)
+    return [] if value is None else _of_kind(value, list, key, "a list")
 
 
 def members(source: Json, key: str) -> Json:
-    """An object; nothing where the field is missing."""
-    return mapping(source.get(key, {}), key)
+    """An object; nothing where the field is missing or null."""
+    value = source.get(key)
+    return {} if value is None else mapping(value, key)
 
 
 def mapping(value: object, name: str) -> Json:

@@ -1,0 +1,43 @@
+"""Requests with the answers that Kafka 4.3.1's own classes gave. ``compare.py --keep`` made the files named after a sub-command;
+``by-hand.jsonl`` holds raw lines for the edges, most of them refused (``"error": true``).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kstreams_assign.peer.codecs import (
+    decode_assignment_line,
+    decode_subscription_line,
+    encode_assignment_line,
+    encode_subscription_line,
+)
+from kstreams_assign.peer.decisions import assign, assign_threads
+from kstreams_assign.peer.lines import reply
+
+HERE = Path(__file__).parent
+GOLDEN = HERE / "golden"
+ASSIGN_GOLDEN = HERE.parent / "assign"
+
+ANSWERS = {
+    "assign": assign,
+    "assign-threads": assign_threads,
+    "encode-subscription": encode_subscription_line,
+    "decode-subscription": decode_subscription_line,
+    "encode-assignment": encode_assignment_line,
+    "decode-assignment": decode_assignment_line,
+}
+
+
+def cases(path: Path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def ours(sub: str, request):
+    return json.loads(reply(json.dumps(request).encode(), ANSWERS[sub]))
+
+
+def refusals_alike(answer):
+    """An answer as it is compared: of a refusal only the fact and the id count."""
+    return answer | {"error": True} if "error" in answer else answer

@@ -1,0 +1,59 @@
+"""The comparison of two peers finds differences, and only those that count."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.peer import compare, problems
+from tests.peer.golden_lines import ours
+
+OURS = f"{sys.executable} -m kstreams_assign peer"
+LIAR = f"{sys.executable} {Path(__file__).with_name('liar.py')}"
+
+
+class Reader:
+    """Reads as our own peer, without a process."""
+
+    def __init__(self, sub):
+        self.sub = sub
+
+    def ask(self, request):
+        return ours(self.sub, request)
+
+
+@pytest.mark.parametrize("sub", ["assign", "assign-threads", *compare.CODECS])
+def test_a_peer_does_not_differ_from_itself_but_from_a_liar(sub, capsys, tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    assert compare.main([sub, "--one", OURS, "--count", "5", "--keep", str(kept)]) == 0
+    assert len(kept.read_text().splitlines()) == 5
+    assert "5 requests" in capsys.readouterr().err
+    assert compare.main([sub, "--one", OURS, "--other", LIAR, "--count", "50"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["one"] != found["other"]
+
+
+def test_bytes_in_another_order_are_the_same_and_other_values_are_not():
+    told = {"version": 11, "latest_supported_version": 11, "process_id": "0-0-0-0-1"}
+    one = ours("encode-subscription", told | {"task_offset_sums": {"0_0": 1, "0_1": 2}})
+    turned = ours("encode-subscription", told | {"task_offset_sums": {"0_1": 2, "0_0": 1}})
+    other = ours("encode-subscription", told | {"task_offset_sums": {"0_0": 1, "0_1": 3}})
+    assert one != turned
+    assert compare.same(one, turned, Reader("decode-subscription"))
+    assert not compare.same(one, other, Reader("decode-subscription"))
+
+
+def test_of_refusals_only_the_fact_counts():
+    refused, reworded = {"id": 1, "error": {"class": "A"}}, {"id": 1, "error": {"class": "B"}}
+    assert compare.same(refused, reworded, Reader("decode-subscription"))
+    assert not compare.same(refused, {"id": 1, "hex": ""}, Reader("decode-subscription"))
+    assert not compare.same(refused, {"id": 2, "error": {}}, Reader("decode-subscription"))
+
+
+def test_a_seed_is_a_run():
+    for make in (problems.assign, problems.assign_threads, problems.subscription, problems.assignment):
+        assert make(Random(3)) == make(Random(3)) != make(Random(4))
