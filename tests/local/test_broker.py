@@ -75,20 +75,31 @@ def test_a_port_that_is_taken_is_named_and_nothing_keeps_running(tmp_path):
         port = holder.getsockname()[1]
         with pytest.raises(LocalBrokerError, match=f"port {port}"):
             LocalBroker(data_dir=tmp_path, port=port).start()
-    assert not [process for process in psutil.process_iter(["cmdline"]) if _runs_in(process, tmp_path)]
+    assert processes_in(tmp_path) == []
 
 
-def _runs_in(process: psutil.Process, folder: Path) -> bool:
-    return any(str(folder) in word for word in process.info["cmdline"] or ())
+def test_a_start_that_takes_too_long_is_given_up_and_its_jvm_ended(tmp_path):
+    with pytest.raises(LocalBrokerError, match="no answer after 0 s"):
+        LocalBroker(data_dir=tmp_path, start_limit_s=0).start()
+    assert processes_in(tmp_path) == []
+
+
+def processes_in(folder: Path) -> list[int]:
+    """Process ids of those whose command line names ``folder``."""
+    everyone = psutil.process_iter(["pid", "cmdline"])
+    return [one.pid for one in everyone if any(str(folder) in word for word in one.info["cmdline"] or ())]
 
 
 KEEPER = """
 import sys, threading
+from pathlib import Path
 from kstreams_assign.local import LocalBroker
 broker = LocalBroker()
 starter = threading.Thread(target=broker.start)
 starter.start(); starter.join()
-print(broker.pid, flush=True)
+while Path(f"/proc/self/task/{starter.native_id}").exists():
+    pass
+print(broker.pid, broker._process.ended.wait(1), flush=True)
 sys.stdin.read()
 broker.stop()
 """
@@ -99,8 +110,9 @@ def test_a_broker_outlives_the_thread_that_started_it_and_dies_with_its_process(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     command, temporary = [sys.executable, "-c", KEEPER], os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=temporary) as keeper:
-        jvm = psutil.Process(int(keeper.stdout.readline()))
-        assert jvm.is_running()
+        pid, ended = keeper.stdout.readline().split()
+        assert ended == b"False"
+        jvm = psutil.Process(int(pid))
         assert leftovers.sweep(older_than_s=-1) == []
         os.kill(keeper.pid, signal.SIGKILL)
         jvm.wait(timeout=10)

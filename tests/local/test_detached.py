@@ -7,11 +7,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
 import pytest
 
+from kstreams_assign.local import leftovers
 from kstreams_assign.local.detached import DetachedBroker, running_brokers
 from kstreams_assign.local.jars import cache_dir
 from kstreams_assign.local.probe import brokers_known
@@ -40,12 +42,14 @@ def alive(pid: int) -> bool:
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
-def test_start_prints_the_promised_facts_and_stop_ends_that_broker(call):
+def test_start_prints_the_promised_facts_and_stop_ends_that_broker(call, monkeypatch, tmp_path):
     started = call("start", "--json")
     facts = json.loads(started.stdout)
     assert (started.returncode, started.stdout.count("\n")) == (0, 1)
     assert list(facts) == ["bootstrap_servers", "version", "pid", "data_dir"]
     assert brokers_known(int(facts["bootstrap_servers"].rpartition(":")[2])) == 1
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert leftovers.sweep(older_than_s=-1) == []  # its starter is gone, but it holds its folder itself
     stopped = call("stop", "--json")
     assert (stopped.returncode, json.loads(stopped.stdout)) == (0, facts)
     assert not alive(facts["pid"])
