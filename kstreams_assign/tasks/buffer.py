@@ -1,7 +1,8 @@
 """The writes of a task between two commits.
 
 They wait here, seen by the task's own reads, until the commit; then they go to the changelog and, as one batch with the
-changelog's new offsets, into the store. An application that dies rolls back by not having committed.
+changelog's new offsets, into the store. Until they are there they are still read here, from a second layer, while new
+writes go to the first. An application that dies rolls back by not having committed.
 """
 
 from __future__ import annotations
@@ -27,35 +28,45 @@ class _Absent:
 
 
 ABSENT = _Absent()
+_NOTHING: dict[bytes, bytes | None] = {}
 
 
 @dataclass(slots=True)
 class WriteBuffer:
-    """Newest write per store and key, and the emitted records in order. ``None`` as a value deletes."""
+    """Newest write per store and key, and the emitted records in order. ``None`` as a value deletes.
+
+    ``leaving`` is what ``take`` took and ``landed`` has not yet said to be in the store.
+    """
 
     writes: dict[str, dict[bytes, bytes | None]] = field(default_factory=dict)
+    leaving: dict[str, dict[bytes, bytes | None]] = field(default_factory=dict)
     emitted: list[Emitted] = field(default_factory=list)
 
     def put(self, store: str, key: bytes, value: bytes | None) -> None:
         self.writes.setdefault(store, {})[key] = value
 
     def get(self, store: str, key: bytes) -> bytes | _Absent | None:
-        return self.writes.get(store, {}).get(key, ABSENT)
+        newest = self.writes.get(store, _NOTHING).get(key, ABSENT)
+        return self.leaving.get(store, _NOTHING).get(key, ABSENT) if newest is ABSENT else newest
 
     def overlay(
         self, store: str, stored: Iterator[tuple[bytes, bytes]], start: bytes | None, end: bytes | None
     ) -> Iterator[tuple[bytes, bytes]]:
         """Stored entries of a range with this buffer's writes laid over them, in byte order."""
-        ours = self.writes.get(store, {})
+        ours = {**self.leaving.get(store, {}), **self.writes.get(store, {})}
         within = (k for k in ours if (start is None or start <= k) and (end is None or k < end))
         merged: dict[bytes, bytes | None] = {**dict(stored), **{key: ours[key] for key in within}}
         return iter([(key, value) for key, value in sorted(merged.items()) if value is not None])
 
     def take(self) -> tuple[Mapping[str, Mapping[bytes, bytes | None]], list[Emitted]]:
-        """Empty the buffer and answer with what it held."""
-        writes, self.writes = self.writes, {}
+        """Begin a commit: answer with what is here, which goes on being read until ``landed``."""
+        self.leaving, self.writes = self.writes, {}
         emitted, self.emitted = self.emitted, []
-        return writes, emitted
+        return self.leaving, emitted
+
+    def landed(self) -> None:
+        """What ``take`` took is in the store now."""
+        self.leaving = {}
 
     def __len__(self) -> int:
         return sum(map(len, self.writes.values())) + len(self.emitted)

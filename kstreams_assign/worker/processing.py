@@ -16,37 +16,27 @@ from typing import Protocol
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
 from kstreams_assign.config import Config
-from kstreams_assign.errors import (
-    BrokerUnavailable,
-    CommitDeferred,
-    CommitRefused,
-    DeliveryFailed,
-    OffsetOutOfRange,
-    TaskMigrated,
-)
+from kstreams_assign.errors import OffsetOutOfRange
 from kstreams_assign.group import member as group_member
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
-from kstreams_assign.tasks.buffer import Emitted
-from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
+from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.tasks.lifecycle import Step, TaskEvent, TaskState, changes, move
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.worker.committing import Committer, OffsetCommits, Share
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.task import Subtopology, Task
 
 POLL_S = 0.01
+BUSY_POLL_S = 0.002
 POLL_RECORDS_MAX = 2_000
 
 
-class Group(Protocol):
+class Group(OffsetCommits, Protocol):
     """What the loop asks of the membership."""
-
-    def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None: ...
-
-    def lease_left_s(self) -> float: ...
 
     def joined(self) -> bool: ...
 
@@ -76,6 +66,11 @@ class _Held:
     processed: dict[TopicPartition, int] = field(default_factory=dict)
     uncommitted: dict[TopicPartition, int] = field(default_factory=dict)
     fresh: bool = True
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to commit."""
+        return self.work is not None and bool(self.processed or self.uncommitted)
 
 
 class Processor:
@@ -108,12 +103,20 @@ class Processor:
         self._releasing: set[TaskId] | None = None
         self._holding_commits = False
         self._buffered = 0
+        self._in_commit = 0
         self._next_commit_ms = 0
+        self._waiting: list[Callable[[], None]] = []
+        self._called_after: list[Callable[[], None]] = []
         self._running = True
         self._ended_by_error = False
         self.records_total = 0
-        self.group: Group
         self.restoring: Restoring
+
+    def connect(self, group: Group, restoring: Restoring) -> None:
+        """Get to know the other two threads' fronts, before ``run``."""
+        self.group, self.restoring = group, restoring
+        timeout_s = self._config.session_timeout_ms / 1000
+        self._committer = Committer(self._producer, group, timeout_s, self._log)
 
     # --- orders, from other threads -------------------------------------------
 
@@ -151,25 +154,33 @@ class Processor:
     def _turn(self) -> None:
         self._take_orders()
         self._process()
-        if wall_ms() >= self._next_commit_ms and not self._holding_commits and self.group.joined():
-            self._commit_or_lose()
+        self._commit_turn()
 
     def _take_orders(self) -> None:
         """Carry out what has been ordered; wait a moment for an order where there is nothing else to do."""
-        idle = not self._task_of or self._buffered >= self._config.buffered_records_max
         try:
-            order = self._inbox.get(timeout=POLL_S) if idle else self._inbox.get_nowait()
+            order = self._inbox.get(timeout=self._patience_s) if self._idle else self._inbox.get_nowait()
             while True:
                 order()
                 order = self._inbox.get_nowait()
         except queue.Empty:
             return
 
+    @property
+    def _idle(self) -> bool:
+        """Nothing to read for, or so much is uncommitted that reading on has to wait."""
+        return not self._task_of or self._buffered + self._in_commit >= self._config.buffered_records_max
+
+    @property
+    def _patience_s(self) -> float:
+        """How long to wait for news; shorter while a commit is on its way."""
+        return BUSY_POLL_S if self._committer.busy or self._waiting else POLL_S
+
     def _process(self) -> None:
-        if not self._task_of or self._buffered >= self._config.buffered_records_max or not self._running:
+        if self._idle or not self._running:
             return
         try:
-            polled = self._inputs.poll(POLL_RECORDS_MAX, POLL_S)
+            polled = self._inputs.poll(POLL_RECORDS_MAX, self._patience_s)
         except OffsetOutOfRange as cause:
             self._log.emit("input_out_of_range", reason=str(cause), reset=self._config.auto_offset_reset)
             self._inputs.add(self._reset_positions(TopicPartition(*p) for p in cause.partitions))
@@ -198,128 +209,92 @@ class Processor:
 
     # --- commit ---------------------------------------------------------------
 
-    def _commit(self) -> CommitStep:
-        """Everything that runs, in the order that ``tasks.commit`` states."""
+    def _commit_turn(self) -> None:
+        """Carry on the commit that is on its way; begin the next when it is due or somebody waits for it."""
+        if self._committer.busy:
+            end = self._committer.advance()
+            if end is None:
+                return
+            self._committed(end)
+        due = wall_ms() >= self._next_commit_ms and not self._holding_commits and self.group.joined()
+        if due or self._waiting:
+            self._begin_commit()
+
+    def _begin_commit(self) -> None:
+        """Take everything processed so far; whoever waits is called when it is committed."""
         self._next_commit_ms = wall_ms() + self._config.commit_interval_ms
-        running = {t: h for t, h in self._held.items() if h.work is not None and (h.processed or h.uncommitted)}
-        if not running:
-            return CommitStep.DONE
-        batch = _Batch({t: h.work.take() for t, h in running.items() if h.work is not None})
-        step = CommitStep.LEASE
-        actions: Mapping[CommitStep, Callable[[], Outcome]] = {
-            CommitStep.LEASE: self._check_lease,
-            CommitStep.PRODUCE: lambda: self._produce(batch),
-            CommitStep.FLUSH: lambda: self._flush(batch),
-            CommitStep.STORE: lambda: self._store(batch, running),
-            CommitStep.OFFSETS: lambda: self._commit_offsets(running),
-        }
-        while step in actions:
-            step = next_step(step, actions[step]())
-        return step
+        self._called_after, self._waiting = self._waiting, []
+        shares = [_share(self._config, self._shape, task, held) for task, held in self._held.items() if held.has_news]
+        self._in_commit, self._buffered = self._buffered, 0
+        if shares:
+            self._committer.begin(shares)
+        else:
+            self._committed(CommitStep.DONE)
 
-    def _check_lease(self) -> Outcome:
-        return Outcome.OK if self.group.lease_left_s() > 0 else Outcome.EXPIRED
-
-    def _produce(self, batch: _Batch) -> Outcome:
-        try:
-            for task, (writes, emitted) in batch.work.items():
-                self._produce_changelog(task, writes)
-                for record in emitted:
-                    self._producer.produce(
-                        record.topic,
-                        record.partition,
-                        record.key,
-                        record.value,
-                        headers=record.headers,
-                        timestamp_ms=record.timestamp_ms,
-                    )
-        except (DeliveryFailed, BrokerUnavailable, TaskMigrated) as cause:
-            self._log.emit("delivery_failed", reason=str(cause))
-            return Outcome.UNDELIVERED
-        return Outcome.OK
-
-    def _produce_changelog(self, task: TaskId, writes: Mapping[str, Mapping[bytes, bytes | None]]) -> None:
-        changelogs = self._shape.changelogs(self._config.application_id, task)
-        for store, entries in writes.items():
-            if store in changelogs:
-                topic, partition = changelogs[store]
-                for key, value in entries.items():
-                    self._producer.produce(topic, partition, key, value, track=True)
-
-    def _flush(self, batch: _Batch) -> Outcome:
-        try:
-            batch.changelog_offsets = self._producer.flush(self._config.session_timeout_ms / 1000)
-        except (DeliveryFailed, BrokerUnavailable, TaskMigrated) as cause:
-            self._log.emit("delivery_failed", reason=str(cause))
-            return Outcome.UNDELIVERED
-        return Outcome.OK
-
-    def _store(self, batch: _Batch, running: Mapping[TaskId, _Held]) -> Outcome:
-        for task, (writes, _) in batch.work.items():
-            stores = running[task].stores
-            if stores is not None and writes:
-                changelogs = set(self._shape.changelogs(self._config.application_id, task).values())
-                offsets = {p: o for p, o in batch.changelog_offsets.items() if p in changelogs}
-                stores.write({store: entries.items() for store, entries in writes.items()}, offsets)
-            running[task].uncommitted.update(running[task].processed)
-            running[task].processed.clear()
-        self._buffered = 0
-        return Outcome.OK
-
-    def _commit_offsets(self, running: Mapping[TaskId, _Held]) -> Outcome:
-        offsets = {p: o for held in running.values() for p, o in held.uncommitted.items()}
-        try:
-            self.group.commit(offsets, timeout_s=self._config.session_timeout_ms / 3000)
-        except CommitDeferred:
-            self._log.emit("commit_deferred")
-            return Outcome.DEFERRED
-        except BrokerUnavailable as cause:
-            self._log.emit("commit_deferred", reason=str(cause))
-            return Outcome.DEFERRED
-        except CommitRefused as cause:
-            self._log.emit("commit_refused", reason=str(cause))
-            return Outcome.REFUSED
-        for held in running.values():
-            held.uncommitted.clear()
-        return Outcome.OK
-
-    def _commit_or_lose(self) -> bool:
-        """Commit; where that shows that the tasks are not ours any more, say so. True if the tasks are still ours."""
-        end = self._commit()
+    def _committed(self, end: CommitStep | None) -> None:
+        called, self._called_after, self._in_commit = self._called_after, [], 0
         if end in (CommitStep.FENCED, CommitStep.FAILED):
-            self._holding_commits = True
+            self._holding_commits, self._waiting = True, []
             self.group.handle(group_member.MembershipLost(f"commit ended as {end.value}"))
-            return False
-        return True
+            return
+        if end is CommitStep.DEFERRED:
+            self._keep_for_next_commit(self._committer.offsets())
+        for waiting in called:
+            waiting()
+
+    def _keep_for_next_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        for partition, offset in offsets.items():
+            held = self._held.get(self._task_of[partition]) if partition in self._task_of else None
+            if held is not None:
+                held.uncommitted.setdefault(partition, offset)
+
+    def _finish_commit(self) -> None:
+        if self._committer.busy:
+            self._committed(self._committer.advance(wait=True))
 
     def _commit_before_join(self) -> None:
         """The member is about to join: commit what is due, then hold commits until the assignment is here.
 
         What was committed less than an interval ago (a follow-up comes right after a release) is not committed again.
         """
-        if wall_ms() < self._next_commit_ms or self._commit_or_lose():
-            self._holding_commits = True
-            self.group.handle(group_member.WorkCommitted())
+        if self._committer.busy:
+            self._called_after.append(self._hold_commits)
+        elif wall_ms() < self._next_commit_ms:
+            self._hold_commits()
+        else:
+            self._waiting.append(self._hold_commits)
+
+    def _hold_commits(self) -> None:
+        self._holding_commits = True
+        self.group.handle(group_member.WorkCommitted())
 
     # --- assignments ----------------------------------------------------------
 
     def _adopt(self, generation: int, adopted: Adopted) -> None:
+        """Take over an assignment. What leaves gets no more input and goes once its work is committed."""
         copies = adopted.standby | adopted.warmup
         todo = changes({t: h.state for t, h in self._held.items()}, adopted.active.keys(), copies)
         self._holding_commits = False
         self._lock(todo.arriving)
-        leaving_now = [t for t in todo.leaving if self._held[t].work is not None]
-        if leaving_now and not self._commit_or_lose():
-            return
-        for task, event in todo.leaving.items():
-            self._move(task, event)
-        self._releasing = {task for task in leaving_now if task in self._closing}
         for task, event in todo.arriving.items():
             self._held.setdefault(task, _Held(TaskState.CLOSED)).inputs = adopted.active.get(task, ())
             self._move(task, event)
         self._log.emit(
             "adopted", generation=generation, left=[*map(str, todo.leaving)], came=[*map(str, todo.arriving)]
         )
+        at_work = [self._held[task] for task in todo.leaving if self._held[task].work is not None]
+        for held in at_work:
+            self._stop_input(held)
+        if at_work:
+            self._waiting.append(lambda: self._let_go(todo.leaving))
+        else:
+            self._let_go(todo.leaving)
+
+    def _let_go(self, leaving: Mapping[TaskId, TaskEvent]) -> None:
+        at_work = {task for task in leaving if self._held[task].work is not None}
+        for task, event in leaving.items():
+            self._move(task, event)
+        self._releasing = at_work & self._closing
         self._report_released()
 
     def _lock(self, arriving: Iterable[TaskId]) -> None:
@@ -343,6 +318,9 @@ class Processor:
     def _do(self, step: Step, task: TaskId, held: _Held) -> None:
         if step in (Step.COMMIT, Step.DISCARD_WRITES):
             self._stop_input(held)
+            held.work, held.inputs = None, ()
+            held.processed.clear()
+            held.uncommitted.clear()
         elif step is Step.RESTORE:
             self.restoring.restore(task, held.stores, held.inputs)
             held.stores = None
@@ -358,9 +336,6 @@ class Processor:
         self._inputs.remove(held.inputs)
         for partition in held.inputs:
             self._task_of.pop(partition, None)
-        held.work, held.inputs = None, ()
-        held.processed.clear()
-        held.uncommitted.clear()
 
     def _ready(
         self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, int], restored: int
@@ -395,16 +370,24 @@ class Processor:
 
     def _drop_all(self, reason: str) -> None:
         """Nothing of what runs may be written any more; copies are kept on disk and closed too."""
-        self._producer.abandon()
+        self._committer.abandon()
+        self._called_after, self._waiting = [], []
         for task in list(self._held):
             self._move(task, TaskEvent.LOST)
         self._releasing = None
-        self._buffered = 0
+        self._buffered = self._in_commit = 0
         self._log.emit("lost", reason=reason)
 
     def _stop(self) -> None:
-        if not self._ended_by_error and self.group.joined() and not self._holding_commits:
-            self._commit()
+        """Commit what may be committed, send all stores to be closed, and end the loop."""
+        if self._ended_by_error:
+            self._committer.abandon()
+        else:
+            self._finish_commit()
+            if self.group.joined() and not self._holding_commits:
+                self._begin_commit()
+                self._finish_commit()
+        self._committer.close()
         for task in list(self._held):
             self._move(task, TaskEvent.TAKEN_AWAY)
         self._running = False
@@ -419,9 +402,12 @@ class Processor:
         return {task: held.state for task, held in list(self._held.items())}
 
 
-@dataclass(slots=True)
-class _Batch:
-    """What one commit carries: each task's writes and emitted records, later the changelogs' new offsets."""
-
-    work: Mapping[TaskId, tuple[Mapping[str, Mapping[bytes, bytes | None]], list[Emitted]]]
-    changelog_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+def _share(config: Config, shape: TopologyShape, task: TaskId, held: _Held) -> Share:
+    """What a task brings into a commit; its counters begin anew."""
+    assert held.work is not None
+    writes, emitted = held.work.take()
+    offsets = {**held.uncommitted, **held.processed}
+    held.uncommitted.clear()
+    held.processed.clear()
+    changelogs = shape.changelogs(config.application_id, task)
+    return Share(task, held.stores, changelogs, writes, emitted, offsets, held.work.landed)

@@ -143,7 +143,7 @@ class _Running:
         self._membership = Membership(
             config, shape, process, self._processor, leading, local.sums, local.mutex, log, self._connect
         )
-        self._processor.group, self._processor.restoring = self._membership, self._restoring
+        self._processor.connect(self._membership, self._restoring)
         self._restoring.receiver = self._processor
 
     def run(self, wishes: queue.SimpleQueue[str]) -> None:

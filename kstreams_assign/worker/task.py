@@ -101,8 +101,12 @@ class Task:
         self._buffer.emitted.append(Emitted(topic, key, value, tuple(headers), partition, timestamp_ms))
 
     def take(self) -> tuple[Mapping[str, Mapping[bytes, bytes | None]], list[Emitted]]:
-        """The worker's side of a commit: empty the buffer."""
+        """The worker's side: a commit begins."""
         return self._buffer.take()
+
+    def landed(self) -> None:
+        """The worker's side: what was taken is in the store."""
+        self._buffer.landed()
 
 
 Process = Callable[[Task, Sequence[Record]], None]

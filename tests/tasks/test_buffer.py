@@ -12,29 +12,49 @@ writes = st.lists(st.tuples(keys, st.none() | st.binary(max_size=2)), max_size=3
 
 
 @given(
-    stored=st.dictionaries(keys, st.binary(max_size=2)), written=writes, start=st.none() | keys, end=st.none() | keys
+    stored=st.dictionaries(keys, st.binary(max_size=2)),
+    taken=writes,
+    written=writes,
+    start=st.none() | keys,
+    end=st.none() | keys,
 )
-def test_a_range_reads_as_if_the_writes_had_reached_the_store(
-    stored: dict[bytes, bytes], written: list[tuple[bytes, bytes | None]], start: bytes | None, end: bytes | None
+def test_reads_see_the_writes_as_if_they_had_reached_the_store(
+    stored: dict[bytes, bytes],
+    taken: list[tuple[bytes, bytes | None]],
+    written: list[tuple[bytes, bytes | None]],
+    start: bytes | None,
+    end: bytes | None,
 ) -> None:
+    """Also those of a commit on its way, under those that came after it."""
     buffer, twin = WriteBuffer(), dict(stored)
+    _write(buffer, twin, taken)
+    buffer.take()
+    _write(buffer, twin, written)
+    assert list(buffer.overlay("s", iter(_within(stored, start, end)), start, end)) == _within(twin, start, end)
+    for key in stored.keys() | {key for key, _ in taken + written}:
+        seen = buffer.get("s", key)
+        assert (stored.get(key) if seen is ABSENT else seen) == twin.get(key)
+
+
+def _write(buffer: WriteBuffer, twin: dict[bytes, bytes], written: list[tuple[bytes, bytes | None]]) -> None:
     for key, value in written:
         buffer.put("s", key, value)
         if value is None:
             twin.pop(key, None)
         else:
             twin[key] = value
-    within = [(k, v) for k, v in sorted(twin.items()) if (start is None or k >= start) and (end is None or k < end)]
-    below = iter(
-        [(k, v) for k, v in sorted(stored.items()) if (start is None or k >= start) and (end is None or k < end)]
-    )
-    assert list(buffer.overlay("s", below, start, end)) == within
 
 
-def test_taking_empties_the_buffer_and_keeps_the_newest_write() -> None:
+def _within(entries: dict[bytes, bytes], start: bytes | None, end: bytes | None) -> list[tuple[bytes, bytes]]:
+    return [(k, v) for k, v in sorted(entries.items()) if (start is None or k >= start) and (end is None or k < end)]
+
+
+def test_a_commit_takes_the_newest_writes_and_they_are_read_until_they_have_landed() -> None:
     buffer = WriteBuffer()
     buffer.put("s", b"k", b"1")
     buffer.put("s", b"k", b"2")
     assert buffer.take() == ({"s": {b"k": b"2"}}, [])
-    assert buffer.get("s", b"k") is ABSENT
+    assert buffer.get("s", b"k") == b"2"
     assert len(buffer) == 0
+    buffer.landed()
+    assert buffer.get("s", b"k") is ABSENT

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn
 
@@ -36,6 +37,7 @@ _ABANDON_S = 5.0
 class RecordProducer:
     """Writes records in order, each once (idempotent). Used by one thread.
 
+    Make it early: librdkafka needs half a second until a new producer has its id and may send.
     ``delivery_timeout_ms`` (``message.timeout.ms``) must be below the session timeout: what a process that slept still
     holds has then expired before another owns its tasks.
     """
@@ -46,7 +48,8 @@ class RecordProducer:
         needed = {**_NEEDED, "message.timeout.ms": delivery_timeout_ms}
         with translating(f"producer to {bootstrap_servers}"):
             self._producer = Producer(merged(bootstrap_servers, client, _TUNING, needed), logger=logger)
-        self._room_timeout_s = delivery_timeout_ms / 1000
+        # Told before the first of the waiting records is lost.
+        self._room_timeout_s = delivery_timeout_ms / 2000
         self._acknowledged: dict[tuple[str, int], int] = {}
         self._failed: list[tuple[TopicPartition, KafkaError]] = []
 
@@ -65,7 +68,8 @@ class RecordProducer:
         """Queue a record; without ``partition`` Java's partitioner chooses by key, and any for no key.
 
         With ``track`` its offset counts for what ``flush`` answers. ``on_offset`` gets the record's offset, during a
-        later ``produce`` or ``flush``. Raises ``BrokerUnavailable`` when the queue stayed full for the delivery timeout.
+        later ``produce`` or ``flush``. Raises ``BrokerUnavailable`` when the queue stayed full for half the delivery
+        timeout, ``DeliveryFailed`` for a record that cannot be queued (too large); such a record is not counted as lost.
         """
         delivered: Delivered = self._tracked if track else self._untracked
         if on_offset is not None:
@@ -85,7 +89,7 @@ class RecordProducer:
         except BufferError:
             self._produce_when_room(arguments)
         except KafkaException as raised:
-            raise fault(raised.args[0], f"produce to {topic}") from raised
+            raise fault(raised.args[0], f"produce to {topic}", DeliveryFailed) from raised
 
     def flush(self, timeout_s: float) -> Mapping[TopicPartition, int]:
         """Wait until everything produced is acknowledged; next offsets of the tracked partitions written since the last.
@@ -102,6 +106,16 @@ class RecordProducer:
             raise BrokerUnavailable(f"{waiting} records were not acknowledged in {timeout_s:.1f} s and still wait")
         acknowledged, self._acknowledged = self._acknowledged, {}
         return {TopicPartition(*at): offset for at, offset in acknowledged.items()}
+
+    def acknowledged(self) -> Mapping[TopicPartition, int] | None:
+        """What ``flush`` answers, without waiting; None while records are on their way.
+
+        Raises ``DeliveryFailed`` and ``TaskMigrated`` as ``flush`` does.
+        """
+        self._producer.poll(0)
+        if len(self._producer) and not self._failed:
+            return None
+        return self.flush(0)
 
     def abandon(self) -> None:
         """Drop everything queued and in flight, and forget what was acknowledged: the tasks are another's now.
@@ -123,11 +137,9 @@ class RecordProducer:
         deadline = time.monotonic() + self._room_timeout_s
         while time.monotonic() < deadline:
             self._producer.poll(_ROOM_TRY_S)
-            try:
+            with suppress(BufferError), translating(f"produce to {arguments[0]}", DeliveryFailed):
                 self._producer.produce(*arguments)
-            except BufferError:
-                continue
-            return
+                return
         raise BrokerUnavailable(f"produce to {arguments[0]}: the queue stayed full for {self._room_timeout_s:.1f} s")
 
     def _untracked(self, error: KafkaError | None, message: Message) -> None:

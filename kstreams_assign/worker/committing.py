@@ -1,0 +1,154 @@
+"""Commits that do not hold up the work: one batch is on its way while the next records are processed.
+
+``tasks.commit`` is the rule; here each step is taken without waiting, or with, where the caller has to be sure. The
+records of a batch are on their way while its tasks read their writes from the buffer's second layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+from kstreams_assign.adapters.confluent import RecordProducer
+from kstreams_assign.errors import BrokerUnavailable, CommitDeferred, CommitRefused, DeliveryFailed, TaskMigrated
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.restore.ports import TaskStores
+from kstreams_assign.tasks.buffer import Emitted
+from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
+from kstreams_assign.worker.events import EventLog
+
+
+class OffsetCommits(Protocol):
+    """The membership's part in a commit."""
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None: ...
+
+    def lease_left_s(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One task's part of a commit. ``landed`` is called once its writes are in the store."""
+
+    task: TaskId
+    stores: TaskStores | None
+    changelogs: Mapping[str, TopicPartition]
+    writes: Mapping[str, Mapping[bytes, bytes | None]]
+    emitted: Sequence[Emitted]
+    offsets: Mapping[TopicPartition, int]
+    landed: Callable[[], None]
+
+
+class Committer:
+    """At most one commit at a time. Used by the processing thread."""
+
+    def __init__(self, producer: RecordProducer, commits: OffsetCommits, timeout_s: float, log: EventLog) -> None:
+        self._producer = producer
+        self._commits = commits
+        self._timeout_s = timeout_s
+        self._log = log
+        self._sender = ThreadPoolExecutor(1, "kstreams-commit")
+        self._shares: Sequence[Share] = ()
+        self._step: CommitStep | None = None
+        self._acknowledged: Mapping[TopicPartition, int] = {}
+        self._answer: Future[None] | None = None
+        self._take: Mapping[CommitStep, Callable[[bool], Outcome | None]] = {
+            CommitStep.LEASE: self._check_lease,
+            CommitStep.PRODUCE: self._produce,
+            CommitStep.FLUSH: self._flush,
+            CommitStep.STORE: self._store,
+            CommitStep.OFFSETS: self._commit_offsets,
+        }
+
+    @property
+    def busy(self) -> bool:
+        return self._step is not None
+
+    def begin(self, shares: Sequence[Share]) -> None:
+        """Start a commit; ``advance`` until it has ended."""
+        self._shares, self._step = shares, CommitStep.LEASE
+
+    def advance(self, *, wait: bool = False) -> CommitStep | None:
+        """Go as far as possible, or to the end with ``wait``. How it ended, or None while it is on its way."""
+        if self._step is None:
+            return CommitStep.DONE
+        while self._step in self._take:
+            outcome = self._take[self._step](wait)
+            if outcome is None:
+                return None
+            self._step = next_step(self._step, outcome)
+        ended, self._step = self._step, None
+        return ended
+
+    def offsets(self) -> Mapping[TopicPartition, int]:
+        """The input offsets of the last commit begun."""
+        return {partition: offset for share in self._shares for partition, offset in share.offsets.items()}
+
+    def abandon(self) -> None:
+        """Forget what is on its way: the tasks are another's now."""
+        self._step, self._answer = None, None
+        self._producer.abandon()
+
+    def close(self) -> None:
+        self._sender.shutdown(cancel_futures=True)
+
+    def _check_lease(self, _wait: bool) -> Outcome:
+        return Outcome.OK if self._commits.lease_left_s() > 0 else Outcome.EXPIRED
+
+    def _produce(self, _wait: bool) -> Outcome:
+        try:
+            for share in self._shares:
+                self._produce_changelogs(share)
+                for topic, key, value, headers, partition, timestamp_ms in share.emitted:
+                    self._producer.produce(topic, partition, key, value, headers, timestamp_ms)
+        except (DeliveryFailed, BrokerUnavailable, TaskMigrated) as cause:
+            return self._undelivered(cause)
+        return Outcome.OK
+
+    def _produce_changelogs(self, share: Share) -> None:
+        for store, entries in share.writes.items():
+            if store in share.changelogs:
+                topic, partition = share.changelogs[store]
+                for key, value in entries.items():
+                    self._producer.produce(topic, partition, key, value, track=True)
+
+    def _flush(self, wait: bool) -> Outcome | None:
+        try:
+            acknowledged = self._producer.flush(self._timeout_s) if wait else self._producer.acknowledged()
+        except (DeliveryFailed, BrokerUnavailable, TaskMigrated) as cause:
+            return self._undelivered(cause)
+        if acknowledged is None:
+            return None
+        self._acknowledged = acknowledged
+        return Outcome.OK
+
+    def _undelivered(self, cause: Exception) -> Outcome:
+        self._log.emit("delivery_failed", reason=str(cause))
+        return Outcome.UNDELIVERED
+
+    def _store(self, _wait: bool) -> Outcome:
+        for share in self._shares:
+            if share.stores is not None and share.writes:
+                mine = set(share.changelogs.values())
+                offsets = {p: offset for p, offset in self._acknowledged.items() if p in mine}
+                share.stores.write({store: entries.items() for store, entries in share.writes.items()}, offsets)
+            share.landed()
+        return Outcome.OK
+
+    def _commit_offsets(self, wait: bool) -> Outcome | None:
+        if self._answer is None:
+            self._answer = self._sender.submit(self._commits.commit, self.offsets(), self._timeout_s)
+        if not wait and not self._answer.done():
+            return None
+        answer, self._answer = self._answer, None
+        try:
+            answer.result()
+        except (CommitDeferred, BrokerUnavailable) as cause:
+            self._log.emit("commit_deferred", reason=str(cause))
+            return Outcome.DEFERRED
+        except CommitRefused as cause:
+            self._log.emit("commit_refused", reason=str(cause))
+            return Outcome.REFUSED
+        return Outcome.OK
