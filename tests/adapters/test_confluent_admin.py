@@ -31,6 +31,15 @@ def test_topics_are_made_with_their_partitions_and_settings_and_are_ready_at_onc
     assert [answered[what].result()["cleanup.policy"].value for what in asked] == ["compact", "delete"]
 
 
+def test_topics_with_many_partitions_are_ready_although_their_leaders_come_one_by_one(admin):
+    """librdkafka remembers a partition that it saw without a leader, and would not look again."""
+    for _ in range(3):
+        name = f"m-{uuid4().hex}"
+        admin.create_topics({name: 60}, PATIENCE_S)
+        partitions = [TopicPartition(name, number) for number in range(60)]
+        assert admin.end_offsets(partitions, PATIENCE_S) == dict.fromkeys(partitions, 0)
+
+
 def test_a_topic_that_exists_is_left_as_it_is(broker, admin):
     name = new_topic(admin, 2)
     put(broker, TopicPartition(name, 0), [(b"k", b"v")])

@@ -232,6 +232,7 @@ def test_an_offset_that_is_gone_or_never_was_is_told_once_and_not_read(broker, a
     reader.add({at: asked, other: 0})
     [batch] = until(lambda: reader.poll(0.2), bool)
     assert batch == (at, [], asked, False)
+    assert reader._feed._read == {other}
     put(broker, other, records(1))
     assert at not in Collected(reader).until_next({other: 1}).next
     reader.add({at: reader.bounds([at])[at][0]})

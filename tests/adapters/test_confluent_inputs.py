@@ -225,6 +225,14 @@ def test_an_offset_that_is_gone_is_not_raised_for_a_partition_that_left_in_the_m
     Collected(inputs).until_offset(back, 0)
 
 
+def test_an_offset_that_is_gone_is_not_kept_back_until_a_record_comes(inputs):
+    inputs._gone = {TopicPartition("t", 0): 99}
+    started = time.monotonic()
+    with pytest.raises(OffsetOutOfRange, match="t-0 at 99"):
+        inputs.poll(10, PATIENCE_S)
+    assert time.monotonic() - started < PATIENCE_S / 4
+
+
 def test_where_to_start_without_a_committed_offset(broker, admin, inputs):
     at = TopicPartition(new_topic(admin, 1), 0)
     put(broker, at, [(b"k", b"v")] * 10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message
@@ -12,7 +13,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, TaskMigrated
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
-from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, put
+from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, put, until
 
 
 @pytest.fixture
@@ -93,6 +94,35 @@ def test_flush_answers_the_next_offset_of_tracked_partitions_written_since_the_l
     assert producer.flush(PATIENCE_S) == {}
 
 
+def test_acknowledged_answers_as_flush_does_but_does_not_wait(admin, producer):
+    topic = new_topic(admin, 1)
+    producer.flush(PATIENCE_S)
+    producer.produce(topic, 0, b"k", b"v", track=True)
+    answers = [producer.acknowledged()]
+    until(lambda: answers.append(producer.acknowledged()), lambda _: answers[-1] is not None)
+    assert answers[0] is None
+    assert answers[-1] == {TopicPartition(topic, 0): 1}
+    assert producer.acknowledged() == {}
+
+
+def test_acknowledged_tells_of_a_lost_record_at_once(admin, producer):
+    topic = new_topic(admin, 1, max_message_bytes="200")
+    producer.produce(topic, 0, b"k", bytes(1000))
+    with pytest.raises(DeliveryFailed, match=f"{topic}-0"):
+        until(producer.acknowledged, lambda answer: answer is not None)
+
+
+@pytest.mark.parametrize("queue", ["1", "100000"])
+def test_a_record_that_cannot_be_queued_is_refused_where_it_is_produced(broker, admin, queue):
+    topic = new_topic(admin, 1)
+    producer = RecordProducer(broker, {"queue.buffering.max.messages": queue}, delivery_timeout_ms=10_000)
+    producer.produce(topic, 0, b"k", b"v", track=True)
+    with pytest.raises(DeliveryFailed, match=f"produce to {topic}: .*MSG_SIZE_TOO_LARGE"):
+        producer.produce(topic, 0, b"k", bytes(2_000_000))
+    assert producer.flush(PATIENCE_S) == {TopicPartition(topic, 0): 1}
+    producer.close()
+
+
 @pytest.mark.parametrize("track", [True, False])
 def test_on_offset_hears_where_its_own_record_went(admin, producer, track):
     topic, heard = new_topic(admin, 1), []
@@ -157,7 +187,9 @@ def test_a_broker_that_is_gone_loses_records_aloud_and_abandoned_ones_are_never_
 
         for _ in range(100):
             producer.produce(topic, 0, b"k", b"abandoned", track=True)
+        started = time.monotonic()
         producer.abandon()
+        assert time.monotonic() - started < 1.5
         assert producer.flush(0.2) == {}
         own.restart()
         producer.produce(topic, 0, b"k", b"second", track=True)

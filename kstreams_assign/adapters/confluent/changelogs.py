@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from itertools import groupby
 from typing import cast
 
 from confluent_kafka import Message
 
 from kstreams_assign.adapters.confluent.admin import ClusterAdmin
-from kstreams_assign.adapters.confluent.feed import Feed, Taken, offset_of, partition_number_of, topic_of
+from kstreams_assign.adapters.confluent.feed import Feed, Taken, offset_of, runs
 from kstreams_assign.adapters.confluent.settings import Setting
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.restore.ports import ChangelogBatch, Write
@@ -98,17 +97,12 @@ class ConfluentChangelogReader:
 
 
 def _by_partition(messages: list[Message]) -> tuple[dict[TopicPartition, list[Write]], dict[TopicPartition, int]]:
-    """Writes and next offset of each partition. Librdkafka hands out long runs of one partition, so runs are cheap."""
+    """Writes and next offset of each partition."""
     writes: dict[TopicPartition, list[Write]] = {}
     reached: dict[TopicPartition, int] = {}
-    start = 0
-    for where, run in groupby(zip(map(topic_of, messages), map(partition_number_of, messages), strict=True)):
-        end = start + sum(1 for _ in run)
-        partition = TopicPartition(*where)
-        part = messages[start:end]
-        writes.setdefault(partition, []).extend(_writes(part))
-        reached[partition] = offset_of(part[-1]) + 1
-        start = end
+    for partition, run in runs(messages):
+        writes.setdefault(partition, []).extend(_writes(run))
+        reached[partition] = offset_of(run[-1]) + 1
     return writes, reached
 
 

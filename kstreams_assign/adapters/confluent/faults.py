@@ -72,9 +72,9 @@ def describe(error: KafkaError) -> str:
 
 
 @contextmanager
-def translating(about: str) -> Iterator[None]:
-    """Raise ours instead of ``KafkaException``."""
+def translating(about: str, otherwise: type[KStreamsAssignError] = BrokerError) -> Iterator[None]:
+    """Raise ours instead of ``KafkaException``, as ``fault`` chooses it."""
     try:
         yield
     except KafkaException as raised:
-        raise fault(raised.args[0], about) from raised
+        raise fault(raised.args[0], about, otherwise) from raised

@@ -7,7 +7,8 @@ The idea: partitions come and go by ``incremental_assign``, which leaves the oth
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import NamedTuple, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -148,6 +149,14 @@ class Feed:
 
 def partition_of(message: Message) -> TopicPartition:
     return TopicPartition(topic_of(message), partition_number_of(message))
+
+
+def runs(messages: list[Message]) -> Iterator[tuple[TopicPartition, list[Message]]]:
+    """Neighbours of one partition together; librdkafka hands out long runs, so what is done for each run is cheap."""
+    # Two nested groupings by one C call each take half the time of one grouping by a pair.
+    for number, same_number in groupby(messages, key=partition_number_of):
+        for topic, run in groupby(same_number, key=topic_of):
+            yield TopicPartition(topic, number), list(run)
 
 
 def client_partitions(partitions: Iterable[TopicPartition]) -> list[ClientPartition]:
