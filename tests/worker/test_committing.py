@@ -1,0 +1,131 @@
+"""A commit's steps with a real producer and a real store: what is sent, what is written, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign import TaskId, TopicPartition
+from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
+from kstreams_assign.errors import CommitDeferred, CommitRefused
+from kstreams_assign.tasks.buffer import Emitted
+from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.worker.committing import Committer, Share
+from kstreams_assign.worker.events import EventLog
+
+INPUT = TopicPartition("in", 0)
+
+
+class Group:
+    """A membership that answers as told, and remembers what it was asked to commit."""
+
+    def __init__(self) -> None:
+        self.lease_s = 10.0
+        self.refusal: Exception | None = None
+        self.committed: list[Mapping[TopicPartition, int]] = []
+
+    def lease_left_s(self) -> float:
+        return self.lease_s
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        assert timeout_s > 0
+        if self.refusal is not None:
+            raise self.refusal
+        self.committed.append(offsets)
+
+
+class Desk:
+    """One task's share, its store, its changelog and an output topic."""
+
+    def __init__(self, broker: str, name: str, folder: Path) -> None:
+        self.changelog, self.output = TopicPartition(f"{name}-log", 0), TopicPartition(f"{name}-out", 0)
+        self.admin = ClusterAdmin(broker)
+        self.admin.create_topics({self.changelog.topic: 1, self.output.topic: 1}, 20)
+        self.stores: RocksTaskStores = open_task_stores(folder, ["totals"])
+        self.group = Group()
+        self.producer = RecordProducer(broker, delivery_timeout_ms=10_000)
+        self.committer = Committer(self.producer, self.group, 10, EventLog("test", None))
+        self.landed = 0
+
+    def begin(self) -> None:
+        share = Share(
+            TaskId(0, 0),
+            self.stores,
+            {"totals": self.changelog},
+            {"totals": {b"k": b"v", b"gone": None}},
+            [Emitted(self.output.topic, b"k", b"out")],
+            {INPUT: 7},
+            self._land,
+        )
+        self.committer.begin([share])
+
+    def _land(self) -> None:
+        self.landed += 1
+
+    def written(self) -> tuple[int, int]:
+        ends = self.admin.end_offsets([self.changelog, self.output], 10)
+        return ends[self.changelog], ends[self.output]
+
+
+@pytest.fixture
+def desk(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Desk]:
+    found = Desk(broker, request.node.name[:80], tmp_path / "store")
+    yield found
+    found.committer.close()
+    found.stores.close()
+    found.producer.close()
+
+
+def test_everything_is_in_its_place_after_a_commit(desk: Desk) -> None:
+    desk.begin()
+    assert desk.committer.advance(wait=True) is CommitStep.DONE
+    assert desk.written() == (2, 1)
+    assert desk.stores.get("totals", b"k") == b"v"
+    assert desk.stores.offsets() == {desk.changelog: 2}
+    assert desk.group.committed == [{INPUT: 7}]
+    assert desk.landed == 1
+    assert not desk.committer.busy
+
+
+def test_a_process_that_slept_past_its_session_sends_nothing(desk: Desk) -> None:
+    desk.group.lease_s = -0.1
+    desk.begin()
+    assert desk.committer.advance(wait=True) is CommitStep.FENCED
+    assert desk.written() == (0, 0)
+    assert desk.stores.get("totals", b"k") is None
+    assert not desk.group.committed
+
+
+def test_a_rebalance_under_way_defers_the_offsets_and_nothing_else(desk: Desk) -> None:
+    desk.group.refusal = CommitDeferred("joining")
+    desk.begin()
+    assert desk.committer.advance(wait=True) is CommitStep.DEFERRED
+    assert desk.written() == (2, 1)
+    assert desk.stores.get("totals", b"k") == b"v"
+    assert desk.committer.offsets() == {INPUT: 7}
+
+
+def test_a_generation_that_is_over_fences_the_tasks(desk: Desk) -> None:
+    desk.group.refusal = CommitRefused("illegal generation")
+    desk.begin()
+    assert desk.committer.advance(wait=True) is CommitStep.FENCED
+
+
+def test_without_waiting_a_commit_gets_there_turn_by_turn(desk: Desk) -> None:
+    desk.begin()
+    turns = 1
+    while (end := desk.committer.advance()) is None:
+        turns += 1
+    assert end is CommitStep.DONE
+    assert turns > 1, "it did not wait for the broker"
+
+
+def test_a_record_that_cannot_be_delivered_ends_the_commit_before_the_store(desk: Desk) -> None:
+    desk.changelog = TopicPartition(desk.changelog.topic, 5)
+    desk.begin()
+    assert desk.committer.advance(wait=True) is CommitStep.FAILED
+    assert desk.stores.get("totals", b"k") is None
+    assert not desk.group.committed
