@@ -138,7 +138,8 @@ def _pairs(proposed: Owners, loads: Loads, candidates: RankedCandidates, begun: 
 class Loads:
     """Tasks of each process beside its even share (by threads, rounded down and up).
 
-    ``over`` and ``under`` count the tasks above and below the shares of all processes.
+    ``over`` and ``under`` count the tasks above and below the shares of all processes, ``spare`` the tasks that are left for
+    shares to be rounded up, beside those that round up already.
     """
 
     def __init__(self, tasks: int, capacities: Mapping[UUID, int], count: Counter[UUID]) -> None:
@@ -147,6 +148,7 @@ class Loads:
         self.share = {process: even_share(tasks, threads, total) for process, threads in capacities.items()}
         self.over = sum(max(0, count[process] - high) for process, (_, high) in self.share.items())
         self.under = sum(max(0, low - count[process]) for process, (low, _) in self.share.items())
+        self.spare = tasks - sum(low + (count[process] > low < high) for process, (low, high) in self.share.items())
 
     def imbalance(self) -> int:
         """With equal capacities: the most tasks of a process less the fewest (KIP-441, "instance balance")."""
@@ -155,17 +157,23 @@ class Loads:
         return over + under + any(high > low for low, high in self.share.values())
 
     def place(self, by_rank: Mapping[int, Sequence[UUID]]) -> UUID:
-        """One more task, on the least loaded process of the lowest rank that is below its share."""
+        """One more task, on the least loaded process of the lowest rank that has room."""
         room = [
             (rank_, self.count[process] / self.capacities[process], process_order(process), process)
             for rank_, processes in by_rank.items()
             for process in processes
-            if self.count[process] < self.share[process][1]
+            if self._has_room(process)
         ]
         process = min(room)[-1]
-        self.under -= self.count[process] < self.share[process][0]
+        is_under = self.count[process] < self.share[process][0]
+        self.under -= is_under
+        self.spare -= not is_under
         self.count[process] += 1
         return process
+
+    def _has_room(self, process: UUID) -> bool:
+        low, high = self.share[process]
+        return self.count[process] < (high if self.spare > 0 else low)
 
     def may_give(self, process: UUID) -> bool:
         return self.count[process] > self.share[process][0]

@@ -1,0 +1,262 @@
+"""The learner assignor: the seed's walk-through table by table, and what holds for every group."""
+
+from __future__ import annotations
+
+from random import Random
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstreams_assign.assign import (
+    AssignConfig,
+    Client,
+    Cluster,
+    Placement,
+    TaskLags,
+    after,
+    check,
+    converge,
+    instance_balanced,
+    owner_changes,
+    owner_changes_lower_bound,
+)
+from kstreams_assign.assign.learner import LearnerMarks, learn, learner, revoke_being_learned
+from kstreams_assign.assign.should_rebalance import should_rebalance
+from kstreams_assign.model import TaskId
+from tests.assign.jsonl import read_cluster, read_config, read_longs
+from tests.assign.problems import assign_problem
+
+S = [UUID(int=number) for number in range(6)]
+T = [TaskId(0, number) for number in range(6)]
+END = 50_000
+CONFIG = AssignConfig()
+
+
+class Group:
+    """Members S1, S2 … between rebalances: what each was told, what is being learned of it, who is ready with what.
+
+    The tables are the seed's, with tasks T1 to T5 as ``0_1`` to ``0_5``.
+    """
+
+    def __init__(self, **owned: list[int]) -> None:
+        self.marks = {name: LearnerMarks(frozenset(T[n] for n in numbers)) for name, numbers in owned.items()}
+        self.being_learned: dict[str, frozenset[TaskId]] = {}
+        self.ready: set[tuple[str, TaskId]] = set()
+        self.plan = None
+
+    def join(self) -> str:
+        for name, marks in self.marks.items():
+            self.marks[name] = revoke_being_learned(marks, self.being_learned.get(name, frozenset()))
+        return self.table()
+
+    def assign(self) -> str:
+        names = {S[int(name[1:])]: name for name in self.marks}
+        tasks = frozenset(T[1:6])
+        clients = tuple(self.client(process, self.marks[name], tasks) for process, name in names.items())
+        decided = learn(Cluster(clients, tasks), CONFIG, {p: self.marks[name] for p, name in names.items()})
+        self.plan = decided.plan
+        self.marks = {name: decided.marks[process] for process, name in names.items()}
+        self.being_learned = {name: decided.being_learned[process] for process, name in names.items()}
+        return self.table()
+
+    def client(self, process: UUID, marks: LearnerMarks, tasks: frozenset[TaskId]) -> Client:
+        """Running: -2. Just given up, or learned: all of it. Being learned here: a little."""
+        sums = (
+            dict.fromkeys(marks.assigned, -2) | dict.fromkeys(marks.revoked, END) | dict.fromkeys(marks.learning, 100)
+        )
+        sums |= {task: END for name, task in self.ready if S[int(name[1:])] == process}
+        held = frozenset(sums) - marks.assigned
+        return Client(process, 1, marks.assigned, held, TaskLags(dict.fromkeys(tasks, END), sums))
+
+    def table(self) -> str:
+        return "\n".join(f"{name}{marks}".replace("0_", "T") for name, marks in self.marks.items())
+
+
+def table(text: str) -> str:
+    return "\n".join(line.strip() for line in text.strip().splitlines())
+
+
+def test_the_seeds_walk_through_table_by_table():
+    """Where this differs from the seed's text, ``tests/scenarios/learner_scale_up.txt`` says so and why."""
+    group = Group(S1=[1, 2], S2=[3, 4], S3=[5])
+    group.marks["S4"] = LearnerMarks()  # first rebalance: S4 joins
+    group.join()
+    assert group.assign() == table("""
+        S1(assigned: [T1, T2], revoked: [], learning: [])
+        S2(assigned: [T3, T4], revoked: [], learning: [])
+        S3(assigned: [T5], revoked: [], learning: [])
+        S4(assigned: [], revoked: [], learning: [T1])""")
+    group.marks["S5"] = LearnerMarks()  # second rebalance: S5 joins, S4 is not ready
+    assert group.join() == table("""
+        S1(assigned: [T2], revoked: [T1], learning: [])
+        S2(assigned: [T3, T4], revoked: [], learning: [])
+        S3(assigned: [T5], revoked: [], learning: [])
+        S4(assigned: [], revoked: [], learning: [T1])
+        S5(assigned: [], revoked: [], learning: [])""")
+    assert group.assign() == table("""
+        S1(assigned: [T1, T2], revoked: [], learning: [])
+        S2(assigned: [T3, T4], revoked: [], learning: [])
+        S3(assigned: [T5], revoked: [], learning: [])
+        S4(assigned: [], revoked: [], learning: [T1])
+        S5(assigned: [], revoked: [], learning: [T3])""")
+    group.ready.add(("S4", T[1]))  # third rebalance: S4 is ready, S5 is not
+    assert group.join() == table("""
+        S1(assigned: [T2], revoked: [T1], learning: [])
+        S2(assigned: [T4], revoked: [T3], learning: [])
+        S3(assigned: [T5], revoked: [], learning: [])
+        S4(assigned: [], revoked: [], learning: [T1])
+        S5(assigned: [], revoked: [], learning: [T3])""")
+    assert group.assign() == table("""
+        S1(assigned: [T2], revoked: [T1], learning: [])
+        S2(assigned: [T3, T4], revoked: [], learning: [])
+        S3(assigned: [T5], revoked: [], learning: [])
+        S4(assigned: [T1], revoked: [], learning: [])
+        S5(assigned: [], revoked: [], learning: [T3])""")
+    assert group.plan.probing
+    group.ready.add(("S5", T[3]))  # fourth rebalance: S5 is ready
+    assert group.join() == table("""
+        S1(assigned: [T2], revoked: [], learning: [])
+        S2(assigned: [T4], revoked: [T3], learning: [])
+        S3(assigned: [T5], revoked: [], learning: [])
+        S4(assigned: [T1], revoked: [], learning: [])
+        S5(assigned: [], revoked: [], learning: [T3])""")
+    assert group.assign() == table("""
+        S1(assigned: [T2], revoked: [], learning: [])
+        S2(assigned: [T4], revoked: [T3], learning: [])
+        S3(assigned: [T5], revoked: [], learning: [])
+        S4(assigned: [T1], revoked: [], learning: [])
+        S5(assigned: [T3], revoked: [], learning: [])""")
+    assert not group.plan.probing
+    assert group.being_learned == dict.fromkeys(group.marks, frozenset())
+
+
+def test_a_learner_that_leaves_leaves_the_task_with_its_owner_and_another_one_learns():
+    group = Group(S1=[1, 2], S2=[3, 4], S3=[5], S4=[])
+    group.assign()
+    del group.marks["S4"]
+    group.marks["S5"] = LearnerMarks()
+    assert "S1(assigned: [T2], revoked: [T1], learning: [])" in group.join()
+    told = group.assign()
+    assert "S1(assigned: [T1, T2], revoked: [], learning: [])" in told
+    assert "S5(assigned: [], revoked: [], learning: [T1])" in told
+
+
+def test_a_learner_takes_over_at_once_when_the_owner_is_gone():
+    group = Group(S1=[1, 2], S2=[3, 4], S3=[5], S4=[])
+    group.assign()
+    del group.marks["S1"]
+    group.join()
+    assert "S4(assigned: [T1" in group.assign()
+
+
+def process(number: int, sums: dict[TaskId, int], prev_standby: tuple[TaskId, ...] = (), **more) -> Client:
+    running = frozenset(task for task, reported in sums.items() if reported == -2)
+    lags = TaskLags(dict.fromkeys(T[:4], END), sums)
+    return Client(
+        S[number],
+        prev_active=running | more.pop("stateless", frozenset()),
+        prev_standby=frozenset(prev_standby),
+        lags=lags,
+    )
+
+
+def test_a_learner_goes_on_with_the_task_it_has_begun():
+    cluster = Cluster((process(1, dict.fromkeys(T[:4], -2)), process(2, {T[2]: 0}, (T[2],))), frozenset(T[:4]))
+    plan = learner(cluster, AssignConfig(max_warmup_replicas=1))
+    assert plan.placements[S[2]] == Placement(warmup=frozenset([T[2]]))
+
+
+def test_learners_stay_within_the_budget_and_only_what_is_learned_is_marked():
+    cluster = Cluster((process(1, dict.fromkeys(T[:4], -2)), process(2, {})), frozenset(T[:4]))
+    for budget in (1, 2, 3):
+        decided = learn(cluster, AssignConfig(max_warmup_replicas=budget), {S[1]: LearnerMarks(frozenset(T[:4]))})
+        learning = decided.plan.placements[S[2]].warmup
+        assert len(learning) == min(budget, 2)
+        assert decided.being_learned == {S[1]: learning, S[2]: frozenset()}
+        assert decided.plan.probing
+
+
+def test_a_standby_on_the_destination_is_the_learner():
+    """The KIP's trouble with two kinds of copies: the one copy stays a standby, and its task is being learned."""
+    cluster = Cluster((process(1, {T[0]: -2, T[1]: -2}), process(2, {T[0]: 0, T[1]: 0})), frozenset(T[:2]))
+    decided = learn(cluster, AssignConfig(num_standby_replicas=1), {S[1]: LearnerMarks(frozenset(T[:2]))})
+    assert decided.plan.placements[S[2]] == Placement(standby=frozenset(T[:2]))
+    assert decided.being_learned[S[1]] == {T[0]}
+
+
+def test_a_warm_standby_is_kept_beside_the_learner():
+    clients = (
+        process(1, {T[0]: -2, T[1]: -2}),
+        process(2, {T[2]: -2, T[0]: 100, T[1]: 100}, (T[0], T[1])),
+        process(3, {T[0]: 200}, (T[0],)),
+    )
+    cluster = Cluster(clients, frozenset(T[:3]))
+    placed = learner(cluster, AssignConfig(num_standby_replicas=1)).placements
+    assert placed[S[2]].standby == {T[0], T[1]}
+    assert placed[S[3]].warmup == {T[0]}
+
+
+def test_stateless_tasks_move_once_and_without_a_learner():
+    """They are laid out beside the target of the stateful tasks, so what is still being learned does not count twice."""
+    stateless = frozenset(TaskId(1, partition) for partition in range(2))
+    cluster = Cluster(
+        (process(1, dict.fromkeys(T[:2], -2), stateless=stateless), process(2, {})), frozenset(T[:2]), stateless
+    )
+    plan = learner(cluster, CONFIG)
+    assert plan.placements[S[2]] == Placement(active=frozenset([TaskId(1, 1)]), warmup=frozenset([T[0]]))
+    later = learner(after(cluster, plan, dict.fromkeys(T[:2], END)), CONFIG)
+    assert later.placements[S[2]].active == {TaskId(1, 1), T[0]}
+
+
+def test_marks_read_like_the_seed():
+    marks = LearnerMarks(frozenset(T[1:3]), learning=frozenset([T[4]]))
+    assert str(marks) == "(assigned: [0_1, 0_2], revoked: [], learning: [0_4])"
+
+
+@pytest.mark.parametrize("clients", [(), (Client(S[1]),)])
+def test_a_group_without_tasks_has_an_empty_plan(clients):
+    plan = learner(Cluster(clients, frozenset()), CONFIG)
+    assert not plan.probing
+    assert all(not placed.copies for placed in plan.placements.values())
+
+
+@given(seed=st.integers(0, 2**32), clients=st.integers(1, 8), tasks=st.integers(0, 30))
+def test_every_plan_has_the_properties_and_the_group_converges(seed, clients, tasks):
+    request = assign_problem(Random(seed), clients, tasks)
+    cluster, config = read_cluster(request), read_config(request)
+    end = read_longs(request.get("task_end_offset_sums", dict.fromkeys(request["stateful_tasks"], 100)))
+    rounds = converge(cluster, config, learner, end, rounds_max=2 * tasks + 3)
+    assert not rounds[-1].plan.probing
+    for one in rounds:
+        assert check(one.cluster, config, one.plan) == []
+        assert_one_learner_a_move(one.plan, cluster.stateful)
+    last = rounds[-1]
+    owners = {task: owner for task, owner in last.plan.owners.items() if task in cluster.stateful}
+    assert instance_balanced(owners, cluster.capacities)
+    following = after(last.cluster, last.plan, end)
+    assert learner(following, config) == last.plan
+    assert not should_rebalance(following, owners, config)
+
+
+def assert_one_learner_a_move(plan, stateful):
+    learned = [task for placed in plan.placements.values() for task in placed.warmup]
+    assert len(learned) == len(set(learned))
+    assert set(learned) <= stateful
+
+
+@given(seed=st.integers(0, 2**32))
+def test_a_running_group_changes_the_fewest_owners_on_its_way_to_balance(seed):
+    random = Random(seed)
+    processes = [UUID(int=number) for number in range(random.randint(1, 6))]
+    tasks = [TaskId(0, partition) for partition in range(random.randint(1, 24))]
+    end = {task: random.choice([0, 5_000, 90_000]) for task in tasks}
+    owners = {task: random.choice(processes) for task in tasks}
+    capacities = {process: random.choice([1, 1, 2]) for process in processes}
+    owned = {p: frozenset(task for task in tasks if owners[task] == p) for p in processes}
+    clients = (Client(p, capacities[p], owned[p], lags=TaskLags(end, dict.fromkeys(owned[p], -2))) for p in processes)
+    rounds = converge(Cluster(tuple(clients), frozenset(tasks)), CONFIG, learner, end)
+    changed, _ = owner_changes(owners, rounds[-1].plan.owners, processes)
+    assert sum(len(one.changed) for one in rounds) == len(changed)
+    assert len(changed) == owner_changes_lower_bound(owners, capacities, tasks)
