@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from kstreams_assign.errors import ConfigError, MalformedUserData
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition
-from kstreams_assign.wire.columns import task_columns, task_ids, topic_partitions
+from kstreams_assign.wire.columns import partition_columns, task_columns, task_ids, topic_partitions
 from kstreams_assign.wire.compile import Columns, Record, layout
 from kstreams_assign.wire.primitives import INT32, Source
 from kstreams_assign.wire.trailer import GroupTrailer, read_group_trailer, trailer_bytes
@@ -105,7 +107,7 @@ def _record(info: AssignmentInfo) -> Record:
         "active_tasks": task_columns(info.active_tasks, info.version),
         "standby_tasks": {
             **task_columns(info.standby_tasks, info.version),
-            "partitions": [_plain(partitions) for partitions in info.standby_tasks.values()],
+            "partitions": [partition_columns(partitions) for partitions in info.standby_tasks.values()],
         },
         "topics": {"index": list(index.values()), "name": list(index)},
         "partitions_by_host": _host_columns(info.partitions_by_host, index, info.version),
@@ -126,7 +128,7 @@ def _hosts(record: Record, name: str, topics: Mapping[int, str], end: int) -> Pa
     plain: Sequence[Columns] = hosts.get("partitions", ())
     held = [topic_partitions(rows["topic"], rows["partition"]) for rows in plain]
     try:
-        held += [topic_partitions([topics[at] for at in rows["topic"]], rows["partition"]) for rows in indexed]
+        held += [topic_partitions(map(topics.__getitem__, rows["topic"]), rows["partition"]) for rows in indexed]
     except KeyError as missing:
         place = f"AssignmentInfo version {record['version']}: {name}.indexed_partitions.topic before byte {end}"
         raise MalformedUserData(f"{place}: the dictionary has no topic {missing}") from None
@@ -135,8 +137,8 @@ def _hosts(record: Record, name: str, topics: Mapping[int, str], end: int) -> Pa
 
 def _topic_index(info: AssignmentInfo) -> Mapping[str, int]:
     """The dictionary to write: the one that was read if it still fits, else topics in order of appearance."""
-    both = (info.partitions_by_host, info.standby_partitions_by_host)
-    used = {one.topic: None for hosts in both for partitions in hosts.values() for one in partitions}
+    held = chain(info.partitions_by_host.values(), info.standby_partitions_by_host.values())
+    used = dict.fromkeys(map(itemgetter(0), chain.from_iterable(held)))
     if used.keys() == info.topic_index.keys():
         return info.topic_index
     return {topic: index for index, topic in enumerate(used)}
@@ -144,14 +146,11 @@ def _topic_index(info: AssignmentInfo) -> Mapping[str, int]:
 
 def _host_columns(hosts: PartitionsByHost, index: Mapping[str, int], version: int) -> Columns:
     columns: dict[str, Sequence[Any]] = {"host": [one.host for one in hosts], "port": [one.port for one in hosts]}
+    held = [partition_columns(partitions) for partitions in hosts.values()]
     if version < TOPIC_DICTIONARY_VERSION:
-        return columns | {"partitions": [_plain(held) for held in hosts.values()]}
-    return columns | {"indexed_partitions": [_indexed(held, index) for held in hosts.values()]}
+        return columns | {"partitions": held}
+    return columns | {"indexed_partitions": [_indexed(rows, index) for rows in held]}
 
 
-def _indexed(partitions: tuple[TopicPartition, ...], index: Mapping[str, int]) -> Columns:
-    return {"topic": [index[one.topic] for one in partitions], "partition": [one.partition for one in partitions]}
-
-
-def _plain(partitions: tuple[TopicPartition, ...]) -> Columns:
-    return {"topic": [one.topic for one in partitions], "partition": [one.partition for one in partitions]}
+def _indexed(rows: Columns, index: Mapping[str, int]) -> Columns:
+    return {"topic": list(map(index.__getitem__, rows["topic"])), "partition": rows["partition"]}

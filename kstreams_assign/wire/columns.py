@@ -5,7 +5,7 @@ What must not live here: the layout of either message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Any
@@ -41,4 +41,11 @@ def task_columns(tasks: Collection[TaskId], version: int) -> dict[str, list[Any]
 
 
 def topic_partitions(topics: Iterable[str], partitions: Iterable[int]) -> tuple[TopicPartition, ...]:
+    """Topics and partition numbers, paired."""
     return tuple(map(_partition, zip(topics, partitions, strict=True)))
+
+
+def partition_columns(held: Collection[TopicPartition]) -> dict[str, Sequence[Any]]:
+    """The columns of these partitions, in their order."""
+    topics, partitions = zip(*held, strict=True) if held else ((), ())
+    return {"topic": topics, "partition": partitions}

@@ -104,7 +104,7 @@ def _opened(rest: bytes) -> Mapping[str, Any]:
         raise _Damaged("the checksum is wrong")
     try:
         content = msgpack.unpackb(packed, strict_map_key=False, use_list=False)
-    except (ValueError, TypeError, msgpack.UnpackException) as wrong:
+    except (ValueError, TypeError) as wrong:
         raise _Damaged(f"msgpack cannot read them ({wrong})") from None
     opened: Mapping[str, Any] = _typed(content, dict, "the content")
     return opened
