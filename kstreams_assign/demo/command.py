@@ -26,6 +26,7 @@ from kstreams_assign.demo.stage import DemoSettings, Stage
 from kstreams_assign.demo.story import Story, script
 from kstreams_assign.demo.summary import describe, summarize
 from kstreams_assign.demo.table import Lines, Scenery, Screen, Show, news
+from kstreams_assign.errors import ConfigError
 from kstreams_assign.local import LocalBroker
 
 TURN_S = 0.1
@@ -46,6 +47,8 @@ def demo(
 
     Example: kstreams-assign demo --json demo.json
     """
+    if json_file is not None and not json_file.absolute().parent.is_dir():
+        raise ConfigError(f"--json {json_file}: there is no folder {json_file.absolute().parent}")
     settings = DemoSettings(seed=seed, orders_per_s=orders_per_s)
     show = Lines() if plain or not sys.stderr.isatty() else Screen()
     try:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import time
 
 
 def say(**facts):
@@ -25,4 +24,5 @@ if "--fail" in sys.argv:
 if "--echo" in sys.argv:
     for line in sys.stdin:
         say(told=line.strip())
-time.sleep(60)
+while True:
+    signal.pause()

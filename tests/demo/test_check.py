@@ -110,6 +110,12 @@ def test_a_move_after_a_death_is_a_crash_and_one_before_it_is_not():
     assert (first.cause, second.cause) == ("rebalance", "crash")
 
 
+def test_a_worker_that_died_earlier_and_came_back_hands_over_in_order():
+    rows = [row(0, 100, "w1"), row(1, 200, "w1"), row(2, 300, "w2")]
+    (move,) = find_moves(rows, [], [("w1", 150)], 1_000)
+    assert move.cause == "rebalance"
+
+
 @pytest.mark.parametrize(("restored", "warm"), [(0, True), (1_000, True), (1_001, False)])
 def test_a_move_is_warm_when_no_more_than_the_acceptable_lag_had_to_be_restored(restored, warm):
     takeovers = [Takeover(90, "w2", "0_0", 5), Takeover(150, "w2", "0_0", restored), Takeover(150, "w2", "0_1", 3)]

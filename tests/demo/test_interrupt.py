@@ -121,3 +121,11 @@ def test_keep_keeps_the_runs_folder_and_says_where_it_is(tmp_path):
     (folder,) = tmp_path.iterdir()
     assert f"kept {folder}" in errors
     assert {path.name for path in folder.iterdir()} >= {"broker", "events.jsonl", "w1.log"}
+
+
+def test_a_file_that_could_not_be_written_in_the_end_is_refused_in_the_beginning(tmp_path):
+    with demo(tmp_path, "--json", str(tmp_path / "missing" / "demo.json")) as process:
+        _, errors = process.communicate(timeout=WITHIN_S)
+    assert process.returncode == 2
+    assert "there is no folder" in errors
+    assert list(tmp_path.iterdir()) == []
