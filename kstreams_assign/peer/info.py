@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+from importlib import metadata
 
-import kstreams_assign
 from kstreams_assign.assign import ASSIGNORS
 from kstreams_assign.peer.lines import Json
 from kstreams_assign.wire import LATEST_SUPPORTED_VERSION
@@ -13,7 +13,7 @@ from kstreams_assign.wire import LATEST_SUPPORTED_VERSION
 
 def info() -> Json:
     return {
-        "kstreams_assign": kstreams_assign.__version__,
+        "kstreams_assign": metadata.version("kstreams-assign"),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "protocol_version": LATEST_SUPPORTED_VERSION,
         "assignors": list(ASSIGNORS),
