@@ -250,9 +250,13 @@ def event(code):
     return Message("t", 3, 7, error=KafkaError(code, "as the broker put it"))
 
 
-def test_what_waiting_does_not_mend_is_an_error_that_names_the_partition(reader):
+def test_what_waiting_does_not_mend_is_an_error_that_names_the_partition_after_the_records(reader):
+    record = Message("t", 3, 6, b"k", b"v")
+    taken = reader._feed._without_events([record, event(KafkaError.TOPIC_AUTHORIZATION_FAILED)])
+    assert taken.messages == [record]
     with pytest.raises(BrokerError, match="read t-3: as the broker put it"):
-        reader._feed._without_events([event(KafkaError.TOPIC_AUTHORIZATION_FAILED)])
+        reader.poll(0.1)
+    assert reader.poll(0.1) == []
 
 
 def test_what_passes_by_itself_is_waited_out(reader):

@@ -192,6 +192,19 @@ def test_a_paused_partition_waits_and_goes_on_where_it_was(broker, admin, inputs
     assert before + Collected(inputs).until_offset(at, 499).offsets[at] == list(range(500))
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_partition_that_was_paused_is_read_when_it_is_added_again(broker, admin, inputs, leaves):
+    at = TopicPartition(new_topic(admin, 1), 0)
+    put(broker, at, [(b"k", b"v")] * 10)
+    inputs.add({at: 0})
+    inputs.pause([at])
+    if leaves:
+        inputs.remove([at])
+        inputs.poll(1, 0.2)
+    inputs.add({at: 3})
+    assert Collected(inputs).until_offset(at, 9).offsets[at] == [3, 4, 5, 6, 7, 8, 9]
+
+
 def test_partitions_that_are_not_read_can_be_paused_resumed_and_removed(inputs):
     stranger = [TopicPartition("never-added", 0)]
     inputs.pause(stranger)

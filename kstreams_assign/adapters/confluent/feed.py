@@ -16,6 +16,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from kstreams_assign.adapters.confluent.faults import OFFSET_GONE, PARTITION_EOF, PASSING, fault, translating
 from kstreams_assign.adapters.confluent.settings import Setting, logger, merged
+from kstreams_assign.errors import KStreamsAssignError
 from kstreams_assign.model import TopicPartition
 
 # A record has all of these; the client's types allow for messages that never were at a broker.
@@ -64,7 +65,9 @@ class Feed:
         with translating(f"consumer of {bootstrap_servers}"):
             self._consumer = Consumer(merged(bootstrap_servers, client, tuning, ours), logger=logger)
         self._read: set[TopicPartition] = set()
+        self._paused: set[TopicPartition] = set()
         self._known: set[str] = set()
+        self._fault: KStreamsAssignError | None = None
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
         """Start at these offsets; a partition that is read already goes on from the new one."""
@@ -79,24 +82,33 @@ class Feed:
         """Stop reading; what was fetched of them is dropped. Partitions that are not read are ignored."""
         leaving = self._read.intersection(partitions)
         if leaving:
+            # librdkafka would keep them paused when they come again.
+            self.resume(leaving)
             with translating("remove partitions"):
                 self._consumer.incremental_unassign(client_partitions(leaving))
             self._read -= leaving
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        stopping = self._read.intersection(partitions) - self._paused
         with translating("pause partitions"):
-            self._consumer.pause(client_partitions(self._read.intersection(partitions)))
+            self._consumer.pause(client_partitions(stopping))
+        self._paused |= stopping
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        starting = self._paused.intersection(partitions)
         with translating("resume partitions"):
-            self._consumer.resume(client_partitions(self._read.intersection(partitions)))
+            self._consumer.resume(client_partitions(starting))
+        self._paused -= starting
 
     def take(self, max_records: int, timeout_s: float) -> Taken:
         """Wait for the first record or event, then take what is there without waiting.
 
-        Raises ``BrokerError`` for what does not pass by itself (not authorized). A partition that does not exist just
-        brings nothing: librdkafka waits for it without a word.
+        Raises ``BrokerError`` for what does not pass by itself (not authorized), after the records that came before it
+        were taken. A partition that does not exist just brings nothing: librdkafka waits for it without a word.
         """
+        if self._fault is not None:
+            told, self._fault = self._fault, None
+            raise told
         with translating("read"):
             # One consume() of many would wait for all of them, up to its timeout.
             messages = self._consumer.consume(1, timeout_s)
@@ -141,7 +153,7 @@ class Feed:
         elif code == OFFSET_GONE:
             taken.out_of_range[partition_of(message)] = offset_of(message)
         elif code not in PASSING:
-            raise fault(error, f"read {message.topic()}-{message.partition()}" if message.topic() else "read")
+            self._fault = fault(error, f"read {message.topic()}-{message.partition()}" if message.topic() else "read")
 
     def close(self) -> None:
         self._consumer.close()
