@@ -14,8 +14,9 @@ from heapq import heappop, heappush
 from math import lcm
 
 from kstreams_assign.assign.board import Board
+from kstreams_assign.assign.java_hash_table import spread, walk_order
 from kstreams_assign.assign.java_heap import in_order, poll, remove
-from kstreams_assign.assign.java_order import process_hash, spread, table_size
+from kstreams_assign.assign.java_order import process_hash
 
 
 class ClientsByLoad:
@@ -125,9 +126,7 @@ class Layout:
         self._offer_passed([key % len(keys) for key in sorted(keys)])
 
     def _offer_passed(self, passed: list[int]) -> None:
-        mask = table_size(len(passed)) - 1
-        passed.sort(key=lambda client: self.hashes[client] & mask)
-        for client in passed:
+        for client in walk_order(passed, [self.hashes[client] for client in passed], int):
             heappush(self.heap, self.keys[client])
 
     def offer_changed(self, source: int, destination: int, keys: tuple[int, int]) -> None:

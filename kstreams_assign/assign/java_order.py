@@ -1,18 +1,14 @@
-"""The orders that Java's collections impose on a decision: sorted ids and texts, hash codes, hash tables.
+"""How Java orders and hashes ids and texts: topology first, texts by UTF-16 units, hashes of 32 bits.
 
-Where Java breaks a tie by the layout of a hash table, being equal to Java means having that layout. Ids and texts compare
-as Java compares them: topology first, texts by UTF-16 units. Heaps live in ``java_heap``.
+The layouts that follow from it live in ``java_hash_table`` and ``java_heap``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import TypeVar
+from collections.abc import Collection
 from uuid import UUID
 
 from kstreams_assign.model import TaskId
-
-Item = TypeVar("Item")
 
 
 def text_order(text: str) -> bytes:
@@ -51,22 +47,3 @@ def process_hash(process_id: UUID) -> int:
     """``java.util.UUID.hashCode``, as an unsigned 32-bit number."""
     folded = (process_id.int >> 64) ^ (process_id.int & (2**64 - 1))
     return (folded >> 32) ^ (folded & 0xFFFFFFFF)
-
-
-def spread(hashed: int) -> int:
-    """``HashMap.hash``: the high half folded into the low one."""
-    return hashed ^ (hashed >> 16)
-
-
-def table_size(items: int) -> int:
-    """Buckets of a hash table that grew to hold so many items."""
-    size = 16
-    while items > size * 3 // 4:
-        size *= 2
-    return size
-
-
-def hash_table_order(items: Sequence[Item], hash_of: Callable[[Item], int]) -> list[Item]:
-    """Distinct items in the order in which a ``java.util.HashMap`` walks them after they were put in one by one."""
-    mask = table_size(len(items)) - 1
-    return sorted(items, key=lambda item: spread(hash_of(item)) & mask)

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable
 from heapq import heapify, heappop, heappush
 
 from kstreams_assign.assign.board import Board
-from kstreams_assign.assign.java_order import hash_table_order, task_hash
+from kstreams_assign.assign.java_hash_table import spread, walk_order
+from kstreams_assign.assign.java_order import task_hash, task_order
 from kstreams_assign.assign.thread_balance import MayMove
 
 NOT_EXCLUDED: frozenset[int] = frozenset()
@@ -57,8 +58,11 @@ def place_standbys_over_tags(board: Board, wanted: int, tag_keys: Iterable[str])
     What is left over goes to the least loaded clients, in the order of Java's hash table of tasks.
     """
     queue, tags = LeastLoaded(board), Tags(board, frozenset(tag_keys))
-    left = [wanted - _give_over_tags(board, queue, tags, task, wanted) for task in range(len(board.tasks))]
-    for task in hash_table_order(range(len(board.tasks)), lambda task: task_hash(board.tasks[task])):
+    tasks = range(len(board.tasks))
+    left = [wanted - _give_over_tags(board, queue, tags, task, wanted) for task in tasks]
+    done = [task for task in tasks if not left[task]]
+    hashes = [spread(task_hash(task)) for task in board.tasks]
+    for task in walk_order(tasks, hashes, lambda task: task_order(board.tasks[task]), removed=done):
         for _ in range(left[task]):
             queue.give_standby(task)
 

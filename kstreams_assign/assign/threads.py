@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kstreams_assign.assign.java_hash_table import spread, walk_order
 from kstreams_assign.assign.java_heap import JavaPriorityQueue
-from kstreams_assign.assign.java_order import hash_table_order, sorted_tasks, task_hash, task_order, text_order
+from kstreams_assign.assign.java_order import sorted_tasks, task_hash, task_order, text_order
 from kstreams_assign.model import TaskId
 
 Dealt = dict[str, list[TaskId]]
@@ -51,7 +52,8 @@ def distribute(
 
 
 def _in_hash_order(tasks: Collection[TaskId]) -> list[TaskId]:
-    return hash_table_order(sorted_tasks(tasks), task_hash)
+    in_order = sorted_tasks(tasks)
+    return walk_order(in_order, [spread(task_hash(task)) for task in in_order], task_order)
 
 
 def _deal(

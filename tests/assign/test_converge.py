@@ -13,6 +13,8 @@ from kstreams_assign.assign import (
     AssignConfig,
     Client,
     Cluster,
+    Placement,
+    Plan,
     TaskLags,
     after,
     check,
@@ -83,6 +85,14 @@ def test_a_copy_reads_on_from_where_it_was_and_not_beyond_the_end(reported, posi
     plan = high_availability(cluster, AssignConfig(acceptable_recovery_lag=0, num_standby_replicas=1))
     later = after(cluster, plan, end, offsets_per_round=30).clients[1]
     assert later.lags[T[0]] == 100 - position
+
+
+def test_who_ran_a_task_has_read_it_to_the_end():
+    end = {T[0]: 100}
+    cluster = Cluster((Client(A, lags=TaskLags(end, {T[0]: -2})), Client(B, lags=TaskLags(end, {}))), frozenset(end))
+    swapped = Plan({A: Placement(standby=frozenset(end)), B: Placement(active=frozenset(end))}, probing=False)
+    later = after(cluster, swapped, end, offsets_per_round=30)
+    assert [client.lags[T[0]] for client in later.clients] == [0, -2]
 
 
 @settings(max_examples=60, deadline=None)

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Cluster, Placement, Plan
-from kstreams_assign.assign.java_order import hash_table_order, process_hash, task_hash, task_order
+from kstreams_assign.assign.java_order import process_hash, task_hash, task_order
 from kstreams_assign.model import TaskId, process_order
 
 
@@ -101,7 +101,7 @@ class PrioritySet:
                 found = state
             else:
                 passed.append(state)
-        for state in hash_table_order(passed, lambda one: process_hash(one.process_id)):
+        for state in in_buckets(passed, lambda one: process_hash(one.process_id)):
             self.offer(state)
         return found
 
@@ -147,7 +147,7 @@ class Twin:
         if self.config.rack_aware_assignment_tags:
             for task in self.stateful:
                 left[task] -= self.over_tags(task, wanted)
-            left = {task: left[task] for task in hash_table_order(self.stateful, task_hash)}
+            left = {task: left[task] for task in in_buckets(self.stateful, task_hash)}
         for task, missing in left.items():
             for _ in range(missing):
                 self.to_least_loaded(task, anyone)
@@ -283,6 +283,14 @@ def anyone(*_: State) -> bool:
 
 def same_tags(source: State, destination: State) -> bool:
     return all(destination.tags.get(key) == value for key, value in source.tags.items())
+
+
+def in_buckets(keys: list[Any], hash_of: Callable[[Any], int]) -> list[Any]:
+    """The walk through a hash table that never had nine keys in a bucket."""
+    size = 16
+    while len(keys) > 0.75 * size:
+        size *= 2
+    return sorted(keys, key=lambda key: (hash_of(key) ^ hash_of(key) >> 16) % size)
 
 
 def evens_out(source: State, destination: State) -> bool:

@@ -1,0 +1,135 @@
+"""The order in which a ``java.util.HashMap`` (or ``HashSet``) walks its keys, where a decision hangs on it.
+
+Usually that is the order of buckets and, within one, of insertion. But a bucket that gets its ninth key makes a small
+table grow, and in a table of 64 buckets or more becomes a red-black tree whose root is walked first. Task ids
+do that in earnest: ``31 * subtopology + partition`` is all that their hash knows, so in nine subtopologies of 249
+partitions nine tasks share a hash. Then the table is built here as Java builds it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from kstreams_assign.assign.java_tree_bin import Node, TreeBin
+
+Key = TypeVar("Key", bound=Hashable)
+
+SMALLEST_TABLE = 16
+SMALLEST_TABLE_WITH_TREES = 64
+LONGEST_LIST = 8
+LARGEST_BIN_TO_UNTREE = 6
+
+
+def walk_order(
+    keys: Sequence[Key],
+    hashes: Sequence[int],
+    order_of: Callable[[Key], Any],
+    removed: Collection[Key] = (),
+) -> list[Key]:
+    """The walk after distinct ``keys`` were put in one by one and those in ``removed`` taken out again, in their order.
+
+    ``hashes`` are the keys' ``spread`` hashes, ``order_of`` answers a sort key equal to ``compareTo``.
+    """
+    if is_crowded(hashes):
+        table = HashTable()
+        nodes = {key: Node(key, hashed, order_of(key)) for key, hashed in zip(keys, hashes, strict=True)}
+        for node in nodes.values():
+            table.put(node)
+        for key in removed:
+            table.remove(nodes[key])
+        return [node.key for node in table.walk()]
+    mask = table_size(len(keys)) - 1
+    buckets = [hashed & mask for hashed in hashes]
+    order = [keys[index] for index in sorted(range(len(keys)), key=buckets.__getitem__)]
+    gone = set(removed)
+    return [key for key in order if key not in gone] if gone else order
+
+
+def spread(hashed: int) -> int:
+    """``HashMap.hash`` of Java's 32-bit hash as an unsigned number: the high half folded into the low one."""
+    return hashed ^ (hashed >> 16)
+
+
+def table_size(keys: int) -> int:
+    """Buckets of a table that grew to hold so many keys."""
+    size = SMALLEST_TABLE
+    while keys > size * 3 // 4:
+        size *= 2
+    return size
+
+
+def is_crowded(hashes: Sequence[int]) -> bool:
+    """Whether some bucket ever holds more keys than a list takes, while the table grows to hold all of them."""
+    size = SMALLEST_TABLE
+    while True:
+        inside = hashes[: size * 3 // 4 + 1]
+        if len(inside) <= LONGEST_LIST:
+            return False
+        if max(Counter([each & (size - 1) for each in inside]).values()) > LONGEST_LIST:
+            return True
+        if len(inside) == len(hashes):
+            return False
+        size *= 2
+
+
+class HashTable:
+    """Buckets of nodes; a bucket is a list or a tree, and both know their order of walking."""
+
+    def __init__(self) -> None:
+        self.buckets: list[list[Node] | TreeBin] = [[] for _ in range(SMALLEST_TABLE)]
+        self.size = 0
+
+    def put(self, node: Node) -> None:
+        """Put a new key in."""
+        index = node.hashed & (len(self.buckets) - 1)
+        bucket = self.buckets[index]
+        if isinstance(bucket, TreeBin):
+            bucket.insert(node)
+        else:
+            bucket.append(node)
+            if len(bucket) > LONGEST_LIST:
+                self._relieve(index, bucket)
+        self.size += 1
+        if self.size > len(self.buckets) * 3 // 4:
+            self._grow()
+
+    def _relieve(self, index: int, bucket: list[Node]) -> None:
+        """A list got too long (``treeifyBin``)."""
+        if len(self.buckets) < SMALLEST_TABLE_WITH_TREES:
+            self._grow()
+        else:
+            self.buckets[index] = TreeBin(bucket)
+
+    def _grow(self) -> None:
+        old = self.buckets
+        self.buckets = [[] for _ in range(2 * len(old))]
+        for index, bucket in enumerate(old):
+            low: list[Node] = []
+            high: list[Node] = []
+            for node in bucket:
+                (high if node.hashed & len(old) else low).append(node)
+            self.buckets[index] = _half(low, bucket, whole=not high)
+            self.buckets[index + len(old)] = _half(high, bucket, whole=not low)
+
+    def remove(self, node: Node) -> None:
+        """Take a key out that is inside."""
+        index = node.hashed & (len(self.buckets) - 1)
+        bucket = self.buckets[index]
+        if isinstance(bucket, TreeBin):
+            if not bucket.remove(node):
+                self.buckets[index] = list(bucket)
+        else:
+            bucket.remove(node)
+        self.size -= 1
+
+    def walk(self) -> Iterable[Node]:
+        return (node for bucket in self.buckets for node in bucket)
+
+
+def _half(nodes: list[Node], bucket: list[Node] | TreeBin, *, whole: bool) -> list[Node] | TreeBin:
+    """What one half of a bucket becomes when the table grows (``TreeNode.split``)."""
+    if isinstance(bucket, list) or len(nodes) <= LARGEST_BIN_TO_UNTREE:
+        return nodes
+    return bucket if whole else TreeBin(nodes)
