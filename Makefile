@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint wheel lock clean
+.PHONY: help demo test bench lint wheel lock clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -19,6 +19,9 @@ demo: $(READY) ## set up, then the main job on a real broker on this machine
 
 test: $(READY) ## set up, then all tests, against the checkout and against the wheel
 	$(BIN)/python -m pytest $(ARGS)
+
+bench: $(READY) ## set up, then measure ours against the peers (ARGS=--quick for a few seconds)
+	$(BIN)/python -m bench $(ARGS)
 
 lint: $(READY) ## style, types, and who may import whom (the tests run these too)
 	$(BIN)/ruff check .

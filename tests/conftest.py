@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import settings
 
+from bench import java_peer as kafka_classes
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.local.jars import class_path
@@ -34,9 +35,19 @@ def broker_missing() -> str | None:
     return None
 
 
+def java_peer_missing() -> str | None:
+    """Why Kafka's own classes cannot run here, or None; compiles the harness if it is not cached yet."""
+    try:
+        kafka_classes.command()
+    except kafka_classes.NoJavaPeer as error:
+        return str(error)
+    return None
+
+
 PARTS: dict[str, Callable[[], str | None]] = {
     # marker, and also the fixture whose users carry it: why the part cannot run here, or None
     "broker": broker_missing,
+    "java_peer": java_peer_missing,
 }
 
 
@@ -45,6 +56,12 @@ def broker() -> Iterator[str]:
     """A real broker for the whole run: its bootstrap servers. Name topics and groups of your own."""
     with LocalBroker() as running:
         yield running.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def java_peer() -> list[str]:
+    """The command before the sub-command of Kafka's own classes."""
+    return kafka_classes.command()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -74,8 +74,6 @@ def _first(
 
 def _warm(call: Callable[[], tuple[float, float, Plan]], seconds: float, least: int, most: int) -> Json:
     """A quarter of the time (and at least one call) warms up, the rest counts; clusters are made off the clock."""
-    from resource import RUSAGE_SELF, getrusage
-
     walls: list[float] = []
     cpus: list[float] = []
     warm_ups = 0
@@ -91,7 +89,6 @@ def _warm(call: Callable[[], tuple[float, float, Plan]], seconds: float, least: 
         else:
             walls.append(wall)
             cpus.append(cpu)
-    unit = 1 << 20 if sys.platform == "darwin" else 1 << 10  # bytes there, KiB elsewhere
     return {
         "warm_up_calls": warm_ups,
         "warm_calls": len(walls),
@@ -99,7 +96,6 @@ def _warm(call: Callable[[], tuple[float, float, Plan]], seconds: float, least: 
         "warm_median_ms": _median(walls),
         "warm_min_cpu_ms": min(cpus),
         "warm_median_cpu_ms": _median(cpus),
-        "max_rss_mib": round(getrusage(RUSAGE_SELF).ru_maxrss / unit, 1),
     }
 
 

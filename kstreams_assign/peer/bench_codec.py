@@ -1,12 +1,12 @@
 """``bench-codec``: how often a second our codecs work, one JSON line a piece of work, as Java's harness tells it.
 
-The first rows are single messages of 1,000 tasks. The ``leader`` rows are what a leader does in one rebalance of 1,000
-members: read every subscription (1,000 tasks each), write every assignment (all name the same 100 endpoints).
+The first rows are single messages of 1,000 tasks. The ``leader`` rows are what a leader does in one rebalance: read
+every member's subscription (1,000 tasks each), write every member's assignment (all name the same 100 endpoints).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 from uuid import UUID
 
@@ -23,7 +23,6 @@ from kstreams_assign.wire import (
 )
 
 BATCHES = 5
-MEMBERS = 1000
 SUMS = {
     TaskId(n // 100, n % 100): RUNNING_OFFSET_SUM if n % 3 == 0 else 1_000_000 + n  # as in Java's harness
     for n in range(1000)
@@ -39,9 +38,9 @@ LAST_TASK = TaskId(9, 99)
 Work = Callable[[], object]
 
 
-def bench_codec(seconds: float) -> Iterator[Json]:
+def bench_codec(seconds: float, members: int = 1000) -> Iterator[Json]:
     """One row for each piece of work, measured for about ``seconds`` after a warm-up as long."""
-    for what, size, work in works():
+    for what, size, work in works(members):
         _rate(work, seconds)
         rates = sorted(_rate(work, seconds / BATCHES) for _ in range(BATCHES))
         yield {
@@ -53,7 +52,7 @@ def bench_codec(seconds: float) -> Iterator[Json]:
         }
 
 
-def works() -> Iterator[tuple[str, int, Work]]:
+def works(members: int) -> Iterator[tuple[str, int, Work]]:
     """Name, bytes and work of each row."""
     subscription, assignment = encode_one_subscription(7), encode_one_assignment()
     yield "subscription encode", len(subscription), lambda: encode_one_subscription(7)
@@ -62,11 +61,11 @@ def works() -> Iterator[tuple[str, int, Work]]:
     yield "assignment encode", len(assignment), encode_one_assignment
     yield "assignment decode", len(assignment), lambda: decode_assignment(assignment)
     yield "assignment round trip", len(assignment), lambda: decode_assignment(encode_one_assignment())
-    joined = [encode_one_subscription(n) for n in range(MEMBERS)]
-    yield "leader reads 1,000 subscriptions", sum(map(len, joined)), lambda: [read_sums(one) for one in joined]
-    answers = list(group_assignments())
+    joined = [encode_one_subscription(n) for n in range(members)]
+    yield f"leader reads {members:,} subscriptions", sum(map(len, joined)), lambda: [read_sums(one) for one in joined]
+    answers = list(map(member_assignment, range(members)))
     written = sum(len(encode_assignment(one)) for one in answers)
-    yield "leader writes 1,000 assignments", written, lambda: [encode_assignment(one) for one in answers]
+    yield f"leader writes {members:,} assignments", written, lambda: [encode_assignment(one) for one in answers]
 
 
 def encode_one_subscription(process: int) -> bytes:
@@ -83,29 +82,29 @@ def encode_one_subscription(process: int) -> bytes:
     )
 
 
-def read_sums(subscription: bytes) -> int:
+def read_sums(subscription: bytes) -> Mapping[TaskId, int]:
     """Decode, and look one sum up: so the mapping has to be there."""
     read = decode_subscription(subscription)
     assert isinstance(read, SubscriptionInfo)
-    return read.task_offset_sums[LAST_TASK]
+    assert read.task_offset_sums[LAST_TASK] == RUNNING_OFFSET_SUM
+    return read.task_offset_sums
 
 
 def encode_one_assignment() -> bytes:
     return encode_assignment(AssignmentInfo(11, 11, active_tasks=tuple(SUMS), partitions_by_host=HOSTS))
 
 
-def group_assignments() -> Iterator[AssignmentInfo]:
-    """Six active tasks and six standbys for each member, and the endpoints of all, active and standby."""
-    for member in range(MEMBERS):
-        tasks = [TaskId(n % 10, member) for n in range(12)]
-        yield AssignmentInfo(
-            version=11,
-            commonly_supported_version=11,
-            active_tasks=tuple(tasks[:6]),
-            standby_tasks={task: (TopicPartition(f"topic-{task.subtopology}", task.partition),) for task in tasks[6:]},
-            partitions_by_host=HOSTS,
-            standby_partitions_by_host=HOSTS,
-        )
+def member_assignment(member: int) -> AssignmentInfo:
+    """Six active tasks and six standbys, and the endpoints of all, active and standby."""
+    tasks = [TaskId(n % 10, member) for n in range(12)]
+    return AssignmentInfo(
+        version=11,
+        commonly_supported_version=11,
+        active_tasks=tuple(tasks[:6]),
+        standby_tasks={task: (TopicPartition(f"topic-{task.subtopology}", task.partition),) for task in tasks[6:]},
+        partitions_by_host=HOSTS,
+        standby_partitions_by_host=HOSTS,
+    )
 
 
 def _rate(work: Work, seconds: float) -> float:

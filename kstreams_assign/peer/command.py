@@ -108,14 +108,17 @@ def bench_assign(
 
 
 @app.command()
-def bench_codec(seconds: Seconds = 3.0) -> None:
+def bench_codec(
+    seconds: Seconds = 3.0,
+    members: Annotated[int, typer.Option(min=1, help="How many members a leader has.")] = 1000,
+) -> None:
     """Time the codecs with 1,000 tasks.
 
     Example: kstreams-assign peer bench-codec --seconds 1
     """
     from kstreams_assign.peer.bench_codec import bench_codec
 
-    _print(bench_codec(seconds))
+    _print(bench_codec(seconds, members))
 
 
 @app.command()

@@ -15,6 +15,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,11 +26,15 @@ Json = dict[str, Any]
 
 
 class Peer:
-    """A conversation with one sub-command of one peer."""
+    """A conversation with one sub-command of one peer, begun when it is first told something."""
 
     def __init__(self, command: str, sub: str) -> None:
-        self.process = subprocess.Popen(
-            [*shlex.split(command), sub], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        self.command = [*shlex.split(command), sub]
+
+    @cached_property
+    def process(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )
 
     def tell(self, request: Json) -> None:
@@ -49,7 +54,8 @@ class Peer:
         return self.answer()
 
     def close(self) -> None:
-        self.process.communicate()
+        if "process" in vars(self):
+            self.process.communicate()
 
 
 def main(arguments: list[str]) -> int:

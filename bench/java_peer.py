@@ -1,0 +1,93 @@
+"""Kafka's own classes, compiled with a small harness of ours (``bench/java``) and run as a peer.
+
+The jars come from the same cache as the embedded broker's; ``bench/java/jars.lock`` adds kafka-streams. Kafka Streams' RocksDB
+is left out: nothing here opens a store. By hand: ``python -m bench.java_peer assign < problems.jsonl``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from kstreams_assign.errors import LocalBrokerError
+from kstreams_assign.local.jars import KAFKA_VERSION, Jar, cache_dir, class_path, locked_jars
+from kstreams_assign.local.java import OLDEST_JAVA, find_java, java_major
+
+SOURCES = Path(__file__).with_name("java")
+LOCK = SOURCES / "jars.lock"
+SHARED_JARS = {"kafka-clients", "slf4j-api", "jackson-annotations", "jackson-core", "jackson-databind"}
+MAIN = "org.apache.kafka.streams.processor.internals.assignment.BenchPeer"
+NAME = f"Kafka {KAFKA_VERSION}"
+
+
+class NoJavaPeer(Exception):
+    """Why Kafka's classes cannot run here, in one line."""
+
+
+def command() -> list[str]:
+    """The command before the sub-command; compiles the harness if its classes are not cached. Raises ``NoJavaPeer``."""
+    try:
+        java = compiler()
+        path = class_path(jars())
+    except LocalBrokerError as missing:
+        raise NoJavaPeer(str(missing)) from None
+    return [str(java), "-Xmx4g", "-cp", os.pathsep.join(map(str, [compiled(java, path), *path])), MAIN]
+
+
+def jars() -> list[Jar]:
+    """kafka-streams and what it needs to decide, encode and decode."""
+    lines = (line.replace(":", " ").split() for line in LOCK.read_text(encoding="utf-8").splitlines())
+    return [*(Jar(*words) for words in lines), *(jar for jar in locked_jars() if jar.artifact in SHARED_JARS)]
+
+
+def compiler() -> Path:
+    """A Java that can compile. A runtime from a wheel cannot."""
+    for java in _javas():
+        listed = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False).stdout
+        if "jdk.compiler@" in listed:
+            return java
+    raise NoJavaPeer(f"no Java {OLDEST_JAVA} or later with a compiler: install a JDK, or set JAVA_HOME to one")
+
+
+def _javas() -> Iterator[Path]:
+    yield find_java()
+    javac = shutil.which("javac")
+    if javac:
+        java = Path(javac).resolve().with_name("java")
+        if (java_major(java) or 0) >= OLDEST_JAVA:
+            yield java
+
+
+def compiled(java: Path, path: list[Path]) -> Path:
+    """The folder of the harness's classes, named after what they were made from. Raises ``NoJavaPeer``."""
+    sources = sorted(SOURCES.rglob("*.java"))
+    made_from = hashlib.sha256(b"\0".join([LOCK.read_bytes(), *(source.read_bytes() for source in sources)]))
+    classes = cache_dir() / "bench" / f"{made_from.hexdigest()[:16]}-java{java_major(java)}"
+    if classes.is_dir():
+        return classes
+    classes.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=classes.parent) as folder:
+        made = Path(folder) / "classes"
+        javac = [str(java), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", str(made)]
+        done = subprocess.run(
+            [*javac, "-cp", os.pathsep.join(map(str, path)), *map(str, sources)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise NoJavaPeer(f"the harness does not compile: {done.stderr.splitlines()[:1]}")
+        if not classes.is_dir():
+            made.rename(classes)
+    return classes
+
+
+if __name__ == "__main__":
+    words = [*command(), *sys.argv[1:]]
+    os.execv(words[0], words)
