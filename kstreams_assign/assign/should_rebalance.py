@@ -104,17 +104,15 @@ def propose_balanced(
         raise ConfigError(f"balance_factor is {balance_factor!r}; it must be a whole number of at least 1")
     proposed = {task: owners[task] for task in candidates if owners.get(task) in capacities}
     loads = Loads(len(candidates), capacities, Counter(proposed.values()))
-    moved: set[TaskId] = set()
     for task, by_rank in candidates.items():
         if task not in proposed:
             proposed[task] = loads.place(by_rank)
     for task, destination in _pairs(proposed, loads, candidates, begun):
         if loads.imbalance() <= balance_factor:
             break
-        if task not in moved and loads.may_move(proposed[task], destination):
+        if loads.may_move(proposed[task], destination):
             loads.move(proposed[task], destination)
             proposed[task] = destination
-            moved.add(task)
     return proposed
 
 
@@ -125,7 +123,7 @@ def _pairs(proposed: Owners, loads: Loads, candidates: RankedCandidates, begun: 
     """
     takers = {process: number for number, process in enumerate(sorted(loads.takers(), key=process_order))}
     keyed = [
-        ((rank_ > 0, rank_ > 0 and (task, process) not in begun, rank_, number, takers[process]), (task, process))
+        ((rank_ > 0 and (task, process) not in begun, rank_, number, takers[process]), (task, process))
         for number, (task, by_rank) in enumerate(candidates.items())
         if loads.may_give(proposed[task])
         for rank_, processes in by_rank.items()

@@ -58,10 +58,7 @@ def former_owners(clients: Sequence[Client]) -> dict[TaskId, int]:
 def seat_tasks(
     tasks: frozenset[TaskId], seats: Seats, former: Mapping[TaskId, int], holders: Holders
 ) -> dict[TaskId, int]:
-    """Give every task a seat: to its former owner, to a holder of its state, to the least loaded.
-
-    Former owners take their shares first and then spare seats, so that as many tasks stay as can.
-    """
+    """Give every task a seat: to its former owner, then to a holder of its state, then to the least loaded."""
 
     def stays_best(task: TaskId) -> tuple[bool, int, tuple[bytes, int, int]]:
         wanted_elsewhere = any(client in receivers for client in holders.get(task, ()))
@@ -71,10 +68,9 @@ def seat_tasks(
     receivers = {client for client in range(len(held.capacity)) if held.below_share(client)}
     owners: dict[TaskId, int] = {}
     returning = sorted((task for task in tasks if task in former), key=stays_best)
-    for may_take in (seats.below_share, seats.has_room):
-        for task in returning:
-            if task not in owners and may_take(former[task]):
-                _seat(task, former[task], owners, seats)
+    for task in returning:
+        if seats.has_room(former[task]):
+            _seat(task, former[task], owners, seats)
     for task in sorted(tasks - owners.keys(), key=task_order):
         if room := [client for client in holders.get(task, ()) if seats.has_room(client)]:
             _seat(task, min(room, key=seats.load), owners, seats)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from uuid import UUID
 
@@ -166,6 +167,48 @@ def test_a_learner_goes_on_with_the_task_it_has_begun():
     cluster = Cluster((process(1, dict.fromkeys(T[:4], -2)), process(2, {T[2]: 0}, (T[2],))), frozenset(T[:4]))
     plan = learner(cluster, AssignConfig(max_warmup_replicas=1))
     assert plan.placements[S[2]] == Placement(warmup=frozenset([T[2]]))
+
+
+def test_a_task_that_was_given_up_goes_back_to_its_owner_and_not_to_the_next_best():
+    """All are caught up and nothing is out of balance."""
+    tasks = frozenset(T[1:6])
+    cluster = Cluster(tuple(Client(p, lags=dict.fromkeys(tasks, 0)) for p in S[1:3]), tasks)
+    joined = {S[1]: LearnerMarks(frozenset(T[4:6])), S[2]: LearnerMarks(frozenset(T[2:4]), frozenset(T[1:2]))}
+    decided = learn(cluster, CONFIG, joined)
+    assert decided.marks == {S[1]: LearnerMarks(frozenset(T[4:6])), S[2]: LearnerMarks(frozenset(T[1:4]))}
+
+
+def test_an_owner_that_still_restores_gives_way_to_a_process_that_is_further():
+    clients = (Client(S[1], prev_active=frozenset(T[:1]), lags={T[0]: 40_000}), Client(S[2], lags={T[0]: 30_000}))
+    assert learner(Cluster(clients, frozenset(T[:1])), CONFIG).owners == {T[0]: S[2]}
+
+
+def test_new_tasks_are_dealt_by_threads_before_anything_is_learned():
+    """Nobody has state, so all are as far; nothing has to move after the first plan."""
+    end = dict.fromkeys(T[:4], END)
+    clients = (Client(S[1], 1, lags=TaskLags(end, {})), Client(S[2], 3, lags=TaskLags(end, {})))
+    plan = learner(Cluster(clients, frozenset(end)), CONFIG)
+    assert [len(plan.placements[p].active) for p in S[1:3]] == [1, 3]
+    assert not plan.probing
+
+
+def test_the_warmest_copy_stays_as_standby():
+    clients = (process(1, {T[0]: -2}), process(2, {T[0]: 100}), process(3, {T[0]: 200}))
+    clients = tuple(replace(one, prev_standby=frozenset(T[:1]) - one.prev_active) for one in clients)
+    placed = learner(Cluster(clients, frozenset(T[:1])), AssignConfig(num_standby_replicas=1)).placements
+    assert placed[S[3]].standby == {T[0]}
+
+
+def test_stateless_tasks_stay_where_they_are():
+    stateless = frozenset(TaskId(1, partition) for partition in range(2))
+    clients = (
+        process(1, {T[0]: -2}, stateless=frozenset([TaskId(1, 1)])),
+        process(2, {T[1]: -2}, stateless=frozenset([TaskId(1, 0)])),
+    )
+    assert learner(Cluster(clients, frozenset(T[:2]), stateless), CONFIG).placements[S[1]].active == {
+        T[0],
+        TaskId(1, 1),
+    }
 
 
 def test_learners_stay_within_the_budget_and_only_what_is_learned_is_marked():

@@ -109,6 +109,7 @@ def test_a_task_that_nobody_runs_goes_to_the_warmest_with_room():
     cluster = group(running(T[1]), {T[0]: 50_000}, {T[0]: 100_000})
     for owners in ({T[1]: A}, {T[1]: A, T[0]: GONE}):
         assert available_movements(cluster, owners, CONFIG) == [Movement(T[0], None, C)]
+        assert propose_balanced(rank_candidates(cluster, CONFIG), cluster.capacities, owners) == {T[0]: C, T[1]: A}
 
 
 def test_what_has_begun_comes_after_the_available_and_before_the_rest():
@@ -159,7 +160,11 @@ def test_the_proposal_is_balanced_with_the_fewest_movements(seed):
     tasks = [TaskId(random.randrange(3), partition) for partition in range(random.randint(1, 40))]
     few = random.sample(processes, random.randint(1, len(processes)))
     owners = {task: random.choice(few) for task in tasks if random.random() < 0.9}
-    candidates = {task: {0: processes[:1], 7: processes[1:]} for task in sorted(tasks)}
+    candidates = {}
+    for task in sorted(tasks):
+        random.shuffle(processes)
+        cut = random.randint(0, len(processes))
+        candidates[task] = {0: processes[:cut], 7: processes[cut:]}
     proposed = propose_balanced(candidates, capacities, owners)
     changed = [move for move in movements(owners, proposed) if move.source is not None]
     assert proposed.keys() == set(tasks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 from random import Random
 from uuid import UUID
 
@@ -24,7 +24,7 @@ from kstreams_assign.assign import (
 from kstreams_assign.assign.board import Board
 from kstreams_assign.assign.check import every_process_answered, one_copy_a_process, one_owner, standbys_complete
 from kstreams_assign.assign.shares import Seats
-from kstreams_assign.assign.sticky import Pairs, sticky
+from kstreams_assign.assign.sticky import Pairs, fill_up_standbys, sticky
 from kstreams_assign.model import TaskId
 from tests.assign.jsonl import read_cluster, read_config
 from tests.assign.problems import assign_problem
@@ -65,11 +65,14 @@ def test_new_tasks_and_processes_share_evenly_by_threads():
     assert sizes(decide(stateful(*(process(n, []) for n in range(3)), tasks=T[:3]))[0]) == [1, 1, 1]
     twelve = [TaskId(topology, partition) for topology in range(4) for partition in range(3)]
     assert sizes(decide(stateful(process(0, []), process(1, [], threads=2), tasks=twelve))[0]) == [4, 8]
-    assert sizes(decide(stateful(process(0, [], threads=3), process(1, []), process(2, []), tasks=T[:3]))[0]) == [
-        1,
-        1,
-        1,
-    ]
+    for threads, tasks, shares in [
+        ((3, 1, 1), T[:3], [1, 1, 1]),
+        ((1, 2), T[:4], [1, 3]),
+        ((4, 2), T[:4], [3, 1]),
+        ((1, 1, 10), twelve + [TaskId(9, partition) for partition in range(3)], [2, 1, 12]),
+    ]:
+        clients = (process(n, [], threads=one) for n, one in enumerate(threads))
+        assert sizes(decide(stateful(*clients, tasks=tasks))[0]) == shares
 
 
 def test_a_subtopology_is_dealt_over_all_processes():
@@ -103,6 +106,8 @@ def test_an_orphan_goes_to_a_former_standby_the_least_loaded_first():
     assert decide(stateful(*clients, tasks=T[:3]))[0] == [{T[2]}, {T[1]}, {T[0]}]
     clients = (process(0, [T[0]], [T[1]]), process(1, [T[2]], [T[1]], threads=2))
     assert decide(stateful(*clients, tasks=T[:3]))[0] == [{T[0]}, {T[2], T[1]}]
+    clients = (process(0, [T[0]], [T[1]], threads=2), process(1, [], [T[1]], threads=2))
+    assert decide(stateful(*clients, tasks=T[:2]))[0] == [{T[0]}, {T[1]}]
 
 
 def test_a_bounced_process_gets_back_what_it_has_state_of():
@@ -137,16 +142,37 @@ def test_actives_and_standbys_together_are_even():
     assert [len(one) + len(two) for one, two in zip(active, standby, strict=True)] == [1] * 6
 
 
-def test_a_standby_stays_where_it_was():
-    clients = (process(0, [T[0]], [T[2]]), process(1, [T[1]], [T[0]]), process(2, [T[2]], [T[1]]))
-    assert decide(stateful(*clients, tasks=T[:3]), standbys=1)[1] == [{T[2]}, {T[0]}, {T[1]}]
+def test_standbys_stay_where_they_were():
+    """Every way to have one standby of each of four tasks on another process."""
+    for holders in permutations(range(4)):
+        if all(holder != owner for owner, holder in enumerate(holders)):
+            standbys = [[T[task] for task in range(4) if holders[task] == n] for n in range(4)]
+            clients = tuple(process(n, [T[n]], standbys[n]) for n in range(4))
+            assert decide(stateful(*clients, tasks=T[:4]), standbys=1)[1] == [set(one) for one in standbys]
 
 
 def test_a_former_owner_becomes_the_standby_for_its_state_is_complete():
-    clients = (process(0, T[:2]), process(1, [T[2]], [T[1]]), process(2, []))
+    clients = (process(0, [T[2]], [T[1]]), process(1, T[:2]), process(2, []))
     active, standby = decide(stateful(*clients, tasks=T[:3]), standbys=1)
-    assert active == [{T[0]}, {T[2]}, {T[1]}]
-    assert T[1] in standby[0]
+    assert active == [{T[2]}, {T[0]}, {T[1]}]
+    assert T[1] in standby[1]
+
+
+def test_of_two_former_standbys_the_less_loaded_stays():
+    stateless = [TaskId(1, partition) for partition in range(3)]
+    clients = (
+        process(0, [T[0]]),
+        process(1, stateless[:2], [T[0]], threads=4),
+        process(2, stateless[2:], [T[0]], threads=3),
+    )
+    cluster = Cluster(clients, frozenset(T[:1]), frozenset(stateless))
+    assert decide(cluster, standbys=1)[1] == [set(), set(), {T[0]}]
+
+
+def test_a_newcomer_takes_standbys_too():
+    clients = (process(0, T[:2], T[2:4]), process(1, T[2:4], T[:2]), process(2, []))
+    active, standby = decide(stateful(*clients, tasks=T[:4]), standbys=1)
+    assert sorted(len(one) + len(two) for one, two in zip(active, standby, strict=True)) == [2, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -192,6 +218,7 @@ def test_plans_are_complete_even_and_stable(seed, clients, tasks):
     plan = sticky(cluster, config)
     assert every_process_answered(cluster, plan) + one_owner(cluster, plan) + one_copy_a_process(plan) == []
     assert standbys_complete(cluster, config, plan) == []
+    assert_no_move_of_a_standby_evens_out_the_load(cluster, plan)
     if len(cluster.tasks) >= sum(cluster.capacities.values()):
         assert instance_balanced(plan.owners, cluster.capacities)
         changed, _ = owner_changes(previous_owners(cluster), plan.owners, cluster.capacities)
@@ -201,6 +228,34 @@ def test_plans_are_complete_even_and_stable(seed, clients, tasks):
             assert len(changed) == bound
     again = sticky(after(cluster, plan, dict.fromkeys(cluster.stateful, 100)), config)
     assert again == plan
+
+
+def assert_no_move_of_a_standby_evens_out_the_load(cluster, plan):
+    placed = {client.process_id: plan.placements[client.process_id] for client in cluster.clients}
+    for source, destination in permutations(cluster.clients, 2):
+        theirs = placed[source.process_id], placed[destination.process_id]
+        less = (len(theirs[0].copies) - 1) / source.capacity
+        more = (len(theirs[1].copies) + 1) / destination.capacity
+        assert less < more or theirs[0].standby <= theirs[1].copies
+
+
+@given(seed=st.integers(0, 2**32), size=st.integers(2, 6), wanted=st.integers(1, 3))
+def test_missing_standbys_are_filled_up_as_the_slow_twin_does(seed, size, wanted):
+    """The twin looks at every process for every standby: a new pair before none, then by load."""
+    random = Random(seed)
+    cluster = stateful(*(process(n, [], threads=random.randint(1, 3)) for n in range(size)), tasks=T)
+    boards = Board(cluster), Board(cluster)
+    for number in range(len(T)):
+        owner = random.randrange(size)
+        for board in boards:
+            board.give_active(number, owner)
+    real, slow = map(Pairs, boards)
+    fill_up_standbys(real, wanted := min(wanted, size - 1))
+    for number in range(len(T)):
+        for _ in range(wanted):
+            free = [client for client in range(size) if client not in slow.board.holders[number]]
+            slow.give_standby(number, min(free, key=lambda one: (not slow.has_new_pair(number, one), slow.load(one))))
+    assert real.copies == slow.copies
 
 
 @given(seed=st.integers(0, 2**32), clients=st.integers(2, 8), standbys=st.integers(1, 3))
