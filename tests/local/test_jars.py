@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import threading
 from collections import Counter
@@ -11,6 +12,9 @@ import pytest
 
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local.jars import KAFKA_VERSION, Jar, cache_dir, class_path, locked_jars
+
+# jgo leaves it to the garbage collector to close the connection of an answer that broke off.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 CONTENT = {f"thing{number}-1.0.jar": f"bytes of jar {number} ".encode() * 1000 for number in range(12)}
 JARS = [
@@ -59,6 +63,7 @@ def repository():
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server
         server.shutdown()
+    gc.collect()  # while the warning above is still ignored
 
 
 def fetch(repository, cache, said=None):
