@@ -32,7 +32,8 @@ def paths_of_commands():
 def test_every_command_has_help_with_an_example(words):
     result = CliRunner().invoke(cli.app, [*words, "--help"])
     assert result.exit_code == 0
-    assert "Example: kstreams-assign" in result.stdout
+    _, _, example = result.stdout.partition("Example: ")
+    assert "".join(("kstreams-assign", *words)) in "".join(example.split())  # click breaks lines at hyphens, too
 
 
 def test_the_broker_commands_are_there():
