@@ -1,12 +1,21 @@
 """Bytes <-> values for the user-data of a Kafka Streams group. Pure: no I/O, no clocks, no decisions, no logging.
 
 Bytes of versions 1-11 as Kafka Streams writes them, then our trailer, which Java does not read. Two levels: a *record*
-is the fields in wire order (``compile``, driven by ``protocol/*.json``); a *value* is a frozen dataclass.
+is the fields in wire order (``compile``, driven by ``protocol/*.json``); a *value* is a frozen dataclass. The layouts of
+KIP-441's text, which Apache never shipped, are dialects with functions of their own (``kip441``).
 """
 
 from __future__ import annotations
 
 from kstreams_assign.wire.assignment_info import AssignmentInfo, decode_assignment, encode_assignment
+from kstreams_assign.wire.kip441 import (
+    DIALECTS,
+    KipSubscription,
+    decode_kip_assignment,
+    decode_kip_subscription,
+    encode_kip_assignment,
+    encode_kip_subscription,
+)
 from kstreams_assign.wire.schemas import schema_text
 from kstreams_assign.wire.subscription_info import (
     FutureSubscription,
@@ -24,6 +33,7 @@ from kstreams_assign.wire.versions import (
 )
 
 __all__ = [
+    "DIALECTS",
     "EARLIEST_PROBEABLE_VERSION",
     "LATEST_SUPPORTED_VERSION",
     "NAMED_TOPOLOGY_VERSION",
@@ -32,11 +42,16 @@ __all__ = [
     "AssignmentInfo",
     "FutureSubscription",
     "GroupTrailer",
+    "KipSubscription",
     "MemberTrailer",
     "SubscriptionInfo",
     "decode_assignment",
+    "decode_kip_assignment",
+    "decode_kip_subscription",
     "decode_subscription",
     "encode_assignment",
+    "encode_kip_assignment",
+    "encode_kip_subscription",
     "encode_subscription",
     "schema_text",
 ]

@@ -65,7 +65,7 @@ def decode_assignment(data: bytes) -> AssignmentInfo:
     if not EARLIEST_VERSION <= version <= LATEST_SUPPORTED_VERSION:
         raise source.malformed("version", f"{version} is none of 1 to {LATEST_SUPPORTED_VERSION}")
     record, end = layout("AssignmentInfo", version).read(data)
-    return _value(record, end, *read_group_trailer(data[end:]))
+    return assignment_value(record, end, *read_group_trailer(data[end:]))
 
 
 def encode_assignment(info: AssignmentInfo) -> bytes:
@@ -75,11 +75,12 @@ def encode_assignment(info: AssignmentInfo) -> bytes:
     """
     if not EARLIEST_VERSION <= info.version <= LATEST_SUPPORTED_VERSION:
         raise ConfigError(f"version {info.version} is none of 1 to {LATEST_SUPPORTED_VERSION}")
-    body = layout("AssignmentInfo", info.version).write(_record(info))
+    body = layout("AssignmentInfo", info.version).write(assignment_record(info))
     return bytes(body) + trailer_bytes(info.trailer)
 
 
-def _value(record: Record, end: int, trailer: GroupTrailer | None, warning: str | None) -> AssignmentInfo:
+def assignment_value(record: Record, end: int, trailer: GroupTrailer | None, warning: str | None) -> AssignmentInfo:
+    """The value of a record that ended at byte ``end``, and what stood behind it."""
     standbys: Columns = record["standby_tasks"]
     held = [topic_partitions(rows["topic"], rows["partition"]) for rows in standbys["partitions"]]
     topics = _topics_by_index(record)
@@ -98,7 +99,7 @@ def _value(record: Record, end: int, trailer: GroupTrailer | None, warning: str 
     )
 
 
-def _record(info: AssignmentInfo) -> Record:
+def assignment_record(info: AssignmentInfo) -> Record:
     """The fields of every version; the layout takes those it has."""
     index = _topic_index(info)
     return {

@@ -69,11 +69,23 @@ class Layout:
 @cache
 def layout(name: str, version: int) -> Layout:
     """The compiled layout of ``protocol/NAME.json`` in one version. ``ConfigError`` if it lacks that version."""
-    schema: Schema = json.loads(schema_text(name))
+    schema = _schema(name)
     if not holds(schema["validVersions"], version):
         raise ConfigError(f"{name} version {version} is not one of {schema['validVersions']}")
     structs = {one["name"]: one for one in schema.get("commonStructs", ())}
     return Layout(f"{schema['name']} version {version}", _fields(schema["fields"], version, structs, ""))
+
+
+def valid_versions(name: str) -> str:
+    """The versions of ``protocol/NAME.json``, as a range for ``holds``."""
+    versions: str = _schema(name)["validVersions"]
+    return versions
+
+
+@cache
+def _schema(name: str) -> Schema:
+    schema: Schema = json.loads(schema_text(name))
+    return schema
 
 
 def holds(versions: str, version: int) -> bool:

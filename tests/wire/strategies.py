@@ -13,9 +13,17 @@ from kstreams_assign.model import (
     TaskId,
     TopicPartition,
 )
-from kstreams_assign.wire import UNKNOWN_VERSION, AssignmentInfo, GroupTrailer, MemberTrailer, SubscriptionInfo
+from kstreams_assign.wire import (
+    UNKNOWN_VERSION,
+    AssignmentInfo,
+    GroupTrailer,
+    KipSubscription,
+    MemberTrailer,
+    SubscriptionInfo,
+)
 
 VERSIONS = range(1, 12)
+KIP_VERSIONS = [("kip441", 5), ("kip441", 6), ("kip441", 7), ("kip441-draft", 4), ("kip441-draft", 5)]
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """The machine may be busy: how long an example takes says nothing."""
@@ -37,6 +45,8 @@ def offset_sums(version: int):
     kept = int64 if version >= 7 else st.sampled_from([RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM])
     return st.dictionaries(task_ids(version), kept, max_size=12)
 
+
+sets_of_tasks = st.frozensets(task_ids(1), max_size=8)
 
 # A trailer is built by us alone: its task ids are real ones.
 trailer_tasks = st.lists(st.builds(TaskId, small, small, st.none() | texts), max_size=8, unique=True).map(tuple)
@@ -82,3 +92,22 @@ def assignments(draw, version: int):
         next_rebalance_ms=draw(int64) if version >= 7 else NO_PROBE_MS,
         trailer=draw(st.none() | group_trailers),
     )
+
+
+@st.composite
+def kip_subscriptions(draw, dialect: str, version: int):
+    """A value of one dialect and version, and both of them."""
+    told = {
+        ("kip441", 6): {"prev_tasks": sets_of_tasks, "standby_tasks": sets_of_tasks},
+        ("kip441-draft", 4): {"prev_tasks": sets_of_tasks, "standby_tasks": sets_of_tasks},
+        ("kip441-draft", 5): {"store_lags": st.dictionaries(texts, int32, max_size=8)},
+    }.get((dialect, version), {"task_lags": st.dictionaries(task_ids(version), int64, max_size=12)})
+    value = KipSubscription(
+        version=version,
+        latest_supported_version=draw(st.integers(version, 2**31 - 1)),
+        process_id=draw(st.uuids()),
+        user_end_point=draw(st.none() | st.text(min_size=1)),
+        trailer=draw(st.none() | member_trailers),
+        **{name: draw(values) for name, values in told.items()},
+    )
+    return dialect, value
