@@ -30,7 +30,8 @@ def summarize(
     seconds: float,
 ) -> dict[str, Any]:
     """All keys that ``demo --json`` promises, and a few more."""
-    rounds = [decision for decision in board.decisions if decision.kind == "round"]
+    # A decision whose leader had to join again before it heard it back never took effect, and was made anew.
+    rounds = [decision for decision in board.decisions if decision.kind == "round" and decision.generation is not None]
     silences = longest_silences(rows, board.rebalances.values())
     moves = find_moves(rows, board.takeovers, board.deaths, acceptable_lag)
     return {

@@ -11,16 +11,21 @@ from kstreams_assign.demo import worker
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.worker import runtime
 
-LINGER_MS = 500
+LINGER_MS = 3_000
+DELIVERY_TIMEOUT_MS = 60_000
 CLOSE_WITHIN_S = 10
 
 
 class LeakyProducer(RecordProducer):
-    def __init__(self, bootstrap_servers, client=None, *, delivery_timeout_ms):
+    def __init__(self, bootstrap_servers, client=None, **_delivery_timeout):
         lingering = {**(client or {}), "linger.ms": str(LINGER_MS)}
-        super().__init__(bootstrap_servers, lingering, delivery_timeout_ms=delivery_timeout_ms)
+        super().__init__(bootstrap_servers, lingering, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
 
     def flush(self, _timeout_s):
+        return self.acknowledged()
+
+    def acknowledged(self):
+        """The fault: what has arrived so far is taken for everything."""
         self._producer.poll(0)
         acknowledged, self._acknowledged = self._acknowledged, {}
         return {TopicPartition(*at): offset for at, offset in acknowledged.items()}

@@ -52,8 +52,8 @@ def told():
     )
 
 
-def summary_of(rows=(), findings=None, takeovers=(), deaths=()):
-    board = told()
+def summary_of(rows=(), findings=None, takeovers=(), deaths=(), board=None):
+    board = board or told()
     board.takeovers, board.deaths = list(takeovers), list(deaths)
     return summarize(
         board,
@@ -78,6 +78,19 @@ def test_rounds_rebalances_probes_and_owner_changes_are_counted_as_the_contract_
     assert (facts["rounds"], facts["rebalances"], facts["probing_rebalances"]) == (3, 4, 1)
     assert (facts["owner_changes"], facts["owner_changes_lower_bound"], facts["adopted"]) == (1, 1, 2)
     assert facts["members"] == 3
+
+
+def test_a_decision_that_never_took_effect_does_not_count():
+    """The group rebalanced again before the leader heard its own decision back, so it decided once more."""
+    board = board_of(
+        started("w1"),
+        decision("w1", adopted=["0_0", "0_1"]),
+        started("w2"),
+        decision("w1", adopted=["0_0", "0_1"], members=2),
+        assigned("w1", 2),
+    )
+    facts = summary_of(board=board)
+    assert (facts["rounds"], facts["adopted"]) == (1, 2)
 
 
 def test_the_lower_bound_counts_once_for_each_change_of_who_is_in_the_group():
