@@ -19,6 +19,7 @@ from kstreams_assign.assign import (
     high_availability,
     previous_tasks,
 )
+from kstreams_assign.assign.java_order import sorted_tasks
 from kstreams_assign.model import TaskId, process_order
 
 Json = dict[str, Any]
@@ -95,6 +96,9 @@ def write_plan(plan: Plan) -> Json:
     clients = {}
     for process in sorted(plan.placements, key=process_order):
         placed = plan.placements[process]
-        copies = sorted(placed.standby | placed.warmup)
-        clients[str(process)] = {"active": list(map(str, sorted(placed.active))), "standby": list(map(str, copies))}
+        copies = sorted_tasks(placed.standby | placed.warmup)
+        clients[str(process)] = {
+            "active": list(map(str, sorted_tasks(placed.active))),
+            "standby": list(map(str, copies)),
+        }
     return {"clients": clients, "probing_rebalance": plan.probing}

@@ -9,6 +9,7 @@ from uuid import UUID
 Json = dict[str, Any]
 
 RUNNING, UNKNOWN = -2, -3
+TOPOLOGIES = ("b__", "a__", "words__", "\U0001f600__", "\ufffd__")
 
 
 def assign_problem(random: Random, clients_max: int = 12, tasks_max: int = 60) -> Json:
@@ -46,11 +47,13 @@ def task_lists(random: Random, tasks_max: int) -> tuple[list[str], list[str]]:
     stateful: list[str] = []
     stateless: list[str] = []
     room = random.randint(0, tasks_max)
+    named = random.random() < 0.05
     for subtopology in range(random.randint(1, 6)):
         partitions = min(room, random.choice([1, 2, 3, 5, 8, 13, 30]))
         room -= partitions
         chosen = stateless if random.random() < 0.25 else stateful
-        chosen += [f"{subtopology}_{partition}" for partition in range(partitions)]
+        topology = random.choice(TOPOLOGIES) if named else ""
+        chosen += [f"{topology}{subtopology}_{partition}" for partition in range(partitions)]
     return stateful, stateless
 
 
@@ -83,15 +86,27 @@ def share_state(
     for client in clients:
         client["task_offset_sums"] = {}
         client["prev_active"] = []
-    for task in stateful:
-        holders = random.sample(old, min(len(old), copies + 1))
-        for number, client in enumerate(holders):
-            client["task_offset_sums"][task] = (
-                RUNNING if number == 0 and random.random() < 0.8 else some_sum(random, end[task])
-            )
+    dealt = random.random() < 0.4
+    for first, task in enumerate(stateful):
+        if dealt:
+            at_rest(old, first, task, end[task], copies)
+        else:
+            anywhere(random, old, task, end[task], copies)
     for task in stateless:
         if old:
             random.choice(old)["prev_active"].append(task)
+
+
+def at_rest(old: list[Json], first: int, task: str, end: int, copies: int) -> None:
+    """Dealt round, and every copy caught up: what joining and leaving usually meets."""
+    for number in range(min(len(old), copies + 1)):
+        old[(first + number) % len(old)]["task_offset_sums"][task] = end if number else RUNNING
+
+
+def anywhere(random: Random, old: list[Json], task: str, end: int, copies: int) -> None:
+    for number, client in enumerate(random.sample(old, min(len(old), copies + 1))):
+        running = number == 0 and random.random() < 0.8
+        client["task_offset_sums"][task] = RUNNING if running else some_sum(random, end)
 
 
 def some_sum(random: Random, end: int) -> int:
@@ -119,7 +134,8 @@ def threads_problem(random: Random, consumers_max: int = 6, tasks_max: int = 40)
     end = {task: end_sum(random) for task in stateful}
     random.shuffle(stateful)
     cut = random.randint(0, len(stateful))
-    seen = stateful + [f"9_{partition}" for partition in range(random.choice([0, 0, 3]))]
+    topology = "gone__" if any("__" in task for task in stateful) else ""
+    seen = stateful + [f"{topology}9_{partition}" for partition in range(random.choice([0, 0, 3]))]
     return {
         "active": stateful[:cut] + stateless,
         "standby": stateful[cut : random.randint(cut, len(stateful))],
