@@ -21,13 +21,18 @@ from kstreams_assign.assign.converge import Round, after, converge, previous_own
 from kstreams_assign.assign.fallback_prior import fallback_prior
 from kstreams_assign.assign.high_availability import high_availability
 from kstreams_assign.assign.lags import TaskLags, by_lag, caught_up, lag_of, previous_tasks, rank
+from kstreams_assign.assign.learner import LearnerMarks, LearnerPlan, learn, learner, revoke_being_learned
+from kstreams_assign.assign.should_rebalance import Movement, available_movements, should_rebalance
+from kstreams_assign.assign.sticky import sticky
 from kstreams_assign.assign.threads import ThreadTasks, distribute
 from kstreams_assign.assign.values import AssignConfig, Assignor, Client, Cluster, Placement, Plan
 
 ASSIGNORS: Mapping[str, Assignor] = MappingProxyType(
     {
         "high_availability": high_availability,
+        "sticky": sticky,
         "fallback_prior": fallback_prior,
+        "learner": learner,
     }
 )
 """Every assignor under the name that the setting ``assignor`` takes."""
@@ -38,12 +43,16 @@ __all__ = [
     "Assignor",
     "Client",
     "Cluster",
+    "LearnerMarks",
+    "LearnerPlan",
+    "Movement",
     "Placement",
     "Plan",
     "Round",
     "TaskLags",
     "ThreadTasks",
     "after",
+    "available_movements",
     "balanced",
     "by_lag",
     "caught_up",
@@ -54,11 +63,16 @@ __all__ = [
     "high_availability",
     "instance_balanced",
     "lag_of",
+    "learn",
+    "learner",
     "owner_changes",
     "owner_changes_lower_bound",
     "previous_owners",
     "previous_tasks",
     "rank",
+    "revoke_being_learned",
+    "should_rebalance",
+    "sticky",
     "subtopology_balanced",
     "subtopology_spread",
 ]

@@ -181,6 +181,12 @@ def test_a_newcomer_takes_standbys_too():
         (process(0, []), process(1, []), process(2, []), process(3, [])),
         (process(0, [T[1], T[2]]), process(1, [T[3]]), process(2, [T[0]]), process(3, [])),
         (
+            process(0, []),
+            process(1, [T[1], T[3]]),
+            process(2, [T[0], T[2]], [T[1]]),
+            process(3, [], [T[0], T[2], T[3]]),
+        ),
+        (
             process(0, [T[1], T[2]], [T[3], T[0]]),
             process(1, [T[3], T[0]], [T[1], T[2]]),
             process(2, []),
