@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import settings
 
-from bench import java_peer as kafka_classes
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.local.jars import class_path
@@ -37,9 +36,11 @@ def broker_missing() -> str | None:
 
 def java_peer_missing() -> str | None:
     """Why Kafka's own classes cannot run here, or None; compiles the harness if it is not cached yet."""
+    from bench.java_peer import NoJavaPeer, command  # not there when the tests run against the wheel
+
     try:
-        kafka_classes.command()
-    except kafka_classes.NoJavaPeer as error:
+        command()
+    except NoJavaPeer as error:
         return str(error)
     return None
 
@@ -61,7 +62,9 @@ def broker() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def java_peer() -> list[str]:
     """The command before the sub-command of Kafka's own classes."""
-    return kafka_classes.command()
+    from bench.java_peer import command
+
+    return command()
 
 
 @pytest.hookimpl(wrapper=True)
