@@ -17,6 +17,7 @@ from kstreams_assign.model import HostInfo
 
 ASSIGNOR_NAMES = ("high_availability", "fallback_prior")
 GUARANTEES = ("at_least_once",)
+USER_DATA = ("apache", "kip441")
 OFFSET_RESETS = ("earliest", "latest")
 
 
@@ -49,6 +50,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "assignor": ASSIGNOR_NAMES,
     "processing_guarantee": GUARANTEES,
     "auto_offset_reset": OFFSET_RESETS,
+    "user_data": USER_DATA,
 }
 
 
@@ -75,6 +77,7 @@ class Config:
     state_cleanup_delay_ms: int = 600_000
     assignor: str = "high_availability"
     processing_guarantee: str = "at_least_once"
+    user_data: Literal["apache", "kip441"] = "apache"
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 500

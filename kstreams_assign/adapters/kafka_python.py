@@ -35,7 +35,6 @@ from kstreams_assign.errors import (
 from kstreams_assign.group.values import JoinedMember, MemberAssignment
 from kstreams_assign.model import TopicPartition
 
-PROTOCOL_NAME = "stream"
 SUBSCRIPTION_VERSION = 1  # with owned partitions (KIP-429); what Java 2.4 and later reads
 
 _ERRORS: Mapping[type[BaseException], type[KStreamsAssignError]] = {
@@ -81,11 +80,12 @@ class GroupClient:
         group_id: str,
         bootstrap_servers: str,
         topics: Iterable[str],
+        protocol_name: str,
         protocolist: Protocolist,
         settings: Mapping[str, Any],
     ) -> None:
         """Connect. Raises ``BrokerUnavailable`` where nobody answers, ``ConfigError`` for settings refused."""
-        assignor = _StreamAssignor(protocolist, tuple(topics))
+        assignor = _StreamAssignor(protocol_name, protocolist, tuple(topics))
         self._session_timeout_s = settings["session_timeout_ms"] / 1000
         with _translated("connect to the brokers"):
             self._consumer = KafkaConsumer(
@@ -160,11 +160,14 @@ class GroupClient:
 class _StreamAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
     """The assignor's wire side: ConsumerProtocol there, our values here."""
 
-    name = PROTOCOL_NAME
-
-    def __init__(self, protocolist: Protocolist, topics: tuple[str, ...]) -> None:
+    def __init__(self, protocol_name: str, protocolist: Protocolist, topics: tuple[str, ...]) -> None:
+        self._name = protocol_name
         self._protocolist = protocolist
         self.topics = list(topics)
+
+    @property
+    def name(self) -> str:
+        return self._name
 
     def supported_protocols(self) -> list[RebalanceProtocol]:
         return [RebalanceProtocol.COOPERATIVE]

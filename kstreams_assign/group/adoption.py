@@ -7,12 +7,14 @@ whose members count subtopologies differently would mix up state without a sound
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from kstreams_assign.errors import AssignmentRefused, MalformedUserData, TopologyMismatch
+from kstreams_assign.group.dialects import APACHE, Dialect
 from kstreams_assign.group.values import Adopted, ErrorCode
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShape
-from kstreams_assign.wire import AssignmentInfo, decode_assignment
+from kstreams_assign.wire import AssignmentInfo
 
 _REMEDY: Mapping[int, str] = {
     ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA: "a source topic does not exist; the leader's log names it",
@@ -27,19 +29,26 @@ def read_assignment(
     topology: TopologyShape,
     process: UUID,
     endpoint: HostInfo | None = None,
+    dialect: Dialect = APACHE,
+    *,
+    leads: bool = False,
 ) -> Adopted:
     """Decode what this member was given.
 
+    ``leads``: it made the assignment itself, so it asks for the probe where the dialect names nobody.
     Raises ``MalformedUserData`` for bytes that make no sense, ``AssignmentRefused`` for an error code,
     ``TopologyMismatch`` where a task's partitions are not what this topology says.
     """
-    info = decode_assignment(user_data)
+    info = dialect.read_assignment(user_data)
     if info.error_code != ErrorCode.NONE:
         why = _REMEDY.get(info.error_code, "see the leader's log")
         raise AssignmentRefused(f"the group's leader answered with error code {info.error_code}: {why}")
     active = _active(partitions, info)
     _check_topology(active, info.standby_tasks, topology)
-    return _adopted(active, info, process, endpoint)
+    adopted = _adopted(active, info, process, endpoint)
+    if dialect.tells_probe or not leads or adopted.next_probe_ms is None or adopted.next_rebalance_ms == 0:
+        return adopted
+    return replace(adopted, next_rebalance_ms=adopted.next_probe_ms)
 
 
 def _active(partitions: Sequence[TopicPartition], info: AssignmentInfo) -> dict[TaskId, tuple[TopicPartition, ...]]:

@@ -66,5 +66,5 @@ def _spread(process: UUID, consumers: Sequence[Consumer], plan: Plan, cluster: C
         standby=placement.standby | placement.warmup,
         stateless_active=placement.active - cluster.stateful,
         consumers=[c.member.member_id for c in consumers],
-        previous={c.member.member_id: by_lag(c.info.task_offset_sums, lags) for c in consumers},
+        previous={c.member.member_id: by_lag(c.info.reported_tasks, lags) for c in consumers},
     )

@@ -10,7 +10,7 @@ from kstreams_assign.assign import Plan
 from kstreams_assign.group.cooperate import Handed
 from kstreams_assign.group.values import ErrorCode, MemberAssignment
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition, process_order
-from kstreams_assign.wire import AssignmentInfo, GroupTrailer, encode_assignment
+from kstreams_assign.wire import AssignmentInfo, GroupTrailer
 
 if TYPE_CHECKING:
     from kstreams_assign.group.leader import GroupView
@@ -21,10 +21,11 @@ Partitions = Mapping[TaskId, tuple[TopicPartition, ...]]
 HostMap = dict[HostInfo, tuple[TopicPartition, ...]]
 
 
-def encode_error(version: int, supported: int, code: ErrorCode) -> MemberAssignment:
+def encode_error(view: GroupView, code: ErrorCode) -> MemberAssignment:
     """No tasks, and why (``StreamsPartitionAssignor.errorAssignment``)."""
-    info = AssignmentInfo(version=version, commonly_supported_version=supported, error_code=int(code))
-    return MemberAssignment((), encode_assignment(info))
+    version = view.dialect.assignment_version(view.version)
+    info = AssignmentInfo(version=version, commonly_supported_version=view.supported, error_code=int(code))
+    return MemberAssignment((), view.dialect.write_assignment(info))
 
 
 def encode_group(
@@ -52,7 +53,7 @@ def encode_group(
     for member in view.member_ids:
         partitions = sorted((p, task) for task in handed.active[member] for p in tasks[task])
         info = AssignmentInfo(
-            version=view.version,
+            version=view.dialect.assignment_version(view.version),
             commonly_supported_version=view.supported,
             active_tasks=tuple(task for _, task in partitions),
             standby_tasks={task: tasks[task] for task in handed.standby[member]},
@@ -62,7 +63,7 @@ def encode_group(
             next_rebalance_ms=_next_rebalance_ms(member, handed, prober, next_probe_ms),
             trailer=trailer,
         )
-        answers[member] = MemberAssignment(tuple(p for p, _ in partitions), encode_assignment(info))
+        answers[member] = MemberAssignment(tuple(p for p, _ in partitions), view.dialect.write_assignment(info))
     return answers
 
 

@@ -27,10 +27,11 @@ from kstreams_assign.assign import (
 )
 from kstreams_assign.errors import MalformedUserData
 from kstreams_assign.group.cooperate import hand_out
+from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.encode import encode_error, encode_group
 from kstreams_assign.group.values import Decision, ErrorCode, JoinedMember
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape, changelog_topic
-from kstreams_assign.wire import LATEST_SUPPORTED_VERSION, FutureSubscription, SubscriptionInfo, decode_subscription
+from kstreams_assign.wire import FutureSubscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Consumer:
     """A member whose user-data could be read."""
 
     member: JoinedMember
-    info: SubscriptionInfo
+    info: MemberReport
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class GroupView:
     unreadable: Mapping[str, str]
     version: int
     supported: int
+    dialect: Dialect = APACHE
 
     @cached_property
     def owners(self) -> Mapping[TopicPartition, str]:
@@ -100,24 +102,24 @@ class Question:
     promised: Mapping[TaskId, UUID] = field(default_factory=dict)
 
 
-def read_group(members: Sequence[JoinedMember]) -> GroupView:
+def read_group(members: Sequence[JoinedMember], dialect: Dialect = APACHE) -> GroupView:
     """Decode every member's user-data; the unreadable are set apart with the reason."""
     processes: dict[UUID, list[Consumer]] = {}
     unreadable: dict[str, str] = {}
-    version = supported = LATEST_SUPPORTED_VERSION
+    version = supported = dialect.latest_version
     for member in sorted(members, key=lambda m: m.member_id):
         try:
-            info = decode_subscription(member.user_data)
+            info = dialect.read_report(member.user_data)
         except MalformedUserData as cause:
             unreadable[member.member_id] = str(cause)
             continue
         supported = min(supported, info.latest_supported_version)
         if isinstance(info, FutureSubscription):
-            unreadable[member.member_id] = f"speaks version {info.used_version}, newer than {LATEST_SUPPORTED_VERSION}"
+            unreadable[member.member_id] = f"speaks version {info.used_version}, newer than {dialect.latest_version}"
             continue
         version = min(version, info.version)
         processes.setdefault(info.process_id, []).append(Consumer(member, info))
-    return GroupView({p: tuple(c) for p, c in processes.items()}, unreadable, version, supported)
+    return GroupView({p: tuple(c) for p, c in processes.items()}, unreadable, version, supported, dialect)
 
 
 def lookups(topology: TopologyShape, application_id: str, partition_counts: Mapping[str, int]) -> Lookups:
@@ -150,7 +152,7 @@ def decide(view: GroupView, question: Question) -> Decision:
 
 def _refuse(view: GroupView, code: ErrorCode, why: str) -> Decision:
     everybody = [*view.member_ids, *view.unreadable]
-    answers = {member: encode_error(view.version, view.supported, code) for member in everybody}
+    answers = {member: encode_error(view, code) for member in everybody}
     return Decision(answers, assignor="none", kind="refused", error=code, warnings=(why,))
 
 
@@ -174,15 +176,16 @@ def _client(
     process: UUID, consumers: Sequence[Consumer], task_of: Mapping[TopicPartition, TaskId], ends: Mapping[TaskId, int]
 ) -> Client:
     """One process as the assignor sees it (``ClientState.initializePrevTasks``, ``computeTaskLags``)."""
-    sums = {task: s for consumer in consumers for task, s in consumer.info.task_offset_sums.items()}
+    told = {task: number for consumer in consumers for task, number in consumer.info.reported_tasks.items()}
+    tells_lags = consumers[0].info.task_lags is not None
     owned = {task_of[p] for c in consumers for p in c.member.owned if p in task_of}
-    active, standby = previous_tasks(owned, sums)
+    active, standby = previous_tasks(owned, dict.fromkeys(told, 0) if tells_lags else told)
     return Client(
         process_id=process,
         capacity=len(consumers),
         prev_active=active,
         prev_standby=standby,
-        lags=TaskLags(ends, sums),
+        lags={task: told.get(task, end) for task, end in ends.items()} if tells_lags else TaskLags(ends, told),
         tags=dict(consumers[0].info.client_tags),
     )
 
@@ -203,7 +206,7 @@ def _decision(
     return Decision(
         assignments={
             **encode_group(view, plan, handed, tasks, assignor, question.leader, next_probe_ms),
-            **{m: encode_error(view.version, view.supported, ErrorCode.ASSIGNMENT_ERROR) for m in view.unreadable},
+            **{member: encode_error(view, ErrorCode.ASSIGNMENT_ERROR) for member in view.unreadable},
         },
         assignor=assignor,
         kind="follow_up" if question.promised and not changed and not adopted else "round",

@@ -7,7 +7,7 @@ look-ups of one decision share a deadline of a third of the session timeout. Wha
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from kstreams_assign.adapters.clock import wall_ms
@@ -15,6 +15,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
+from kstreams_assign.group.dialects import DIALECTS
 from kstreams_assign.group.leader import GroupView, Lookups, Question, decide, lookups, read_group
 from kstreams_assign.group.values import Decision, JoinedMember, MemberAssignment
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
@@ -39,7 +40,7 @@ class Leading:
     ) -> Mapping[str, MemberAssignment]:
         """Decide for these members. ``counts`` are the partitions of the topics that they subscribe to."""
         started = time.monotonic()
-        view = read_group(members)
+        view = read_group(members, DIALECTS[self._config.user_data])
         deadline = started + self._config.session_timeout_ms / 3000
         partition_counts = self._complete(counts, deadline)
         wanted = lookups(self._shape, self._config.application_id, partition_counts)
@@ -57,6 +58,17 @@ class Leading:
         decision = decide(view, question)
         self._tell(view, decision, time.monotonic() - started)
         return decision.assignments
+
+    def end_offset_sums(self, tasks: Iterable[TaskId]) -> dict[TaskId, int]:
+        """Where the changelogs of these tasks end, added up by task; empty where that cannot be had in time."""
+        changelogs = {t: list(self._shape.changelogs(self._config.application_id, t).values()) for t in tasks}
+        asked = [partition for partitions in changelogs.values() for partition in partitions]
+        try:
+            ends = self._admin.end_offsets(asked, self._config.session_timeout_ms / 3000)
+        except BrokerError as cause:
+            self._log.emit("lookup_failed", what="changelog end offsets", reason=str(cause))
+            return {}
+        return {task: sum(ends[partition] for partition in partitions) for task, partitions in changelogs.items()}
 
     def _complete(self, counts: Mapping[str, int], deadline: float) -> Mapping[str, int]:
         """Source topics that the client's metadata lacks are asked for once more; they may just be new."""

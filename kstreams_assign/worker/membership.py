@@ -12,16 +12,18 @@ from uuid import UUID
 
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.adapters.kafka_python import GroupClient
+from kstreams_assign.assign import lag_of
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.adoption import read_assignment
+from kstreams_assign.group.dialects import DIALECTS, MemberReport
 from kstreams_assign.group.leader import settings_digest
 from kstreams_assign.group.values import Adopted, JoinedMember, MemberAssignment
-from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex
-from kstreams_assign.wire import LATEST_SUPPORTED_VERSION, MemberTrailer, SubscriptionInfo, encode_subscription
+from kstreams_assign.wire import MemberTrailer
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading, assign_config
 from kstreams_assign.worker.processing import Processor
@@ -59,6 +61,9 @@ class Membership:
         self._owned: tuple[TopicPartition, ...] = ()
         self._adopted: Adopted | None = None
         self._unique = 0
+        self._dialect = DIALECTS[config.user_data]
+        self._ends: Mapping[TaskId, int] | None = None
+        self._leads = False
         self._outage = False
         self._client = connect(self)
 
@@ -90,6 +95,7 @@ class Membership:
             self._processor.commit_now()
         elif isinstance(action, machine.Join):
             self._log.emit("joining", reason=action.reason)
+            self._ends, self._leads = None, False
             self._client.request_rejoin()
         elif isinstance(action, machine.Adopt):
             self._adopted = action.adopted
@@ -121,6 +127,8 @@ class Membership:
 
     def _turn(self) -> None:
         if self._machine.state is machine.State.JOINING:
+            if self._dialect.tells_lags and self._ends is None:
+                self._ends = self._leading.end_offset_sums(self._sums.report(owned_only=False))
             self._client.join(JOIN_TURN_S)
             return
         self._wake.wait(TURN_S)
@@ -149,12 +157,14 @@ class Membership:
         if not complete:
             self.rejoin("the cleaner held the lag report")
         self._unique = (self._unique + 1) % 128
-        info = SubscriptionInfo(
-            version=LATEST_SUPPORTED_VERSION,
-            latest_supported_version=LATEST_SUPPORTED_VERSION,
+        sums = self._sums.report(owned_only=not complete)
+        report = MemberReport(
+            version=self._dialect.latest_version,
+            latest_supported_version=self._dialect.latest_version,
             process_id=self._process,
             user_end_point=self._config.application_server,
-            task_offset_sums=self._sums.report(owned_only=not complete),
+            task_offset_sums=sums,
+            task_lags=self._lags(sums) if self._dialect.tells_lags else None,
             unique_field=self._unique,
             client_tags=self._config.client_tags,
             trailer=MemberTrailer(
@@ -162,14 +172,30 @@ class Membership:
                 settings_digest=settings_digest(self._config.assignor, assign_config(self._config)),
             ),
         )
-        return self._owned, encode_subscription(info)
+        return self._owned, self._dialect.write_report(report)
+
+    def _lags(self, sums: Mapping[TaskId, int]) -> dict[TaskId, int]:
+        """KIP-441: each task's lag as of just before this join; 0 for what runs. Unknown ends leave a task out."""
+        ends = self._ends or {}
+        running = {task: 0 for task, told in sums.items() if told == RUNNING_OFFSET_SUM}
+        others = {task: lag_of(ends[task], told) for task, told in sums.items() if task in ends}
+        return dict(sorted({**others, **running}.items()))
 
     def lead(self, members: Sequence[JoinedMember], counts: Mapping[str, int]) -> Mapping[str, MemberAssignment]:
+        self._leads = True
         promised: Mapping[TaskId, UUID] = self._adopted.promised if self._adopted else {}
         return self._leading.lead(members, counts, promised)
 
     def assigned(self, generation: int, partitions: Sequence[TopicPartition], user_data: bytes) -> None:
-        adopted = read_assignment(partitions, user_data, self._shape, self._process, self._config.endpoint)
+        adopted = read_assignment(
+            partitions,
+            user_data,
+            self._shape,
+            self._process,
+            self._config.endpoint,
+            self._dialect,
+            leads=self._leads,
+        )
         self._log.emit(
             "assigned",
             generation=generation,

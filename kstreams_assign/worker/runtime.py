@@ -20,6 +20,7 @@ from kstreams_assign.adapters.kafka_python import GroupClient
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
+from kstreams_assign.group.dialects import DIALECTS
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Pacing, Restorer
 from kstreams_assign.state.cleaner import Cleaner
@@ -198,6 +199,7 @@ class _Running:
             group_id=config.application_id,
             bootstrap_servers=config.bootstrap_servers,
             topics=self._shape.source_topics,
+            protocol_name=DIALECTS[config.user_data].protocol_name,
             protocolist=membership,
             settings={
                 "group_instance_id": config.group_instance_id,

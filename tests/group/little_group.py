@@ -11,10 +11,10 @@ from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.group.adoption import read_assignment
+from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.leader import Question, decide, lookups, read_group
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.model import RUNNING_OFFSET_SUM, Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
-from kstreams_assign.wire import SubscriptionInfo, encode_subscription
 
 APPLICATION = "app"
 END = 50_000
@@ -44,10 +44,12 @@ class LittleMember:
     def running(self) -> set[TaskId]:
         return set(self.adopted.active) if self.adopted else set()
 
-    def joins(self) -> JoinedMember:
+    def joins(self, dialect: Dialect) -> JoinedMember:
         sums = {task: RUNNING_OFFSET_SUM if task in self.running else at for task, at in sorted(self.positions.items())}
-        info = SubscriptionInfo(11, 11, self.process, self.endpoint, task_offset_sums=sums)
-        return JoinedMember(self.name, ("orders", "clicks"), tuple(self.owned), encode_subscription(info))
+        lags = {task: 0 if at == RUNNING_OFFSET_SUM else END - at for task, at in sums.items()}
+        newest = dialect.latest_version
+        report = MemberReport(newest, newest, self.process, self.endpoint, sums, lags if dialect.tells_lags else None)
+        return JoinedMember(self.name, ("orders", "clicks"), tuple(self.owned), dialect.write_report(report))
 
 
 @dataclass
@@ -59,6 +61,7 @@ class LittleGroup:
     members: dict[UUID, LittleMember] = field(default_factory=dict)
     end_offsets_known: bool = True
     now_ms: int = 1_000_000
+    dialect: Dialect = APACHE
 
     def add(self, number: int, endpoint: str | None = None) -> LittleMember:
         process = UUID(int=number)
@@ -83,10 +86,18 @@ class LittleGroup:
             now_ms=self.now_ms,
             promised=leader.adopted.promised if leader.adopted else {},
         )
-        decision = decide(read_group([m.joins() for m in self.members.values()]), question)
+        joined = [member.joins(self.dialect) for member in self.members.values()]
+        decision = decide(read_group(joined, self.dialect), question)
         for member in self.members.values():
             answer = decision.assignments[member.name]
-            member.adopted = read_assignment(answer.partitions, answer.user_data, self.topology, member.process)
+            member.adopted = read_assignment(
+                answer.partitions,
+                answer.user_data,
+                self.topology,
+                member.process,
+                dialect=self.dialect,
+                leads=member is leader,
+            )
             for task in member.adopted.active:
                 if self.topology.subtopologies[task.subtopology].stateful:
                     member.positions[task] = END

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.errors import AssignmentRefused
+from kstreams_assign.group.dialects import APACHE, DIALECTS
 from kstreams_assign.group.leader import Question, decide, read_group
 from kstreams_assign.group.values import ErrorCode, JoinedMember
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId
@@ -111,8 +112,10 @@ def test_without_end_offsets_prior_owners_stay_and_a_probe_is_asked_for() -> Non
     assert any("end offsets" in warning for warning in decision.warnings)
 
 
-def test_the_probe_goes_to_one_member_of_the_leaders_process() -> None:
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_probe_goes_to_one_member_of_the_leaders_process(dialect: str) -> None:
     little = group()
+    little.dialect = DIALECTS[dialect]
     little.add(1)
     little.settle()
     little.add(2)
@@ -137,7 +140,7 @@ def test_a_member_that_cannot_be_read_gets_an_error_and_the_others_keep_their_ta
     little = group()
     member = little.add(1)
     little.settle()
-    view = read_group([member.joins(), JoinedMember("stranger", ("orders",), (), b"\x00\x01")])
+    view = read_group([member.joins(APACHE), JoinedMember("stranger", ("orders",), (), b"\x00\x01")])
     question = _question(little)
     decision = decide(view, question)
     assert decode_assignment(decision.assignments["stranger"].user_data).error_code == ErrorCode.ASSIGNMENT_ERROR
@@ -156,7 +159,7 @@ def test_a_missing_source_topic_is_an_error_code_for_everybody() -> None:
 def test_a_requested_shutdown_reaches_everybody() -> None:
     little = group()
     asking = encode_subscription(SubscriptionInfo(11, 11, UUID(int=9), error_code=int(ErrorCode.SHUTDOWN_REQUESTED)))
-    view = read_group([little.add(1).joins(), JoinedMember("asking", ("orders",), (), asking)])
+    view = read_group([little.add(1).joins(APACHE), JoinedMember("asking", ("orders",), (), asking)])
     decision = decide(view, _question(little))
     codes = {decode_assignment(answer.user_data).error_code for answer in decision.assignments.values()}
     assert codes == {ErrorCode.SHUTDOWN_REQUESTED}
@@ -171,12 +174,13 @@ def _question(little: LittleGroup) -> Question:
     partitions=st.integers(min_value=1, max_value=8),
     standbys=st.integers(min_value=0, max_value=2),
     warmups=st.integers(min_value=1, max_value=4),
+    dialect=st.sampled_from(sorted(DIALECTS)),
 )
 def test_however_the_group_grows_and_shrinks_each_task_has_one_owner_and_it_settles(
-    sizes: list[int], partitions: int, standbys: int, warmups: int
+    sizes: list[int], partitions: int, standbys: int, warmups: int, dialect: str
 ) -> None:
     config = AssignConfig(num_standby_replicas=standbys, max_warmup_replicas=warmups)
-    little = LittleGroup(shape(stateless=True), {"orders": partitions, "clicks": 3}, config)
+    little = LittleGroup(shape(stateless=True), {"orders": partitions, "clicks": 3}, config, dialect=DIALECTS[dialect])
     number = 0
     for size in sizes:
         while len(little.members) > size:

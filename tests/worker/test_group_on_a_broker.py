@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
 
 @pytest.fixture
 def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
-    found = App(broker, request.node.name.replace("_", "-")[:60], tmp_path)
+    found = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
     yield found
     found.stop()
 
@@ -40,8 +41,9 @@ def test_one_worker_counts_everything_and_a_second_one_takes_half(app: App) -> N
     assert "follow_up" in followed
 
 
-def test_a_newcomer_without_state_warms_up_before_it_works(app: App) -> None:
-    settings = {"acceptable_recovery_lag": 0, "max_warmup_replicas": 4}
+@pytest.mark.parametrize("user_data", ["apache", "kip441"])
+def test_a_newcomer_without_state_warms_up_before_it_works(app: App, user_data: str) -> None:
+    settings = {"acceptable_recovery_lag": 0, "max_warmup_replicas": 4, "user_data": user_data}
     app.send(WORDS)
     first = app.start(1, **settings)
     first.until_running(PARTITIONS)

@@ -1,0 +1,164 @@
+"""The two languages a group may speak: Apache's user-data, or the layouts that the text of KIP-441 describes.
+
+One table. Everything else in this room works on ``MemberReport`` and ``AssignmentInfo`` and does not ask which bytes they
+came from. The dialects have assignor names of their own, so a member of the other one cannot even join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from uuid import UUID
+
+from kstreams_assign.model import TaskId
+from kstreams_assign.wire import (
+    LATEST_SUPPORTED_VERSION,
+    AssignmentInfo,
+    FutureSubscription,
+    KipSubscription,
+    MemberTrailer,
+    SubscriptionInfo,
+    decode_assignment,
+    decode_kip_assignment,
+    decode_kip_subscription,
+    decode_subscription,
+    encode_assignment,
+    encode_kip_assignment,
+    encode_kip_subscription,
+    encode_subscription,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberReport:
+    """What a member says of itself when it joins, in either dialect.
+
+    ``task_offset_sums`` is how far each task's state is (Apache); ``task_lags`` how far it has to go (the KIP), or None
+    where sums are told. Only one of the two is used.
+    """
+
+    version: int
+    latest_supported_version: int
+    process_id: UUID
+    user_end_point: str | None = None
+    task_offset_sums: Mapping[TaskId, int] = field(default_factory=dict)
+    task_lags: Mapping[TaskId, int] | None = None
+    unique_field: int = 0
+    error_code: int = 0
+    client_tags: Mapping[str, str] = field(default_factory=dict)
+    trailer: MemberTrailer | None = None
+    trailer_warning: str | None = None
+
+    @property
+    def reported_tasks(self) -> Mapping[TaskId, int]:
+        """The tasks with state there, under whichever number was told."""
+        return self.task_offset_sums if self.task_lags is None else self.task_lags
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How user-data is written. ``tells_lags``: members compute their lags themselves, before they join.
+
+    ``tells_probe``: an assignment names the member that asks for the next rebalance; where it does not, the leader does.
+    """
+
+    protocol_name: str
+    latest_version: int
+    tells_lags: bool
+    tells_probe: bool
+    read_report: Callable[[bytes], MemberReport | FutureSubscription]
+    write_report: Callable[[MemberReport], bytes]
+    read_assignment: Callable[[bytes], AssignmentInfo]
+    write_assignment: Callable[[AssignmentInfo], bytes]
+    assignment_version: Callable[[int], int]
+
+
+def _read_apache(data: bytes) -> MemberReport | FutureSubscription:
+    info = decode_subscription(data)
+    if isinstance(info, FutureSubscription):
+        return info
+    return MemberReport(
+        version=info.version,
+        latest_supported_version=info.latest_supported_version,
+        process_id=info.process_id,
+        user_end_point=info.user_end_point,
+        task_offset_sums=info.task_offset_sums,
+        unique_field=info.unique_field,
+        error_code=info.error_code,
+        client_tags=info.client_tags,
+        trailer=info.trailer,
+        trailer_warning=info.trailer_warning,
+    )
+
+
+def _write_apache(report: MemberReport) -> bytes:
+    return encode_subscription(
+        SubscriptionInfo(
+            version=report.version,
+            latest_supported_version=report.latest_supported_version,
+            process_id=report.process_id,
+            user_end_point=report.user_end_point,
+            task_offset_sums=report.task_offset_sums,
+            unique_field=report.unique_field,
+            error_code=report.error_code,
+            client_tags=report.client_tags,
+            trailer=report.trailer,
+        )
+    )
+
+
+def _read_kip(data: bytes) -> MemberReport:
+    told = decode_kip_subscription(data)
+    return MemberReport(
+        version=told.version,
+        latest_supported_version=told.latest_supported_version,
+        process_id=told.process_id,
+        user_end_point=told.user_end_point,
+        task_lags=told.task_lags,
+        trailer=told.trailer,
+        trailer_warning=told.trailer_warning,
+    )
+
+
+def _write_kip(report: MemberReport) -> bytes:
+    return encode_kip_subscription(
+        KipSubscription(
+            version=report.version,
+            latest_supported_version=report.latest_supported_version,
+            process_id=report.process_id,
+            user_end_point=report.user_end_point,
+            task_lags=report.task_lags or {},
+            trailer=report.trailer,
+        )
+    )
+
+
+KIP_VERSION = 7
+KIP_ASSIGNMENT_VERSION = 4
+
+APACHE = Dialect(
+    protocol_name="stream",
+    latest_version=LATEST_SUPPORTED_VERSION,
+    tells_lags=False,
+    tells_probe=True,
+    read_report=_read_apache,
+    write_report=_write_apache,
+    read_assignment=decode_assignment,
+    write_assignment=encode_assignment,
+    assignment_version=lambda version: version,
+)
+KIP441 = Dialect(
+    protocol_name="kip441",
+    latest_version=KIP_VERSION,
+    tells_lags=True,
+    tells_probe=False,
+    read_report=_read_kip,
+    write_report=_write_kip,
+    read_assignment=decode_kip_assignment,
+    write_assignment=encode_kip_assignment,
+    assignment_version=lambda _version: KIP_ASSIGNMENT_VERSION,
+)
+
+DIALECTS: Mapping[str, Dialect] = MappingProxyType({"apache": APACHE, "kip441": KIP441})
+"""By the setting ``user_data``."""
