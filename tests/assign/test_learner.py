@@ -28,6 +28,7 @@ from kstreams_assign.assign.should_rebalance import should_rebalance
 from kstreams_assign.model import TaskId
 from tests.assign.jsonl import read_cluster, read_config, read_longs
 from tests.assign.problems import assign_problem
+from tests.scenarios.learner_group import LearnerGroup
 
 S = [UUID(int=number) for number in range(6)]
 T = [TaskId(0, number) for number in range(6)]
@@ -35,61 +36,21 @@ END = 50_000
 CONFIG = AssignConfig()
 
 
-class Group:
-    """Members S1, S2 … between rebalances: what each was told, what is being learned of it, who is ready with what.
-
-    The tables are the seed's, with tasks T1 to T5 as ``0_1`` to ``0_5``.
-    """
-
-    def __init__(self, **owned: list[int]) -> None:
-        self.marks = {name: LearnerMarks(frozenset(T[n] for n in numbers)) for name, numbers in owned.items()}
-        self.being_learned: dict[str, frozenset[TaskId]] = {}
-        self.ready: set[tuple[str, TaskId]] = set()
-        self.plan = None
-
-    def join(self) -> str:
-        for name, marks in self.marks.items():
-            self.marks[name] = revoke_being_learned(marks, self.being_learned.get(name, frozenset()))
-        return self.table()
-
-    def assign(self) -> str:
-        names = {S[int(name[1:])]: name for name in self.marks}
-        tasks = frozenset(T[1:6])
-        clients = tuple(self.client(process, self.marks[name], tasks) for process, name in names.items())
-        decided = learn(Cluster(clients, tasks), CONFIG, {p: self.marks[name] for p, name in names.items()})
-        self.plan = decided.plan
-        self.marks = {name: decided.marks[process] for process, name in names.items()}
-        self.being_learned = {name: decided.being_learned[process] for process, name in names.items()}
-        return self.table()
-
-    def client(self, process: UUID, marks: LearnerMarks, tasks: frozenset[TaskId]) -> Client:
-        """Running: -2. Just given up, or learned: all of it. Being learned here: a little."""
-        sums = (
-            dict.fromkeys(marks.assigned, -2) | dict.fromkeys(marks.revoked, END) | dict.fromkeys(marks.learning, 100)
-        )
-        sums |= {task: END for name, task in self.ready if S[int(name[1:])] == process}
-        held = frozenset(sums) - marks.assigned
-        return Client(process, 1, marks.assigned, held, TaskLags(dict.fromkeys(tasks, END), sums))
-
-    def table(self) -> str:
-        return "\n".join(f"{name}{marks}".replace("0_", "T") for name, marks in self.marks.items())
-
-
-def table(text: str) -> str:
-    return "\n".join(line.strip() for line in text.strip().splitlines())
+def table(text: str) -> list[str]:
+    return [line.strip() for line in text.strip().splitlines()]
 
 
 def test_the_seeds_walk_through_table_by_table():
     """Where this differs from the seed's text, ``tests/scenarios/learner_scale_up.txt`` says so and why."""
-    group = Group(S1=[1, 2], S2=[3, 4], S3=[5])
-    group.marks["S4"] = LearnerMarks()  # first rebalance: S4 joins
-    group.join()
+    group = LearnerGroup()
+    group.start("S1[T1, T2], S2[T3, T4], S3[T5]")
+    group.enter("S4")  # first rebalance
     assert group.assign() == table("""
         S1(assigned: [T1, T2], revoked: [], learning: [])
         S2(assigned: [T3, T4], revoked: [], learning: [])
         S3(assigned: [T5], revoked: [], learning: [])
         S4(assigned: [], revoked: [], learning: [T1])""")
-    group.marks["S5"] = LearnerMarks()  # second rebalance: S5 joins, S4 is not ready
+    group.enter("S5")  # second rebalance: S4 is not ready
     assert group.join() == table("""
         S1(assigned: [T2], revoked: [T1], learning: [])
         S2(assigned: [T3, T4], revoked: [], learning: [])
@@ -102,7 +63,7 @@ def test_the_seeds_walk_through_table_by_table():
         S3(assigned: [T5], revoked: [], learning: [])
         S4(assigned: [], revoked: [], learning: [T1])
         S5(assigned: [], revoked: [], learning: [T3])""")
-    group.ready.add(("S4", T[1]))  # third rebalance: S4 is ready, S5 is not
+    group.learned("S4", "T1")  # third rebalance: S4 is ready, S5 is not
     assert group.join() == table("""
         S1(assigned: [T2], revoked: [T1], learning: [])
         S2(assigned: [T4], revoked: [T3], learning: [])
@@ -115,8 +76,8 @@ def test_the_seeds_walk_through_table_by_table():
         S3(assigned: [T5], revoked: [], learning: [])
         S4(assigned: [T1], revoked: [], learning: [])
         S5(assigned: [], revoked: [], learning: [T3])""")
-    assert group.plan.probing
-    group.ready.add(("S5", T[3]))  # fourth rebalance: S5 is ready
+    assert group.decided.plan.probing
+    group.learned("S5", "T3")  # fourth rebalance: S5 is ready
     assert group.join() == table("""
         S1(assigned: [T2], revoked: [], learning: [])
         S2(assigned: [T4], revoked: [T3], learning: [])
@@ -129,15 +90,23 @@ def test_the_seeds_walk_through_table_by_table():
         S3(assigned: [T5], revoked: [], learning: [])
         S4(assigned: [T1], revoked: [], learning: [])
         S5(assigned: [T3], revoked: [], learning: [])""")
-    assert not group.plan.probing
+    assert not group.decided.plan.probing
     assert group.being_learned == dict.fromkeys(group.marks, frozenset())
 
 
-def test_a_learner_that_leaves_leaves_the_task_with_its_owner_and_another_one_learns():
-    group = Group(S1=[1, 2], S2=[3, 4], S3=[5], S4=[])
+def learning_group() -> LearnerGroup:
+    """The seed's group after its first rebalance: S4 learns T1."""
+    group = LearnerGroup()
+    group.start("S1[T1, T2], S2[T3, T4], S3[T5]")
+    group.enter("S4")
     group.assign()
-    del group.marks["S4"]
-    group.marks["S5"] = LearnerMarks()
+    return group
+
+
+def test_a_learner_that_leaves_leaves_the_task_with_its_owner_and_another_one_learns():
+    group = learning_group()
+    group.leave("S4")
+    group.enter("S5")
     assert "S1(assigned: [T2], revoked: [T1], learning: [])" in group.join()
     told = group.assign()
     assert "S1(assigned: [T1, T2], revoked: [], learning: [])" in told
@@ -145,11 +114,10 @@ def test_a_learner_that_leaves_leaves_the_task_with_its_owner_and_another_one_le
 
 
 def test_a_learner_takes_over_at_once_when_the_owner_is_gone():
-    group = Group(S1=[1, 2], S2=[3, 4], S3=[5], S4=[])
-    group.assign()
-    del group.marks["S1"]
+    group = learning_group()
+    group.leave("S1")
     group.join()
-    assert "S4(assigned: [T1" in group.assign()
+    assert group.assign()[-1].startswith("S4(assigned: [T1")
 
 
 def process(number: int, sums: dict[TaskId, int], prev_standby: tuple[TaskId, ...] = (), **more) -> Client:

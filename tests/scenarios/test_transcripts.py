@@ -20,3 +20,66 @@ def test_a_transcript_answers_as_it_is_written(path):
         path.write_text(now, encoding="utf-8")
     else:
         assert now == written
+
+
+def test_the_seeds_cases_are_told():
+    told = {
+        "learner_scale_up",
+        "scaling_in_standbys_in_sync",
+        "scaling_in_standbys_lagging",
+        "scaling_out",
+        "stateless_stays",
+    }
+    assert told <= {path.stem for path in TRANSCRIPTS}
+
+
+GROUP = """Prose, and an empty line.
+
+group standbys=0
+I1: active T1 T2
+----
+
+join I2
+----
+
+propose high_availability
+----
+"""
+ANSWER = """         I1      I2
+active   T1, T2
+warm-up          T2
+a probing rebalance follows
+"""
+
+
+def test_answers_are_rewritten_whatever_stood_there_and_nothing_else_is():
+    assert rerun(GROUP) == rerun(GROUP + "nonsense\n") == GROUP + ANSWER
+    assert rerun(GROUP + ANSWER) == GROUP + ANSWER
+
+
+def test_input_is_kept_and_compared_but_never_rewritten():
+    table = "kip First Rebalance\n         I1      I2\nactive   T1      T2\nstandby\n----\n"
+    told = rerun(f"{GROUP}{ANSWER}\n{table}the same\n")
+    assert told == f"{GROUP}{ANSWER}\n{table}I1 active: here T1, T2\nI2 active: here nothing\nI2 standby: here T2\n"
+    same = table.replace("T1      T2\nstandby", "T1, T2\nstandby          T2")
+    assert rerun(f"{GROUP}{ANSWER}\n{same}") == f"{GROUP}{ANSWER}\n{same}the same\n"
+
+
+def test_the_seeds_lines_are_compared_one_by_one():
+    lines = ["S1(assigned: [T1], revoked: [], learning: []) // a remark", "S9(assigned: [], revoked: [], learning: [])"]
+    members = "members S1[T1], S2[T2]\n----\n\n"
+    joined = f"members join\n{lines[0]}\n{lines[1]}\n----\n"
+    told = f"here: S2(assigned: [T2], revoked: [], learning: [])\nnot here: {lines[1]}\n"
+    assert rerun(members + joined) == members + joined + told
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("asign sticky\n----\n", "'asign sticky' is no command"),
+        ("group\nI1: idle T1\n----\n", "'idle' in .* is no role"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(text, reason):
+    with pytest.raises(ValueError, match=reason):
+        rerun(text)
