@@ -14,12 +14,14 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
 import typer
 
+from kstreams_assign import Config
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.demo.fleet import WORKER_COMMAND
 from kstreams_assign.demo.stage import DemoSettings, Stage
@@ -40,16 +42,22 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the run's folder: state, logs, the broker's data.")
     ] = False,
+    user_data: Annotated[
+        str, typer.Option(help="The members' language: apache, or kip441 as the KIP's text has it.")
+    ] = "apache",
+    assignor: Annotated[str, typer.Option(help="Who decides, as in the setting of that name.")] = "high_availability",
 ) -> None:
     """Watch a real group of Python workers scale out warm and survive a crash.
 
     Takes about two minutes. Exit status 1 if an order was lost.
 
-    Example: kstreams-assign demo --json demo.json
+    Example: kstreams-assign demo --json demo.json --user-data kip441
     """
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise ConfigError(f"--json {json_file}: there is no folder {json_file.absolute().parent}")
-    settings = DemoSettings(seed=seed, orders_per_s=orders_per_s)
+    usual = DemoSettings(seed=seed, orders_per_s=orders_per_s)
+    settings = replace(usual, worker={**usual.worker, "user_data": user_data, "assignor": assignor})
+    Config.from_mapping({"application_id": "demo", "bootstrap_servers": "none yet", **settings.worker})
     show = Lines() if plain or not sys.stderr.isatty() else Screen()
     try:
         with _one_interrupt():
@@ -83,13 +91,13 @@ def run_demo(
                 seed=settings.seed,
                 tasks=settings.partitions,
                 orders_in=stage.orders_in,
-                acceptable_lag=settings.worker["acceptable_recovery_lag"],
+                acceptable_lag=int(settings.worker["acceptable_recovery_lag"]),
                 seconds=(monotonic_ms() - started_ms) / 1000,
             )
 
 
 def _play(stage: Stage, show: Show) -> None:
-    story = Story(script(stage.settings.worker["acceptable_recovery_lag"]), stage.settings.seed)
+    story = Story(script(int(stage.settings.worker["acceptable_recovery_lag"])), stage.settings.seed)
     rate = _Rate()
     last_news = ""
     while not story.over:

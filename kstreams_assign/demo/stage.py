@@ -49,7 +49,7 @@ class DemoSettings:
     orders_per_s: int = 3_000
     partitions: int = 6
     application_id: str = "demo"
-    worker: Mapping[str, int] = field(
+    worker: Mapping[str, int | str] = field(
         default_factory=lambda: {
             "num_standby_replicas": 1,
             "acceptable_recovery_lag": 1_000,

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "application_id": given.application_id,
             "bootstrap_servers": given.bootstrap,
             "state_dir": given.state_dir,
-            **{key: int(value) for key, value in settings.items()},
+            **{key: int(value) if value.isdecimal() else value for key, value in settings.items()},
         }
     )
     worker = Worker(config, [totals_app(given.application_id, given.name)], on_event=_print)
@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--application-id", required=True, help="the group, and the prefix of its topics")
     parser.add_argument("--name", required=True, help=f"signs the output; {PROCESS_NAME_BYTES} bytes at most")
     parser.add_argument("--state-dir", required=True, help="folder for the stores; this worker's alone")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=NUMBER", help="a setting of Config")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of Config")
     return parser
 
 
