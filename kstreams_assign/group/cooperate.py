@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kstreams_assign.assign import Cluster, Plan, ThreadTasks, by_lag, distribute
+from kstreams_assign.group.view import Consumer
 from kstreams_assign.model import TaskId, TopicPartition
-
-if TYPE_CHECKING:
-    from kstreams_assign.group.leader import Consumer
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kstreams_assign.assign import Plan
 from kstreams_assign.group.cooperate import Handed
 from kstreams_assign.group.values import ErrorCode, MemberAssignment
+from kstreams_assign.group.view import GroupView
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition, process_order
 from kstreams_assign.wire import AssignmentInfo, GroupTrailer
-
-if TYPE_CHECKING:
-    from kstreams_assign.group.leader import GroupView
 
 ASSIGNOR_VERSION = 1
 

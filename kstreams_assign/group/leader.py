@@ -1,6 +1,6 @@
 """The leader's side: from every member's subscription to every member's assignment, without any I/O.
 
-Follows Kafka's ``StreamsPartitionAssignor``: ``read_group`` decodes, ``lookups`` says what has to be asked of the broker,
+Follows Kafka's ``StreamsPartitionAssignor``: ``view.read_group`` decodes, ``lookups`` says what has to be asked of the broker,
 ``decide`` assigns. The shell asks the broker between the two, within one deadline; what it could not learn is ``None``
 and leads to the prior owners keeping their tasks, as in Java. Nothing here raises because of what a member sent: whoever
 cannot be read gets an error code and the others keep their tasks.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from hashlib import sha256
 from uuid import UUID
 
@@ -25,54 +24,11 @@ from kstreams_assign.assign import (
     owner_changes_lower_bound,
     previous_tasks,
 )
-from kstreams_assign.errors import MalformedUserData
 from kstreams_assign.group.cooperate import hand_out
-from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.encode import encode_error, encode_group
-from kstreams_assign.group.values import Decision, ErrorCode, JoinedMember
+from kstreams_assign.group.values import Decision, ErrorCode
+from kstreams_assign.group.view import Consumer, GroupView
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape, changelog_topic
-from kstreams_assign.wire import FutureSubscription
-
-
-@dataclass(frozen=True, slots=True)
-class Consumer:
-    """A member whose user-data could be read."""
-
-    member: JoinedMember
-    info: MemberReport
-
-
-@dataclass(frozen=True)
-class GroupView:
-    """All subscriptions of one rebalance, decoded. A process may run several consumers (threads)."""
-
-    processes: Mapping[UUID, tuple[Consumer, ...]]
-    unreadable: Mapping[str, str]
-    version: int
-    supported: int
-    dialect: Dialect = APACHE
-
-    @cached_property
-    def owners(self) -> Mapping[TopicPartition, str]:
-        """Input partition -> the member that owns it as it joins."""
-        return {
-            partition: consumer.member.member_id
-            for consumers in self.processes.values()
-            for consumer in consumers
-            for partition in consumer.member.owned
-        }
-
-    @property
-    def shutdown_requested(self) -> bool:
-        return any(
-            consumer.info.error_code == ErrorCode.SHUTDOWN_REQUESTED
-            for consumers in self.processes.values()
-            for consumer in consumers
-        )
-
-    @property
-    def member_ids(self) -> list[str]:
-        return [c.member.member_id for consumers in self.processes.values() for c in consumers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,26 +56,6 @@ class Question:
     end_offsets: Mapping[TopicPartition, int] | None
     now_ms: int
     promised: Mapping[TaskId, UUID] = field(default_factory=dict)
-
-
-def read_group(members: Sequence[JoinedMember], dialect: Dialect = APACHE) -> GroupView:
-    """Decode every member's user-data; the unreadable are set apart with the reason."""
-    processes: dict[UUID, list[Consumer]] = {}
-    unreadable: dict[str, str] = {}
-    version = supported = dialect.latest_version
-    for member in sorted(members, key=lambda m: m.member_id):
-        try:
-            info = dialect.read_report(member.user_data)
-        except MalformedUserData as cause:
-            unreadable[member.member_id] = str(cause)
-            continue
-        supported = min(supported, info.latest_supported_version)
-        if isinstance(info, FutureSubscription):
-            unreadable[member.member_id] = f"speaks version {info.used_version}, newer than {dialect.latest_version}"
-            continue
-        version = min(version, info.version)
-        processes.setdefault(info.process_id, []).append(Consumer(member, info))
-    return GroupView({p: tuple(c) for p, c in processes.items()}, unreadable, version, supported, dialect)
 
 
 def lookups(topology: TopologyShape, application_id: str, partition_counts: Mapping[str, int]) -> Lookups:

@@ -16,8 +16,9 @@ from kstreams_assign.assign import AssignConfig
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.group.dialects import DIALECTS
-from kstreams_assign.group.leader import GroupView, Lookups, Question, decide, lookups, read_group
+from kstreams_assign.group.leader import Lookups, Question, decide, lookups
 from kstreams_assign.group.values import Decision, JoinedMember, MemberAssignment
+from kstreams_assign.group.view import GroupView, read_group
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.worker.events import EventLog
 

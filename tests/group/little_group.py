@@ -12,8 +12,9 @@ from uuid import UUID
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
-from kstreams_assign.group.leader import Question, decide, lookups, read_group
+from kstreams_assign.group.leader import Question, decide, lookups
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
+from kstreams_assign.group.view import read_group
 from kstreams_assign.model import RUNNING_OFFSET_SUM, Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 
 APPLICATION = "app"

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.errors import AssignmentRefused
 from kstreams_assign.group.dialects import APACHE, DIALECTS
-from kstreams_assign.group.leader import Question, decide, read_group
+from kstreams_assign.group.leader import Question, decide
 from kstreams_assign.group.values import ErrorCode, JoinedMember
+from kstreams_assign.group.view import read_group
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId
 from kstreams_assign.wire import SubscriptionInfo, decode_assignment, encode_subscription
 from tests.group.little_group import APPLICATION, LittleGroup, shape
