@@ -1,13 +1,22 @@
-"""Bytes <-> values for the user-data of a Kafka Streams group. Pure: no I/O, no clocks, no decisions, no logging.
+"""Bytes <-> values: a Kafka Streams group's user-data, and what is around it. No I/O, no clocks, no decisions, no logging.
 
 Bytes of versions 1-11 as Kafka Streams writes them, then our trailer, which Java does not read. Two levels: a *record*
 is the fields in wire order (``compile``, driven by ``protocol/*.json``); a *value* is a frozen dataclass. The layouts of
-KIP-441's text, which Apache never shipped, are dialects with functions of their own (``kip441``).
+KIP-441's text, which Apache never shipped, are dialects with functions of their own (``kip441``). Around the user-data stand the consumer protocol and the records
+of ``__consumer_offsets``.
 """
 
 from __future__ import annotations
 
 from kstreams_assign.wire.assignment_info import AssignmentInfo, decode_assignment, encode_assignment
+from kstreams_assign.wire.consumer_protocol import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+    decode_consumer_assignment,
+    decode_consumer_subscription,
+    encode_consumer_assignment,
+    encode_consumer_subscription,
+)
 from kstreams_assign.wire.kip441 import (
     DIALECTS,
     KipSubscription,
@@ -15,6 +24,20 @@ from kstreams_assign.wire.kip441 import (
     decode_kip_subscription,
     encode_kip_assignment,
     encode_kip_subscription,
+)
+from kstreams_assign.wire.offsets_topic import (
+    GroupMember,
+    GroupMetadata,
+    GroupMetadataKey,
+    OffsetCommit,
+    OffsetCommitKey,
+    OtherKey,
+    decode_group_metadata,
+    decode_offset_commit,
+    decode_offsets_key,
+    encode_group_metadata,
+    encode_offset_commit,
+    encode_offsets_key,
 )
 from kstreams_assign.wire.schemas import schema_text
 from kstreams_assign.wire.subscription_info import (
@@ -40,18 +63,36 @@ __all__ = [
     "OFFSET_SUMS_VERSION",
     "UNKNOWN_VERSION",
     "AssignmentInfo",
+    "ConsumerAssignment",
+    "ConsumerSubscription",
     "FutureSubscription",
+    "GroupMember",
+    "GroupMetadata",
+    "GroupMetadataKey",
     "GroupTrailer",
     "KipSubscription",
     "MemberTrailer",
+    "OffsetCommit",
+    "OffsetCommitKey",
+    "OtherKey",
     "SubscriptionInfo",
     "decode_assignment",
+    "decode_consumer_assignment",
+    "decode_consumer_subscription",
+    "decode_group_metadata",
     "decode_kip_assignment",
     "decode_kip_subscription",
+    "decode_offset_commit",
+    "decode_offsets_key",
     "decode_subscription",
     "encode_assignment",
+    "encode_consumer_assignment",
+    "encode_consumer_subscription",
+    "encode_group_metadata",
     "encode_kip_assignment",
     "encode_kip_subscription",
+    "encode_offset_commit",
+    "encode_offsets_key",
     "encode_subscription",
     "schema_text",
 ]

@@ -1,45 +1,29 @@
 """A schema and a version, compiled once into one reader and one writer.
 
-What lives here: the engine. What must not: anything about one message; layouts stand in ``protocol/*.json`` alone.
-
-The idea: a *record* is the fields of one version in wire order, a dict by field name. An array of structs is read
-as *columns*, one list per field, because rows of fixed size then go through one ``struct`` call, and a member with
-1,000 tasks has 1,000 such rows. Nullable strings join in as long as all of them are null, which is the rule.
+What lives here: the way from ``protocol/*.json`` to ``fields`` and ``arrays``. What must not: anything about one
+message; layouts stand in those files alone. The idea: a *record* is the fields of one version in wire order, a dict by
+field name, and an array of structs stands in it as columns.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.wire.primitives import INT32, NULLABLES, PRIMITIVES, Primitive, Source
+from kstreams_assign.wire.arrays import array, single_values
+from kstreams_assign.wire.compact import COMPACT_NULLABLES, COMPACT_PRIMITIVES
+from kstreams_assign.wire.fields import TAGGED, Columns, Field, Fields, Record, bound, tagged
+from kstreams_assign.wire.primitives import NULLABLES, PRIMITIVES, Primitive, Source
 from kstreams_assign.wire.schemas import schema_text
 
-Record = dict[str, Any]
-Columns = Mapping[str, Sequence[Any]]
+__all__ = ["Columns", "Layout", "Record", "holds", "layout", "valid_versions"]
+
 Schema = Mapping[str, Any]
-
-ROWS_AT_ONCE = 1024
-"""Rows per ``struct`` call: bounds what one compiled struct can weigh, whatever an array claims to hold."""
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field of one version, compiled. ``code`` and ``null_mark`` are as in ``Primitive``."""
-
-    read: Callable[[Source], Any]
-    write: Callable[[bytearray, Any], None]
-    size_min: int
-    code: str = ""
-    null_mark: int | None = None
-
-
-Fields = Mapping[str, Field]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +57,8 @@ def layout(name: str, version: int) -> Layout:
     if not holds(schema["validVersions"], version):
         raise ConfigError(f"{name} version {version} is not one of {schema['validVersions']}")
     structs = {one["name"]: one for one in schema.get("commonStructs", ())}
-    return Layout(f"{schema['name']} version {version}", _fields(schema["fields"], version, structs, ""))
+    form = _Form(version, structs, holds(schema["flexibleVersions"], version))
+    return Layout(f"{schema['name']} version {version}", _fields(schema["fields"], form, ""))
 
 
 def valid_versions(name: str) -> str:
@@ -96,109 +81,36 @@ def holds(versions: str, version: int) -> bool:
     return int(first) <= version and (versions.endswith("+") or version <= int(last or first))
 
 
-def _fields(described: Sequence[Schema], version: int, structs: Mapping[str, Schema], path: str) -> Fields:
-    return {
-        field["name"]: _field(field, version, structs, path + field["name"])
-        for field in described
-        if holds(field["versions"], version)
-    }
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What all fields of one version of a schema have in common. ``flexible`` as in KIP-482."""
+
+    version: int
+    structs: Mapping[str, Schema]
+    flexible: bool
 
 
-def _field(described: Schema, version: int, structs: Mapping[str, Schema], path: str) -> Field:
+def _fields(described: Sequence[Schema], form: _Form, path: str) -> Fields:
+    """The fields of this version in wire order; in a flexible version, what is tagged comes last, as one field."""
+    held = [field for field in described if holds(field["versions"], form.version)]
+    plain = {one["name"]: _field(one, form, path + one["name"]) for one in held if "tag" not in one}
+    if not form.flexible:
+        return plain
+    known = {one["tag"]: (one["name"], _field(one, form, path + one["name"])) for one in held if "tag" in one}
+    return plain | {TAGGED: tagged(known, path + TAGGED)}
+
+
+def _field(described: Schema, form: _Form, path: str) -> Field:
     kind: str = described["type"]
-    if kind.startswith("[]"):
-        return _array(_fields(structs[kind[2:]]["fields"], version, structs, f"{path}."), path)
-    nullable = holds(described.get("nullableVersions", "none"), version)
-    return _bound((NULLABLES if nullable else PRIMITIVES)[kind], path)
+    nullable = holds(described.get("nullableVersions", "none"), form.version)
+    if not kind.startswith("[]"):
+        return bound(_primitives(form.flexible, nullable)[kind], path)
+    if kind[2:] in form.structs:
+        return array(_fields(form.structs[kind[2:]]["fields"], form, f"{path}."), form.flexible, path)
+    return single_values(bound(_primitives(form.flexible, nullable=False)[kind[2:]], path), form.flexible, path)
 
 
-def _bound(primitive: Primitive, path: str) -> Field:
-    def read(source: Source) -> Any:
-        return primitive.read(source, path)
-
-    return Field(read, primitive.write, primitive.size_min, primitive.code, primitive.null_mark)
-
-
-def _array(fields: Fields, path: str) -> Field:
-    """An array of structs, as columns: in blocks where every row has the same size, else row by row."""
-    row_size_min = sum(field.size_min for field in fields.values())
-    blocks = _Blocks(fields) if all(field.code for field in fields.values()) else None
-
-    def read(source: Source) -> Columns:
-        count = source.length(INT32, row_size_min, path)
-        return (blocks and blocks.read(source, count)) or _read_rows(fields, source, count)
-
-    def write(out: bytearray, columns: Columns) -> None:
-        ordered = [columns[name] for name in fields]
-        out += INT32.pack(len(ordered[0]))
-        if not (blocks and blocks.write(out, ordered)):
-            _write_rows(fields, out, ordered)
-
-    return Field(read, write, INT32.size)
-
-
-def _read_rows(fields: Fields, source: Source, count: int) -> Columns:
-    columns: dict[str, list[Any]] = {name: [] for name in fields}
-    steps = [(columns[name].append, field.read) for name, field in fields.items()]
-    for _ in range(count):
-        for append, read in steps:
-            append(read(source))
-    return columns
-
-
-def _write_rows(fields: Fields, out: bytearray, columns: Sequence[Sequence[Any]]) -> None:
-    writes = [field.write for field in fields.values()]
-    for row in zip(*columns, strict=True):
-        for write, value in zip(writes, row, strict=True):
-            write(out, value)
-
-
-class _Blocks:
-    """Rows of fixed size, many to a ``struct`` call. A nullable column counts as fixed while every value is null."""
-
-    def __init__(self, fields: Fields) -> None:
-        self.names = tuple(fields)
-        self.codes = "".join(field.code for field in fields.values())
-        self.row_size = struct.calcsize(f">{self.codes}")
-        self.null_marks = [
-            (at, field.null_mark) for at, field in enumerate(fields.values()) if field.null_mark is not None
-        ]
-
-    def read(self, source: Source, count: int) -> Columns | None:
-        """The columns, or ``None`` with nothing consumed if these rows have other sizes.
-
-        ``count`` rows are known to fit: a row of nulls is the smallest there is.
-        """
-        columns: list[list[Any]] = [[] for _ in self.names]
-        for start in range(0, count, ROWS_AT_ONCE):
-            block = _block(self.codes, min(ROWS_AT_ONCE, count - start))
-            flat = block.unpack_from(source.data, source.at + start * self.row_size)
-            for at, column in enumerate(columns):
-                column.extend(flat[at :: len(columns)])
-        for at, mark in self.null_marks:
-            if columns[at].count(mark) != count:
-                return None
-            columns[at] = [None] * count
-        source.at += count * self.row_size
-        return dict(zip(self.names, columns, strict=True))
-
-    def write(self, out: bytearray, columns: Sequence[Sequence[Any]]) -> bool:
-        """Whether these rows were of fixed size and have been written."""
-        count = len(columns[0])
-        columns = list(columns)
-        for at, mark in self.null_marks:
-            if columns[at].count(None) != count:
-                return False
-            columns[at] = [mark] * count
-        for start in range(0, count, ROWS_AT_ONCE):
-            rows = min(ROWS_AT_ONCE, count - start)
-            flat = [0] * (rows * len(columns))
-            for at, column in enumerate(columns):
-                flat[at :: len(columns)] = column[start : start + rows]
-            out += _block(self.codes, rows).pack(*flat)
-        return True
-
-
-@lru_cache(maxsize=64)
-def _block(codes: str, rows: int) -> struct.Struct:
-    return struct.Struct(">" + codes * rows)
+def _primitives(flexible: bool, nullable: bool) -> Mapping[str, Primitive]:
+    if flexible:
+        return COMPACT_NULLABLES if nullable else COMPACT_PRIMITIVES
+    return NULLABLES if nullable else PRIMITIVES

@@ -111,6 +111,20 @@ def _write_bytes(out: bytearray, value: bytes) -> None:
     out += value
 
 
+def _read_nullable_bytes(source: Source, field: str) -> bytes | None:
+    if source.number(INT32, field) == -1:
+        return None
+    source.at -= INT32.size
+    return _read_bytes(source, field)
+
+
+def _write_nullable_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        out += INT32.pack(-1)
+    else:
+        _write_bytes(out, value)
+
+
 def _read_string(source: Source, field: str) -> str:
     return utf8_text(source.take(source.length(INT16, 1, field), field))
 
@@ -174,6 +188,7 @@ PRIMITIVES = {
 """Schema type -> field. ``javaUtf`` is what Java's ``DataOutputStream.writeUTF`` writes."""
 
 NULLABLES = {
+    "bytes": Primitive(_read_nullable_bytes, _write_nullable_bytes, 4, "i", null_mark=-1),
     "string": Primitive(_read_nullable_string, _write_nullable_string, 2, "h", null_mark=-1),
     "javaChars": Primitive(_read_java_chars, _write_java_chars, 4, "i", null_mark=0),
 }

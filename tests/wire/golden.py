@@ -24,6 +24,12 @@ def blobs(kind: str) -> list[bytes]:
     return [bytes.fromhex(case[key]) for key in ("hex", "ours") for case in cases(kind)]
 
 
+def kafka_cases(kind: str) -> list[Json]:
+    """What ``KafkaVectors.java`` wrote of one kind: ``hex``, and the fields that Java reads in ``java_reads``."""
+    lines = (GOLDEN / "kafka.jsonl").read_text(encoding="utf-8").splitlines()
+    return [case for case in map(json.loads, lines) if case["kind"] == kind]
+
+
 def name(case: Json) -> str:
     return f"v{case['request']['version']}"
 

@@ -16,9 +16,14 @@ from kstreams_assign.model import (
 from kstreams_assign.wire import (
     UNKNOWN_VERSION,
     AssignmentInfo,
+    ConsumerAssignment,
+    ConsumerSubscription,
+    GroupMember,
+    GroupMetadata,
     GroupTrailer,
     KipSubscription,
     MemberTrailer,
+    OffsetCommit,
     SubscriptionInfo,
 )
 
@@ -111,3 +116,68 @@ def kip_subscriptions(draw, dialect: str, version: int):
         **{name: draw(values) for name, values in told.items()},
     )
     return dialect, value
+
+
+blobs = st.binary(max_size=12)
+tags = st.dictionaries(st.integers(1, 2**31 - 1), blobs, max_size=3)
+by_topic = st.dictionaries(texts, st.lists(int32, min_size=1, max_size=4), max_size=3).map(
+    lambda topics: tuple(TopicPartition(topic, one) for topic, held in topics.items() for one in held)
+)
+
+
+@st.composite
+def consumer_subscriptions(draw, version: int):
+    return ConsumerSubscription(
+        version=version,
+        topics=draw(st.lists(texts, max_size=4).map(tuple)),
+        user_data=draw(st.none() | blobs),
+        owned_partitions=draw(by_topic) if version >= 1 else (),
+        generation_id=draw(int32) if version >= 2 else -1,
+        rack_id=draw(st.none() | texts) if version >= 3 else None,
+    )
+
+
+consumer_assignments = st.builds(ConsumerAssignment, st.integers(0, 3), by_topic, st.none() | blobs)
+
+
+@st.composite
+def offset_commits(draw, version: int):
+    return OffsetCommit(
+        version=version,
+        offset=draw(int64),
+        metadata=draw(st.text(max_size=90)),
+        commit_timestamp_ms=draw(int64),
+        expire_timestamp_ms=draw(int64) if version == 1 else -1,
+        leader_epoch=draw(int32) if version >= 3 else -1,
+        topic_id=draw(st.none() | st.uuids()) if version >= 4 else None,
+        tagged_fields=draw(tags) if version >= 4 else {},
+    )
+
+
+@st.composite
+def group_members(draw, version: int):
+    return GroupMember(
+        member_id=draw(texts),
+        client_id=draw(texts),
+        client_host=draw(texts),
+        session_timeout_ms=draw(int32),
+        subscription=draw(st.binary(max_size=300)),
+        assignment=draw(blobs),
+        rebalance_timeout_ms=draw(int32) if version >= 1 else -1,
+        group_instance_id=draw(st.none() | texts) if version >= 3 else None,
+        tagged_fields=draw(tags) if version >= 4 else {},
+    )
+
+
+@st.composite
+def group_metadata(draw, version: int):
+    return GroupMetadata(
+        version=version,
+        protocol_type=draw(texts),
+        generation=draw(int32),
+        protocol=draw(st.none() | texts),
+        leader=draw(st.none() | texts),
+        members=draw(st.lists(group_members(version), max_size=4).map(tuple)),
+        current_state_timestamp_ms=draw(int64) if version >= 2 else -1,
+        tagged_fields=draw(tags) if version >= 4 else {},
+    )

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TaskId
-from kstreams_assign.wire import SubscriptionInfo, encode_assignment, encode_subscription
-from kstreams_assign.wire import compile as engine
-from kstreams_assign.wire.compile import ROWS_AT_ONCE, holds, layout
+from kstreams_assign.wire import SubscriptionInfo, arrays, encode_assignment, encode_subscription
+from kstreams_assign.wire.arrays import ROWS_AT_ONCE
+from kstreams_assign.wire.compile import holds, layout
 from tests.wire.golden import blobs
 from tests.wire.strategies import VERSIONS, assignments, subscriptions, unhurried
 from tests.wire.twin import read_record, rows_of
@@ -76,10 +76,10 @@ def test_a_thousand_tasks_take_eighteen_bytes_each():
 
 def test_a_compiled_block_never_holds_more_rows_than_the_limit():
     """So that a huge array cannot leave a huge compiled struct behind."""
-    engine._block.cache_clear()
+    arrays._block.cache_clear()
     layout("SubscriptionInfo", 11).read(encode_subscription(sample(5 * ROWS_AT_ONCE + 1)))
-    assert engine._block.cache_info().currsize == 2
-    assert engine._block.cache_info().maxsize == 64
+    assert arrays._block.cache_info().currsize == 2
+    assert arrays._block.cache_info().maxsize == 64
 
 
 @pytest.mark.parametrize(

@@ -14,55 +14,74 @@ from kstreams_assign.wire.schemas import schema_text
 def read_record(name: str, version: int, data: bytes):
     """The record and the rest of the bytes; arrays of structs as lists of dicts."""
     schema = json.loads(schema_text(name))
-    structs = {one["name"]: one["fields"] for one in schema["commonStructs"]}
-    source = io.BytesIO(data)
-    return _struct(schema["fields"], version, structs, source), source.read()
+    structs = {one["name"]: one["fields"] for one in schema.get("commonStructs", ())}
+    twin = _Twin(version, structs, holds(schema["flexibleVersions"], version), io.BytesIO(data))
+    return twin.struct(schema["fields"]), twin.source.read()
 
 
 def rows_of(value):
     """A record of the engine in the twin's form: columns become rows."""
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not value or not all(isinstance(column, list) for column in value.values()):
         return value
     columns = {name: [rows_of(one) for one in column] for name, column in value.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _struct(fields, version, structs, source):
-    return {
-        field["name"]: _field(field, version, structs, source) for field in fields if holds(field["versions"], version)
-    }
+class _Twin:
+    def __init__(self, version, structs, flexible, source):
+        self.version = version
+        self.structs = structs
+        self.flexible = flexible
+        self.source = source
+
+    def struct(self, fields):
+        held = [field for field in fields if holds(field["versions"], self.version)]
+        record = {field["name"]: self.field(field) for field in held if "tag" not in field}
+        if self.flexible:
+            known = {field["tag"]: field for field in held if "tag" in field}
+            record["tagged_fields"] = dict(self.tagged(known) for _ in range(self.varint()))
+        return record
+
+    def field(self, field):
+        kind = field["type"]
+        if not kind.startswith("[]"):
+            return self.single(kind)
+        one = (
+            (lambda: self.struct(self.structs[kind[2:]])) if kind[2:] in self.structs else lambda: self.single(kind[2:])
+        )
+        count = self.varint() - 1 if self.flexible else self.number("i")
+        return [one() for _ in range(count)]
+
+    def tagged(self, known):
+        tag, size = self.varint(), self.varint()
+        return (known[tag]["name"], self.field(known[tag])) if tag in known else (tag, self.source.read(size))
+
+    def single(self, kind):
+        if kind in INTEGERS:
+            return self.number(INTEGERS[kind])
+        if kind == "uuid":
+            return UUID(bytes=self.source.read(16))
+        if kind == "javaChars":
+            return self.source.read(2 * self.number("i")).decode("utf-16-be") or None
+        if kind == "javaUtf":
+            return _java_utf(self.source.read(self.number("H")))
+        size = self.varint() - 1 if self.flexible else self.number({"string": "h", "bytes": "i"}[kind])
+        raw = None if size < 0 else self.source.read(size)
+        return raw.decode() if raw is not None and kind == "string" else raw
+
+    def number(self, code):
+        form = struct.Struct(f">{code}")
+        return form.unpack(self.source.read(form.size))[0]
+
+    def varint(self):
+        byte = self.number("B")
+        return byte if byte < 128 else byte - 128 + 128 * self.varint()
 
 
-def _field(field, version, structs, source):
-    kind = field["type"]
-    if kind.startswith("[]"):
-        return [_struct(structs[kind[2:]], version, structs, source) for _ in range(_number("i", source))]
-    return PRIMITIVES[kind](source)
-
-
-def _number(code, source):
-    form = struct.Struct(f">{code}")
-    return form.unpack(source.read(form.size))[0]
+INTEGERS = {"int8": "b", "int16": "h", "int32": "i", "int64": "q"}
 
 
 def _java_utf(raw: bytes) -> str:
     # CESU-8 with a two-byte NUL: read each surrogate by itself, then let UTF-16 join the pairs.
     units = raw.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
     return units.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
-
-
-def _nullable_text(source):
-    size = _number("h", source)
-    return None if size < 0 else source.read(size).decode()
-
-
-PRIMITIVES = {
-    "int8": lambda source: _number("b", source),
-    "int32": lambda source: _number("i", source),
-    "int64": lambda source: _number("q", source),
-    "uuid": lambda source: UUID(bytes=source.read(16)),
-    "bytes": lambda source: source.read(_number("i", source)),
-    "string": _nullable_text,
-    "javaChars": lambda source: source.read(2 * _number("i", source)).decode("utf-16-be") or None,
-    "javaUtf": lambda source: _java_utf(source.read(_number("H", source))),
-}
