@@ -12,23 +12,23 @@ learners of a group, which the seed does not.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from kstreams_assign.assign.balance import Owners
-from kstreams_assign.assign.board import Board
+from kstreams_assign.assign.board import NOBODY, Board
 from kstreams_assign.assign.java_order import sorted_tasks
+from kstreams_assign.assign.lag_table import LagTable
 from kstreams_assign.assign.lags import rank
 from kstreams_assign.assign.shares import Seats
 from kstreams_assign.assign.should_rebalance import (
     Movement,
     is_available,
+    known_rank,
     movements,
     propose_balanced,
     rank_candidates,
-    rank_of,
 )
 from kstreams_assign.assign.standbys import LeastLoaded
 from kstreams_assign.assign.sticky import clients_by_task, seat_tasks
@@ -102,21 +102,25 @@ def learn(cluster: Cluster, config: AssignConfig, joined: Mapping[UUID, LearnerM
 def _owners(cluster: Cluster, config: AssignConfig, joined: Mapping[UUID, LearnerMarks]) -> dict[TaskId, UUID]:
     """Who runs each stateful task for now: its owner, or the least loaded of the most caught up if that is further."""
     former = _former_owners(joined)
-    capacities, count = cluster.capacities, Counter[UUID]()
-    owners: dict[TaskId, UUID] = {}
-    best: dict[TaskId, list[UUID]] = {}
-    for task in sorted_tasks(cluster.stateful):
-        ranks = {one.process_id: rank(one.lags[task], config.acceptable_recovery_lag) for one in cluster.clients}
-        least = min(ranks.values())
-        best[task] = [process for process in sorted(ranks, key=process_order) if ranks[process] == least]
-        if former.get(task) in best[task]:
-            owners[task] = former[task]
-            count[former[task]] += 1
-    for task, processes in best.items():
-        if task not in owners:
-            owners[task] = min(processes, key=lambda process: count[process] / capacities[process])
-            count[owners[task]] += 1
-    return owners
+    board = Board(cluster)
+    lags = LagTable(board, config.acceptable_recovery_lag)
+    client_of = {client.process_id: number for number, client in enumerate(board.clients)}
+    for number, task in enumerate(board.tasks):
+        owner = client_of.get(former[task]) if task in former else None
+        if owner is not None and rank(lags.lag(number, owner), lags.acceptable) == _least_rank(lags, number):
+            board.give_active(number, owner)
+    for number in range(len(board.tasks)):
+        if board.owner[number] == NOBODY:
+            least = _least_rank(lags, number)
+            best = [client for client in lags.clients if rank(lags.lag(number, client), lags.acceptable) == least]
+            board.give_active(number, min(best, key=lambda client: board.count[client] / board.capacity[client]))
+    return {task: board.clients[board.owner[number]].process_id for number, task in enumerate(board.tasks)}
+
+
+def _least_rank(lags: LagTable, task: int) -> int:
+    told = lags.told[task]
+    untold = [lags.untold[task]] if len(told) < len(lags.clients) else []
+    return rank(min([*told.values(), *untold]), lags.acceptable)
 
 
 def _former_owners(joined: Mapping[UUID, LearnerMarks]) -> dict[TaskId, UUID]:
@@ -157,7 +161,7 @@ def _keep_standbys(board: Board, config: AssignConfig, learners: Mapping[int, in
     for number, task in enumerate(board.tasks):
 
         def worth(client: int, number: int = number, task: TaskId = task) -> tuple[bool, int, float]:
-            copy_rank = rank_of(board.clients[client], task, config)
+            copy_rank = known_rank(board.clients[client].lags[task], config)
             return learners.get(number) == client, copy_rank, board.count[client] / board.capacity[client]
 
         warm = sorted((client for client in holders.get(task, ()) if client != board.owner[number]), key=worth)

@@ -16,15 +16,17 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kstreams_assign.assign.balance import Owners
-from kstreams_assign.assign.java_order import sorted_tasks, task_order
+from kstreams_assign.assign.board import Board
+from kstreams_assign.assign.java_order import task_order
+from kstreams_assign.assign.lag_table import LagTable
 from kstreams_assign.assign.lags import UNBOUNDED_LAG, rank
 from kstreams_assign.assign.shares import even_share
-from kstreams_assign.assign.values import AssignConfig, Client, Cluster
+from kstreams_assign.assign.values import AssignConfig, Cluster
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId, process_order
 
 RankedCandidates = Mapping[TaskId, Mapping[int, Sequence[UUID]]]
-"""Stateful task -> rank -> the processes of that rank, in order."""
+"""Stateful task -> rank -> the processes of that rank."""
 
 Copy = tuple[TaskId, UUID]
 """A task on a process."""
@@ -60,21 +62,24 @@ def available_movements(
 
 
 def rank_candidates(cluster: Cluster, config: AssignConfig) -> dict[TaskId, dict[int, list[UUID]]]:
-    """All processes by rank, for every stateful task, tasks and processes in order (KIP-441, most-caught-up)."""
-    clients = sorted(cluster.clients, key=lambda client: process_order(client.process_id))
+    """All processes by rank, for every stateful task, tasks in order (KIP-441, most-caught-up)."""
+    board = Board(cluster)
+    lags = LagTable(board, config.acceptable_recovery_lag)
+    processes = [client.process_id for client in board.clients]
     found: dict[TaskId, dict[int, list[UUID]]] = {}
-    for task in sorted_tasks(cluster.stateful):
+    for number, task in enumerate(board.tasks):
         by_rank = found[task] = {}
-        for client in clients:
-            by_rank.setdefault(rank_of(client, task, config), []).append(client.process_id)
+        told = lags.told[number]
+        if len(told) < len(processes):
+            rest = [process for client, process in enumerate(processes) if client not in told]
+            by_rank[known_rank(lags.untold[number], config)] = rest
+        for client, lag in told.items():
+            by_rank.setdefault(known_rank(lag, config), []).append(processes[client])
     return found
 
 
-def rank_of(client: Client, task: TaskId, config: AssignConfig) -> int:
-    """One process's rank on one task. A lag that is not known ranks last: the KIP's proxy where no number is at hand."""
-    lag = client.lags.get(task)
-    if lag is None:
-        raise ConfigError(f"lags of process {client.process_id} have no entry for stateful task {task}")
+def known_rank(lag: int, config: AssignConfig) -> int:
+    """The rank of a lag. One that is not known ranks last: the KIP's proxy where no number is at hand."""
     return UNBOUNDED_LAG if lag == UNKNOWN_OFFSET_SUM else rank(lag, config.acceptable_recovery_lag)
 
 
@@ -107,12 +112,14 @@ def propose_balanced(
     for task, by_rank in candidates.items():
         if task not in proposed:
             proposed[task] = loads.place(by_rank)
+    if loads.imbalance() <= balance_factor:
+        return proposed
     for task, destination in _pairs(proposed, loads, candidates, begun):
-        if loads.imbalance() <= balance_factor:
-            break
         if loads.may_move(proposed[task], destination):
             loads.move(proposed[task], destination)
             proposed[task] = destination
+            if loads.imbalance() <= balance_factor:
+                break
     return proposed
 
 

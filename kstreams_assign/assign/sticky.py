@@ -34,7 +34,7 @@ def sticky(cluster: Cluster, config: AssignConfig) -> Plan:
         board.give_stateless(number, owners[task])
     wanted = min(config.num_standby_replicas, len(board.clients) - 1)
     if wanted > 0:
-        pairs = Pairs(board)
+        pairs = Pairs(board, wanted)
         keep_standbys(pairs, former, holders, wanted)
         fill_up_standbys(pairs, wanted)
         even_out_standbys(pairs)
@@ -96,32 +96,40 @@ def _seat_evenly(tasks: Iterable[TaskId], owners: dict[TaskId, int], seats: Seat
 
 
 class Pairs:
-    """Which tasks are together on some client. Two clients with the same tasks would fail, and restore, together."""
+    """Which tasks are together on some client. Two clients with the same tasks would burden only each other.
 
-    def __init__(self, board: Board) -> None:
+    ``masks`` has a bit for each copy of a client: with 6,000 tasks on each, pairs looked up one by one take seconds. A task
+    with ``wanted`` standbys meets about ``(wanted + 1) ** 2 / clients`` of all; far above one the group is ``crowded``,
+    everything meets everything, and pairs are not looked at.
+    """
+
+    def __init__(self, board: Board, wanted: int) -> None:
         self.board = board
-        self.copies: list[set[int]] = [set() for _ in board.clients]
+        self.crowded = (wanted + 1) ** 2 > 4 * len(board.clients)
+        self.masks = [0] * len(board.clients)
         self.standbys: list[set[int]] = [set() for _ in board.clients]
         self.has_stateless = set(board.stateless_owner)
         for task, owner in enumerate(board.owner):
-            self.copies[owner].add(task)
+            self.masks[owner] |= 1 << task
 
     def give_standby(self, task: int, client: int) -> None:
         self.board.give_standby(task, client)
-        self.copies[client].add(task)
+        self.masks[client] |= 1 << task
         self.standbys[client].add(task)
 
     def take_standby(self, task: int, client: int) -> None:
         self.board.take_standby(task, client)
-        self.copies[client].remove(task)
+        self.masks[client] &= ~(1 << task)
         self.standbys[client].remove(task)
 
     def has_new_pair(self, task: int, client: int) -> bool:
         """Whether the task would meet, on this client, one that it meets nowhere else; always where nothing is yet."""
-        if client in self.has_stateless or not self.copies[client]:
+        if self.crowded or client in self.has_stateless or not self.masks[client]:
             return True
-        holders = self.board.holders
-        return any(holders[task].isdisjoint(holders[other]) for other in self.copies[client])
+        met = 0
+        for holder in self.board.holders[task]:
+            met |= self.masks[holder]
+        return self.masks[client] & ~met != 0
 
     def load(self, client: int) -> tuple[float, int, int]:
         board = self.board
@@ -176,7 +184,8 @@ def even_out_standbys(pairs: Pairs) -> None:
         return True
 
     def move_to_new_pair(task: int, source: int, destination: int) -> bool:
-        return pairs.has_new_pair(task, destination) and move(task, source, destination)
+        free = destination not in pairs.board.holders[task]
+        return free and pairs.has_new_pair(task, destination) and move(task, source, destination)
 
     for one in (move_to_new_pair, move):
         balance_over_threads(pairs.standbys, pairs.board.count, pairs.board.capacity, anywhere, one)

@@ -23,7 +23,7 @@ from kstreams_assign.assign import (
     owner_changes,
     owner_changes_lower_bound,
 )
-from kstreams_assign.assign.learner import LearnerMarks, learn, learner, revoke_being_learned
+from kstreams_assign.assign.learner import LearnerMarks, learn, learner
 from kstreams_assign.assign.should_rebalance import should_rebalance
 from kstreams_assign.model import TaskId
 from tests.assign.jsonl import read_cluster, read_config, read_longs
