@@ -1,0 +1,121 @@
+"""Our assignor: KIP-441's six properties with the fewest owner changes that balance allows.
+
+It plans backwards: first where every task and standby shall be in the end (``final_owners``, ``final_standbys``: as little as
+possible away from where things are), then what may be done of it now. A copy that is not caught up is warmed up first,
+and its previous owner runs on.
+
+**Balance**, as KIP-441 defines it. *Instance balance* is met exactly: every process runs its even share of all active tasks by
+threads, rounded down or up, and no task changes its owner that need not for this (``owner_changes_lower_bound``).
+*Subtopology balance*, taken literally, compares subtopologies: that on the most processes may be on one more than that on
+the fewest. A subtopology of 3 tasks and one of 30 never satisfy this on 10 processes, and if one put the 30 on 4 processes,
+they would. What the KIP wants ("spread the tasks for a subtopology evenly over the cluster") is read per subtopology: each
+process has its even share of *its* tasks. It decides which task moves, and where to, among equally few moves; it never
+moves a task of its own, for then a table that is balanced otherwise would not come to rest (property 5). A group that
+starts fresh is spread evenly in both senses.
+
+**What is preferred**, in this order: the most caught-up process (property 1); instance balance; the fewest owner changes;
+destinations that have a copy, caught up or warming up (so the goal stays the same from round to round); the spread of
+subtopologies; the smallest lag to restore; the last task. Stateless tasks count like all others and stay where they are.
+Process ids break ties that nothing else breaks: by their order, so renaming that keeps the order renames the plan, and no
+number of changes depends on names.
+
+**Standbys** stay where they are, and are spread so that when any one process is lost, its tasks fall to the others as evenly
+as balance wants it: see ``StandbyCells`` for that, and for what is given up where it would cost too much.
+
+**Warm-ups**: one budget, ``max_warmup_replicas``; active tasks first, and of each kind those that have begun, then the
+smallest lag. While a task has fewer caught-up standbys than it should, the copy to warm up is a standby and needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kstreams_assign.assign.final_owners import final_owners
+from kstreams_assign.assign.holdings import NOBODY, Holdings
+from kstreams_assign.assign.standby_spread import final_standbys
+from kstreams_assign.assign.values import AssignConfig, Cluster, Placement, Plan
+from kstreams_assign.model import TaskId
+
+
+def least_movement(cluster: Cluster, config: AssignConfig) -> Plan:
+    """Decide. Raises ``ConfigError`` when a client has no lag for a stateful task."""
+    held = Holdings(cluster, config.acceptable_recovery_lag)
+    owners = final_owners(held)
+    standbys = final_standbys(held, owners, config.num_standby_replicas)
+    return Stage(held, owners, standbys).plan(config.max_warmup_replicas)
+
+
+class Stage:
+    """What is done of the goal now."""
+
+    def __init__(self, held: Holdings, owners: Sequence[int], standbys: Sequence[list[int]]) -> None:
+        self.held, self.owners, self.standbys = held, owners, standbys
+        self.running = self._running_now()
+        self.copies: list[Sequence[int]] = list(standbys)
+        self.wishes: list[tuple[bool, bool, int, int, int]] = []
+        self.outstanding = False
+        for task, goal in enumerate(standbys):
+            if self.running[task] != owners[task] or self._strangers(task):
+                self._stage(task, goal)
+
+    def _running_now(self) -> list[int]:
+        """The final owner where it is most caught up, else the previous one, else the least loaded that is."""
+        running = list(self.owners)
+        waiting = []
+        for task in range(self.held.stateful):
+            if not self.held.may_run(task, self.owners[task]):
+                before = self.held.owner[task]
+                running[task] = before if before != NOBODY and self.held.may_run(task, before) else NOBODY
+                if running[task] == NOBODY:
+                    waiting.append(task)
+        if waiting:
+            self._run_somewhere(waiting, running)
+        return running
+
+    def _run_somewhere(self, waiting: list[int], running: list[int]) -> None:
+        load = [0] * len(self.held.clients)
+        for owner in running:
+            if owner != NOBODY:
+                load[owner] += 1
+        for task in waiting:
+            best = self.held.most_caught_up(task) or range(len(load))
+            running[task] = min(best, key=lambda client: (load[client] / self.held.capacity[client], client))
+            load[running[task]] += 1
+
+    def _strangers(self, task: int) -> bool:
+        """Whether anybody has a copy that is not to be."""
+        told = self.held.told[task]
+        return len(told) > 1 + len(self.standbys[task]) or not all(
+            client == self.owners[task] or client in self.standbys[task] for client in told
+        )
+
+    def _stage(self, task: int, goal: list[int]) -> None:
+        """Standbys now: the most caught up. Where the goal is among the others it wishes for a warm-up."""
+        now, owner = self.running[task], self.owners[task]
+        told = self.held.told[task]
+        wanted = {owner, *goal}
+        candidates = (wanted | told.keys()) - {now}
+        ranked = sorted(
+            (self.held.rank(task, one), one not in wanted, one != owner, told.get(one, 0), one) for one in candidates
+        )
+        self.copies[task] = [one for *_, one in ranked[: len(goal)]]
+        missing = [entry for entry in ranked[len(goal) :] if not entry[1]]
+        self.outstanding |= owner != now or bool(missing)
+        self.wishes += [(second, one not in told, rank, task, one) for rank, _, second, _, one in missing]
+
+    def plan(self, max_warmup_replicas: int) -> Plan:
+        """In the words of the outside."""
+        active: list[list[TaskId]] = [[] for _ in self.held.clients]
+        standby: list[list[TaskId]] = [[] for _ in self.held.clients]
+        warmup: list[list[TaskId]] = [[] for _ in self.held.clients]
+        for task, client in zip(self.held.tasks, self.running, strict=True):
+            active[client].append(task)
+        for task, clients in zip(self.held.tasks, self.copies, strict=False):
+            for client in clients:
+                standby[client].append(task)
+        for *_, number, client in sorted(self.wishes)[:max_warmup_replicas]:
+            warmup[client].append(self.held.tasks[number])
+        placed = zip(self.held.clients, active, standby, warmup, strict=True)
+        return Plan(
+            {client.process_id: Placement(*map(frozenset, tasks)) for client, *tasks in placed}, self.outstanding
+        )

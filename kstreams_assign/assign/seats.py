@@ -1,0 +1,109 @@
+"""Seats for active tasks: even shares by threads, and as many tasks as possible where they may run at once.
+
+A matching of tasks with clients, in integers. Which tasks stay and which leave is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kstreams_assign.assign.holdings import NOBODY
+from kstreams_assign.assign.shares import even_share
+
+
+class Room:
+    """How many tasks each client may still take so that all end with their even share.
+
+    A client takes its share rounded down; what rounding leaves over are ``spare`` seats, at most one for a client whose
+    share is no whole number.
+    """
+
+    def __init__(self, tasks: int, capacity: Sequence[int]) -> None:
+        total = sum(capacity)
+        shares = [even_share(tasks, threads, total) for threads in capacity]
+        self.low = [low for low, _ in shares]
+        self.high = [high for _, high in shares]
+        self.spare = tasks - sum(self.low)
+        self.count = [0] * len(capacity)
+
+    def seats(self, client: int) -> int:
+        """Open seats, spare ones not counted."""
+        return max(0, self.low[client] - self.count[client])
+
+    def may_round_up(self, client: int) -> bool:
+        return self.spare > 0 and self.low[client] <= self.count[client] < self.high[client]
+
+    def is_open(self, client: int) -> bool:
+        return self.count[client] < self.low[client] or self.may_round_up(client)
+
+    def take(self, client: int) -> None:
+        self.spare -= self.count[client] >= self.low[client]
+        self.count[client] += 1
+
+
+class Matching:
+    """Seats tasks only at clients where they may run; finds a seat whenever tasks can be shifted so that one is free.
+
+    Augmenting paths, with clients for nodes. Where a search fails, no later one can succeed, so those clients are ``full``.
+    """
+
+    def __init__(self, room: Room, capacity: Sequence[int]) -> None:
+        self.room = room
+        self.capacity = capacity
+        self.seated: list[dict[int, list[int]]] = [{} for _ in capacity]
+        self.full = [False] * len(capacity)
+
+    def seat(self, task: int, best: list[int]) -> bool:
+        """Whether the task has got a seat at one of the clients ``best``."""
+        free = [client for client in best if self.room.is_open(client)]
+        if free:
+            client = min(free, key=self._preference)
+            self.room.take(client)
+            self.seated[client][task] = best
+            return True
+        return self._augment(task, [client for client in best if not self.full[client]], best)
+
+    def _preference(self, client: int) -> tuple[float, int]:
+        return -self.room.seats(client) / self.capacity[client], client
+
+    def _augment(self, task: int, start: list[int], best: list[int]) -> bool:
+        came_from = dict.fromkeys(start, (NOBODY, NOBODY))
+        queue = list(start)
+        rounded = False
+        for client in queue:  # grows while it is walked
+            if self.room.is_open(client):
+                self._shift(client, came_from, task, best)
+                return True
+            for other, options in self.seated[client].items():
+                for goal in options:
+                    if goal not in came_from and not self.full[goal]:
+                        came_from[goal] = (client, other)
+                        queue.append(goal)
+            if not rounded and self.room.low[client] == self.room.count[client] < self.room.high[client]:
+                rounded = True
+                for goal in self._rounded_up():
+                    if goal not in came_from and not self.full[goal]:
+                        came_from[goal] = (client, NOBODY)
+                        queue.append(goal)
+        for client in queue:
+            self.full[client] = True
+        return False
+
+    def _rounded_up(self) -> list[int]:
+        """Clients with a spare seat that they could give away, were one of their tasks seated elsewhere."""
+        room = self.room
+        return [one for one, seated in enumerate(self.seated) if seated and room.low[one] < room.count[one]]
+
+    def _shift(self, client: int, came_from: dict[int, tuple[int, int]], task: int, best: list[int]) -> None:
+        """Walk back: every task on the way moves one client on, and the new task takes the first seat."""
+        room = self.room
+        room.take(client)
+        while came_from[client][0] != NOBODY:
+            before, moved = came_from[client]
+            if moved == NOBODY:  # the spare seat itself changes hands: one task less there, one more here
+                room.count[client] -= 1
+                room.count[before] += 1
+            else:
+                self.seated[client][moved] = self.seated[before].pop(moved)
+            client = before
+        self.seated[client][task] = best
