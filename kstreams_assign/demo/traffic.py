@@ -78,10 +78,14 @@ class Traffic:
             producer.close()
 
     def _write(self, producer: RecordProducer) -> None:
+        self._send(producer, 1)  # a new producer needs a second to get going; that is no waiting order's
         started = time.monotonic()
         while not self._stopping.wait(TICK_S):
             due = int((time.monotonic() - started) * self._orders_per_s)
-            for order in islice(self._stream, max(0, due - self.acknowledged)):
-                producer.produce(self._topic, None, order.key, order.value, track=True)
-            self._ends.update(producer.flush(ACKNOWLEDGED_WITHIN_S))
-            self.acknowledged = max(due, self.acknowledged)
+            self._send(producer, max(0, due - self.acknowledged))
+
+    def _send(self, producer: RecordProducer, count: int) -> None:
+        for order in islice(self._stream, count):
+            producer.produce(self._topic, None, order.key, order.value, track=True)
+        self._ends.update(producer.flush(ACKNOWLEDGED_WITHIN_S))
+        self.acknowledged += count
