@@ -112,6 +112,13 @@ def test_a_task_that_nobody_runs_goes_to_the_warmest_with_room():
         assert propose_balanced(rank_candidates(cluster, CONFIG), cluster.capacities, owners) == {T[0]: C, T[1]: A}
 
 
+def test_tasks_that_nobody_runs_displace_nobody():
+    """A and B are warm, but only one share may round up: the last of three goes to C, and T0 need not make room later."""
+    candidates = {task: {0: [A, B], 9: [C]} for task in T[:4]}
+    proposed = propose_balanced(candidates, dict.fromkeys((A, B, C), 1), {T[0]: B})
+    assert proposed == {T[0]: B, T[1]: A, T[2]: A, T[3]: C}
+
+
 def test_what_has_begun_comes_after_the_available_and_before_the_rest():
     cluster = group(running(*T[:4]), {T[0]: 60_000, T[1]: 50_000}, {})
     candidates = rank_candidates(cluster, CONFIG)

@@ -309,6 +309,17 @@ def test_pairs_are_looked_at_until_everything_meets_everything(clients, wanted, 
     assert pairs.has_new_pair(1, 1) is crowded
 
 
+def test_a_standby_that_is_taken_away_meets_nothing_there_any_more():
+    board = Board(stateful(*(process(n, []) for n in range(3)), tasks=T[:2]))
+    board.give_active(0, 0)
+    board.give_active(1, 1)
+    pairs = Pairs(board, 1)
+    pairs.give_standby(0, 2)
+    pairs.take_standby(0, 2)
+    pairs.give_standby(1, 2)
+    assert pairs.has_new_pair(1, 0)
+
+
 @given(tasks=st.integers(0, 40), capacity=st.lists(st.integers(1, 5), min_size=1, max_size=5), seed=st.integers(0, 99))
 def test_whoever_takes_seats_while_there_is_room_ends_with_an_even_share(tasks, capacity, seed):
     random, seats, total = Random(seed), Seats(tasks, capacity), sum(capacity)
