@@ -80,7 +80,8 @@ def rank_candidates(cluster: Cluster, config: AssignConfig) -> dict[TaskId, dict
 
 def known_rank(lag: int, config: AssignConfig) -> int:
     """The rank of a lag. One that is not known ranks last: the KIP's proxy where no number is at hand."""
-    return UNBOUNDED_LAG if lag == UNKNOWN_OFFSET_SUM else rank(lag, config.acceptable_recovery_lag)
+    known = UNBOUNDED_LAG if lag == UNKNOWN_OFFSET_SUM else lag
+    return rank(known, config.acceptable_recovery_lag)
 
 
 def movements(before: Owners, after: Owners) -> list[Movement]:

@@ -72,9 +72,10 @@ def test_a_balanced_group_is_left_alone_however_warm_the_others_are():
     assert not should_rebalance(cluster, owners_of(cluster), CONFIG)
 
 
-def test_a_position_that_is_not_known_is_not_caught_up():
+def test_a_position_that_is_not_known_is_not_caught_up_unless_every_lag_is_accepted():
     cluster = group(running(T[0], T[1]), {T[1]: -3})
     assert not should_rebalance(cluster, owners_of(cluster), CONFIG)
+    assert should_rebalance(cluster, owners_of(cluster), AssignConfig(acceptable_recovery_lag=2**63 - 1))
 
 
 def test_the_movement_that_is_available_is_proposed_whoever_it_helps():
