@@ -87,7 +87,7 @@ def assignment_value(record: Record, end: int, trailer: GroupTrailer | None, war
     return AssignmentInfo(
         version=record["version"],
         commonly_supported_version=record.get("commonly_supported_version", UNKNOWN_VERSION),
-        active_tasks=tuple(task_ids(record["active_tasks"])),
+        active_tasks=task_ids(record["active_tasks"]),
         standby_tasks=dict(zip(task_ids(standbys), held, strict=True)),
         partitions_by_host=_hosts(record, "partitions_by_host", topics, end),
         standby_partitions_by_host=_hosts(record, "standby_partitions_by_host", topics, end),

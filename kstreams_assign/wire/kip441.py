@@ -25,7 +25,7 @@ from uuid import UUID
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TaskId
 from kstreams_assign.wire.assignment_info import AssignmentInfo, assignment_record, assignment_value
-from kstreams_assign.wire.columns import task_columns, task_ids
+from kstreams_assign.wire.columns import task_columns, task_ids, task_numbers
 from kstreams_assign.wire.compile import Columns, Record, holds, layout, valid_versions
 from kstreams_assign.wire.primitives import INT32, Source, utf8_bytes, utf8_text
 from kstreams_assign.wire.trailer import MemberTrailer, read_group_trailer, read_member_trailer, trailer_bytes
@@ -116,7 +116,7 @@ def _value(record: Record, trailer: MemberTrailer | None, warning: str | None) -
         user_end_point=utf8_text(record["user_end_point"]) or None,
         prev_tasks=frozenset(task_ids(record.get("prev_tasks", nothing))),
         standby_tasks=frozenset(task_ids(record.get("standby_tasks", nothing))),
-        task_lags=dict(zip(task_ids(tasks), tasks["lag"], strict=True)),
+        task_lags=task_numbers(tasks, "lag"),
         store_lags=dict(zip(stores["store"], stores["lag"], strict=True)),
         trailer=trailer,
         trailer_warning=warning,

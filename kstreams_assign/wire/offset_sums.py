@@ -17,18 +17,17 @@ from itertools import repeat
 from typing import Any
 
 from kstreams_assign.model import RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM, TaskId
-from kstreams_assign.wire.columns import task_columns, task_ids
+from kstreams_assign.wire.columns import task_columns, task_ids, task_numbers
 from kstreams_assign.wire.compile import Columns, Record
 from kstreams_assign.wire.versions import NAMED_TOPOLOGY_VERSION, OFFSET_SUMS_VERSION
 
 OffsetSums = Mapping[TaskId, int]
 
 
-def offset_sums(record: Record) -> dict[TaskId, int]:
+def offset_sums(record: Record) -> OffsetSums:
     """The sums that a record of any version tells, in its order. Where a task stands twice, the last counts."""
     if record["version"] >= NAMED_TOPOLOGY_VERSION:
-        rows: Columns = record["task_offset_sums"]
-        return dict(zip(task_ids(rows), rows["offset_sum"], strict=True))
+        return task_numbers(record["task_offset_sums"], "offset_sum")
     if record["version"] >= OFFSET_SUMS_VERSION:
         return _from_nested(record["task_offset_sums"])
     running = dict.fromkeys(task_ids(record["prev_tasks"]), RUNNING_OFFSET_SUM)

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TaskId
-from kstreams_assign.wire import SubscriptionInfo, arrays, encode_assignment, encode_subscription
-from kstreams_assign.wire.arrays import ROWS_AT_ONCE
+from kstreams_assign.wire import (
+    SubscriptionInfo,
+    blocks,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from kstreams_assign.wire.blocks import ROWS_AT_ONCE, ROWS_EXACT_MAX
 from kstreams_assign.wire.compile import holds, layout
 from tests.wire.golden import blobs
 from tests.wire.strategies import VERSIONS, assignments, subscriptions, unhurried
@@ -65,7 +71,9 @@ def test_blocks_hold_any_number_of_rows_and_step_aside_for_a_name(rows, odd_row)
         "topology": names,
     }
     data = bytes(layout("SubscriptionInfo", 11).write(record))
-    assert layout("SubscriptionInfo", 11).read(data) == (record, len(data))
+    again, end = layout("SubscriptionInfo", 11).read(data)
+    assert {name: rows_of(value) for name, value in again.items()} == {name: rows_of(record[name]) for name in record}
+    assert end == len(data)
     agree("SubscriptionInfo", data)
 
 
@@ -76,10 +84,18 @@ def test_a_thousand_tasks_take_eighteen_bytes_each():
 
 def test_a_compiled_block_never_holds_more_rows_than_the_limit():
     """So that a huge array cannot leave a huge compiled struct behind."""
-    arrays._block.cache_clear()
-    layout("SubscriptionInfo", 11).read(encode_subscription(sample(5 * ROWS_AT_ONCE + 1)))
-    assert arrays._block.cache_info().currsize == 2
-    assert arrays._block.cache_info().maxsize == 64
+    assert blocks._runs(5 * ROWS_AT_ONCE + 700) == [ROWS_AT_ONCE] * 5 + [512, 128, 32, 16, 12]
+    blocks._struct.cache_clear()
+    for rows in range(0, 3 * ROWS_AT_ONCE, 7):
+        decode_subscription(encode_subscription(sample(rows)))
+    assert blocks._struct.cache_info().currsize <= 4 * (ROWS_EXACT_MAX + 7)
+
+
+@given(st.integers(0, 10**6))
+def test_runs_make_up_the_number_of_rows(count):
+    runs = blocks._runs(count)
+    assert sum(runs) == count
+    assert all(0 < run <= ROWS_AT_ONCE for run in runs)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+from collections.abc import Mapping
 from uuid import UUID
 
 from kstreams_assign.wire.compile import holds
@@ -21,7 +22,9 @@ def read_record(name: str, version: int, data: bytes):
 
 def rows_of(value):
     """A record of the engine in the twin's form: columns become rows."""
-    if not isinstance(value, dict) or not value or not all(isinstance(column, list) for column in value.values()):
+    if isinstance(value, tuple):  # a column of single values
+        return list(value)
+    if not isinstance(value, Mapping) or not value or not all(isinstance(one, list | tuple) for one in value.values()):
         return value
     columns = {name: [rows_of(one) for one in column] for name, column in value.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
