@@ -6,13 +6,26 @@ client only its counts. No decision lives here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import lcm
 
 from kstreams_assign.assign.java_order import sorted_tasks
 from kstreams_assign.assign.values import Cluster, Placement, Plan
 from kstreams_assign.model import TaskId, process_order
 
 NOBODY = -1
+
+Lists = list[list[TaskId]]
+
+
+def load_units(capacity: Sequence[int]) -> list[int]:
+    """What one copy adds to a client's key, so that keys (copies times unit, plus client) sort by load, then client.
+
+    A load is copies over threads. With the threads' common multiple above the fraction bar it becomes a whole number. Equal
+    quotients of counts by threads are equal doubles in Java and distinct ones are distinct, so keys compare as they do.
+    """
+    common = lcm(*capacity)
+    return [common // threads * len(capacity) for threads in capacity]
 
 
 class Board:
@@ -62,6 +75,12 @@ class Board:
     def give_standby(self, task: int, client: int) -> None:
         self._give(task, client)
 
+    def give_standbys(self, task: int, clients: Iterable[int]) -> None:
+        """To clients that have no copy yet."""
+        self.holders[task].update(clients)
+        for client in clients:
+            self.count[client] += 1
+
     def take_standby(self, task: int, client: int) -> None:
         self._take(task, client)
 
@@ -79,11 +98,17 @@ class Board:
 
     def plan(self, probing: bool) -> Plan:
         """What was laid out, in the words of the outside."""
-        active = self._by_client((client,) for client in self.owner)
-        standby = self._by_client(self.standbys(task) for task in range(len(self.tasks)))
-        warmup = self._by_client(self.warmups.get(task, ()) for task in range(len(self.tasks)))
-        for task, client in zip(self.stateless, self.stateless_owner, strict=True):
-            active[client].append(task)
+        active: Lists = [[] for _ in self.clients]
+        standby: Lists = [[] for _ in self.clients]
+        warmup: Lists = [[] for _ in self.clients]
+        for task, owner in zip(self.stateless, self.stateless_owner, strict=True):
+            active[owner].append(task)
+        for number, (task, owner, holders) in enumerate(zip(self.tasks, self.owner, self.holders, strict=True)):
+            active[owner].append(task)
+            warming = self.warmups.get(number, ())
+            for client in holders:
+                if client != owner:
+                    (warmup if client in warming else standby)[client].append(task)
         return Plan(
             {
                 client.process_id: Placement(frozenset(active[n]), frozenset(standby[n]), frozenset(warmup[n]))
@@ -91,10 +116,3 @@ class Board:
             },
             probing,
         )
-
-    def _by_client(self, clients_by_task: Iterable[Iterable[int]]) -> list[list[TaskId]]:
-        found: list[list[TaskId]] = [[] for _ in self.clients]
-        for task, clients in zip(self.tasks, clients_by_task, strict=True):
-            for client in clients:
-                found[client].append(task)
-        return found

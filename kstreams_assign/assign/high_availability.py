@@ -57,8 +57,9 @@ def lay_out_standbys(board: Board, config: AssignConfig) -> None:
         place_standbys(board, config.num_standby_replicas)
     held: list[set[int]] = [set() for _ in board.clients]
     for task in range(len(board.tasks)):
-        for client in board.standbys(task):
-            held[client].add(task)
+        for client in board.holders[task]:
+            if client != board.owner[task]:
+                held[client].add(task)
 
     def move(task: int, source: int, destination: int) -> bool:
         if destination in board.holders[task]:

@@ -67,11 +67,23 @@ def is_crowded(hashes: Sequence[int]) -> bool:
         inside = hashes[: size * 3 // 4 + 1]
         if len(inside) <= LONGEST_LIST:
             return False
-        if max(Counter([each & (size - 1) for each in inside]).values()) > LONGEST_LIST:
+        buckets = [each & (size - 1) for each in inside]
+        # as many repeats as that are needed; counting them is the slow part
+        if len(buckets) - len(set(buckets)) >= LONGEST_LIST and max(Counter(buckets).values()) > LONGEST_LIST:
             return True
         if len(inside) == len(hashes):
             return False
         size *= 2
+
+
+def may_crowd(hashes: Sequence[int]) -> bool:
+    """Whether a table of some of these keys can be crowded: only if one of all of them would be, at some size."""
+    size = SMALLEST_TABLE
+    while size <= table_size(len(hashes)):
+        if max(Counter([each & (size - 1) for each in hashes]).values(), default=0) > LONGEST_LIST:
+            return True
+        size *= 2
+    return False
 
 
 class HashTable:

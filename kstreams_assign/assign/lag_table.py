@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from itertools import islice
 
 from kstreams_assign.assign.board import Board
-from kstreams_assign.assign.lags import TaskLags, caught_up
+from kstreams_assign.assign.lags import UNBOUNDED_LAG, TaskLags
 from kstreams_assign.assign.values import Client
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.model import TaskId
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 
 class LagTable:
@@ -21,9 +21,12 @@ class LagTable:
 
     def __init__(self, board: Board, acceptable_recovery_lag: int) -> None:
         self.acceptable = acceptable_recovery_lag
+        least = -UNBOUNDED_LAG - 1 if acceptable_recovery_lag >= UNBOUNDED_LAG else 0
+        self.close_enough = range(least, acceptable_recovery_lag + 1)
         self.clients = range(len(board.clients))
         self.told: list[dict[int, int]] = [{} for _ in board.tasks]
         self.untold = [0] * len(board.tasks)
+        self.caught_up: list[set[int] | None] = [None] * len(board.tasks)
         sparse = [client.lags for client in board.clients if isinstance(client.lags, TaskLags)]
         shared = sparse[0].end_offset_sums if sparse else {}
         if sparse:
@@ -49,18 +52,25 @@ class LagTable:
         return self.told[task].get(client, self.untold[task])
 
     def caught_up_clients(self, task: int) -> set[int]:
-        found = {client for client, lag in self.told[task].items() if caught_up(lag, self.acceptable)}
-        if caught_up(self.untold[task], self.acceptable):
-            found.update(client for client in self.clients if client not in self.told[task])
+        """As ``lags.caught_up``; looked up once for each task."""
+        found = self.caught_up[task]
+        if found is None:
+            told, close_enough = self.told[task], self.close_enough
+            found = {client for client, lag in told.items() if lag in close_enough or lag == RUNNING_OFFSET_SUM}
+            if self.untold[task] in close_enough or self.untold[task] == RUNNING_OFFSET_SUM:
+                found.update(client for client in self.clients if client not in told)
+            self.caught_up[task] = found
         return found
 
-    def is_colder(self, task: int, client: int) -> bool:
-        """Whether the client is not caught up while another one is further."""
-        told = self.told[task]
-        lag = told.get(client, self.untold[task])
-        if caught_up(lag, self.acceptable):
-            return False
-        return min(told.values(), default=lag) < lag or (len(told) < len(self.clients) and self.untold[task] < lag)
+    def colder(self, task: int, clients: Iterable[int]) -> list[int]:
+        """Those of the clients that are not caught up while another one is further."""
+        told, untold = self.told[task], self.untold[task]
+        if not told:
+            return []  # all are equally far
+        caught_up, least = self.caught_up_clients(task), min(told.values())
+        if untold < least and len(told) < len(self.clients):
+            least = untold
+        return [client for client in clients if client not in caught_up and told.get(client, untold) > least]
 
     def warmest(self, task: int, taken: Iterable[int], before: int) -> int | None:
         """The first client in the order of (lag, client) that is not taken, if it comes before another one there."""

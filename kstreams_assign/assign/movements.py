@@ -25,7 +25,7 @@ class WarmupBudget:
 
 def move_actives(board: Board, lags: LagTable, budget: WarmupBudget) -> int:
     """Put each active task on a caught-up client, or on the most caught-up one; answer how many had to move."""
-    wanted = [task for task, owner in enumerate(board.owner) if lags.is_colder(task, owner)]
+    wanted = [task for task, owner in enumerate(board.owner) if lags.colder(task, (owner,))]
     caught_up = {task: lags.caught_up_clients(task) for task in wanted}
     queue = ClientsByLoad(board)
     for task in sorted(wanted, key=lambda task: (len(caught_up[task]), task)):
@@ -57,9 +57,9 @@ def move_standbys(board: Board, lags: LagTable, budget: WarmupBudget) -> int:
     """Put standbys on warmer clients that have no copy yet; answer how many found one. Warm-ups stay."""
     wanted = sorted(
         (client, task)
-        for task in range(len(board.tasks))
-        for client in board.standbys(task)
-        if lags.is_colder(task, client)
+        for task, holders in enumerate(board.holders)
+        for client in lags.colder(task, holders)
+        if client != board.owner[task] and client not in board.warmups.get(task, ())
     )
     caught_up = {task: lags.caught_up_clients(task) for task in {task for _, task in wanted}}
     # Two standbys of one task tie, so the order is that of Java's queue

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from heapq import heapify, heappop, heappush
 
-from kstreams_assign.assign.board import Board
+from kstreams_assign.assign.board import Board, load_units
 from kstreams_assign.assign.java_hash_table import spread, walk_order
 from kstreams_assign.assign.java_order import task_hash, task_order
 from kstreams_assign.assign.thread_balance import MayMove
@@ -18,38 +18,46 @@ NOT_EXCLUDED: frozenset[int] = frozenset()
 
 
 class LeastLoaded:
-    """Clients by copies per thread, then in order. Loads must change only through ``give_standby``."""
+    """Clients by copies per thread, then in order (``load_units``). Loads must change only through it."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.heap = [(self._load(client), client) for client in range(len(board.clients))]
+        self.units = load_units(board.capacity)
+        self.heap = [
+            count * unit + client for client, (count, unit) in enumerate(zip(board.count, self.units, strict=True))
+        ]
         heapify(self.heap)
-
-    def _load(self, client: int) -> float:
-        return self.board.count[client] / self.board.capacity[client]
 
     def give_standby(self, task: int, excluded: Collection[int] = NOT_EXCLUDED) -> int | None:
         """Give a standby to the least loaded client without a copy, if any; answer who got it."""
-        holders, passed, found = self.board.holders[task], [], None
-        while self.heap and found is None:
-            entry = heappop(self.heap)
-            if entry[1] in holders or entry[1] in excluded:
-                passed.append(entry)
-                continue
-            found = entry[1]
-            self.board.give_standby(task, found)
-            passed.append((self._load(found), found))
-        for entry in passed:
-            heappush(self.heap, entry)
-        return found
+        given = self.give_standbys(task, 1, excluded)
+        return given[0] if given else None
+
+    def give_standbys(self, task: int, wanted: int, excluded: Collection[int] = NOT_EXCLUDED) -> list[int]:
+        """Give up to ``wanted`` standbys to the least loaded clients without a copy; answer who got one, in order."""
+        heap, units, clients = self.heap, self.units, len(self.units)
+        holders = self.board.holders[task]
+        given: list[int] = []
+        passed: list[int] = []
+        while heap and len(given) < wanted:
+            key = heappop(heap)
+            client = key % clients
+            if client in holders or client in excluded:
+                passed.append(key)
+            else:
+                given.append(client)
+                passed.append(key + units[client])
+        for key in passed:
+            heappush(heap, key)
+        self.board.give_standbys(task, given)
+        return given
 
 
 def place_standbys(board: Board, wanted: int) -> None:
     """``wanted`` standbys of every task, in task order, each on the least loaded client without a copy."""
     queue = LeastLoaded(board)
     for task in range(len(board.tasks)):
-        for _ in range(min(wanted, len(board.clients) - 1)):
-            queue.give_standby(task)
+        queue.give_standbys(task, wanted)
 
 
 def place_standbys_over_tags(board: Board, wanted: int, tag_keys: Iterable[str]) -> None:
@@ -63,8 +71,7 @@ def place_standbys_over_tags(board: Board, wanted: int, tag_keys: Iterable[str])
     done = [task for task in tasks if not left[task]]
     hashes = [spread(task_hash(task)) for task in board.tasks]
     for task in walk_order(tasks, hashes, lambda task: task_order(board.tasks[task]), removed=done):
-        for _ in range(left[task]):
-            queue.give_standby(task)
+        queue.give_standbys(task, left[task])
 
 
 def _give_over_tags(board: Board, queue: LeastLoaded, tags: Tags, task: int, wanted: int) -> int:

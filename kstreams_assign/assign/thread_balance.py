@@ -58,14 +58,16 @@ class Threads:
     def __init__(self, count: Sequence[int], capacity: Sequence[int]) -> None:
         self.count, self.capacity = count, capacity
         self.with_one_more = [(have + 1) / threads for have, threads in zip(count, capacity, strict=True)]
+        self.least = min(self.with_one_more, default=0.0)
 
     def improves(self, source: int, destination: int) -> bool:
         return (self.count[source] - 1) / self.capacity[source] >= self.with_one_more[destination]
 
     def may_give(self, source: int) -> bool:
         """Whether any client would take a copy from this one."""
-        return (self.count[source] - 1) / self.capacity[source] >= min(self.with_one_more)
+        return (self.count[source] - 1) / self.capacity[source] >= self.least
 
     def changed(self, *clients: int) -> None:
         for client in clients:
             self.with_one_more[client] = (self.count[client] + 1) / self.capacity[client]
+        self.least = min(self.with_one_more)

@@ -1,0 +1,99 @@
+"""Short cuts against the long way: keys of loads, several standbys at once, who is caught up, which tables can be crowded."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstreams_assign.assign import Client, Cluster, TaskLags, caught_up
+from kstreams_assign.assign.board import Board, load_units
+from kstreams_assign.assign.java_hash_table import is_crowded, may_crowd
+from kstreams_assign.assign.lag_table import LagTable
+from kstreams_assign.assign.lags import UNBOUNDED_LAG
+from kstreams_assign.assign.standbys import LeastLoaded
+from kstreams_assign.assign.thread_balance import Threads
+from kstreams_assign.model import TaskId
+
+capacities = st.lists(st.integers(1, 12), min_size=1, max_size=8)
+lags = st.sampled_from([-4, -3, -2, 0, 1, 9, 10, 11, 500])
+
+
+def board_of(capacity, tasks=1):
+    clients = tuple(Client(UUID(int=number), threads) for number, threads in enumerate(capacity))
+    return Board(Cluster(clients, frozenset(TaskId(0, partition) for partition in range(tasks))))
+
+
+@given(capacity=capacities, data=st.data())
+def test_keys_of_loads_sort_as_load_then_client(capacity, data):
+    count = data.draw(st.lists(st.integers(0, 50), min_size=len(capacity), max_size=len(capacity)))
+    keys = [
+        copies * unit + client for client, (copies, unit) in enumerate(zip(count, load_units(capacity), strict=True))
+    ]
+    clients = range(len(capacity))
+    assert sorted(clients, key=keys.__getitem__) == sorted(
+        clients, key=lambda client: (Fraction(count[client], capacity[client]), client)
+    )
+    assert [key % len(capacity) for key in keys] == list(clients)
+
+
+@given(capacity=capacities, data=st.data())
+def test_several_standbys_at_once_go_where_they_would_go_one_by_one(capacity, data):
+    wanted = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=5))
+    excluded = data.draw(st.sets(st.sampled_from(range(len(capacity)))))
+    together, single = board_of(capacity, len(wanted)), board_of(capacity, len(wanted))
+    for board in (together, single):
+        board.give_active(0, 0)
+    queue, queue_of_one = LeastLoaded(together), LeastLoaded(single)
+    for task, number in enumerate(wanted):
+        given = queue.give_standbys(task, number, excluded)
+        assert given == [client for _ in range(number) for client in queue_of_one.give_standbys(task, 1, excluded)]
+        assert not excluded & set(given)
+    assert (together.holders, together.count) == (single.holders, single.count)
+
+
+@given(capacity=capacities, count=st.integers(0, 30))
+def test_the_least_load_with_one_more_copy_is_kept_while_counts_change(capacity, count):
+    counts = [count] * len(capacity)
+    threads = Threads(counts, capacity)
+    counts[0] += 3
+    threads.changed(0)
+    assert threads.least == min((have + 1) / each for have, each in zip(counts, capacity, strict=True))
+
+
+@given(
+    told=st.lists(st.none() | lags, min_size=1, max_size=6),
+    end=lags,
+    acceptable=st.sampled_from([0, 10, UNBOUNDED_LAG, UNBOUNDED_LAG + 1]),
+)
+def test_a_client_is_colder_when_it_is_not_caught_up_and_another_one_is_further(told, end, acceptable):
+    task, ends = TaskId(0, 0), {TaskId(0, 0): end}
+    clients = tuple(Client(UUID(int=number), lags=lags_of(ends, task, lag)) for number, lag in enumerate(told))
+    every = range(len(told))
+    found = [client.lags[task] for client in clients]
+    table = LagTable(Board(Cluster(clients, frozenset({task}))), acceptable)
+    assert table.caught_up_clients(0) == {one for one in every if caught_up(found[one], acceptable)}
+    assert table.colder(0, every) == [
+        one for one in every if not caught_up(found[one], acceptable) and min(found) < found[one]
+    ]
+
+
+def lags_of(ends, task, lag):
+    lags = TaskLags(ends, {})
+    if lag is not None:
+        lags.told[task] = lag
+    return lags
+
+
+@given(st.lists(st.integers(0, 3) | st.integers(0, 2**32 - 1), max_size=60), st.data())
+def test_tables_of_some_keys_are_crowded_only_where_those_of_all_may_be(hashes, data):
+    chosen = data.draw(st.lists(st.sampled_from(hashes), unique=True)) if hashes else []
+    repeated = [one for one in hashes if one in chosen]
+    assert may_crowd(hashes) or not is_crowded(repeated)
+
+
+def test_nine_keys_in_one_bucket_may_crowd_and_eight_may_not():
+    assert may_crowd([16 * number for number in range(9)])
+    assert not may_crowd([16 * number for number in range(8)])
