@@ -86,9 +86,11 @@ class Membership:
         with self._lock:
             if isinstance(event, machine.TasksReleased):
                 self._owned = self._adopted_inputs()
-            for action in self._machine.handle(event, wall_ms()):
+            actions = self._machine.handle(event, wall_ms())
+            for action in actions:
                 self._carry_out(action)
-        self._wake.set()
+        if actions:  # not after every tick, or the thread would never rest
+            self._wake.set()
 
     def _carry_out(self, action: machine.Action) -> None:
         if isinstance(action, machine.Commit):
