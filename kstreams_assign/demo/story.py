@@ -65,13 +65,17 @@ Consequence = Callable[[Board, Random], Sequence[Command]]
 
 
 class Scene(NamedTuple):
-    """What is waited for, for how long at most, and what follows. ``patient``: the end of the time ends the scene only."""
+    """What is waited for, for how long at most, and what follows. ``patient``: the end of the time ends the scene only.
+
+    ``steady_s``: how long it has to stay so, for a viewer to see it and for the moved tasks to be at work.
+    """
 
     says: str
     limit_s: float
     over: Condition
     then: Consequence
     patient: bool = False
+    steady_s: float = 0.0
 
 
 def script(recovery_lag: int) -> tuple[Scene, ...]:
@@ -81,7 +85,11 @@ def script(recovery_lag: int) -> tuple[Scene, ...]:
         Scene("the second worker joins", 30, _all_run_on(2), lambda _board, _draw: [StartOrders()]),
         Scene("orders flow, changelogs grow", 120, _changelogs_reach(5 * recovery_lag), _start(THIRD)),
         Scene(
-            "the third worker joins: warm-ups first, hand-over at the next probe", 210, _all_run_on(3), _kill_an_owner
+            "the third worker joins: warm-ups first, hand-over at the next probe",
+            210,
+            _all_run_on(3),
+            _kill_an_owner,
+            steady_s=5,
         ),
         Scene("a worker was killed: standbys take over", 60, _all_run_on(2, converged=False), _stop_orders),
         Scene("no more orders: the rest is processed", 30, lambda _, world: world.all_processed, _end, patient=True),
@@ -124,6 +132,7 @@ class Story:
         self._draw = Random(seed)  # noqa: S311  # repeatable, not secret
         self._number = -1
         self._since_ms = 0
+        self._steady_since_ms: int | None = None
 
     @property
     def over(self) -> bool:
@@ -142,13 +151,22 @@ class Story:
             return self._next([StartWorker(FIRST)], now_ms)
         scene = self._scenes[self._number]
         late = now_ms - self._since_ms > scene.limit_s * 1000
-        if scene.over(board, world) or (late and scene.patient):
+        if self._is_over(scene, board, world, now_ms) or (late and scene.patient):
             return self._next(scene.then(board, self._draw), now_ms)
         if late:
             raise DemoFailed(f"{scene.says!r} was not over after {scene.limit_s:.0f} s")
         return []
 
+    def _is_over(self, scene: Scene, board: Board, world: World, now_ms: int) -> bool:
+        if not scene.over(board, world):
+            self._steady_since_ms = None
+            return False
+        if self._steady_since_ms is None:
+            self._steady_since_ms = now_ms
+        return now_ms - self._steady_since_ms >= scene.steady_s * 1000
+
     def _next(self, commands: Sequence[Command], now_ms: int) -> Sequence[Command]:
         self._number += 1
         self._since_ms = now_ms
+        self._steady_since_ms = None
         return commands

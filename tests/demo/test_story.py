@@ -53,10 +53,12 @@ def test_the_whole_script_in_order():
         (ONE, EMPTY),
         (TWO, EMPTY),
         (TWO, long),
-        (THREE, long),
+        *[(THREE, long)] * 6,
         (TWO, long),
         (TWO, done),
     )
+    assert acts[4:9] == [[]] * 5, "the group is looked at for five seconds"
+    del acts[4:9]
     (killed,) = acts.pop(4)
     assert isinstance(killed, KillWorker)
     assert acts == [
@@ -120,7 +122,8 @@ def test_the_seed_chooses_an_owner_to_kill():
     for seed in range(20):
         story = Story(script(LAG), seed)
         story._number = 3
-        (command,) = story.step(THREE, EMPTY, 1)
+        story.step(THREE, EMPTY, 1)
+        (command,) = story.step(THREE, EMPTY, 5_001)
         victims.add(command.name)
     assert victims == {"w1", "w2", "w3"}
 
@@ -136,3 +139,12 @@ def test_the_last_scene_ends_even_if_something_is_never_processed_so_that_the_ch
 
 def test_all_scenes_together_fit_into_the_time_that_was_promised_twice_over_at_most():
     assert sum(scene.limit_s for scene in script(LAG)) < 600
+
+
+def test_a_group_that_does_not_stay_steady_is_waited_for_anew():
+    story = Story(script(LAG), 7)
+    story._number = 3
+    acts = [list(story.step(board, EMPTY, ms)) for board, ms in ((THREE, 0), (PROBING, 4_000), (THREE, 5_000))]
+    assert acts == [[], [], []]
+    assert list(story.step(THREE, EMPTY, 9_999)) == []
+    assert isinstance(story.step(THREE, EMPTY, 10_000)[0], KillWorker)
