@@ -39,7 +39,7 @@ CLEANER_INTERVAL_MS = 10_000
 LOOKUP_TIMEOUT_S = 5.0
 LEAVE_TIMEOUT_S = 5.0
 PACING = Pacing(progress_interval_ms=200, standby_ends_interval_ms=1_000, standby_budget_records=0)
-RESTORE_BATCH_RECORDS = 5_000
+RESTORE_BATCH_RECORDS = 2_000  # a bigger batch in one write would hold up the running tasks
 
 
 @dataclass(frozen=True, slots=True)
