@@ -67,6 +67,10 @@ def _rows(settings: Settings, case: str, state: str) -> Rows:
     ours = [name for name in MEASURED if name in ASSIGNORS]
     held = {name: _held(case, name) if state == "join" else "" for name in ours}
     rows: Rows = {name: [] for name in (*ours, java_peer.NAME)}
+    for name in ours:
+        run(
+            [sys.executable, "-m", "kstreams_assign.peer.bench_call", "1x1x1x0", name, "0", "1", "1"]
+        )  # compiles modules
     began = monotonic()
     while _again(len(rows[LIKE_KAFKA]), monotonic() - began, settings.quick):
         for name in ours:

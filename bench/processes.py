@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from kstreams_assign.peer.bench_assign import environment
+
 Json = dict[str, Any]
 
 RSS_UNIT = 1 << 20 if sys.platform == "darwin" else 1 << 10  # bytes there, KiB elsewhere
@@ -16,7 +18,7 @@ RSS_UNIT = 1 << 20 if sys.platform == "darwin" else 1 << 10  # bytes there, KiB 
 
 def run(command: Sequence[str], given: str = "") -> tuple[list[Json], float]:
     """The JSON lines that a process printed, and its largest resident memory in MiB. Raises ``RuntimeError``."""
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
     assert process.stdin is not None
     assert process.stdout is not None
     with process.stdin, process.stdout:

@@ -77,13 +77,8 @@ def is_crowded(hashes: Sequence[int]) -> bool:
 
 
 def may_crowd(hashes: Sequence[int]) -> bool:
-    """Whether a table of some of these keys can be crowded: only if one of all of them would be, at some size."""
-    size = SMALLEST_TABLE
-    while size <= table_size(len(hashes)):
-        if max(Counter([each & (size - 1) for each in hashes]).values(), default=0) > LONGEST_LIST:
-            return True
-        size *= 2
-    return False
+    """Whether a table of some of these keys can be crowded. Keys that share a bucket in any table share it in the smallest."""
+    return max(Counter([each & (SMALLEST_TABLE - 1) for each in hashes]).values(), default=0) > LONGEST_LIST
 
 
 class HashTable:

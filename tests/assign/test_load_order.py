@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from heapq import heappush
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.assign import Client, Cluster, TaskLags, caught_up
 from kstreams_assign.assign.board import Board, load_units
-from kstreams_assign.assign.java_hash_table import is_crowded, may_crowd
+from kstreams_assign.assign.clients_by_load import Layout
+from kstreams_assign.assign.java_hash_table import is_crowded, may_crowd, walk_order
 from kstreams_assign.assign.lag_table import LagTable
 from kstreams_assign.assign.lags import UNBOUNDED_LAG
 from kstreams_assign.assign.standbys import LeastLoaded
@@ -52,6 +55,8 @@ def test_several_standbys_at_once_go_where_they_would_go_one_by_one(capacity, da
         assert given == [client for _ in range(number) for client in queue_of_one.give_standbys(task, 1, excluded)]
         assert not excluded & set(given)
     assert (together.holders, together.count) == (single.holders, single.count)
+    clients = range(len(capacity))
+    assert sorted(queue.heap) == sorted(together.count[one] * queue.units[one] + one for one in clients)
 
 
 @given(capacity=capacities, count=st.integers(0, 30))
@@ -92,6 +97,18 @@ def test_tables_of_some_keys_are_crowded_only_where_those_of_all_may_be(hashes, 
     chosen = data.draw(st.lists(st.sampled_from(hashes), unique=True)) if hashes else []
     repeated = [one for one in hashes if one in chosen]
     assert may_crowd(hashes) or not is_crowded(repeated)
+
+
+@pytest.mark.parametrize("step", [1, 16])
+def test_those_passed_over_go_back_in_the_order_of_javas_hash_set(step):
+    """With a step of 16 all share a bucket, and the set becomes a tree."""
+    keys, hashes = list(range(20)), [step * (41 - client) for client in range(20)]
+    layout, heap = Layout(keys, hashes), []
+    layout.take(19)
+    for key in walk_order(keys[:19], hashes[:19], int):
+        heappush(heap, key)
+    assert layout.heap == heap
+    assert may_crowd(hashes) == (step == 16)
 
 
 def test_nine_keys_in_one_bucket_may_crowd_and_eight_may_not():

@@ -37,6 +37,27 @@ def test_each_line_gets_one_answer_and_blank_lines_none():
     assert last["id"] == 2
 
 
+def test_an_answer_is_flushed_before_the_next_line_is_read():
+    out = Flushed()
+
+    def lines():
+        for number in range(3):
+            assert len(out.seen.splitlines()) == number
+            yield b"{}"
+
+    converse(lines(), out, echo)
+    assert len(out.seen.splitlines()) == 3
+
+
+class Flushed(io.StringIO):
+    """``seen`` is what a reader at the other end of a pipe has got."""
+
+    seen = ""
+
+    def flush(self):
+        self.seen = self.getvalue()
+
+
 @pytest.mark.parametrize(
     "line",
     [
