@@ -1,15 +1,26 @@
 """Which process shall run each task in the end: balanced, with the fewest changes, then the least to restore.
 
-Where a task runs until its new owner is caught up is not decided here. Counting in ``Room``, matching in ``seats``.
+Where a task runs until its new owner is caught up is not decided here. Seats are counted in ``seats``, the spread of
+subtopologies in ``subtopologies``.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush, heapreplace, nsmallest
+from itertools import chain, groupby
 
 from kstreams_assign.assign.holdings import NOBODY, Holdings
 from kstreams_assign.assign.seats import Matching, Room
 from kstreams_assign.assign.subtopologies import Subtopologies
+from kstreams_assign.model import RUNNING_OFFSET_SUM
+
+Copy = tuple[int, int, int]
+"""(rank, lag, client), as ``Holdings.holders`` answers."""
+
+SOME = 16
+"""Beside four times as many as may leave, so many tasks of a client and a subtopology are compared by where their copies are."""
 
 
 def final_owners(held: Holdings) -> list[int]:
@@ -20,12 +31,9 @@ def final_owners(held: Holdings) -> list[int]:
     3. Everything else changes its owner once: to who has a copy first, then so that subtopologies spread, then the
        tasks with the least to restore, then the last ones.
     """
-    owners = [NOBODY] * len(held.tasks)
+    owners = list(held.owner)
     room = Room(len(held.tasks), held.capacity)
     staying, choosy, anywhere = _sorted_out(held)
-    for client, tasks in enumerate(staying):
-        for task in tasks:
-            owners[task] = client
     leaving = Leaving(staying, room)
     matching = Matching(room, held.capacity)
     choosy.sort(key=lambda each: len(each[1]))
@@ -33,6 +41,8 @@ def final_owners(held: Holdings) -> list[int]:
     for client, seated in enumerate(matching.seated):
         for task in seated:
             owners[task] = client
+    for task in (*homeless, *anywhere):
+        owners[task] = NOBODY
     if leaving.left or homeless or anywhere:
         Moving(held, owners, room, leaving).move(homeless, anywhere)
     return owners
@@ -43,15 +53,13 @@ def _sorted_out(held: Holdings) -> tuple[list[list[int]], list[tuple[int, list[i
     staying: list[list[int]] = [[] for _ in held.clients]
     choosy: list[tuple[int, list[int]]] = []
     anywhere: list[int] = []
-    for task, owner in enumerate(held.owner):
-        if owner != NOBODY and held.may_run(task, owner):
+    for task, (owner, told) in enumerate(zip(held.owner, held.told, strict=True)):
+        if told.get(owner) == RUNNING_OFFSET_SUM or (owner != NOBODY and held.may_run(task, owner)):
             staying[owner].append(task)
-            continue
-        best = held.most_caught_up(task)
-        if best is None:
-            anywhere.append(task)
-        else:
+        elif told and (best := held.most_caught_up(task)) is not None:
             choosy.append((task, best))
+        else:
+            anywhere.append(task)
     return staying, choosy, anywhere
 
 
@@ -93,56 +101,68 @@ class Moving:
     def __init__(self, held: Holdings, owners: list[int], room: Room, leaving: Leaving) -> None:
         self.held, self.owners, self.room, self.leaving = held, owners, room, leaving
         self.kinds = Subtopologies(held.tasks, held.capacity)
-        for task, owner in enumerate(owners):
-            if owner != NOBODY:
-                self.kinds.add(task, owner)
+        self.kinds.add_all(owners)
         self.moved: set[int] = set()
 
     def move(self, homeless: list[int], anywhere: list[int]) -> None:
-        self._to_copies(homeless)
+        if self.leaving.left or homeless:
+            self._to_copies(homeless)
         cold = [task for task in homeless if task not in self.moved]
         self._deal(sorted([*cold, *self._cold_leavers(), *anywhere]))
 
+    # ------------------------------------------------------------------ to who has a copy
+
     def _to_copies(self, homeless: list[int]) -> None:
         """Prefer pairs of a task and a client with a copy of it: caught up first, then those that warm up already."""
-        pairs = [self._pair(task, NOBODY, copy) for task in homeless for copy in self._copies(task)]
+        is_open = {client for client in range(len(self.held.clients)) if self.room.is_open(client)}
+        pairs = self._pairs(NOBODY, homeless, is_open)
         for source, tasks in enumerate(self.leaving.staying):
             if self.leaving.allows(source):
-                pairs += [self._pair(task, source, copy) for task in tasks for copy in self._copies(task)]
+                pairs += self._pairs(source, tasks, is_open)
         heapify(pairs)
         while pairs:
-            _, _, _, task, source, copy = pair = heappop(pairs)
-            if -task in self.moved or not self.room.is_open(copy[2]):
+            pair = heappop(pairs)
+            _, _, _, last, source, copy = pair
+            if -last in self.moved or not self.room.is_open(copy[2]) or not self._may_leave(source):
                 continue
-            if source != NOBODY and not self.leaving.allows(source):
-                continue
-            now = self._pair(-task, source, copy)
+            now = self._pair(-last, source, copy)
             if now == pair:
-                self._give(-task, source, copy[2])
+                self._give(-last, source, copy[2])
             else:
                 heappush(pairs, now)
 
-    def _copies(self, task: int) -> list[tuple[int, int, int]]:
-        if len(self.held.told[task]) <= (self.owners[task] != NOBODY):
-            return []
-        return [copy for copy in self.held.holders(task, self.owners[task]) if self.room.is_open(copy[2])]
+    def _pairs(self, source: int, tasks: list[int], is_open: set[int]) -> list[tuple[bool, int, int, int, int, Copy]]:
+        told, holders = self.held.told, self.held.holders
+        return [
+            self._pair(task, source, copy)
+            for task in tasks
+            if not is_open.isdisjoint(told[task])
+            for copy in holders(task, source)
+            if copy[2] in is_open
+        ]
 
-    def _pair(
-        self, task: int, source: int, copy: tuple[int, int, int]
-    ) -> tuple[bool, int, int, int, int, tuple[int, int, int]]:
+    def _pair(self, task: int, source: int, copy: Copy) -> tuple[bool, int, int, int, int, Copy]:
         spread = self.kinds.taking(task, copy[2])
         if source != NOBODY:
             spread += self.kinds.giving(task, source)
         return copy[0] > 0, spread, copy[0], -task, source, copy
+
+    def _may_leave(self, source: int) -> bool:
+        return source == NOBODY or self.leaving.allows(source)
 
     def _give(self, task: int, source: int, client: int) -> None:
         self.moved.add(task)
         if source != NOBODY:
             self.leaving.leave(source)
             self.kinds.remove(task, source)
+        self._seat(task, client)
+
+    def _seat(self, task: int, client: int) -> None:
         self.room.take(client)
         self.kinds.add(task, client)
         self.owners[task] = client
+
+    # ------------------------------------------------------------------ to who has none
 
     def _cold_leavers(self) -> list[int]:
         """Take away what is left to leave: of the subtopology that is too dense there, the least to restore."""
@@ -163,39 +183,65 @@ class Moving:
                 task = tasks.pop()
                 self.leaving.leave(source)
                 self.kinds.remove(task, source)
-                self.owners[task] = NOBODY
                 found.append(task)
         return found
 
     def _light(self, source: int, most: int) -> list[list[int]]:
-        """Per subtopology the tasks that are the first to leave, the very first at the end."""
-        by_kind: dict[int, list[int]] = {}
-        for task in self.leaving.staying[source]:
-            if task not in self.moved:
-                by_kind.setdefault(self.kinds.of[task], []).append(task)
-        first = (nsmallest(most, tasks, key=self._weight) for tasks in by_kind.values())
-        return [tasks[::-1] for tasks in first]
+        """Per subtopology the tasks that are the first to leave, the very first at the end.
 
-    def _weight(self, task: int) -> tuple[int, int]:
-        return self.held.rank_of(self.held.untold[task]), -task
+        Of many with equally much to restore those go first whose copies are crowded on one client: so the copies of the
+        tasks that stay remain spread.
+        """
+        staying = [task for task in self.leaving.staying[source] if task not in self.moved]
+        told, cold = self.held.told, self.held.cold
+        crowd = Counter(chain.from_iterable(told[task] for task in staying))
+        lightest = []
+        for _, tasks in groupby(reversed(staying), key=self.kinds.of.__getitem__):
+            near = nsmallest(SOME + 4 * most, tasks, key=cold.__getitem__)
+            heights = self._heights(near, source, crowd)
+            near.sort(key=lambda task: (cold[task], -heights[task]))
+            lightest.append(near[most - 1 :: -1])
+        return lightest
+
+    def _heights(self, tasks: list[int], source: int, crowd: Counter[int]) -> dict[int, int]:
+        """The size of the largest crowd that each task's copies are in, when the tasks before it have left."""
+        heights = {}
+        for task in tasks:
+            others = [client for client in self.held.told[task] if client != source]
+            heights[task] = max((crowd[client] for client in others), default=0)
+            for client in others:
+                crowd[client] -= 1
+        return heights
 
     def _leaver_key(self, source: int, tasks: list[int]) -> tuple[int, int, int]:
-        return (self.kinds.giving(tasks[-1], source), *self._weight(tasks[-1]))
+        return self.kinds.giving(tasks[-1], source), self.held.cold[tasks[-1]], source
 
     def _deal(self, tasks: list[int]) -> None:
         """Seat the tasks where their subtopology is thin, on clients with the most open seats."""
-        heap: list[tuple[bool, int, float, int]] = []
-        kind = NOBODY
+        for kind, group in groupby(tasks, key=self.kinds.of.__getitem__):
+            self._deal_one_by_one(self._deal_floors(kind, list(group)))
+
+    def _deal_floors(self, kind: int, tasks: list[int]) -> list[int]:
+        """While there are enough tasks for all, everybody takes the even share of the subtopology; answer the rest."""
+        seats = [
+            min(self.room.seats(client), self.kinds.lacking(kind, client)) for client in range(len(self.held.clients))
+        ]
+        if sum(seats) > len(tasks):
+            return tasks
+        taken = 0
+        for client in _rounds(seats):
+            self._seat(tasks[taken], client)
+            taken += 1
+        return tasks[taken:]
+
+    def _deal_one_by_one(self, tasks: list[int]) -> None:
+        if not tasks:
+            return
+        clients = range(len(self.held.clients))
+        heap = [self._seat_key(tasks[0], client) for client in clients if self.room.is_open(client)]
+        heapify(heap)
         for task in tasks:
-            if self.kinds.of[task] != kind:
-                kind = self.kinds.of[task]
-                open_now = (client for client in range(len(self.held.clients)) if self.room.is_open(client))
-                heap = [self._seat_key(task, client) for client in open_now]
-                heapify(heap)
-            client = self._first_open(heap, task)
-            self.room.take(client)
-            self.kinds.add(task, client)
-            self.owners[task] = client
+            self._seat(task, self._first_open(heap, task))
 
     def _seat_key(self, task: int, client: int) -> tuple[bool, int, float, int]:
         seats = self.room.seats(client)
@@ -212,3 +258,13 @@ class Moving:
             if now == heap[0]:
                 return client
             heapreplace(heap, now)
+
+
+def _rounds(seats: list[int]) -> Iterable[int]:
+    """Each client as often as it has seats, going round."""
+    left = [(client, number) for client, number in enumerate(seats) if number]
+    level = 0
+    while left:
+        yield from (client for client, _ in left)
+        level += 1
+        left = [entry for entry in left if entry[1] > level]

@@ -29,41 +29,47 @@ smallest lag. While a task has fewer caught-up standbys than it should, the copy
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import nsmallest
 
 from kstreams_assign.assign.final_owners import final_owners
 from kstreams_assign.assign.holdings import NOBODY, Holdings
 from kstreams_assign.assign.standby_spread import final_standbys
 from kstreams_assign.assign.values import AssignConfig, Cluster, Placement, Plan
-from kstreams_assign.model import TaskId
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 
 def least_movement(cluster: Cluster, config: AssignConfig) -> Plan:
     """Decide. Raises ``ConfigError`` when a client has no lag for a stateful task."""
     held = Holdings(cluster, config.acceptable_recovery_lag)
     owners = final_owners(held)
-    standbys = final_standbys(held, owners, config.num_standby_replicas)
+    standbys = final_standbys(held, owners, config)
     return Stage(held, owners, standbys).plan(config.max_warmup_replicas)
 
 
 class Stage:
     """What is done of the goal now."""
 
-    def __init__(self, held: Holdings, owners: Sequence[int], standbys: Sequence[list[int]]) -> None:
+    def __init__(self, held: Holdings, owners: Sequence[int], standbys: Sequence[Sequence[int]]) -> None:
         self.held, self.owners, self.standbys = held, owners, standbys
         self.running = self._running_now()
         self.copies: list[Sequence[int]] = list(standbys)
         self.wishes: list[tuple[bool, bool, int, int, int]] = []
         self.outstanding = False
-        for task, goal in enumerate(standbys):
-            if self.running[task] != owners[task] or self._strangers(task):
+        for task, (owner, now, goal, told) in enumerate(zip(owners, self.running, standbys, held.told, strict=False)):
+            if now != owner or len(told) > 1 + len(goal):
                 self._stage(task, goal)
+                continue
+            for client in told:
+                if client != owner and client not in goal:
+                    self._stage(task, goal)
+                    break
 
     def _running_now(self) -> list[int]:
         """The final owner where it is most caught up, else the previous one, else the least loaded that is."""
         running = list(self.owners)
         waiting = []
-        for task in range(self.held.stateful):
-            if not self.held.may_run(task, self.owners[task]):
+        for task, (owner, told) in enumerate(zip(running, self.held.told, strict=True)):
+            if told and told.get(owner) != RUNNING_OFFSET_SUM and not self.held.may_run(task, owner):
                 before = self.held.owner[task]
                 running[task] = before if before != NOBODY and self.held.may_run(task, before) else NOBODY
                 if running[task] == NOBODY:
@@ -82,22 +88,17 @@ class Stage:
             running[task] = min(best, key=lambda client: (load[client] / self.held.capacity[client], client))
             load[running[task]] += 1
 
-    def _strangers(self, task: int) -> bool:
-        """Whether anybody has a copy that is not to be."""
-        told = self.held.told[task]
-        return len(told) > 1 + len(self.standbys[task]) or not all(
-            client == self.owners[task] or client in self.standbys[task] for client in told
-        )
-
-    def _stage(self, task: int, goal: list[int]) -> None:
-        """Standbys now: the most caught up. Where the goal is among the others it wishes for a warm-up."""
-        now, owner = self.running[task], self.owners[task]
-        told = self.held.told[task]
-        wanted = {owner, *goal}
-        candidates = (wanted | told.keys()) - {now}
-        ranked = sorted(
-            (self.held.rank(task, one), one not in wanted, one != owner, told.get(one, 0), one) for one in candidates
-        )
+    def _stage(self, task: int, goal: Sequence[int]) -> None:
+        """Standbys now: the most caught up, of those the final ones. A final one that is not among them wishes to warm up."""
+        now, owner, told = self.running[task], self.owners[task], self.held.told[task]
+        rank_of, cold = self.held.rank_of, self.held.cold[task]
+        ranked = [
+            (rank_of(lag), one != owner and one not in goal, one != owner, lag, one)
+            for one, lag in told.items()
+            if one != now
+        ]
+        ranked += [(cold, False, one != owner, 0, one) for one in (owner, *goal) if one not in told and one != now]
+        ranked.sort()
         self.copies[task] = [one for *_, one in ranked[: len(goal)]]
         missing = [entry for entry in ranked[len(goal) :] if not entry[1]]
         self.outstanding |= owner != now or bool(missing)
@@ -113,7 +114,7 @@ class Stage:
         for task, clients in zip(self.held.tasks, self.copies, strict=False):
             for client in clients:
                 standby[client].append(task)
-        for *_, number, client in sorted(self.wishes)[:max_warmup_replicas]:
+        for *_, number, client in nsmallest(max_warmup_replicas, self.wishes):
             warmup[client].append(self.held.tasks[number])
         placed = zip(self.held.clients, active, standby, warmup, strict=True)
         return Plan(

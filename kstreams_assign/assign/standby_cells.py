@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kstreams_assign.assign.tag_spread import TagSpread
+
 Counts = Sequence[int]
 
 EPSILON = 1e-6
+A_DOZEN = 12
+"""So many standbys out of place are cheap in any group. With up to 8 processes of equal threads there are never more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,53 +32,76 @@ class StandbyCells:
 
     ``running`` are all active tasks of a client, ``stateful`` those of them that have ``wanted`` standbys each. Rows follow from
     what a loss leaves to take: whoever runs one task less than others gets one standby more *of each row*, which makes
-    columns uneven. Where that would put more than a third of all standbys (and more than two) out of place, rows follow
-    capacities only. Columns are as even as rows allow, active tasks counted in.
+    columns uneven. Where that would put more than a dozen standbys, and more than one for every four tasks, out of place, rows
+    follow capacities only; so they do with ``tags``, and then only clients apart from the row's count. Columns are as
+    even as rows allow, active tasks counted in.
     """
 
-    def __init__(self, running: Counts, stateful: Counts, capacity: Counts, wanted: int) -> None:
+    def __init__(
+        self, running: Counts, stateful: Counts, capacity: Counts, wanted: int, tags: TagSpread | None = None
+    ) -> None:
         self.running, self.stateful, self.capacity, self.wanted = running, stateful, capacity, wanted
         self.tasks = sum(stateful)
-        self.rows = self._rows(loss_proof=True)
-        least, most = self._column_limits()
-        even = self._columns([0] * len(capacity), [self.tasks - own for own in stateful])
-        displaced = sum(
-            max(0, low - share, share - high) for share, low, high in zip(even, least, most, strict=True)
-        )
-        self.loss_proof = displaced / 2 <= max(self.tasks * wanted / 3, 2)
-        if not self.loss_proof:
-            self.rows = self._rows(loss_proof=False)
-            least, most = self._column_limits()
-        self.share = self._columns(least, most)
+        self.tags = tags
+        self.loss_proof = tags is None
+        displaced = self._lay_out()
+        if self.loss_proof and displaced > max(self.tasks / 4, A_DOZEN):
+            self.loss_proof = False
+            self._lay_out()
         self.column_low = [int(share + EPSILON) for share in self.share]
         self.column_high = [int(share + 1 - EPSILON) for share in self.share]
 
-    def _rows(self, *, loss_proof: bool) -> list[Row]:
-        """Clients of the same kind share a row: of their own cell nobody takes notice."""
-        made: dict[tuple[int, int, int], Row] = {}
-        rows = []
-        for client, kind in enumerate(zip(self.capacity, self.stateful, self.running, strict=True)):
-            if kind not in made:
-                made[kind] = self._row(client, loss_proof=loss_proof)
-            rows.append(made[kind])
-        return rows
+    def _lay_out(self) -> float:
+        """Make rows and columns; answer how many standbys they put out of place.
 
-    def _row(self, client: int, *, loss_proof: bool) -> Row:
-        tasks, standbys = self.stateful[client], self.stateful[client] * self.wanted
-        weights = self._left_to_take(client) if loss_proof else self.capacity
-        total = sum(weights) - weights[client]
-        if total <= 0:
-            weights, total = self.capacity, sum(self.capacity) - self.capacity[client]
-        least = [min(tasks, weight * standbys // total) for weight in weights]
-        most = [min(tasks, -(-weight * standbys // total)) for weight in weights]
-        if sum(most) - most[client] < standbys:  # more standbys than that a task: on whoever is left
-            most = [tasks] * len(weights)
+        Clients of the same kind share a row: of their own cell nobody takes notice.
+        """
+        made: dict[tuple[int, ...], Row] = {}
+        self.rows = []
+        group = self.tags.group if self.tags else [0] * len(self.capacity)
+        for client, kind in enumerate(zip(self.capacity, self.stateful, self.running, group, strict=True)):
+            if kind not in made:
+                made[kind] = self._row(client)
+            self.rows.append(made[kind])
+        self.share = self._columns(*self._column_limits())
+        even = self._columns([0] * len(self.capacity), [self.tasks - own for own in self.stateful])
+        return sum(abs(share - other) for share, other in zip(self.share, even, strict=True)) / 2
+
+    def _row(self, client: int) -> Row:
+        """One standby of each task follows the first weights, the others the second."""
+        tasks = self.stateful[client]
+        first, second = self._weights(client)
+        to_take, others = sum(first) - first[client], sum(second) - second[client]
+        whole = to_take * others
+        shares = [
+            (one * others + other * (self.wanted - 1) * to_take) * tasks
+            for one, other in zip(first, second, strict=True)
+        ]
+        least = [min(tasks, share // whole) for share in shares]
+        most = [min(tasks, -(-share // whole)) for share in shares]
+        if (
+            sum(most) - most[client] < tasks * self.wanted
+        ):  # some would have more than one of a task: anybody takes them
+            most = [tasks] * len(shares)
         return Row(least, most, [other for other, number in enumerate(least) if number])
+
+    def _weights(self, client: int) -> tuple[Counts, Counts]:
+        if self.tags:
+            apart = self.tags.apart(client)
+            weights = [threads * counts for threads, counts in zip(self.capacity, apart, strict=True)]
+            return weights, weights
+        if self.loss_proof:
+            left = self._left_to_take(client)
+            if sum(left) > left[client]:
+                return left, self.capacity
+        return self.capacity, self.capacity
 
     def _left_to_take(self, lost: int) -> list[int]:
         """Per client its share of all tasks without the lost client, less what it runs now (times the threads left)."""
         tasks, threads = sum(self.running), sum(self.capacity) - self.capacity[lost]
-        return [max(0, tasks * own - running * threads) for own, running in zip(self.capacity, self.running, strict=True)]
+        return [
+            max(0, tasks * own - running * threads) for own, running in zip(self.capacity, self.running, strict=True)
+        ]
 
     def _column_limits(self) -> tuple[list[int], list[int]]:
         """Per client the sums of what the rows of all others say."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
+from kstreams_assign.assign.holdings import NOBODY
 from kstreams_assign.assign.shares import even_share
 from kstreams_assign.model import TaskId
 
@@ -16,21 +18,33 @@ class Subtopologies:
     """
 
     def __init__(self, tasks: Sequence[TaskId], capacity: Sequence[int]) -> None:
-        names: dict[tuple[str | None, int], int] = {}
-        self.of = [names.setdefault((task.topology, task.subtopology), len(names)) for task in tasks]
-        sizes = [0] * len(names)
-        for kind in self.of:
-            sizes[kind] += 1
+        """``tasks`` stand together by subtopology."""
+        self.of: list[int] = []
+        sizes = []
+        for _, group in groupby(tasks, key=lambda task: (task[2], task[0])):
+            size = len(list(group))
+            self.of += [len(sizes)] * size
+            sizes.append(size)
         total = sum(capacity)
         by_capacity = {threads: [even_share(size, threads, total) for size in sizes] for threads in set(capacity)}
         self.share = [by_capacity[threads] for threads in capacity]
-        self.count = [[0] * len(names) for _ in capacity]
+        self.count = [[0] * len(sizes) for _ in capacity]
+
+    def add_all(self, owners: Sequence[int]) -> None:
+        count = self.count
+        for kind, owner in zip(self.of, owners, strict=True):
+            if owner != NOBODY:
+                count[owner][kind] += 1
 
     def add(self, task: int, client: int) -> None:
         self.count[client][self.of[task]] += 1
 
     def remove(self, task: int, client: int) -> None:
         self.count[client][self.of[task]] -= 1
+
+    def lacking(self, kind: int, client: int) -> int:
+        """How many tasks of the subtopology the client is below its even share."""
+        return max(0, self.share[client][kind][0] - self.count[client][kind])
 
     def giving(self, task: int, client: int) -> int:
         """What it means for the spread that the client gives the task away."""

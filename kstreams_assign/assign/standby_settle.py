@@ -1,0 +1,158 @@
+"""Moving standbys that are out of place: each move brings a cell or a column nearer to its limits, so this ends.
+
+And nothing else moves, so a table that was settled once stays as it is. Works on a ``StandbyTable``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kstreams_assign.assign.standby_table import StandbyTable
+from kstreams_assign.assign.tag_spread import TagSpread
+
+
+def settle(table: StandbyTable) -> None:
+    """Move until no move brings anything nearer."""
+    moving = True
+    while moving:
+        moving = _part(table) | _thin_cells(table) | _feed_cells(table) | _feed_columns(table) | _thin_columns(table)
+
+
+def _part(table: StandbyTable) -> bool:
+    """Take the copies of a task apart by their tags, where others are fewer clashes."""
+    moved = False
+    if table.tags is None:
+        return moved
+    for owner, tasks in enumerate(table.tasks_of):
+        fewest = table.tags.fewest(owner, table.wanted)
+        for task in tasks:
+            now = table.tags.all_clashes(owner, table.copies[task])
+            if now > fewest and table.tags.all_clashes(owner, better := _parted(table, task, table.tags)) < now:
+                for client in tuple(table.copies[task]):
+                    table.drop(task, client)
+                for client in better:
+                    table.put(task, client)
+                moved = True
+    return moved
+
+
+def _parted(table: StandbyTable, task: int, tags: TagSpread) -> list[int]:
+    """Standbys one by one where they clash least: on who is to hold one anyhow, or does, or else in the emptiest column."""
+    found: list[int] = []
+    owner = table.owners[task]
+
+    def preference(client: int) -> tuple[int, bool, int, bool, float, int]:
+        crowded = not table.has_room(task, client)
+        settled = client not in table.copies[task]
+        clashes = tags.clashes(owner, found, client)
+        return clashes, settled, table.held.rank(task, client), crowded, table.fullness(client), client
+
+    for _ in range(table.wanted):
+        free = (client for client in range(len(table.column)) if client != owner and client not in found)
+        found.append(min(free, key=preference))
+    return found
+
+
+def _thin_cells(table: StandbyTable) -> bool:
+    """Move copies out of cells that have too many."""
+    moved = False
+    for owner, row in enumerate(table.limits.rows):
+        most = row.most
+        crowded = [client for client, count in table.cell[owner].items() if count > most[client]]
+        for client in crowded:
+            on_client = [task for task in table.tasks_of[owner] if client in table.copies[task]]
+            for task in table.first_to_move(on_client):
+                if table.count(owner, client) > most[client]:
+                    moved |= _move_out(table, task, client, range(len(table.column)))
+    return moved
+
+
+def _move_out(table: StandbyTable, task: int, source: int, goals: Iterable[int]) -> bool:
+    """Whether the copy could go to one of the goals: where there is one already, where one must be, or the emptiest column."""
+    fit = [goal for goal in goals if table.may_shift(task, source, goal)]
+    if fit:
+        owner = table.owners[task]
+        least = table.limits.rows[owner].least
+
+        def preference(goal: int) -> tuple[int, bool, float, int]:
+            return table.held.rank(task, goal), table.count(owner, goal) >= least[goal], table.fullness(goal), goal
+
+        table.shift(task, source, min(fit, key=preference))
+    return bool(fit)
+
+
+def _feed_cells(table: StandbyTable) -> bool:
+    """Move copies within a row to the cells that must have more."""
+    moved = False
+    for owner, row in enumerate(table.limits.rows):
+        for client in row.due:
+            if client != owner and table.count(owner, client) < row.least[client]:
+                moved |= _feed_cell(table, owner, client)
+    return moved
+
+
+def _feed_cell(table: StandbyTable, owner: int, goal: int) -> bool:
+    """Tasks that the client holds already come first, then the fullest columns give, and of those the least to restore."""
+    lacks = table.limits.rows[owner].least[goal] - table.count(owner, goal)
+    tasks = [task for task in table.tasks_of[owner] if goal not in table.copies[task]]
+    tasks.sort(key=lambda task: (table.held.rank(task, goal), -task))
+    warm = [task for task in tasks if table.held.rank(task, goal) < table.held.cold[task]]
+    moved = 0
+    for choice in (warm, tasks):
+        while moved < lacks and _take_from_fullest(table, owner, goal, choice):
+            moved += 1
+    return moved > 0
+
+
+def _take_from_fullest(table: StandbyTable, owner: int, goal: int, tasks: list[int]) -> bool:
+    """Whether one of the tasks could shift a copy within its row; it is no longer among them then."""
+    least, cell = table.limits.rows[owner].least, table.cell[owner]
+    givers = [(-table.fullness(client), client) for client, count in cell.items() if count > least[client]]
+    for _, source in sorted(givers):
+        for task in tasks:
+            if source in table.copies[task] and table.may_shift(task, source, goal):
+                table.shift(task, source, goal)
+                tasks.remove(task)
+                return True
+    return False
+
+
+def _feed_columns(table: StandbyTable) -> bool:
+    """Move copies to columns that lack some from all that have more than the least."""
+    moved = False
+    for goal, least in enumerate(table.limits.column_low):
+        if table.column[goal] < least:
+            moved |= _feed_column(table, goal, least)
+    return moved
+
+
+def _feed_column(table: StandbyTable, goal: int, least: int) -> bool:
+    column, low, before = table.column, table.limits.column_low, table.column[goal]
+    rows = enumerate(table.limits.rows)
+    room = [client != goal and table.count(client, goal) < row.most[goal] for client, row in rows]
+    near = [task for task, owner in enumerate(table.owners) if room[owner] and goal not in table.copies[task]]
+    warm = [task for task in near if goal in table.held.told[task]]
+    near.reverse()
+    near.sort(key=table.held.cold.__getitem__)
+    for task in (*sorted(warm, key=lambda task: (table.held.rank(task, goal), -task)), *near):
+        if column[goal] >= least:
+            break
+        for source in table.copies[task]:
+            if column[source] > low[source] and table.may_give(task, source) and table.may_shift(task, source, goal):
+                table.shift(task, source, goal)
+                break
+    return column[goal] > before
+
+
+def _thin_columns(table: StandbyTable) -> bool:
+    """Move copies out of columns that have too many, to those with room."""
+    moved = False
+    high = table.limits.column_high
+    for source, most in enumerate(high):
+        if table.column[source] <= most:
+            continue
+        for task in table.first_to_move(task for task, copies in enumerate(table.copies) if source in copies):
+            if table.column[source] > most and table.may_give(task, source):
+                roomy = (client for client, have in enumerate(table.column) if have < high[client])
+                moved |= _move_out(table, task, source, roomy)
+    return moved

@@ -1,0 +1,100 @@
+"""Who is to hold a standby of which task, while that is decided: a table that can be read by row, by column and by task.
+
+Counting and bounds only. What goes in first is in ``standby_fill``, what moves then in ``standby_settle``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from kstreams_assign.assign.holdings import Holdings
+from kstreams_assign.assign.standby_cells import StandbyCells
+from kstreams_assign.assign.tag_spread import TagSpread
+
+
+class StandbyTable:
+    """Rows are the clients that are to run tasks (``owners``), columns the clients that are to hold their standbys.
+
+    ``cell[row][column]`` and ``column`` count what ``copies`` has. ``tags`` is there if standbys are to be spread over tags.
+    """
+
+    def __init__(self, held: Holdings, owners: Sequence[int], wanted: int, tags: TagSpread | None) -> None:
+        self.held, self.wanted, self.tags = held, wanted, tags
+        self.owners = owners[: held.stateful]
+        self.tasks_of: list[list[int]] = [[] for _ in held.clients]
+        for task, owner in enumerate(self.owners):
+            self.tasks_of[owner].append(task)
+        running = [len(tasks) for tasks in self.tasks_of]
+        for owner in owners[held.stateful :]:
+            running[owner] += 1
+        stateful = [len(tasks) for tasks in self.tasks_of]
+        self.limits = StandbyCells(running, stateful, held.capacity, wanted, tags)
+        self.copies: list[list[int]] = [[] for _ in self.owners]
+        self.cell: list[dict[int, int]] = [{} for _ in held.clients]
+        self.column = [0] * len(held.clients)
+
+    def put(self, task: int, client: int) -> None:
+        self.copies[task].append(client)
+        row = self.cell[self.owners[task]]
+        row[client] = row.get(client, 0) + 1
+        self.column[client] += 1
+
+    def drop(self, task: int, client: int) -> None:
+        self.copies[task].remove(client)
+        self.cell[self.owners[task]][client] -= 1
+        self.column[client] -= 1
+
+    def shift(self, task: int, source: int, goal: int) -> None:
+        self.drop(task, source)
+        self.put(task, goal)
+
+    def count(self, owner: int, client: int) -> int:
+        return self.cell[owner].get(client, 0)
+
+    def lacks(self, owner: int) -> int:
+        """How many standbys the tasks of a row still lack."""
+        return sum(self.wanted - len(self.copies[task]) for task in self.tasks_of[owner])
+
+    def fullness(self, client: int) -> float:
+        """How far the column is from its share, per thread; negative while it lacks standbys."""
+        return (self.column[client] - self.limits.share[client]) / self.held.capacity[client]
+
+    def has_room(self, task: int, client: int) -> bool:
+        """Whether the task may have a copy there, and the cell room for it."""
+        owner = self.owners[task]
+        if self.count(owner, client) >= self.limits.rows[owner].most[client]:
+            return False
+        return client != owner and client not in self.copies[task]
+
+    def may_give(self, task: int, client: int) -> bool:
+        """Whether the cell may lose the task's copy there."""
+        owner = self.owners[task]
+        return self.cell[owner][client] > self.limits.rows[owner].least[client]
+
+    def may_shift(self, task: int, source: int, goal: int) -> bool:
+        """Whether the goal has room and is, by its tags, no worse a place than the source."""
+        if not self.has_room(task, goal):
+            return False
+        if self.tags is None:
+            return True
+        owner, rest = self.owners[task], [client for client in self.copies[task] if client != source]
+        return self.tags.clashes(owner, rest, goal) <= self.tags.clashes(owner, rest, source)
+
+    def spare_holders(self, task: int) -> Iterator[int]:
+        """Ranks of the copies that the task has and that are in no use."""
+        used = (self.owners[task], *self.copies[task])
+        return (self.held.rank_of(lag) for client, lag in self.held.told[task].items() if client not in used)
+
+    def first_to_move(self, tasks: Iterable[int]) -> list[int]:
+        """First the tasks that somebody holds without use, then the least to restore, then the last."""
+        told, cold = self.held.told, self.held.cold
+        bound: list[int] = []
+        free: list[tuple[int, int]] = []
+        for task in tasks:
+            if len(told[task]) > len(self.copies[task]) + (self.owners[task] in told[task]):
+                free.append((min(self.spare_holders(task), default=cold[task]), -task))
+            else:
+                bound.append(task)
+        bound.sort(reverse=True)
+        bound.sort(key=cold.__getitem__)
+        return [-last for _, last in sorted(free)] + bound
