@@ -8,7 +8,12 @@ of ``__consumer_offsets``.
 
 from __future__ import annotations
 
-from kstreams_assign.wire.assignment_info import AssignmentInfo, decode_assignment, encode_assignment
+from kstreams_assign.wire.assignment_info import (
+    AssignmentInfo,
+    decode_assignment,
+    encode_assignment,
+    encode_assignments,
+)
 from kstreams_assign.wire.consumer_protocol import (
     ConsumerAssignment,
     ConsumerSubscription,
@@ -86,6 +91,7 @@ __all__ = [
     "decode_offsets_key",
     "decode_subscription",
     "encode_assignment",
+    "encode_assignments",
     "encode_consumer_assignment",
     "encode_consumer_subscription",
     "encode_group_metadata",

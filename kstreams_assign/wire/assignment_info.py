@@ -1,31 +1,33 @@
 """AssignmentInfo: what the leader tells one member (Kafka: ``AssignmentInfo``, versions 1-11).
 
-What lives here: the value, and its translation to and from records, the topic dictionary of version 5 and up
-included. What must not: layouts (``protocol/``) and offsets of bytes (``compile``, ``primitives``).
+What lives here: the value, and its translation to and from records. What must not: layouts (``protocol/``), the host
+maps (``host_maps``) and offsets of bytes (``compile``, ``primitives``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
-from operator import itemgetter
-from typing import Any
 
-from kstreams_assign.errors import ConfigError, MalformedUserData
-from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
 from kstreams_assign.wire.columns import partition_columns, task_columns, task_ids, topic_partitions
-from kstreams_assign.wire.compile import Columns, Record, layout
+from kstreams_assign.wire.compile import Layout, layout
+from kstreams_assign.wire.fields import Columns, Record
+from kstreams_assign.wire.host_maps import PartitionsByHost, host_fields, read_hosts, topics_by_index
 from kstreams_assign.wire.primitives import INT32, Source
 from kstreams_assign.wire.trailer import GroupTrailer, read_group_trailer, trailer_bytes
-from kstreams_assign.wire.versions import (
-    EARLIEST_VERSION,
-    LATEST_SUPPORTED_VERSION,
-    TOPIC_DICTIONARY_VERSION,
-    UNKNOWN_VERSION,
-)
+from kstreams_assign.wire.versions import EARLIEST_VERSION, LATEST_SUPPORTED_VERSION, UNKNOWN_VERSION
 
-PartitionsByHost = Mapping[HostInfo, tuple[TopicPartition, ...]]
+__all__ = [
+    "AssignmentInfo",
+    "PartitionsByHost",
+    "assignment_value",
+    "decode_assignment",
+    "encode_assignment",
+    "encode_assignments",
+    "write_assignments",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,35 +75,67 @@ def encode_assignment(info: AssignmentInfo) -> bytes:
 
     Raises ``ConfigError`` for a value that its version cannot carry.
     """
-    if not EARLIEST_VERSION <= info.version <= LATEST_SUPPORTED_VERSION:
-        raise ConfigError(f"version {info.version} is none of 1 to {LATEST_SUPPORTED_VERSION}")
-    body = layout("AssignmentInfo", info.version).write(assignment_record(info))
-    return bytes(body) + trailer_bytes(info.trailer)
+    return encode_assignments((info,))[0]
+
+
+def encode_assignments(infos: Iterable[AssignmentInfo]) -> list[bytes]:
+    """The bytes of each, as ``encode_assignment`` would write them, for all members of a group at once.
+
+    What they share is written once: give them the very same host maps and the very same trailer.
+    """
+    infos = tuple(infos)
+    unknown = [info.version for info in infos if not EARLIEST_VERSION <= info.version <= LATEST_SUPPORTED_VERSION]
+    if unknown:
+        raise ConfigError(f"version {unknown[0]} is none of 1 to {LATEST_SUPPORTED_VERSION}")
+    return write_assignments(infos, "AssignmentInfo")
+
+
+def write_assignments(infos: tuple[AssignmentInfo, ...], message: str) -> list[bytes]:
+    """The bytes of each in the layouts of ``message``. Maps and trailers are told apart by which object they are."""
+    hosts: dict[tuple[object, ...], Record] = {}
+    trailers: dict[int, bytes] = {}
+    written = []
+    for info in infos:
+        form, trailer = layout(message, info.version), id(info.trailer)
+        maps = (id(info.partitions_by_host), id(info.standby_partitions_by_host))
+        shared = (info.version, *maps, *info.topic_index.items())
+        if shared not in hosts:
+            hosts[shared] = _encoded_hosts(info, form)
+        if trailer not in trailers:
+            trailers[trailer] = trailer_bytes(info.trailer)
+        written.append(bytes(form.write(_record(info) | hosts[shared])) + trailers[trailer])
+    return written
+
+
+def _encoded_hosts(info: AssignmentInfo, form: Layout) -> Record:
+    """The fields of the host maps, as bytes that are ready to be written."""
+    maps = (info.partitions_by_host, info.standby_partitions_by_host)
+    fields = host_fields(info.version, info.topic_index, *maps)
+    return {name: form.encoded(name, value) for name, value in fields.items()}
 
 
 def assignment_value(record: Record, end: int, trailer: GroupTrailer | None, warning: str | None) -> AssignmentInfo:
     """The value of a record that ended at byte ``end``, and what stood behind it."""
     standbys: Columns = record["standby_tasks"]
     held = [topic_partitions(rows["topic"], rows["partition"]) for rows in standbys["partitions"]]
-    topics = _topics_by_index(record)
+    topics = topics_by_index(record)
     return AssignmentInfo(
         version=record["version"],
         commonly_supported_version=record.get("commonly_supported_version", UNKNOWN_VERSION),
         active_tasks=task_ids(record["active_tasks"]),
         standby_tasks=dict(zip(task_ids(standbys), held, strict=True)),
-        partitions_by_host=_hosts(record, "partitions_by_host", topics, end),
-        standby_partitions_by_host=_hosts(record, "standby_partitions_by_host", topics, end),
+        partitions_by_host=read_hosts(record, "partitions_by_host", topics, end),
+        standby_partitions_by_host=read_hosts(record, "standby_partitions_by_host", topics, end),
         error_code=record.get("error_code", 0),
         next_rebalance_ms=record.get("next_rebalance_ms", NO_PROBE_MS),
         trailer=trailer,
         trailer_warning=warning,
-        topic_index={name: index for index, name in topics.items()},
+        topic_index={name: index for index, name in (topics or {}).items()},
     )
 
 
-def assignment_record(info: AssignmentInfo) -> Record:
-    """The fields of every version; the layout takes those it has."""
-    index = _topic_index(info)
+def _record(info: AssignmentInfo) -> Record:
+    """The fields of every version but the host maps; the layout takes those it has."""
     return {
         "version": info.version,
         "commonly_supported_version": info.commonly_supported_version,
@@ -110,48 +144,6 @@ def assignment_record(info: AssignmentInfo) -> Record:
             **task_columns(info.standby_tasks, info.version),
             "partitions": [partition_columns(partitions) for partitions in info.standby_tasks.values()],
         },
-        "topics": {"index": list(index.values()), "name": list(index)},
-        "partitions_by_host": _host_columns(info.partitions_by_host, index, info.version),
-        "standby_partitions_by_host": _host_columns(info.standby_partitions_by_host, index, info.version),
         "error_code": info.error_code,
         "next_rebalance_ms": info.next_rebalance_ms,
     }
-
-
-def _topics_by_index(record: Record) -> dict[int, str]:
-    topics: Columns = record.get("topics", {"index": (), "name": ()})
-    return dict(zip(topics["index"], topics["name"], strict=True))
-
-
-def _hosts(record: Record, name: str, topics: Mapping[int, str], end: int) -> PartitionsByHost:
-    hosts: Columns = record.get(name, {"host": (), "port": (), "partitions": ()})
-    indexed: Sequence[Columns] = hosts.get("indexed_partitions", ())
-    plain: Sequence[Columns] = hosts.get("partitions", ())
-    held = [topic_partitions(rows["topic"], rows["partition"]) for rows in plain]
-    try:
-        held += [topic_partitions(map(topics.__getitem__, rows["topic"]), rows["partition"]) for rows in indexed]
-    except KeyError as missing:
-        place = f"AssignmentInfo version {record['version']}: {name}.indexed_partitions.topic before byte {end}"
-        raise MalformedUserData(f"{place}: the dictionary has no topic {missing}") from None
-    return dict(zip(map(HostInfo, hosts["host"], hosts["port"]), held, strict=True))
-
-
-def _topic_index(info: AssignmentInfo) -> Mapping[str, int]:
-    """The dictionary to write: the one that was read if it still fits, else topics in order of appearance."""
-    held = chain(info.partitions_by_host.values(), info.standby_partitions_by_host.values())
-    used = dict.fromkeys(map(itemgetter(0), chain.from_iterable(held)))
-    if used.keys() == info.topic_index.keys():
-        return info.topic_index
-    return {topic: index for index, topic in enumerate(used)}
-
-
-def _host_columns(hosts: PartitionsByHost, index: Mapping[str, int], version: int) -> Columns:
-    columns: dict[str, Sequence[Any]] = {"host": [one.host for one in hosts], "port": [one.port for one in hosts]}
-    held = [partition_columns(partitions) for partitions in hosts.values()]
-    if version < TOPIC_DICTIONARY_VERSION:
-        return columns | {"partitions": held}
-    return columns | {"indexed_partitions": [_indexed(rows, index) for rows in held]}
-
-
-def _indexed(rows: Columns, index: Mapping[str, int]) -> Columns:
-    return {"topic": list(map(index.__getitem__, rows["topic"])), "partition": rows["partition"]}

@@ -86,26 +86,26 @@ class Block(Mapping[str, Sequence[Any]]):
 
     def __getitem__(self, name: str) -> Sequence[Any]:
         place = self._shape.places[name]
-        if place.null:
-            return (None,) * self._count
-        pattern = f"{place.at}x{place.code}{self._shape.row_size - place.at - place.size}x"
-        if self._count <= ROWS_EXACT_MAX:
-            return _struct(pattern, self._count).unpack(self._raw)
+        return (None,) * self._count if place.null else self.read_as(name, place.code)
+
+    def read_as(self, name: str, code: str) -> Sequence[Any]:
+        """What begins with the field ``name``, read as another ``struct`` code: two int32 in a row as one int64."""
+        row_size, at = self._shape.row_size, self._shape.places[name].at
+        pattern = f"{at}x{code}{row_size - at - struct.calcsize('>' + code)}x"
         column: list[Any] = []
-        at = 0
+        start = 0
         for rows in _runs(self._count):
-            column += _struct(pattern, rows).unpack_from(self._raw, at)
-            at += rows * self._shape.row_size
+            column += _struct(pattern, rows).unpack_from(self._raw, start)
+            start += rows * row_size
         return column
 
-    def bytes_of(self, *names: str) -> bytes:
-        """The bytes of these columns, in an order of their own: equal columns have equal bytes, and only those.
+    def bytes_of(self, name: str, code: str) -> bytes:
+        """The bytes under ``read_as``: first the first byte of every row, then the second, and so on.
 
-        First the first byte of each row's field, then the second; so ``columns_of_bytes`` reads them.
+        Equal columns have equal bytes, and they are had without unpacking; ``row_by_row`` puts them in order again.
         """
-        places = [self._shape.places[name] for name in names]
-        strides = [self._raw[at :: self._shape.row_size] for one in places for at in range(one.at, one.at + one.size)]
-        return b"".join(strides)
+        at, row_size = self._shape.places[name].at, self._shape.row_size
+        return b"".join([self._raw[byte::row_size] for byte in range(at, at + struct.calcsize(">" + code))])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._shape.places)
@@ -114,15 +114,14 @@ class Block(Mapping[str, Sequence[Any]]):
         return len(self._shape.places)
 
 
-def columns_of_bytes(raw: bytes, codes: str) -> list[tuple[Any, ...]]:
-    """The columns that ``bytes_of`` told, of fields with these ``struct`` codes; at most ``ROWS_AT_ONCE`` rows."""
-    row_size = struct.calcsize(f">{codes}")
-    count = len(raw) // row_size
+def row_by_row(raw: bytes, code: str) -> bytes:
+    """What ``bytes_of`` told, in the order of the rows."""
+    size = struct.calcsize(">" + code)
+    count = len(raw) // size
     rows = bytearray(len(raw))
-    for at in range(row_size):
-        rows[at::row_size] = raw[at * count : (at + 1) * count]
-    flat = struct.unpack(">" + codes * count, rows)
-    return [flat[at :: len(codes)] for at in range(len(codes))]
+    for byte in range(size):
+        rows[byte::size] = raw[byte * count : (byte + 1) * count]
+    return bytes(rows)
 
 
 def _runs(count: int) -> list[int]:

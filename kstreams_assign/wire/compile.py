@@ -17,7 +17,7 @@ from typing import Any
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.wire.arrays import array, single_values
 from kstreams_assign.wire.compact import COMPACT_NULLABLES, COMPACT_PRIMITIVES
-from kstreams_assign.wire.fields import TAGGED, Columns, Field, Fields, Record, bound, tagged
+from kstreams_assign.wire.fields import TAGGED, Columns, Encoded, Field, Fields, Record, bound, tagged
 from kstreams_assign.wire.primitives import NULLABLES, PRIMITIVES, Primitive, Source
 from kstreams_assign.wire.schemas import schema_text
 
@@ -42,12 +42,21 @@ class Layout:
     def write(self, record: Record) -> bytearray:
         """The bytes. Raises ``ConfigError`` for a value that its field cannot hold."""
         out = bytearray()
-        for name, field in self.fields.items():
-            try:
-                field.write(out, record[name])
-            except struct.error as wrong:
-                raise ConfigError(f"{self.message}: {name} cannot hold this value: {wrong}") from None
+        for name in self.fields:
+            out += self.encoded(name, record[name]).raw
         return out
+
+    def encoded(self, name: str, value: Any) -> Encoded:
+        """One field's bytes, to be put into many records; none where this version has no such field."""
+        if isinstance(value, Encoded):
+            return value
+        out = bytearray()
+        try:
+            if name in self.fields:
+                self.fields[name].write(out, value)
+        except struct.error as wrong:
+            raise ConfigError(f"{self.message}: {name} cannot hold this value: {wrong}") from None
+        return Encoded(bytes(out))
 
 
 @cache

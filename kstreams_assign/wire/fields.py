@@ -16,6 +16,14 @@ from kstreams_assign.wire.primitives import Primitive, Source
 Record = dict[str, Any]
 Columns = Mapping[str, Sequence[Any]]
 
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A field's value as the bytes that stand for it: written as they are."""
+
+    raw: bytes
+
+
 TAGGED = "tagged_fields"
 """In a flexible version's record: the field for everything that has a tag."""
 

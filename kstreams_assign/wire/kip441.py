@@ -24,10 +24,11 @@ from uuid import UUID
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TaskId
-from kstreams_assign.wire.assignment_info import AssignmentInfo, assignment_record, assignment_value
-from kstreams_assign.wire.columns import task_columns, task_ids, task_numbers
+from kstreams_assign.wire.assignment_info import AssignmentInfo, assignment_value, write_assignments
+from kstreams_assign.wire.columns import task_columns, task_ids
 from kstreams_assign.wire.compile import Columns, Record, holds, layout, valid_versions
 from kstreams_assign.wire.primitives import INT32, Source, utf8_bytes, utf8_text
+from kstreams_assign.wire.task_numbers import task_numbers
 from kstreams_assign.wire.trailer import MemberTrailer, read_group_trailer, read_member_trailer, trailer_bytes
 
 DIALECTS = ("kip441", "kip441-draft")
@@ -88,8 +89,7 @@ def encode_kip_assignment(info: AssignmentInfo, dialect: str = "kip441") -> byte
 
     Raises ``ConfigError`` for a value that its version cannot carry.
     """
-    body = layout(_message("AssignmentInfo", dialect), info.version).write(assignment_record(info))
-    return bytes(body) + trailer_bytes(info.trailer)
+    return write_assignments((info,), _message("AssignmentInfo", dialect))[0]
 
 
 def _message(name: str, dialect: str) -> str:

@@ -17,8 +17,9 @@ from itertools import repeat
 from typing import Any
 
 from kstreams_assign.model import RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM, TaskId
-from kstreams_assign.wire.columns import task_columns, task_ids, task_numbers
+from kstreams_assign.wire.columns import task_columns, task_ids
 from kstreams_assign.wire.compile import Columns, Record
+from kstreams_assign.wire.task_numbers import task_numbers
 from kstreams_assign.wire.versions import NAMED_TOPOLOGY_VERSION, OFFSET_SUMS_VERSION
 
 OffsetSums = Mapping[TaskId, int]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import pytest
 
 from kstreams_assign.errors import ConfigError, MalformedUserData
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition
-from kstreams_assign.wire import AssignmentInfo, decode_assignment, encode_assignment
+from kstreams_assign.wire import (
+    AssignmentInfo,
+    GroupTrailer,
+    decode_assignment,
+    encode_assignment,
+    encode_assignments,
+)
 from tests.wire.golden import cases
 
 A, B = HostInfo("a", 1), HostInfo("b", 2)
@@ -111,3 +118,51 @@ def test_java_numbers_topics_otherwise_somewhere_in_the_vectors():
     """Else the vectors would not show that a dictionary is kept."""
     read = [decode_assignment(bytes.fromhex(case["hex"])) for case in cases("assignment")]
     assert any(list(one.topic_index.values()) != sorted(one.topic_index.values()) for one in read)
+
+
+def test_assignments_of_a_group_are_each_what_they_are_alone():
+    other = {HostInfo("c", 3): (TopicPartition("third", 0),)}
+    trailer = GroupTrailer("least_movement", 1, next_probe_ms=5)
+    group = [
+        FULL,
+        replace(FULL, active_tasks=(TaskId(5, 5),), trailer=trailer),
+        replace(FULL, partitions_by_host=other, trailer=replace(trailer, next_probe_ms=6)),
+        replace(FULL, standby_partitions_by_host=other),
+        replace(FULL, version=4),
+        replace(FULL, version=2, commonly_supported_version=-1),
+        replace(FULL, topic_index={"clicks": 7, "standby-only": -1, "orders": 0}),
+        replace(FULL, topic_index={"clicks": 0, "standby-only": 1, "orders": 2}),
+    ]
+    assert encode_assignments(group) == [encode_assignment(info) for info in group]
+    assert [decode_assignment(blob) for blob in encode_assignments(iter(group))] == [again(info) for info in group]
+
+
+def test_what_a_group_shares_is_looked_at_once():
+    class Counted(dict):
+        looks = 0
+
+        def values(self):
+            Counted.looks += 1
+            return super().values()
+
+    shared = Counted(FULL.partitions_by_host)
+    encode_assignments([replace(FULL, partitions_by_host=shared)])
+    once = Counted.looks
+    encode_assignments([replace(FULL, partitions_by_host=shared, error_code=n) for n in range(50)])
+    assert Counted.looks == 2 * once
+
+
+def test_one_wrong_assignment_refuses_the_whole_group():
+    with pytest.raises(ConfigError, match="version 12 is none of 1 to 11"):
+        encode_assignments([FULL, replace(FULL, version=12)])
+    assert encode_assignments([]) == []
+
+
+def test_host_maps_that_were_read_behave_as_dicts():
+    read = again(FULL).partitions_by_host
+    assert read == FULL.partitions_by_host
+    assert FULL.partitions_by_host == read
+    assert list(read.items()) == list(FULL.partitions_by_host.items())
+    assert (len(read), HostInfo("z", 1) in read, read.get(HostInfo("z", 1))) == (2, False, None)
+    assert repr(read) == repr(FULL.partitions_by_host)
+    assert pickle.loads(pickle.dumps(again(FULL))) == again(FULL)

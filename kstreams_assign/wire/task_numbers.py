@@ -1,0 +1,120 @@
+"""Task -> number: offset sums and lags as they are read, thousands at a time.
+
+What lives here: the mapping, and what is kept of tasks that were read lately. What must not: layouts, and what the
+numbers mean. The idea: a leader of 1,000 members with 1,000 tasks each reads a million task ids, and makes no object
+for any of them until somebody asks which they are; until then a task is its eight bytes as one number. After a probe
+a member tells the tasks that it told before: then the numbers beside them are all that is new.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
+from functools import cached_property, lru_cache
+from typing import Any
+
+from kstreams_assign.model import TaskId
+from kstreams_assign.wire.blocks import ROWS_AT_ONCE, Block, row_by_row
+from kstreams_assign.wire.columns import task_ids
+from kstreams_assign.wire.fields import Columns
+
+PACKED = "q"
+"""A task's subtopology and partition, both int32, as one int64."""
+
+NO_TASK = 1 << 63
+"""More than an int64 holds."""
+
+
+def task_numbers(columns: Columns, name: str) -> Mapping[TaskId, int]:
+    """Each row's task -> its number in the column ``name``, in order. Where a task stands twice, the last counts."""
+    numbers = columns[name]
+    if isinstance(columns, Block) and len(numbers) <= ROWS_AT_ONCE:
+        rows = _rows(columns.bytes_of("subtopology", PACKED))
+        if len(rows.by_task) == len(numbers):
+            return TaskNumbers(rows, numbers)
+    return dict(zip(task_ids(columns), numbers, strict=True))
+
+
+class _Rows:
+    """Packed task -> its row, in order; and the tasks themselves, made when they are asked for."""
+
+    def __init__(self, packed: bytes) -> None:
+        self._packed = packed
+        count = len(packed) // struct.calcsize(">" + PACKED)
+        self.by_task = dict(zip(struct.unpack(f">{count}{PACKED}", packed), range(count), strict=True))
+
+    @cached_property
+    def tasks(self) -> tuple[TaskId, ...]:
+        flat = struct.unpack(f">{len(self._packed) // 4}i", self._packed)
+        return task_ids({"subtopology": flat[::2], "partition": flat[1::2]})
+
+
+@lru_cache(maxsize=256)
+def _rows(raw: bytes) -> _Rows:
+    """Of tasks that were read lately: no more than 256 times 1,024 are kept."""
+    return _Rows(row_by_row(raw, PACKED))
+
+
+class TaskNumbers(Mapping[TaskId, int]):
+    """Two columns: tasks without topology names, whose rows others may share, and the number of each."""
+
+    __slots__ = ("_numbers", "_rows")
+
+    def __init__(self, rows: _Rows, numbers: Sequence[int]) -> None:
+        self._rows = rows
+        self._numbers = numbers
+
+    def __getitem__(self, task: TaskId) -> int:
+        row = self._rows.by_task.get(_packed(task))
+        if row is None:
+            raise KeyError(task)
+        return self._numbers[row]
+
+    def __iter__(self) -> Iterator[TaskId]:
+        return iter(self._rows.tasks)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __repr__(self) -> str:
+        return repr(dict(self.items()))
+
+    def items(self) -> ItemsView[TaskId, int]:
+        return _Items(self, self._rows, self._numbers)
+
+    def values(self) -> ValuesView[int]:
+        return _Values(self, self._numbers)
+
+
+class _Items(ItemsView[TaskId, int]):
+    """Pairs without a look-up for each."""
+
+    __slots__ = ("_numbers", "_rows")
+
+    def __init__(self, mapping: TaskNumbers, rows: _Rows, numbers: Sequence[int]) -> None:
+        super().__init__(mapping)
+        self._rows = rows
+        self._numbers = numbers
+
+    def __iter__(self) -> Iterator[tuple[TaskId, int]]:
+        return zip(self._rows.tasks, self._numbers, strict=True)
+
+
+class _Values(ValuesView[int]):
+    """The column itself."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self, mapping: TaskNumbers, numbers: Sequence[int]) -> None:
+        super().__init__(mapping)
+        self._numbers = numbers
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._numbers)
+
+
+def _packed(task: Any) -> int:
+    """Subtopology and partition as they stand in the bytes, as one int64; what is no such task gets a number of none."""
+    if not isinstance(task, TaskId) or task.topology or not -(2**31) <= task.partition < 2**31:
+        return NO_TASK
+    return task.subtopology << 32 | task.partition & 0xFFFF_FFFF
