@@ -15,7 +15,7 @@ from typing import Any, Literal
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import HostInfo
 
-ASSIGNOR_NAMES = ("high_availability", "fallback_prior")
+ASSIGNOR_NAMES = ("high_availability", "least_movement", "sticky", "fallback_prior")
 GUARANTEES = ("at_least_once",)
 USER_DATA = ("apache", "kip441")
 OFFSET_RESETS = ("earliest", "latest")

@@ -22,6 +22,7 @@ from kstreams_assign.assign.fallback_prior import fallback_prior
 from kstreams_assign.assign.high_availability import high_availability
 from kstreams_assign.assign.lags import TaskLags, by_lag, caught_up, lag_of, previous_tasks, rank
 from kstreams_assign.assign.learner import LearnerMarks, LearnerPlan, learn, learner, revoke_being_learned
+from kstreams_assign.assign.least_movement import least_movement
 from kstreams_assign.assign.should_rebalance import Movement, available_movements, should_rebalance
 from kstreams_assign.assign.sticky import sticky
 from kstreams_assign.assign.threads import ThreadTasks, distribute
@@ -30,6 +31,7 @@ from kstreams_assign.assign.values import AssignConfig, Assignor, Client, Cluste
 ASSIGNORS: Mapping[str, Assignor] = MappingProxyType(
     {
         "high_availability": high_availability,
+        "least_movement": least_movement,
         "sticky": sticky,
         "fallback_prior": fallback_prior,
         "learner": learner,
@@ -65,6 +67,7 @@ __all__ = [
     "lag_of",
     "learn",
     "learner",
+    "least_movement",
     "owner_changes",
     "owner_changes_lower_bound",
     "previous_owners",

@@ -20,7 +20,7 @@ class Subtopologies:
     def __init__(self, tasks: Sequence[TaskId], capacity: Sequence[int]) -> None:
         """``tasks`` stand together by subtopology."""
         self.of: list[int] = []
-        sizes = []
+        sizes: list[int] = []
         for _, group in groupby(tasks, key=lambda task: (task[2], task[0])):
             size = len(list(group))
             self.of += [len(sizes)] * size

@@ -1,0 +1,103 @@
+"""Least movement by its figures: what growing and replacing cost, that it comes to rest, and that no property is hurt."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kstreams_assign.assign import (
+    AssignConfig,
+    Client,
+    Cluster,
+    TaskLags,
+    check,
+    converge,
+    instance_balanced,
+    owner_changes_lower_bound,
+)
+from kstreams_assign.assign.least_movement import least_movement
+from kstreams_assign.model import TaskId
+
+END = 50_000
+ALL = 10**9
+
+
+def cluster_of(owners, standbys, members):
+    """A group at rest: every copy is at the end of its changelog."""
+    ends = dict.fromkeys(owners, END)
+    clients = []
+    for number in range(1, members + 1):
+        me = UUID(int=number)
+        active = frozenset(task for task, owner in owners.items() if owner == me)
+        copies = frozenset(task for task, held in standbys.items() if me in held)
+        sums = {**dict.fromkeys(active, -2), **dict.fromkeys(copies, END)}
+        clients.append(Client(me, 1, active, copies, TaskLags(ends, sums), {}))
+    return Cluster(tuple(clients), frozenset(owners)), ends
+
+
+def rounds_of(cluster, ends, config):
+    return converge(cluster, config, least_movement, ends, offsets_per_round=ALL, rounds_max=300)
+
+
+def changes(before, rounds):
+    total, owners = 0, dict(before)
+    for one in rounds:
+        total += sum(owners.get(task) not in (None, owner) for task, owner in one.plan.owners.items())
+        owners = one.plan.owners
+    return total
+
+
+@pytest.mark.parametrize(("warmups", "rounds_max"), [(2, 10), (8, 4)])
+def test_growing_two_hundred_tasks_from_ten_to_eleven_members_changes_eighteen_owners(warmups, rounds_max):
+    owners = {TaskId(0, p): UUID(int=1 + p % 10) for p in range(200)}
+    cluster, ends = cluster_of(owners, {}, 11)
+    rounds = rounds_of(cluster, ends, AssignConfig(max_warmup_replicas=warmups))
+    assert changes(owners, rounds) == 18
+    assert len(rounds) <= rounds_max
+    assert instance_balanced(rounds[-1].plan.owners, cluster.capacities)
+
+
+@pytest.mark.parametrize("warmups", [2, 8])
+def test_with_standbys_growing_still_changes_eighteen_owners(warmups):
+    owners = {TaskId(0, p): UUID(int=1 + p % 10) for p in range(200)}
+    standbys = {task: {UUID(int=1 + (task.partition + 1 + task.partition // 10 % 9) % 10)} for task in owners}
+    cluster, ends = cluster_of(owners, standbys, 11)
+    config = AssignConfig(num_standby_replicas=1, max_warmup_replicas=warmups)
+    assert changes(owners, rounds_of(cluster, ends, config)) == 18
+
+
+def test_replacing_one_of_ten_adopts_its_twenty_and_moves_no_other():
+    owners = {TaskId(0, p): UUID(int=1 + p % 10) for p in range(200)}
+    cluster, ends = cluster_of(owners, {}, 10)
+    fresh = Client(UUID(int=99), 1, frozenset(), frozenset(), TaskLags(ends, {}), {})
+    replaced = Cluster((*cluster.clients[1:], fresh), cluster.stateful)
+    rounds = rounds_of(replaced, ends, AssignConfig())
+    left = {task: owner for task, owner in owners.items() if owner != UUID(int=1)}
+    assert {task: owner for task, owner in rounds[-1].plan.owners.items() if task in left} == left
+    assert len(rounds) == 1
+
+
+@settings(max_examples=150)
+@given(
+    placed=st.lists(st.integers(min_value=1, max_value=5), min_size=1, max_size=24),
+    members=st.integers(min_value=1, max_value=6),
+    standbys=st.integers(min_value=0, max_value=2),
+    warmups=st.integers(min_value=1, max_value=4),
+)
+def test_whatever_the_group_was_it_reaches_balance_with_the_fewest_changes_and_rests(
+    placed, members, standbys, warmups
+):
+    owners = {TaskId(0, p): UUID(int=number) for p, number in enumerate(placed)}
+    cluster, ends = cluster_of(owners, {}, members)
+    config = AssignConfig(num_standby_replicas=standbys, max_warmup_replicas=warmups)
+    rounds = rounds_of(cluster, ends, config)
+    present = {task: owner for task, owner in owners.items() if owner.int <= members}
+    bound = owner_changes_lower_bound(owners, cluster.capacities, owners.keys())
+    assert changes(present, rounds) == bound
+    assert instance_balanced(rounds[-1].plan.owners, cluster.capacities)
+    assert not rounds[-1].plan.probing
+    for one in rounds:
+        assert check(one.cluster, config, one.plan) == []
