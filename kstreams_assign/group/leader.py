@@ -80,10 +80,16 @@ def decide(view: GroupView, question: Question) -> Decision:
         return _refuse(view, ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA, text)
     tasks = question.topology.tasks(question.partition_counts)
     cluster = _cluster(view, question, tasks)
-    known = question.end_offsets is not None
-    assignor = question.assignor if known else "fallback_prior"
+    assignor = _assignor(view, question)
     plan = ASSIGNORS[assignor](cluster, question.config)
     return _decision(view, question, tasks, assignor, cluster, plan)
+
+
+def _assignor(view: GroupView, question: Question) -> str:
+    """Who decides. A group with members that are not ours gets Java's decision, whoever leads it."""
+    if question.end_offsets is None:
+        return "fallback_prior"
+    return question.assignor if not view.foreign else "high_availability"
 
 
 def _refuse(view: GroupView, code: ErrorCode, why: str) -> Decision:
@@ -174,8 +180,9 @@ def _warnings(view: GroupView) -> list[str]:
         for consumer in consumers
         if consumer.info.trailer and consumer.info.trailer.settings_digest
     }
+    foreign = [f"members without our trailer ({', '.join(view.foreign)}): high_availability decides, as Java would"]
     differing = ["members run with different assignment settings; the leader's count"] if len(digests) > 1 else []
-    return refused + trailers + differing
+    return refused + trailers + differing + (foreign if view.foreign else [])
 
 
 def settings_digest(assignor: str, config: AssignConfig) -> str:

@@ -54,6 +54,13 @@ class GroupView:
         )
 
     @property
+    def foreign(self) -> list[str]:
+        """Members that are not ours: they carry no trailer."""
+        return [
+            c.member.member_id for consumers in self.processes.values() for c in consumers if c.info.trailer is None
+        ]
+
+    @property
     def member_ids(self) -> list[str]:
         return [c.member.member_id for consumers in self.processes.values() for c in consumers]
 

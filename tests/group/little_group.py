@@ -16,6 +16,7 @@ from kstreams_assign.group.leader import Question, decide, lookups
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import RUNNING_OFFSET_SUM, Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.wire import MemberTrailer
 
 APPLICATION = "app"
 END = 50_000
@@ -32,6 +33,7 @@ class LittleMember:
     adopted: Adopted | None = None
     positions: dict[TaskId, int] = field(default_factory=dict)
     endpoint: str | None = None
+    ours: bool = True
 
     @property
     def name(self) -> str:
@@ -49,7 +51,15 @@ class LittleMember:
         sums = {task: RUNNING_OFFSET_SUM if task in self.running else at for task, at in sorted(self.positions.items())}
         lags = {task: 0 if at == RUNNING_OFFSET_SUM else END - at for task, at in sums.items()}
         newest = dialect.latest_version
-        report = MemberReport(newest, newest, self.process, self.endpoint, sums, lags if dialect.tells_lags else None)
+        report = MemberReport(
+            newest,
+            newest,
+            self.process,
+            self.endpoint,
+            sums,
+            lags if dialect.tells_lags else None,
+            trailer=MemberTrailer() if self.ours else None,
+        )
         return JoinedMember(self.name, ("orders", "clicks"), tuple(self.owned), dialect.write_report(report))
 
 

@@ -113,6 +113,18 @@ def test_without_end_offsets_prior_owners_stay_and_a_probe_is_asked_for() -> Non
     assert any("end offsets" in warning for warning in decision.warnings)
 
 
+def test_a_member_that_is_not_ours_gets_the_group_javas_decision() -> None:
+    little = group()
+    little.assignor = "least_movement"
+    little.add(1)
+    little.add(2)
+    assert little.rebalance().assignor == "least_movement"
+    little.add(3).ours = False
+    decision = little.rebalance()
+    assert decision.assignor == "high_availability"
+    assert any("member-3" in warning for warning in decision.warnings)
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_the_probe_goes_to_one_member_of_the_leaders_process(dialect: str) -> None:
     little = group()
@@ -176,12 +188,15 @@ def _question(little: LittleGroup) -> Question:
     standbys=st.integers(min_value=0, max_value=2),
     warmups=st.integers(min_value=1, max_value=4),
     dialect=st.sampled_from(sorted(DIALECTS)),
+    assignor=st.sampled_from(["high_availability", "least_movement", "sticky"]),
 )
 def test_however_the_group_grows_and_shrinks_each_task_has_one_owner_and_it_settles(
-    sizes: list[int], partitions: int, standbys: int, warmups: int, dialect: str
+    sizes: list[int], partitions: int, standbys: int, warmups: int, dialect: str, assignor: str
 ) -> None:
     config = AssignConfig(num_standby_replicas=standbys, max_warmup_replicas=warmups)
-    little = LittleGroup(shape(stateless=True), {"orders": partitions, "clicks": 3}, config, dialect=DIALECTS[dialect])
+    little = LittleGroup(
+        shape(stateless=True), {"orders": partitions, "clicks": 3}, config, assignor, dialect=DIALECTS[dialect]
+    )
     number = 0
     for size in sizes:
         while len(little.members) > size:
@@ -194,8 +209,10 @@ def test_however_the_group_grows_and_shrinks_each_task_has_one_owner_and_it_sett
             assert sum(len(p.warmup) for p in decision.placements.values()) <= warmups
         counts = Counter(little.owners().values())
         assert sum(counts.values()) == partitions + 3
-        stateful = Counter(owner for task, owner in little.owners().items() if task.subtopology == 0)
-        spread = [stateful.get(process, 0) for process in little.members]
+        balanced = counts  # by all tasks, or as Java does, by the stateful ones first
+        if assignor == "high_availability":
+            balanced = Counter(owner for task, owner in little.owners().items() if task.subtopology == 0)
+        spread = [balanced.get(process, 0) for process in little.members]
         assert max(spread) - min(spread) <= 1
 
 
