@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +19,9 @@ from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
 from kstreams_assign.worker.events import EventLog
+
+WAIT_S = 5.0
+"""How long whoever waits for a commit waits for each of its answers: closing must not hang on a broker."""
 
 
 class OffsetCommits(Protocol):
@@ -92,7 +96,7 @@ class Committer:
         self._producer.abandon()
 
     def close(self) -> None:
-        self._sender.shutdown(cancel_futures=True)
+        self._sender.shutdown(wait=False, cancel_futures=True)
 
     def _check_lease(self, _wait: bool) -> Outcome:
         return Outcome.OK if self._commits.lease_left_s() > 0 else Outcome.EXPIRED
@@ -116,7 +120,7 @@ class Committer:
 
     def _flush(self, wait: bool) -> Outcome | None:
         try:
-            acknowledged = self._producer.flush(self._timeout_s) if wait else self._producer.acknowledged()
+            acknowledged = self._producer.flush(WAIT_S) if wait else self._producer.acknowledged()
         except (DeliveryFailed, BrokerUnavailable, TaskMigrated) as cause:
             return self._undelivered(cause)
         if acknowledged is None:
@@ -144,9 +148,9 @@ class Committer:
             return None
         answer, self._answer = self._answer, None
         try:
-            answer.result()
-        except (CommitDeferred, BrokerUnavailable) as cause:
-            self._log.emit("commit_deferred", reason=str(cause))
+            answer.result(WAIT_S if wait else 0)
+        except (CommitDeferred, BrokerUnavailable, FutureTimeoutError) as cause:
+            self._log.emit("commit_deferred", reason=str(cause) or f"no answer in {WAIT_S:.0f} s")
             return Outcome.DEFERRED
         except CommitRefused as cause:
             self._log.emit("commit_refused", reason=str(cause))

@@ -115,7 +115,7 @@ class Processor:
     def connect(self, group: Group, restoring: Restoring) -> None:
         """Get to know the other two threads' fronts, before ``run``."""
         self.group, self.restoring = group, restoring
-        timeout_s = self._config.session_timeout_ms / 1000
+        timeout_s = self._config.session_timeout_ms / 3000
         self._committer = Committer(self._producer, group, timeout_s, self._log)
 
     # --- orders, from other threads -------------------------------------------
