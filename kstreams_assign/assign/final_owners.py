@@ -32,7 +32,7 @@ def final_owners(held: Holdings) -> list[int]:
        tasks with the least to restore, then the last ones.
     """
     owners = list(held.owner)
-    room = Room(len(held.tasks), held.capacity)
+    room = Room.even(len(held.tasks), held.capacity)
     staying, choosy, anywhere = _sorted_out(held)
     leaving = Leaving(staying, room)
     matching = Matching(room, held.capacity)

@@ -12,19 +12,22 @@ from kstreams_assign.assign.shares import even_share
 
 
 class Room:
-    """How many tasks each client may still take so that all end with their even share.
+    """How many tasks each client may still take so that all end with their share, between ``low`` and ``high``.
 
     A client takes its share rounded down; what rounding leaves over are ``spare`` seats, at most one for a client whose
     share is no whole number.
     """
 
-    def __init__(self, tasks: int, capacity: Sequence[int]) -> None:
-        total = sum(capacity)
-        shares = [even_share(tasks, threads, total) for threads in capacity]
-        self.low = [low for low, _ in shares]
-        self.high = [high for _, high in shares]
-        self.spare = tasks - sum(self.low)
-        self.count = [0] * len(capacity)
+    def __init__(self, tasks: int, low: Sequence[int], high: Sequence[int]) -> None:
+        self.low, self.high = low, high
+        self.spare = tasks - sum(low)
+        self.count = [0] * len(low)
+
+    @classmethod
+    def even(cls, tasks: int, capacity: Sequence[int]) -> Room:
+        """Even shares of so many tasks by threads."""
+        shares = [even_share(tasks, threads, sum(capacity)) for threads in capacity]
+        return cls(tasks, [low for low, _ in shares], [high for _, high in shares])
 
     def seats(self, client: int) -> int:
         """Open seats, spare ones not counted."""
@@ -57,11 +60,14 @@ class Matching:
         """Whether the task has got a seat at one of the clients ``best``."""
         free = [client for client in best if self.room.is_open(client)]
         if free:
-            client = min(free, key=self._preference)
-            self.room.take(client)
-            self.seated[client][task] = best
+            self.put(task, min(free, key=self._preference), best)
             return True
         return self._augment(task, [client for client in best if not self.full[client]], best)
+
+    def put(self, task: int, client: int, best: list[int]) -> None:
+        """Seat the task on an open seat of this one of its best clients."""
+        self.room.take(client)
+        self.seated[client][task] = best
 
     def _preference(self, client: int) -> tuple[float, int]:
         return -self.room.seats(client) / self.capacity[client], client

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from kstreams_assign.assign.tag_spread import TagSpread
 
 Counts = Sequence[int]
+Shares = tuple[list[int], int]
+"""How much goes to each client, and into how many parts one standby is divided."""
 
 EPSILON = 1e-6
 A_DOZEN = 12
@@ -20,11 +22,15 @@ A_DOZEN = 12
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The least and the most standbys on each client; ``due``: the clients that must have any."""
+    """The least and the most standbys on each client; ``due``: the clients that must have any.
+
+    ``heirs`` are the least and the most tasks that each client can take over when the row is lost.
+    """
 
     least: list[int]
     most: list[int]
     due: list[int]
+    heirs: tuple[list[int], list[int]]
 
 
 class StandbyCells:
@@ -68,40 +74,45 @@ class StandbyCells:
         return sum(abs(share - other) for share, other in zip(self.share, even, strict=True)) / 2
 
     def _row(self, client: int) -> Row:
-        """One standby of each task follows the first weights, the others the second."""
+        """One standby of each task goes to who is to take the task; the others follow capacities, or tags."""
         tasks = self.stateful[client]
-        first, second = self._weights(client)
-        to_take, others = sum(first) - first[client], sum(second) - second[client]
-        whole = to_take * others
-        shares = [
-            (one * others + other * (self.wanted - 1) * to_take) * tasks
-            for one, other in zip(first, second, strict=True)
-        ]
-        least = [min(tasks, share // whole) for share in shares]
-        most = [min(tasks, -(-share // whole)) for share in shares]
+        even, even_parts = self._even(client)
+        first, parts = (self._after_loss(client) if self.loss_proof else None) or (even, even_parts)
+        shares = [one * even_parts + (self.wanted - 1) * other * parts for one, other in zip(first, even, strict=True)]
+        least = [min(tasks, share // (parts * even_parts)) for share in shares]
+        most = [min(tasks, -(-share // (parts * even_parts))) for share in shares]
         if (
             sum(most) - most[client] < tasks * self.wanted
         ):  # some would have more than one of a task: anybody takes them
             most = [tasks] * len(shares)
-        return Row(least, most, [other for other, number in enumerate(least) if number])
+        heirs = [share // parts for share in first], [-(-share // parts) for share in first]
+        return Row(least, most, [other for other, number in enumerate(least) if number], heirs)
 
-    def _weights(self, client: int) -> tuple[Counts, Counts]:
+    def _even(self, client: int) -> Shares:
+        """The client's tasks by the capacities of the others, or of those that are apart by their tags."""
+        weights = self.capacity
         if self.tags:
             apart = self.tags.apart(client)
             weights = [threads * counts for threads, counts in zip(self.capacity, apart, strict=True)]
-            return weights, weights
-        if self.loss_proof:
-            left = self._left_to_take(client)
-            if sum(left) > left[client]:
-                return left, self.capacity
-        return self.capacity, self.capacity
+        return [self.stateful[client] * weight for weight in weights], sum(weights) - weights[client]
 
-    def _left_to_take(self, lost: int) -> list[int]:
-        """Per client its share of all tasks without the lost client, less what it runs now (times the threads left)."""
-        tasks, threads = sum(self.running), sum(self.capacity) - self.capacity[lost]
-        return [
-            max(0, tasks * own - running * threads) for own, running in zip(self.capacity, self.running, strict=True)
-        ]
+    def _after_loss(self, client: int) -> Shares | None:
+        """What each other client is to take of the client's tasks to run its even share; ``None`` if nobody has room.
+
+        What shares rounded down leave to take comes first. Of the tasks beyond that, each other client takes one at most.
+        """
+        tasks, threads = sum(self.running), sum(self.capacity) - self.capacity[client]
+        each = list(zip(self.capacity, self.running, strict=True))
+        seats = [max(0, tasks * own // threads - has) for own, has in each]
+        all_seats = sum(seats) - seats[client]
+        beyond = self.stateful[client] - all_seats
+        if beyond <= 0 < all_seats:
+            return [self.stateful[client] * seat for seat in seats], all_seats
+        rests = [max(0, tasks * own - (has + seat) * threads) for (own, has), seat in zip(each, seats, strict=True)]
+        all_rests = sum(rests) - rests[client]
+        if all_rests == 0:
+            return None
+        return [seat * all_rests + rest * beyond for seat, rest in zip(seats, rests, strict=True)], all_rests
 
     def _column_limits(self) -> tuple[list[int], list[int]]:
         """Per client the sums of what the rows of all others say."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kstreams_assign.assign.standby_heirs import give_heirs
 from kstreams_assign.assign.standby_table import StandbyTable
 from kstreams_assign.assign.tag_spread import TagSpread
 
@@ -15,7 +16,14 @@ def settle(table: StandbyTable) -> None:
     """Move until no move brings anything nearer."""
     moving = True
     while moving:
-        moving = _part(table) | _thin_cells(table) | _feed_cells(table) | _feed_columns(table) | _thin_columns(table)
+        moving = (
+            _part(table)
+            | _thin_cells(table)
+            | _feed_cells(table)
+            | _feed_columns(table)
+            | _thin_columns(table)
+            | give_heirs(table)
+        )
 
 
 def _part(table: StandbyTable) -> bool:
