@@ -21,6 +21,9 @@ from kstreams_assign.wire.fields import Columns
 PACKED = "q"
 """A task's subtopology and partition, both int32, as one int64."""
 
+TASKS_KEPT_MAX = 1 << 16
+"""More than the tasks of any but the largest groups; some 16 MB."""
+
 NO_TASK = 1 << 63
 """More than an int64 holds."""
 
@@ -30,23 +33,39 @@ def task_numbers(columns: Columns, name: str) -> Mapping[TaskId, int]:
     numbers = columns[name]
     if isinstance(columns, Block) and len(numbers) <= ROWS_AT_ONCE:
         rows = _rows(columns.bytes_of("subtopology", PACKED))
-        if len(rows.by_task) == len(numbers):
+        if rows.distinct:
             return TaskNumbers(rows, numbers)
     return dict(zip(task_ids(columns), numbers, strict=True))
 
 
+class _Tasks(dict[int, TaskId]):
+    """Packed task -> the one object for it. Members tell of the same tasks, and a million objects keep a collector busy."""
+
+    def __missing__(self, packed: int) -> TaskId:
+        if len(self) >= TASKS_KEPT_MAX:
+            self.clear()
+        low = packed & 0xFFFF_FFFF
+        task = self[packed] = TaskId(packed >> 32, low - (low >> 31 << 32))
+        return task
+
+
+_one_of_each = _Tasks()
+
+
 class _Rows:
-    """Packed task -> its row, in order; and the tasks themselves, made when they are asked for."""
+    """Packed tasks in order; the row of each, and the tasks themselves, made when they are asked for."""
 
     def __init__(self, packed: bytes) -> None:
-        self._packed = packed
-        count = len(packed) // struct.calcsize(">" + PACKED)
-        self.by_task = dict(zip(struct.unpack(f">{count}{PACKED}", packed), range(count), strict=True))
+        self._packed = struct.unpack(f">{len(packed) // struct.calcsize('>' + PACKED)}{PACKED}", packed)
+        self.distinct = len(set(self._packed)) == len(self._packed)
+
+    @cached_property
+    def by_task(self) -> dict[int, int]:
+        return dict(zip(self._packed, range(len(self._packed)), strict=True))
 
     @cached_property
     def tasks(self) -> tuple[TaskId, ...]:
-        flat = struct.unpack(f">{len(self._packed) // 4}i", self._packed)
-        return task_ids({"subtopology": flat[::2], "partition": flat[1::2]})
+        return tuple(map(_one_of_each.__getitem__, self._packed))
 
 
 @lru_cache(maxsize=256)
