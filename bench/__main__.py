@@ -8,11 +8,17 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 
 from bench import assign, codec, java_peer
 from bench.results import RESULTS, Result, show, write
 
 SUITES = ("assign", "codec")
+LEADERS_WORK = (
+    "codec leader reads 1,000 subscriptions",
+    "assign 1000x1000x1x1 join",
+    "codec leader writes 1,000 assignments",
+)
 
 
 def main(arguments: list[str]) -> None:
@@ -28,8 +34,22 @@ def main(arguments: list[str]) -> None:
             found = assign.measure(settings, case)
             show(f"Assignors, {case} (tasks x clients x threads x standbys)", found)
             results += found
+    total = leaders_total(results)
+    if total:
+        show("A leader of 1,000 members, warm: read every subscription, decide, write every assignment", [total])
+        results.append(total)
     write(results)
     print(f"{len(results)} results in {RESULTS.relative_to(RESULTS.parent.parent)}; {_load()}")
+
+
+def leaders_total(results: Sequence[Result]) -> Result | None:
+    """What one rebalance of 1,000 members costs their leader, if all its parts were measured. ``None`` otherwise."""
+    parts = [result for result in results if result.work in LEADERS_WORK]
+    if len(parts) < len(LEADERS_WORK):
+        return None
+    peers = [result.peer for result in parts if result.peer is not None]
+    peer = sum(peers) if len(peers) == len(parts) else None
+    return Result("leader of 1,000 members", sum(result.ours for result in parts), peer, parts[0].peer_name, "ms")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

@@ -10,7 +10,7 @@ from bench.results import Result
 
 
 def measure(java: list[str] | None, quick: bool) -> list[Result]:
-    seconds, members = ("0.05", "20") if quick else ("3", "1000")
+    seconds, members = ("0.05", "20") if quick else ("1.5", "1000")
     call = [sys.executable, "-m", "kstreams_assign", "peer", "bench-codec", "--seconds", seconds, "--members", members]
     ours, _ = run(call)
     theirs = {row["what"]: row for row in run([*java, "bench-codec", seconds, members])[0]} if java else {}

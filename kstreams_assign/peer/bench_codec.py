@@ -1,12 +1,16 @@
 """``bench-codec``: how often a second our codecs work, one JSON line a piece of work, as Java's harness tells it.
 
-The first rows are single messages of 1,000 tasks. The ``leader`` rows are what a leader does in one rebalance: read
-every member's subscription (1,000 tasks each), write every member's assignment (all name the same 100 endpoints).
+The first rows are single messages of 1,000 tasks. Nothing read is left lazy: each task and sum is walked over, as a leader
+does. What is read anew tells other tasks than the 300 messages before it, ``known tasks`` the same tasks again and again.
+The ``leader`` rows are what a leader does in one rebalance: read every member's subscription (1,000 tasks each, others for
+each member) and hold all of it, write every member's assignment (all name the same 100 endpoints).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, cycle
 from time import perf_counter
 from uuid import UUID
 
@@ -19,22 +23,19 @@ from kstreams_assign.wire import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
+    encode_assignments,
     encode_subscription,
 )
 
 BATCHES = 5
-SUMS = {
-    TaskId(n // 100, n % 100): RUNNING_OFFSET_SUM if n % 3 == 0 else 1_000_000 + n  # as in Java's harness
-    for n in range(1000)
-}
+TASKS = 1000
+DISTINCT = 300
 HOSTS = {
     HostInfo(f"host-{h}.example.org", 8080): tuple(
         TopicPartition(f"topic-{p % 10}", h * 6 + p // 10) for p in range(60)
     )
     for h in range(100)
 }
-LAST_TASK = TaskId(9, 99)
-
 Work = Callable[[], object]
 
 
@@ -54,28 +55,38 @@ def bench_codec(seconds: float, members: int = 1000) -> Iterator[Json]:
 
 def works(members: int) -> Iterator[tuple[str, int, Work]]:
     """Name, bytes and work of each row."""
-    subscription, assignment = encode_one_subscription(7), encode_one_assignment()
-    yield "subscription encode", len(subscription), lambda: encode_one_subscription(7)
-    yield "subscription decode and sums", len(subscription), lambda: read_sums(subscription)
-    yield "subscription round trip", len(subscription), lambda: read_sums(encode_one_subscription(7))
-    yield "assignment encode", len(assignment), encode_one_assignment
-    yield "assignment decode", len(assignment), lambda: decode_assignment(assignment)
-    yield "assignment round trip", len(assignment), lambda: decode_assignment(encode_one_assignment())
-    joined = [encode_one_subscription(n) for n in range(members)]
+    told = offset_sums(7)
+    subscription, assignment = subscription_of(7, told), encode_one_assignment(tuple(told))
+    anew = cycle([subscription_of(n, offset_sums(n)) for n in range(DISTINCT)])
+    yield "subscription encode", len(subscription), lambda: subscription_of(7, told)
+    yield "subscription decode and sums", len(subscription), lambda: read_sums(next(anew))
+    yield "subscription decode and sums, known tasks", len(subscription), lambda: read_sums(subscription)
+    yield "subscription round trip, known tasks", len(subscription), lambda: read_sums(subscription_of(7, told))
+    yield "assignment encode", len(assignment), lambda: encode_one_assignment(tuple(told))
+    yield "assignment decode", len(assignment), lambda: read_partitions(assignment)
+    yield "assignment round trip", len(assignment), lambda: read_partitions(encode_one_assignment(tuple(told)))
+    joined = [subscription_of(n, offset_sums(n)) for n in range(members)]
     yield f"leader reads {members:,} subscriptions", sum(map(len, joined)), lambda: [read_sums(one) for one in joined]
     answers = list(map(member_assignment, range(members)))
-    written = sum(len(encode_assignment(one)) for one in answers)
-    yield f"leader writes {members:,} assignments", written, lambda: [encode_assignment(one) for one in answers]
+    written = sum(map(len, encode_assignments(answers)))
+    yield f"leader writes {members:,} assignments", written, lambda: encode_assignments(answers)
 
 
-def encode_one_subscription(process: int) -> bytes:
+def offset_sums(member: int) -> dict[TaskId, int]:
+    """Ten subtopologies with 100 tasks each; the next member has the next partitions. A third is running there."""
+    return {
+        TaskId(n // 100, member + n % 100): RUNNING_OFFSET_SUM if n % 3 == 0 else 1_000_000 + n for n in range(TASKS)
+    }
+
+
+def subscription_of(process: int, told: Mapping[TaskId, int]) -> bytes:
     return encode_subscription(
         SubscriptionInfo(
             version=11,
             latest_supported_version=11,
             process_id=UUID(int=process),
             user_end_point=f"host-{process}.example.org:8080",
-            task_offset_sums=SUMS,
+            task_offset_sums=told,
             unique_field=1,
             client_tags={"zone": "eu-1"},
         )
@@ -83,15 +94,27 @@ def encode_one_subscription(process: int) -> bytes:
 
 
 def read_sums(subscription: bytes) -> Mapping[TaskId, int]:
-    """Decode, and look one sum up: so the mapping has to be there."""
+    """Decode, and walk over every task with its sum."""
     read = decode_subscription(subscription)
     assert isinstance(read, SubscriptionInfo)
-    assert read.task_offset_sums[LAST_TASK] == RUNNING_OFFSET_SUM
+    walk(read.task_offset_sums.items())
     return read.task_offset_sums
 
 
-def encode_one_assignment() -> bytes:
-    return encode_assignment(AssignmentInfo(11, 11, active_tasks=tuple(SUMS), partitions_by_host=HOSTS))
+def read_partitions(assignment: bytes) -> AssignmentInfo:
+    """Decode, and walk over every task and every partition of every endpoint."""
+    read = decode_assignment(assignment)
+    walk(read.active_tasks)
+    walk(chain.from_iterable(read.partitions_by_host.values()))
+    return read
+
+
+def encode_one_assignment(tasks: tuple[TaskId, ...]) -> bytes:
+    return encode_assignment(AssignmentInfo(11, 11, active_tasks=tasks, partitions_by_host=HOSTS))
+
+
+def walk(items: Iterable[object]) -> None:
+    deque(items, maxlen=0)
 
 
 def member_assignment(member: int) -> AssignmentInfo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -57,6 +58,14 @@ def test_without_a_peer_ours_is_measured_alone_and_one_line_says_why(monkeypatch
         "assign 20x2x1x1 join first call",
     }
     assert all(row.keys() == KEYS and row["peer"] is None and row["ours"] > 0 for row in rows)
+
+
+def test_a_leaders_work_is_the_sum_of_its_parts():
+    parts = [Result(work, 2.0, 10.0, "Kafka", "ms") for work in program.LEADERS_WORK]
+    assert program.leaders_total(parts) == Result("leader of 1,000 members", 6.0, 30.0, "Kafka", "ms")
+    assert program.leaders_total(parts[1:]) is None
+    alone = [replace(part, peer=None) for part in parts]
+    assert program.leaders_total(alone).peer is None
 
 
 def test_both_are_measured_on_the_same_problem(java_peer):

@@ -98,5 +98,5 @@ def test_the_commands_print_one_line_of_json_each():
 def test_codecs_are_timed_on_single_messages_and_on_a_leaders_work():
     rows = list(bench_codec(0.0, members=2))
     assert [row["what"] for row in rows][-2:] == ["leader reads 2 subscriptions", "leader writes 2 assignments"]
-    assert len(rows) == 8
+    assert len(rows) == 9
     assert all(row["median_ops_per_s"] > 0 and row["bytes"] > 10_000 for row in rows)
