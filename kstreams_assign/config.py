@@ -15,7 +15,7 @@ from typing import Any, Literal
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import HostInfo
 
-ASSIGNOR_NAMES = ("high_availability", "least_movement", "sticky", "fallback_prior")
+ASSIGNOR_NAMES = ("least_movement", "high_availability", "sticky", "fallback_prior", "learner")
 GUARANTEES = ("at_least_once",)
 USER_DATA = ("apache", "kip441")
 OFFSET_RESETS = ("earliest", "latest")
@@ -75,7 +75,7 @@ class Config:
     max_warmup_replicas: int = 2
     probing_rebalance_interval_ms: int = 600_000
     state_cleanup_delay_ms: int = 600_000
-    assignor: str = "high_availability"
+    assignor: str = "least_movement"
     processing_guarantee: str = "at_least_once"
     user_data: Literal["apache", "kip441"] = "apache"
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"

@@ -28,19 +28,26 @@ from kstreams_assign.assign.sticky import sticky
 from kstreams_assign.assign.threads import ThreadTasks, distribute
 from kstreams_assign.assign.values import AssignConfig, Assignor, Client, Cluster, Placement, Plan
 
-ASSIGNORS: Mapping[str, Assignor] = MappingProxyType(
+VERSIONS: Mapping[str, Mapping[int, Assignor]] = MappingProxyType(
     {
-        "high_availability": high_availability,
-        "least_movement": least_movement,
-        "sticky": sticky,
-        "fallback_prior": fallback_prior,
-        "learner": learner,
+        "high_availability": {1: high_availability},
+        "least_movement": {1: least_movement},
+        "sticky": {1: sticky},
+        "fallback_prior": {1: fallback_prior},
+        "learner": {1: learner},
     }
 )
-"""Every assignor under the name that the setting ``assignor`` takes."""
+"""Every assignor under the name that the setting ``assignor`` takes, in each version that a group may still need.
+
+A change that answers differently is a new version; the old one stays until no release in use knows only that.
+"""
+
+ASSIGNORS: Mapping[str, Assignor] = MappingProxyType({name: known[max(known)] for name, known in VERSIONS.items()})
+"""The newest version of each."""
 
 __all__ = [
     "ASSIGNORS",
+    "VERSIONS",
     "AssignConfig",
     "Assignor",
     "Client",

@@ -6,7 +6,7 @@ came from. The dialects have assignor names of their own, so a member of the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from uuid import UUID
@@ -23,8 +23,8 @@ from kstreams_assign.wire import (
     decode_kip_assignment,
     decode_kip_subscription,
     decode_subscription,
-    encode_assignment,
-    encode_kip_assignment,
+    encode_assignments,
+    encode_kip_assignments,
     encode_kip_subscription,
     encode_subscription,
 )
@@ -70,7 +70,7 @@ class Dialect:
     read_report: Callable[[bytes], MemberReport | FutureSubscription]
     write_report: Callable[[MemberReport], bytes]
     read_assignment: Callable[[bytes], AssignmentInfo]
-    write_assignment: Callable[[AssignmentInfo], bytes]
+    write_assignments: Callable[[Iterable[AssignmentInfo]], list[bytes]]
     assignment_version: Callable[[int], int]
 
 
@@ -145,7 +145,7 @@ APACHE = Dialect(
     read_report=_read_apache,
     write_report=_write_apache,
     read_assignment=decode_assignment,
-    write_assignment=encode_assignment,
+    write_assignments=encode_assignments,
     assignment_version=lambda version: version,
 )
 KIP441 = Dialect(
@@ -156,7 +156,7 @@ KIP441 = Dialect(
     read_report=_read_kip,
     write_report=_write_kip,
     read_assignment=decode_kip_assignment,
-    write_assignment=encode_kip_assignment,
+    write_assignments=encode_kip_assignments,
     assignment_version=lambda _version: KIP_ASSIGNMENT_VERSION,
 )
 

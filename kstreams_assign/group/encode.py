@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from kstreams_assign.assign import Plan
+from kstreams_assign.group.choice import Choice
 from kstreams_assign.group.cooperate import Handed
 from kstreams_assign.group.values import ErrorCode, MemberAssignment
 from kstreams_assign.group.view import GroupView
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition, process_order
 from kstreams_assign.wire import AssignmentInfo, GroupTrailer
-
-ASSIGNOR_VERSION = 1
 
 Partitions = Mapping[TaskId, tuple[TopicPartition, ...]]
 HostMap = dict[HostInfo, tuple[TopicPartition, ...]]
@@ -22,7 +21,7 @@ def encode_error(view: GroupView, code: ErrorCode) -> MemberAssignment:
     """No tasks, and why (``StreamsPartitionAssignor.errorAssignment``)."""
     version = view.dialect.assignment_version(view.version)
     info = AssignmentInfo(version=version, commonly_supported_version=view.supported, error_code=int(code))
-    return MemberAssignment((), view.dialect.write_assignment(info))
+    return MemberAssignment((), *view.dialect.write_assignments([info]))
 
 
 def encode_group(
@@ -30,15 +29,15 @@ def encode_group(
     plan: Plan,
     handed: Handed,
     tasks: Partitions,
-    assignor: str,
+    choice: Choice,
     leader: UUID,
     next_probe_ms: int | None,
 ) -> dict[str, MemberAssignment]:
     """Every readable member's assignment. The probe goes to the leader process's first consumer."""
     active_hosts, standby_hosts = _host_maps(view, plan, tasks)
     trailer = GroupTrailer(
-        assignor=assignor,
-        assignor_version=ASSIGNOR_VERSION,
+        assignor=choice.name,
+        assignor_version=choice.version,
         warmups={p: tuple(sorted(plan.placements[p].warmup)) for p in _ordered(plan) if plan.placements[p].warmup},
         next_probe_ms=next_probe_ms,
         followup=bool(handed.withheld),
@@ -46,13 +45,12 @@ def encode_group(
         owners=dict(sorted(handed.withheld.items())),
     )
     prober = min((c.member.member_id for c in view.processes.get(leader, ())), default=None)
-    answers = {}
-    for member in view.member_ids:
-        partitions = sorted((p, task) for task in handed.active[member] for p in tasks[task])
-        info = AssignmentInfo(
+    partitions = {member: _inputs(handed.active[member], tasks) for member in view.member_ids}
+    infos = (
+        AssignmentInfo(
             version=view.dialect.assignment_version(view.version),
             commonly_supported_version=view.supported,
-            active_tasks=tuple(task for _, task in partitions),
+            active_tasks=tuple(task for _, task in inputs),
             standby_tasks={task: tasks[task] for task in handed.standby[member]},
             partitions_by_host=active_hosts,
             standby_partitions_by_host=standby_hosts,
@@ -60,8 +58,18 @@ def encode_group(
             next_rebalance_ms=_next_rebalance_ms(member, handed, prober, next_probe_ms),
             trailer=trailer,
         )
-        answers[member] = MemberAssignment(tuple(p for p, _ in partitions), view.dialect.write_assignment(info))
-    return answers
+        for member, inputs in partitions.items()
+    )
+    written = view.dialect.write_assignments(infos)
+    return {
+        member: MemberAssignment(tuple(partition for partition, _ in inputs), user_data)
+        for (member, inputs), user_data in zip(partitions.items(), written, strict=True)
+    }
+
+
+def _inputs(active: Iterable[TaskId], tasks: Partitions) -> list[tuple[TopicPartition, TaskId]]:
+    """Input partitions with the task of each, in the order in which a follower pairs them."""
+    return sorted((partition, task) for task in active for partition in tasks[task])
 
 
 def _next_rebalance_ms(member: str, handed: Handed, prober: str | None, next_probe_ms: int | None) -> int:

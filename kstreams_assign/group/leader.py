@@ -14,7 +14,6 @@ from hashlib import sha256
 from uuid import UUID
 
 from kstreams_assign.assign import (
-    ASSIGNORS,
     AssignConfig,
     Client,
     Cluster,
@@ -24,6 +23,7 @@ from kstreams_assign.assign import (
     owner_changes_lower_bound,
     previous_tasks,
 )
+from kstreams_assign.group.choice import Choice, choose
 from kstreams_assign.group.cooperate import hand_out
 from kstreams_assign.group.encode import encode_error, encode_group
 from kstreams_assign.group.values import Decision, ErrorCode
@@ -80,16 +80,8 @@ def decide(view: GroupView, question: Question) -> Decision:
         return _refuse(view, ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA, text)
     tasks = question.topology.tasks(question.partition_counts)
     cluster = _cluster(view, question, tasks)
-    assignor = _assignor(view, question)
-    plan = ASSIGNORS[assignor](cluster, question.config)
-    return _decision(view, question, tasks, assignor, cluster, plan)
-
-
-def _assignor(view: GroupView, question: Question) -> str:
-    """Who decides. A group with members that are not ours gets Java's decision, whoever leads it."""
-    if question.end_offsets is None:
-        return "fallback_prior"
-    return question.assignor if not view.foreign else "high_availability"
+    choice = choose(view, question.assignor, ends_known=question.end_offsets is not None)
+    return _decision(view, question, tasks, choice, cluster, choice.assign(cluster, question.config))
 
 
 def _refuse(view: GroupView, code: ErrorCode, why: str) -> Decision:
@@ -136,7 +128,7 @@ def _decision(
     view: GroupView,
     question: Question,
     tasks: Mapping[TaskId, tuple[TopicPartition, ...]],
-    assignor: str,
+    choice: Choice,
     cluster: Cluster,
     plan: Plan,
 ) -> Decision:
@@ -147,10 +139,11 @@ def _decision(
     next_probe_ms = question.now_ms + question.config.probing_rebalance_interval_ms if plan.probing else None
     return Decision(
         assignments={
-            **encode_group(view, plan, handed, tasks, assignor, question.leader, next_probe_ms),
+            **encode_group(view, plan, handed, tasks, choice, question.leader, next_probe_ms),
             **{member: encode_error(view, ErrorCode.ASSIGNMENT_ERROR) for member in view.unreadable},
         },
-        assignor=assignor,
+        assignor=choice.name,
+        assignor_version=choice.version,
         kind="follow_up" if question.promised and not changed and not adopted else "round",
         placements=plan.placements,
         changed={task: (before[task], after[task]) for task in changed},
@@ -158,11 +151,8 @@ def _decision(
         owner_changes_lower_bound=owner_changes_lower_bound(before, cluster.capacities, tasks.keys()),
         withheld=handed.withheld,
         next_probe_ms=next_probe_ms,
-        warnings=(*_warnings(view), *(() if question.end_offsets is not None else (_NO_END_OFFSETS,))),
+        warnings=(*_warnings(view), *((choice.warning,) if choice.warning else ())),
     )
-
-
-_NO_END_OFFSETS = "changelog end offsets could not be had in time: prior owners stay, and a probe asks again"
 
 
 def _warnings(view: GroupView) -> list[str]:
@@ -180,9 +170,8 @@ def _warnings(view: GroupView) -> list[str]:
         for consumer in consumers
         if consumer.info.trailer and consumer.info.trailer.settings_digest
     }
-    foreign = [f"members without our trailer ({', '.join(view.foreign)}): high_availability decides, as Java would"]
     differing = ["members run with different assignment settings; the leader's count"] if len(digests) > 1 else []
-    return refused + trailers + differing + (foreign if view.foreign else [])
+    return refused + trailers + differing
 
 
 def settings_digest(assignor: str, config: AssignConfig) -> str:

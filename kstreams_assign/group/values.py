@@ -62,6 +62,7 @@ class Decision:
     next_probe_ms: int | None = None
     error: ErrorCode = ErrorCode.NONE
     warnings: tuple[str, ...] = ()
+    assignor_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

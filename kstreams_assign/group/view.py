@@ -5,9 +5,10 @@ Whoever cannot be read is set apart with the reason; nothing here raises because
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from uuid import UUID
 
 from kstreams_assign.errors import MalformedUserData
@@ -39,30 +40,37 @@ class GroupView:
     def owners(self) -> Mapping[TopicPartition, str]:
         """Input partition -> the member that owns it as it joins."""
         return {
-            partition: consumer.member.member_id
-            for consumers in self.processes.values()
-            for consumer in consumers
-            for partition in consumer.member.owned
+            partition: consumer.member.member_id for consumer in self._consumers for partition in consumer.member.owned
         }
 
     @property
+    def _consumers(self) -> Iterator[Consumer]:
+        return chain.from_iterable(self.processes.values())
+
+    @property
     def shutdown_requested(self) -> bool:
-        return any(
-            consumer.info.error_code == ErrorCode.SHUTDOWN_REQUESTED
-            for consumers in self.processes.values()
-            for consumer in consumers
-        )
+        return any(consumer.info.error_code == ErrorCode.SHUTDOWN_REQUESTED for consumer in self._consumers)
 
     @property
     def foreign(self) -> list[str]:
         """Members that are not ours: they carry no trailer."""
-        return [
-            c.member.member_id for consumers in self.processes.values() for c in consumers if c.info.trailer is None
-        ]
+        return [consumer.member.member_id for consumer in self._consumers if consumer.info.trailer is None]
+
+    def newest_version_of_all(self, assignor: str) -> int:
+        """The newest version of this assignor that every member knows; 0 if some do not know it."""
+        return min((self._version(consumer, assignor) for consumer in self._consumers), default=0)
+
+    def without_assignor(self, assignor: str) -> list[str]:
+        """The members that do not know this assignor."""
+        return [c.member.member_id for c in self._consumers if not self._version(c, assignor)]
+
+    @staticmethod
+    def _version(consumer: Consumer, assignor: str) -> int:
+        return consumer.info.trailer.assignors.get(assignor, 0) if consumer.info.trailer else 0
 
     @property
     def member_ids(self) -> list[str]:
-        return [c.member.member_id for consumers in self.processes.values() for c in consumers]
+        return [consumer.member.member_id for consumer in self._consumers]
 
 
 def read_group(members: Sequence[JoinedMember], dialect: Dialect = APACHE) -> GroupView:

@@ -28,6 +28,7 @@ from kstreams_assign.wire.kip441 import (
     decode_kip_assignment,
     decode_kip_subscription,
     encode_kip_assignment,
+    encode_kip_assignments,
     encode_kip_subscription,
 )
 from kstreams_assign.wire.offsets_topic import (
@@ -96,6 +97,7 @@ __all__ = [
     "encode_consumer_subscription",
     "encode_group_metadata",
     "encode_kip_assignment",
+    "encode_kip_assignments",
     "encode_kip_subscription",
     "encode_offset_commit",
     "encode_offsets_key",

@@ -18,7 +18,7 @@ not: layouts; how the open ends of the KIP's text are read stands in ``protocol/
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -89,7 +89,12 @@ def encode_kip_assignment(info: AssignmentInfo, dialect: str = "kip441") -> byte
 
     Raises ``ConfigError`` for a value that its version cannot carry.
     """
-    return write_assignments((info,), _message("AssignmentInfo", dialect))[0]
+    return encode_kip_assignments((info,), dialect)[0]
+
+
+def encode_kip_assignments(infos: Iterable[AssignmentInfo], dialect: str = "kip441") -> list[bytes]:
+    """The bytes of each, as ``encode_kip_assignment`` would write them; what they share is written once."""
+    return write_assignments(tuple(infos), _message("AssignmentInfo", dialect))
 
 
 def _message(name: str, dialect: str) -> str:

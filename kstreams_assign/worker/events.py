@@ -1,16 +1,20 @@
 """What a worker says about itself: one flat, JSON-able mapping an event, for logs, tests and people.
 
 Every event has ``time_ms`` (wall clock), ``event`` and ``process_id``. The listener runs on whichever thread the event
-happened, one call at a time, and must be quick.
+happened, one call at a time, and must be quick. The warnings of an event also go to ``logging``, where a program
+that listens to nothing still shows them on standard error; the same ones again are not repeated.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kstreams_assign.adapters.clock import wall_ms
+
+LOGGER = logging.getLogger("kstreams_assign")
 
 Listener = Callable[[Mapping[str, Any]], None]
 
@@ -22,9 +26,18 @@ class EventLog:
         self._process_id = process_id
         self._listener = listener
         self._lock = threading.Lock()
+        self._warned: dict[str, list[str]] = {}
 
     def emit(self, event: str, **facts: object) -> None:
+        if isinstance(warnings := facts.get("warnings"), list):
+            self._warn(event, warnings)
         if self._listener is None:
             return
         with self._lock:
             self._listener({"time_ms": wall_ms(), "event": event, "process_id": self._process_id, **facts})
+
+    def _warn(self, event: str, warnings: list[str]) -> None:
+        for warning in warnings:
+            if warning not in self._warned.get(event, ()):
+                LOGGER.warning("%s: %s", event, warning)
+        self._warned[event] = warnings

@@ -113,6 +113,7 @@ class Leading:
             "decision",
             kind=decision.kind,
             assignor=decision.assignor,
+            assignor_version=decision.assignor_version,
             members=sum(map(len, view.processes.values())),
             placements={
                 str(process): {

@@ -17,6 +17,7 @@ from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.adoption import read_assignment
+from kstreams_assign.group.choice import departure, known_assignors
 from kstreams_assign.group.dialects import DIALECTS, MemberReport
 from kstreams_assign.group.leader import settings_digest
 from kstreams_assign.group.values import Adopted, JoinedMember, MemberAssignment
@@ -170,7 +171,7 @@ class Membership:
             unique_field=self._unique,
             client_tags=self._config.client_tags,
             trailer=MemberTrailer(
-                assignors={self._config.assignor: 1},
+                assignors=known_assignors(),
                 settings_digest=settings_digest(self._config.assignor, assign_config(self._config)),
             ),
         )
@@ -198,15 +199,17 @@ class Membership:
             self._dialect,
             leads=self._leads,
         )
+        other = departure(adopted.assignor, self._config.assignor)
         self._log.emit(
             "assigned",
             generation=generation,
+            assignor=adopted.assignor,
             active=[*map(str, sorted(adopted.active))],
             standby=[*map(str, sorted(adopted.standby))],
             warmup=[*map(str, sorted(adopted.warmup))],
             next_probe_ms=adopted.next_probe_ms,
             follow_up=adopted.follow_up,
-            warnings=[*adopted.warnings],
+            warnings=[*adopted.warnings, *([other] if other else [])],
         )
         self.handle(machine.Assigned(generation, adopted))
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.group.adoption import read_assignment
+from kstreams_assign.group.choice import known_assignors
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.leader import Question, decide, lookups
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
@@ -34,6 +35,7 @@ class LittleMember:
     positions: dict[TaskId, int] = field(default_factory=dict)
     endpoint: str | None = None
     ours: bool = True
+    assignors: dict[str, int] = field(default_factory=known_assignors)
 
     @property
     def name(self) -> str:
@@ -58,7 +60,7 @@ class LittleMember:
             self.endpoint,
             sums,
             lags if dialect.tells_lags else None,
-            trailer=MemberTrailer() if self.ours else None,
+            trailer=MemberTrailer(self.assignors) if self.ours else None,
         )
         return JoinedMember(self.name, ("orders", "clicks"), tuple(self.owned), dialect.write_report(report))
 

@@ -1,0 +1,59 @@
+"""Who decides: the assignor that is set, where all members know it, and Java's where they do not."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import pytest
+
+from kstreams_assign.assign import VERSIONS, AssignConfig, high_availability, least_movement
+from kstreams_assign.config import ASSIGNOR_NAMES, Config
+from kstreams_assign.group import choice
+from kstreams_assign.group.choice import departure, known_assignors
+from tests.group.little_group import LittleGroup, shape
+
+
+def group(*known: dict[str, int]) -> LittleGroup:
+    """A group of least movement whose members know these assignors."""
+    little = LittleGroup(shape(), {"orders": 4, "clicks": 1}, AssignConfig(), "least_movement")
+    for number, assignors in enumerate(known, start=1):
+        little.add(number).assignors = assignors
+    return little
+
+
+def test_the_default_is_ours_and_every_assignor_can_be_set():
+    assert Config("app", "broker").assignor == "least_movement"
+    assert set(ASSIGNOR_NAMES) == VERSIONS.keys()
+    assert known_assignors() == dict.fromkeys(ASSIGNOR_NAMES, 1)
+
+
+def test_the_leader_runs_the_newest_version_that_all_members_know(monkeypatch: pytest.MonkeyPatch):
+    two = {**VERSIONS, "least_movement": {1: high_availability, 2: least_movement}}
+    monkeypatch.setattr(choice, "VERSIONS", MappingProxyType(two))
+    rolling = group({"least_movement": 1}, {"least_movement": 2}, {"least_movement": 9})
+    decision = rolling.rebalance()
+    assert (decision.assignor, decision.assignor_version, decision.warnings) == ("least_movement", 1, ())
+    rolling.remove(1)
+    decision = rolling.rebalance()
+    assert (decision.assignor, decision.assignor_version, decision.warnings) == ("least_movement", 2, ())
+
+
+def test_a_member_that_does_not_know_the_assignor_is_named():
+    decision = group({"least_movement": 1}, {"high_availability": 1}).rebalance()
+    assert decision.assignor == "high_availability"
+    assert [warning for warning in decision.warnings if "member-2" in warning and "least_movement" in warning]
+
+
+@pytest.mark.parametrize(
+    ("decided", "wanted", "said"),
+    [
+        ("least_movement", "least_movement", None),
+        (None, "high_availability", None),
+        ("fallback_prior", "least_movement", None),
+        (None, "least_movement", "no member of ours"),
+        ("high_availability", "least_movement", "decides by high_availability, not by least_movement"),
+    ],
+)
+def test_a_follower_says_when_another_assignor_decides(decided, wanted, said):
+    told = departure(decided, wanted)
+    assert (told is None) if said is None else (said in told)
