@@ -1,0 +1,77 @@
+"""Records of ``__consumer_offsets`` as columns, and whom each is about.
+
+What lives here: the form in which Spark, a test or a file gives records to ``derive``, and the cheap look at a key by which
+they are sent to their group. What must not: values, and what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+from kstreams_assign.errors import MalformedUserData
+from kstreams_assign.wire import GroupMetadataKey, OffsetCommitKey, OtherKey, decode_offsets_key
+
+KEYS_KEPT = 1 << 16
+"""A partition is committed again and again under one key; some 20 MB."""
+
+
+class Kind(StrEnum):
+    """What a record's key says it is; also how the table ``counts`` names it."""
+
+    GROUP_METADATA = "group_metadata"
+    OFFSET_COMMIT = "offset_commit"
+    OTHER_PROTOCOL = "other_protocol"
+    DAMAGED_KEY = "damaged_key"
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecords:
+    """Records as five columns of one length. ``timestamp_ms`` is the record's own, since 1970 UTC."""
+
+    partition: Sequence[int]
+    offset: Sequence[int]
+    timestamp_ms: Sequence[int]
+    key: Sequence[bytes | None]
+    value: Sequence[bytes | None]
+
+
+class EndOffset(NamedTuple):
+    """Where a changelog partition began and ended at ``sampled_ms`` (wall clock)."""
+
+    topic: str
+    partition: int
+    end: int
+    begin: int
+    sampled_ms: int
+
+
+class RecordKey(NamedTuple):
+    """Whom a record is about. ``group`` is None where no classic group is; ``reason`` says what is wrong with the key."""
+
+    kind: Kind
+    group: str | None = None
+    topic: str = ""
+    partition: int = -1
+    reason: str = ""
+
+
+@lru_cache(maxsize=KEYS_KEPT)
+def key_of(key: bytes | None) -> RecordKey:
+    """What a record's key says. Never raises: what cannot be read is ``DAMAGED_KEY``."""
+    if key is None:
+        return RecordKey(Kind.DAMAGED_KEY, reason="a record without a key")
+    try:
+        told = decode_offsets_key(key)
+    except MalformedUserData as wrong:
+        return RecordKey(Kind.DAMAGED_KEY, reason=str(wrong))
+    match told:
+        case OffsetCommitKey():
+            return RecordKey(Kind.OFFSET_COMMIT, told.group, told.topic, told.partition)
+        case GroupMetadataKey():
+            return RecordKey(Kind.GROUP_METADATA, told.group)
+        case OtherKey():
+            return RecordKey(Kind.OTHER_PROTOCOL)
