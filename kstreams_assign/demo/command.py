@@ -45,7 +45,7 @@ def demo(
     user_data: Annotated[
         str, typer.Option(help="The members' language: apache, or kip441 as the KIP's text has it.")
     ] = "apache",
-    assignor: Annotated[str, typer.Option(help="Who decides, as in the setting of that name.")] = "high_availability",
+    assignor: Annotated[str, typer.Option(help="Who decides, as in the setting of that name.")] = "least_movement",
 ) -> None:
     """Watch a real group of Python workers scale out warm and survive a crash.
 

@@ -75,15 +75,22 @@ class RestoreThread:
 
     def restore(self, task: TaskId, stores: TaskStores | None, inputs: Sequence[TopicPartition]) -> None:
         """Bring an active task to the end of its changelogs, then hand it over through ``ready``."""
+        self._no_longer_running(task, stores)
         self._orders.put(lambda: self._restore(task, stores, inputs))
 
     def tail(self, task: TaskId, stores: TaskStores | None) -> None:
         """Keep a standby or warm-up up to date."""
+        self._no_longer_running(task, stores)
         self._orders.put(lambda: self._tail(task, stores))
 
     def close(self, task: TaskId, stores: TaskStores | None) -> None:
         """Stop reading, close the stores, remember how far they were, and say ``closed``."""
         self._orders.put(lambda: self._close(task, stores))
+
+    def _no_longer_running(self, task: TaskId, stores: TaskStores | None) -> None:
+        """Tell so before the order is carried out: the next JoinGroup may leave first, and what runs counts as owned."""
+        if stores is not None:
+            self._sums.restoring(task, stores.offsets())
 
     def lags(self) -> dict[TaskId, int]:
         """Offsets still to read of each task that is here, as last told."""

@@ -28,17 +28,18 @@ def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator
 
 def test_one_worker_counts_everything_and_a_second_one_takes_half(app: App) -> None:
     app.send(WORDS)
-    first = app.start(1)
+    first = app.start(1, num_standby_replicas=1)
     first.until_running(PARTITIONS)
     app.until_counted()
-    second = app.start(2)
+    second = app.start(2, num_standby_replicas=1)
     second.until_running(PARTITIONS // 2)
     first.until_running(PARTITIONS // 2)
     app.send(WORDS)
     app.until_counted()
     assert not first.named("commit_refused") + second.named("commit_refused")
-    followed = [d["kind"] for d in first.named("decision") + second.named("decision")]
-    assert "follow_up" in followed
+    decisions = sorted(first.named("decision") + second.named("decision"), key=lambda event: event["time_ms"])
+    assert [decision["kind"] for decision in decisions] == ["round", "round", "follow_up"]
+    assert sum(len(decision["changed"]) for decision in decisions) == PARTITIONS // 2
 
 
 @pytest.mark.parametrize("user_data", ["apache", "kip441"])

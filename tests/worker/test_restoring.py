@@ -1,0 +1,41 @@
+"""What the restore thread's orders promise before they are carried out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kstreams_assign.adapters.clock import monotonic_ms
+from kstreams_assign.adapters.rocksdb import open_task_stores
+from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.restore.loop import Restorer
+from kstreams_assign.state.directory import StateDirectory
+from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.restoring import RestoreThread
+from tests.restore.test_loop import LogReader
+
+TASK = TaskId(0, 3)
+CHANGELOG = TopicPartition("app-totals-changelog", 3)
+
+
+def test_a_task_that_stops_running_is_reported_by_its_offsets_before_the_thread_has_turned(tmp_path: Path) -> None:
+    sums = OffsetSums()
+    directory = StateDirectory(tmp_path, "app", clock_ms=monotonic_ms)
+    thread = RestoreThread(
+        TopologyShape((SubtopologyShape(("orders",), (Store("totals"),)),)),
+        "app",
+        Restorer(LogReader({}), now_ms=monotonic_ms),
+        lambda task: open_task_stores(directory.task_path(task), ["totals"]),
+        lambda partitions: dict.fromkeys(partitions, 0),
+        directory,
+        sums,
+        EventLog("p", None),
+    )
+    stores = open_task_stores(tmp_path / "0_3", ["totals"])
+    stores.write({}, {CHANGELOG: 7})
+    for order in (lambda: thread.tail(TASK, stores), lambda: thread.restore(TASK, stores, [])):
+        sums.running(TASK)
+        order()
+        assert sums.report(owned_only=True) == {TASK: 7}
+    stores.close()
+    directory.close()
