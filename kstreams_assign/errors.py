@@ -8,6 +8,8 @@
     ├── MalformedUserData         a peer's bytes cannot be read (also: cut, padded, hostile)
     ├── TopologyMismatch          the group runs another topology than this member
     ├── AssignmentRefused         the leader sent an error code instead of tasks
+    ├── GroupNotFound             the brokers know no group of that name
+    ├── NotAStreamsGroup          a group without Kafka Streams' user-data: plain consumers, or a newer protocol
     ├── StateError                the state directory or a store on it
     │   ├── StateDirectoryLocked  another process owns the directory (names its pid and host)
     │   └── StoreDamaged          a store cannot be opened or its offsets make no sense
@@ -48,6 +50,14 @@ class TopologyMismatch(KStreamsAssignError):
 
 class AssignmentRefused(KStreamsAssignError):
     """The leader answered with an error code (Kafka: ``AssignorError``) instead of tasks."""
+
+
+class GroupNotFound(KStreamsAssignError):
+    """The brokers know no group of that name."""
+
+
+class NotAStreamsGroup(KStreamsAssignError):
+    """The group has no Kafka Streams user-data to look into: plain consumers, or one of the newer group protocols."""
 
 
 class StateError(KStreamsAssignError):

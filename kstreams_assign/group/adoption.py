@@ -43,16 +43,21 @@ def read_assignment(
     if info.error_code != ErrorCode.NONE:
         why = _REMEDY.get(info.error_code, "see the leader's log")
         raise AssignmentRefused(f"the group's leader answered with error code {info.error_code}: {why}")
-    active = _active(partitions, info)
+    active = active_tasks(partitions, info)
     _check_topology(active, info.standby_tasks, topology)
-    adopted = _adopted(active, info, process, endpoint)
-    if dialect.tells_probe or not leads or adopted.next_probe_ms is None or adopted.next_rebalance_ms == 0:
-        return adopted
-    return replace(adopted, next_rebalance_ms=adopted.next_probe_ms)
+    given = adopted(active, info, process, endpoint)
+    if dialect.tells_probe or not leads or given.next_probe_ms is None or given.next_rebalance_ms == 0:
+        return given
+    return replace(given, next_rebalance_ms=given.next_probe_ms)
 
 
-def _active(partitions: Sequence[TopicPartition], info: AssignmentInfo) -> dict[TaskId, tuple[TopicPartition, ...]]:
-    """The n-th task belongs to the n-th partition, in sorted order (``validateActiveTaskEncoding``)."""
+def active_tasks(
+    partitions: Sequence[TopicPartition], info: AssignmentInfo
+) -> dict[TaskId, tuple[TopicPartition, ...]]:
+    """The n-th task belongs to the n-th partition, in sorted order (``validateActiveTaskEncoding``).
+
+    Raises ``MalformedUserData`` where there are not as many.
+    """
     if len(partitions) != len(info.active_tasks):
         raise MalformedUserData(
             f"AssignmentInfo names {len(info.active_tasks)} active tasks for {len(partitions)} partitions"
@@ -80,9 +85,13 @@ def _check_topology(
             )
 
 
-def _adopted(
-    active: Mapping[TaskId, tuple[TopicPartition, ...]], info: AssignmentInfo, process: UUID, endpoint: HostInfo | None
+def adopted(
+    active: Mapping[TaskId, tuple[TopicPartition, ...]],
+    info: AssignmentInfo,
+    process: UUID,
+    endpoint: HostInfo | None = None,
 ) -> Adopted:
+    """What an assignment gives to a member of this process; the topology is not looked at."""
     trailer = info.trailer
     warmup = frozenset(trailer.warmups.get(process, ())) & info.standby_tasks.keys() if trailer else frozenset()
     known_host = endpoint is None or not info.partitions_by_host or endpoint in info.partitions_by_host

@@ -79,7 +79,7 @@ def decide(view: GroupView, question: Question) -> Decision:
         text = f"source topics that do not exist: {', '.join(missing)}; create them and restart the members"
         return _refuse(view, ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA, text)
     tasks = question.topology.tasks(question.partition_counts)
-    cluster = _cluster(view, question, tasks)
+    cluster = cluster_of(view, question, tasks)
     choice = choose(view, question.assignor, ends_known=question.end_offsets is not None)
     return _decision(view, question, tasks, choice, cluster, choice.assign(cluster, question.config))
 
@@ -90,15 +90,16 @@ def _refuse(view: GroupView, code: ErrorCode, why: str) -> Decision:
     return Decision(answers, assignor="none", kind="refused", error=code, warnings=(why,))
 
 
-def _cluster(view: GroupView, question: Question, tasks: Mapping[TaskId, tuple[TopicPartition, ...]]) -> Cluster:
+def cluster_of(view: GroupView, question: Question, tasks: Mapping[TaskId, tuple[TopicPartition, ...]]) -> Cluster:
+    """The group as the assignor sees it. ``question`` gives topology and end offsets."""
     stateful = {t for t in tasks if question.topology.subtopologies[t.subtopology].stateful}
     task_of = {partition: task for task, partitions in tasks.items() for partition in partitions}
-    ends = _end_offset_sums(question, stateful)
+    ends = end_offset_sums(question, stateful)
     clients = [_client(process, consumers, task_of, ends) for process, consumers in view.processes.items()]
     return Cluster(tuple(clients), frozenset(stateful), frozenset(tasks.keys() - stateful))
 
 
-def _end_offset_sums(question: Question, stateful: set[TaskId]) -> dict[TaskId, int]:
+def end_offset_sums(question: Question, stateful: set[TaskId]) -> dict[TaskId, int]:
     """The sum over a task's changelogs; a store without a changelog counts nothing (KIP-441, logging disabled)."""
     if question.end_offsets is None:
         return dict.fromkeys(stateful, 0)
@@ -133,7 +134,7 @@ def _decision(
     plan: Plan,
 ) -> Decision:
     handed = hand_out(view.processes, view.owners, plan, tasks, cluster)
-    before = _owners_before(view, tasks, question.promised)
+    before = owners_before(view, tasks, question.promised)
     after = plan.owners
     changed, adopted = owner_changes(before, after, view.processes.keys())
     next_probe_ms = question.now_ms + question.config.probing_rebalance_interval_ms if plan.probing else None
@@ -179,7 +180,7 @@ def settings_digest(assignor: str, config: AssignConfig) -> str:
     return sha256(f"{assignor} {config}".encode()).hexdigest()[:16]
 
 
-def _owners_before(
+def owners_before(
     view: GroupView, tasks: Mapping[TaskId, tuple[TopicPartition, ...]], promised: Mapping[TaskId, UUID]
 ) -> dict[TaskId, UUID]:
     """Who had each task by the round before: the process it was promised to, else its owner as it joins."""

@@ -1,0 +1,204 @@
+"""A snapshot's bytes as values: every process and member with what it told and what it was given.
+
+What lives here: putting together what ``wire`` and ``group`` read. What must not: opinions (``describe``), and anything
+that the bytes do not tell. Nothing here raises because of what a member sent: who cannot be read is there with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from uuid import UUID
+
+from kstreams_assign.errors import MalformedUserData, NotAStreamsGroup
+from kstreams_assign.group.adoption import active_tasks, adopted
+from kstreams_assign.group.dialects import DIALECTS, Dialect, MemberReport
+from kstreams_assign.group.values import Adopted, ErrorCode, JoinedMember
+from kstreams_assign.group.view import GroupView, read_group
+from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
+from kstreams_assign.observe.snapshot import GroupMember, GroupSnapshot
+from kstreams_assign.wire import (
+    AssignmentInfo,
+    GroupTrailer,
+    decode_consumer_assignment,
+    decode_consumer_subscription,
+)
+
+CONSUMER = "consumer"
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedMember:
+    """One consumer. ``joined`` and ``report``: what it told as it joined; ``info`` and ``given``: what it was assigned.
+
+    Each is None where it could not be read; ``unreadable`` says why. ``given.warmup`` is empty without a trailer.
+    """
+
+    described: GroupMember
+    joined: JoinedMember | None = None
+    report: MemberReport | None = None
+    info: AssignmentInfo | None = None
+    given: Adopted | None = None
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def member_id(self) -> str:
+        return self.described.member_id
+
+    @property
+    def owned(self) -> tuple[TopicPartition, ...]:
+        """The input partitions it owned as it joined."""
+        return self.joined.owned if self.joined else ()
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedProcess:
+    """One process: its consumers, and what they tell and have together."""
+
+    process_id: UUID
+    members: tuple[DecodedMember, ...]
+
+    @property
+    def report(self) -> MemberReport:
+        """The first consumer's: version, endpoint, tags and trailer are the process's and told by each."""
+        found = self.members[0].report
+        assert found is not None, "a process is known from its report"
+        return found
+
+    @property
+    def ours(self) -> bool:
+        return self.report.trailer is not None
+
+    @property
+    def active(self) -> frozenset[TaskId]:
+        return frozenset(task for given in self._given for task in given.active)
+
+    @property
+    def copies(self) -> frozenset[TaskId]:
+        """Standbys and warm-ups."""
+        return frozenset(task for given in self._given for task in given.standby | given.warmup)
+
+    @property
+    def warmup(self) -> frozenset[TaskId] | None:
+        """The copies that are there only to catch up; None where the leader does not tell."""
+        if any(member.info and member.info.trailer for member in self.members):
+            return frozenset(task for given in self._given for task in given.warmup)
+        return None
+
+    @property
+    def standby(self) -> frozenset[TaskId]:
+        """The copies that are no warm-ups, as far as that is told."""
+        return self.copies - (self.warmup or frozenset())
+
+    @property
+    def offset_sums(self) -> Mapping[TaskId, int]:
+        """Task -> the number that was told of it at the last join: an offset sum, or a lag in the KIP's dialect."""
+        reports = (member.report for member in self.members if member.report)
+        return {task: number for report in reports for task, number in report.reported_tasks.items()}
+
+    @property
+    def _given(self) -> list[Adopted]:
+        return [member.given for member in self.members if member.given]
+
+
+@dataclass(frozen=True)
+class DecodedGroup:
+    """All of a group. ``view`` is what its leader saw before the last assignment."""
+
+    snapshot: GroupSnapshot
+    dialect: Dialect
+    view: GroupView
+    members: Mapping[str, DecodedMember]
+
+    @cached_property
+    def processes(self) -> tuple[DecodedProcess, ...]:
+        """In the order of their ids' text. Members whose user-data cannot be read belong to none."""
+        return tuple(
+            DecodedProcess(process, tuple(self.members[c.member.member_id] for c in self.view.processes[process]))
+            for process in sorted(self.view.processes, key=str)
+        )
+
+    @property
+    def unreadable(self) -> dict[str, tuple[str, ...]]:
+        """Member -> why something of it could not be read."""
+        return {name: member.unreadable for name, member in self.members.items() if member.unreadable}
+
+    @cached_property
+    def trailer(self) -> GroupTrailer | None:
+        """What the leader told beside the tasks; None if it is not ours."""
+        infos = (member.info for member in self.members.values() if member.info)
+        return next((info.trailer for info in infos if info.trailer), None)
+
+    @cached_property
+    def owners(self) -> dict[TaskId, UUID]:
+        """Active task -> its process, as assigned. A task that a KIP-429 rebalance withholds is not there."""
+        return {task: process.process_id for process in self.processes for task in process.active}
+
+    @property
+    def promised(self) -> Mapping[TaskId, UUID]:
+        """Withheld task -> the process that the follow-up gives it to, where the leader tells."""
+        return self.trailer.owners if self.trailer else {}
+
+    @property
+    def next_rebalance_ms(self) -> int | None:
+        """The earliest wall-clock time at which a member is to ask for a rebalance; 0 = at once, None = never."""
+        asked = [m.info.next_rebalance_ms for m in self.members.values() if m.info]
+        told = [*asked, *([self.trailer.next_probe_ms] if self.trailer and self.trailer.next_probe_ms else [])]
+        return min((time for time in told if time != NO_PROBE_MS), default=None)
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """Member -> the error code that it told or was answered with (``ErrorCode``), where there is one."""
+        told = {name: m.report.error_code for name, m in self.members.items() if m.report}
+        answered = {name: m.info.error_code for name, m in self.members.items() if m.info}
+        return {name: code for name, code in (*told.items(), *answered.items()) if code != ErrorCode.NONE}
+
+
+def decode_group(snapshot: GroupSnapshot) -> DecodedGroup:
+    """Read all that the bytes tell. Raises ``NotAStreamsGroup`` for a group that is none, and nothing else."""
+    dialect = _dialect(snapshot)
+    members = {member.member_id: _read_subscription(member) for member in snapshot.members}
+    view = read_group([member.joined for member in members.values() if member.joined], dialect)
+    for process, consumers in view.processes.items():
+        for consumer in consumers:
+            name = consumer.member.member_id
+            members[name] = _read_assignment(replace(members[name], report=consumer.info), dialect, process)
+    for name, why in view.unreadable.items():
+        members[name] = replace(members[name], unreadable=(*members[name].unreadable, f"subscription: {why}"))
+    return DecodedGroup(snapshot, dialect, view, members)
+
+
+def _dialect(snapshot: GroupSnapshot) -> Dialect:
+    by_protocol = {dialect.protocol_name: dialect for dialect in DIALECTS.values()}
+    if not snapshot.protocol and not snapshot.members:
+        return DIALECTS["apache"]  # an empty group: nobody speaks
+    if snapshot.protocol_type not in {CONSUMER, ""}:
+        raise NotAStreamsGroup(f"group {snapshot.group} is of the type {snapshot.protocol_type!r}, no consumer group")
+    if snapshot.protocol and snapshot.protocol not in by_protocol:
+        raise NotAStreamsGroup(
+            f"group {snapshot.group} is a plain consumer group: it assigns by {snapshot.protocol!r}, "
+            f"where Kafka Streams has {' or '.join(map(repr, by_protocol))}"
+        )
+    return by_protocol.get(snapshot.protocol, DIALECTS["apache"])
+
+
+def _read_subscription(member: GroupMember) -> DecodedMember:
+    try:
+        told = decode_consumer_subscription(member.subscription)
+    except MalformedUserData as why:
+        return DecodedMember(member, unreadable=(f"subscription: {why}",))
+    joined = JoinedMember(
+        member.member_id, told.topics, told.owned_partitions, told.user_data or b"", member.instance_id
+    )
+    return DecodedMember(member, joined)
+
+
+def _read_assignment(member: DecodedMember, dialect: Dialect, process: UUID) -> DecodedMember:
+    try:
+        given = decode_consumer_assignment(member.described.assignment)
+        info = dialect.read_assignment(given.user_data or b"")
+        active = active_tasks(given.assigned_partitions, info) if info.error_code == ErrorCode.NONE else {}
+    except MalformedUserData as why:
+        return replace(member, unreadable=(*member.unreadable, f"assignment: {why}"))
+    return replace(member, info=info, given=adopted(active, info, process))
