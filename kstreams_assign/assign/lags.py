@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from kstreams_assign.assign.java_order import task_order
+from kstreams_assign.assign.java_order import sorted_tasks
 from kstreams_assign.model import RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM, TaskId
 
 UNBOUNDED_LAG = 2**63 - 1
@@ -59,15 +59,19 @@ class TaskLags(Mapping[TaskId, int]):
     def __init__(self, end_offset_sums: Mapping[TaskId, int], reported_sums: Mapping[TaskId, int]) -> None:
         """Both map task -> offset sum. Reported tasks without an end offset sum (stateless, unknown) are ignored."""
         self.end_offset_sums = end_offset_sums
-        self.told = {
-            task: lag_of(end_offset_sums[task], reported)
-            for task, reported in reported_sums.items()
-            if task in end_offset_sums
-        }
+        self.told: dict[TaskId, int] = {}
+        for task, reported in reported_sums.items():
+            end = end_offset_sums.get(task)
+            if end is not None:
+                # most are plain sums, and a call for each of a million takes as long as all the rest
+                self.told[task] = end - reported if 0 <= reported <= end else lag_of(end, reported)
 
     def __getitem__(self, task: TaskId) -> int:
         told = self.told.get(task)
         return self.end_offset_sums[task] if told is None else told
+
+    def __contains__(self, task: object) -> bool:
+        return task in self.end_offset_sums
 
     def __iter__(self) -> Iterator[TaskId]:
         return iter(self.end_offset_sums)
@@ -93,4 +97,5 @@ def previous_tasks(
 
 def by_lag(tasks: Iterable[TaskId], lags: Mapping[TaskId, int]) -> list[TaskId]:
     """The tasks that have a lag, most caught up first (Kafka: ``ClientState.prevTasksByLag``)."""
-    return sorted((task for task in set(tasks) if task in lags), key=lambda task: (lags[task], task_order(task)))
+    known = sorted_tasks([task for task in dict.fromkeys(tasks) if task in lags])
+    return sorted(known, key=lags.__getitem__)  # equal lags stay in the order of the tasks

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kstreams_assign.assign import TaskLags, by_lag, caught_up, lag_of, previous_tasks, rank
+from kstreams_assign.assign.java_order import task_order
 from kstreams_assign.assign.lags import UNBOUNDED_LAG
 from kstreams_assign.model import TaskId
 
 T0, T1, T2, T3 = (TaskId(0, partition) for partition in range(4))
+
+tasks = st.builds(TaskId, st.integers(0, 2), st.integers(0, 3), st.sampled_from([None, "a", "b"]))
+sums = st.dictionaries(tasks, st.integers(-4, 12) | st.integers(-(2**63), 2**63 - 1), max_size=20)
+ends = st.dictionaries(tasks, st.integers(0, 10) | st.integers(0, 2**63 - 1), max_size=20)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +66,18 @@ def test_what_runs_or_was_owned_is_active_and_all_else_reported_is_standby():
 
 def test_tasks_by_lag_leave_out_what_has_no_lag_and_break_ties_by_task():
     assert by_lag([T3, T2, T1, T0, T0], {T0: 5, T1: -2, T2: 5}) == [T1, T0, T2]
+
+
+@given(ends, sums)
+def test_lags_are_their_twin_a_call_for_each_task(end_offset_sums, reported):
+    lags = TaskLags(end_offset_sums, reported)
+    assert dict(lags) == {task: lag_of(end, reported.get(task)) for task, end in end_offset_sums.items()}
+    assert lags.told.keys() == reported.keys() & end_offset_sums.keys()
+    assert all((task in lags) == (task in end_offset_sums) for task in reported)
+
+
+@given(st.lists(tasks, max_size=20), ends, sums)
+def test_tasks_by_lag_are_their_twin_one_sort_by_both_keys(told, end_offset_sums, reported):
+    lags = TaskLags(end_offset_sums, reported)
+    plain = sorted({task for task in told if task in lags}, key=lambda task: (lags[task], task_order(task)))
+    assert by_lag(told, lags) == plain
