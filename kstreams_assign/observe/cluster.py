@@ -1,0 +1,154 @@
+"""A decoded group in the form that assignors take, by the same code as a leader's.
+
+Two moments can be asked for: the join that led to the present assignment, as its leader saw it, and the next join, at which
+every member owns what it has now. What a copy has read since the last join is told by nothing: either it counts as it was
+told then, or as read to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from uuid import UUID
+
+from kstreams_assign.assign import AssignConfig, Assignor, Cluster
+from kstreams_assign.group.choice import Choice, choose
+from kstreams_assign.group.dialects import MemberReport
+from kstreams_assign.group.leader import Question, cluster_of, end_offset_sums, lookups, owners_before
+from kstreams_assign.group.view import Consumer, GroupView
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition
+from kstreams_assign.observe.decoded import DecodedGroup, DecodedMember
+from kstreams_assign.observe.settings import Settings
+from kstreams_assign.observe.topology import ObservedTopology
+
+NOBODY = UUID(int=0)
+
+
+@dataclass(frozen=True)
+class ObservedGroup:
+    """A group with all that a decision about it needs. ``assumed``: whatever of it nobody told, subject -> sentence."""
+
+    decoded: DecodedGroup
+    topology: ObservedTopology
+    settings: Settings
+
+    @property
+    def assumed(self) -> dict[str, str]:
+        return {**self.decoded.snapshot.gaps, **self.topology.assumed, **self.settings.assumed}
+
+    @property
+    def config(self) -> AssignConfig:
+        return self.settings.config
+
+    @cached_property
+    def tasks(self) -> dict[TaskId, tuple[TopicPartition, ...]]:
+        """Every task with its input partitions."""
+        return self.topology.shape.tasks(self.decoded.snapshot.partition_counts)
+
+    @cached_property
+    def stateful(self) -> frozenset[TaskId]:
+        shapes = self.topology.shape.subtopologies
+        return frozenset(task for task in self.tasks if shapes[task.subtopology].stateful)
+
+    @cached_property
+    def changelogs(self) -> dict[TaskId, tuple[TopicPartition, ...]]:
+        """Stateful task -> the changelog partitions of its stores."""
+        group, shape = self.decoded.snapshot.group, self.topology.shape
+        return {task: tuple(shape.changelogs(group, task).values()) for task in sorted(self.stateful)}
+
+    @cached_property
+    def ends_known(self) -> bool:
+        ends = self.decoded.snapshot.end_offsets
+        return all(partition in ends for partitions in self.changelogs.values() for partition in partitions)
+
+    @cached_property
+    def end_offset_sums(self) -> Mapping[TaskId, int]:
+        """Stateful task -> where its changelogs end, added up. All are 0 where the ends are not known."""
+        return end_offset_sums(self._question, set(self.stateful))
+
+    @cached_property
+    def begin_offset_sums(self) -> dict[TaskId, int]:
+        """Stateful task -> where its changelogs begin, added up."""
+        begin = self.decoded.snapshot.begin_offsets
+        return {task: sum(begin.get(one, 0) for one in logs) for task, logs in self.changelogs.items()}
+
+    @cached_property
+    def owners(self) -> dict[TaskId, UUID]:
+        """Task -> the process that has it, or is promised it by the round under way."""
+        return owners_before(self._next_view(()), self.tasks, self.decoded.promised)
+
+    @cached_property
+    def choice(self) -> Choice:
+        """The assignor of the next round, chosen as a leader would."""
+        return choose(self.decoded.view, self.settings.assignor, ends_known=self.ends_known)
+
+    @property
+    def assignor(self) -> Assignor:
+        return self.choice.assign
+
+    def cluster_at_last_join(self) -> Cluster:
+        """As the leader saw it, with today's end offsets."""
+        return cluster_of(self.decoded.view, self._question, self.tasks)
+
+    def cluster_at_next_join(self, caught_up: Collection[tuple[UUID, TaskId]] = ()) -> Cluster:
+        """If everybody joined now. ``caught_up`` are copies that count as read to the end, else as they were told."""
+        return cluster_of(self._next_view(caught_up), self._question, self.tasks)
+
+    @property
+    def copies(self) -> frozenset[tuple[UUID, TaskId]]:
+        """Every standby and warm-up of a stateful task, with its process."""
+        here = self.decoded.processes
+        return frozenset((one.process_id, task) for one in here for task in one.copies & self.stateful)
+
+    def _next_view(self, caught_up: Collection[tuple[UUID, TaskId]]) -> GroupView:
+        processes = {}
+        for process in self.decoded.processes:
+            here = process.process_id
+            ended = {task for one, task in caught_up if one == here}
+            processes[here] = tuple(
+                self._rejoining(consumer, self.decoded.members[consumer.member.member_id], process.active, ended)
+                for consumer in self.decoded.view.processes[here]
+            )
+        return replace(self.decoded.view, processes=processes)
+
+    def _rejoining(
+        self, consumer: Consumer, member: DecodedMember, running: frozenset[TaskId], ended: Collection[TaskId]
+    ) -> Consumer:
+        """This consumer at its next join: it owns what it was given, and reports that as running.
+
+        What ran here as of the last join and no longer does was read to the end, or nearly.
+        """
+        if member.given is None:
+            return consumer
+        told, lags = consumer.info.reported_tasks, consumer.info.task_lags is not None
+        numbers = {task: number for task, number in told.items() if task not in running}
+        ended = {*ended, *(task for task, number in numbers.items() if number == RUNNING_OFFSET_SUM)}
+        numbers.update((task, 0 if lags else self.end_offset_sums.get(task, 0)) for task in ended)
+        active = member.given.active.keys() & self.stateful
+        numbers.update(dict.fromkeys(active, 0 if lags else RUNNING_OFFSET_SUM))
+        owned = tuple(partition for partitions in member.given.active.values() for partition in partitions)
+        return Consumer(replace(consumer.member, owned=owned), _telling(consumer.info, numbers))
+
+    @cached_property
+    def _question(self) -> Question:
+        snapshot = self.decoded.snapshot
+        wanted = lookups(self.topology.shape, snapshot.group, snapshot.partition_counts).end_offsets
+        known = all(partition in snapshot.end_offsets for partition in wanted)
+        return Question(
+            application_id=snapshot.group,
+            topology=self.topology.shape,
+            assignor=self.settings.assignor,
+            config=self.settings.config,
+            leader=NOBODY,
+            partition_counts=snapshot.partition_counts,
+            end_offsets=snapshot.end_offsets if known else None,
+            now_ms=snapshot.taken_ms,
+            promised=self.decoded.promised,
+        )
+
+
+def _telling(report: MemberReport, numbers: Mapping[TaskId, int]) -> MemberReport:
+    if report.task_lags is None:
+        return replace(report, task_offset_sums=numbers)
+    return replace(report, task_lags=numbers)

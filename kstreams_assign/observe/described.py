@@ -1,0 +1,110 @@
+"""A topology as its owner describes it: the text of Java's ``Topology.describe()``, or our own TOML.
+
+What lives here: reading the two forms. What must not: guessing (``topology`` does that, and says so).
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kstreams_assign.errors import ConfigError
+
+SUBTOPOLOGY = re.compile(r"\s*Sub-topology: (\d+)(?P<store> for global store.*)?\s*")
+SOURCE = re.compile(r"\s*Source: \S+ \(topics: (?P<topics>.*)\)\s*")
+PROCESSOR = re.compile(r"\s*Processor: \S+ \(stores: \[(?P<stores>.*)\]\)\s*")
+NAMED = re.compile(r"\s*Topology: (?P<name>.+):\s*")
+
+
+@dataclass(slots=True)
+class Described:
+    """One subtopology. ``patterns`` stand for topics that match; ``stores`` may be logged or not (None: not told)."""
+
+    topics: list[str] = field(default_factory=list)
+    patterns: list[str] = field(default_factory=list)
+    stores: dict[str, bool | None] = field(default_factory=dict)
+    is_global: bool = False
+
+
+def read_description(text: str, name: str) -> list[Described]:
+    """The subtopologies in the order of their numbers. Raises ``ConfigError`` naming the file (``name``)."""
+    found = _from_java(text, name) if "Sub-topology:" in text else _from_toml(text, name)
+    if not found:
+        raise ConfigError(f"{name} describes no subtopology; give what Java's Topology.describe() prints, or our TOML")
+    return found
+
+
+def _from_java(text: str, name: str) -> list[Described]:
+    numbered: dict[int, Described] = {}
+    current = Described()
+    for line in text.splitlines():
+        if begins := SUBTOPOLOGY.fullmatch(line):
+            current = Described(is_global=begins["store"] is not None)
+            numbered[int(begins[1])] = current
+        elif (source := SOURCE.fullmatch(line)) and not current.is_global:
+            _add_source(current, source["topics"])
+        elif (processor := PROCESSOR.fullmatch(line)) and not current.is_global:
+            current.stores.update(dict.fromkeys(_names(processor["stores"])))
+        elif named := NAMED.fullmatch(line):
+            raise ConfigError(f"{name} has the named topology {named['name']}; only unnamed ones can be given")
+    if sorted(numbered) != list(range(len(numbered))):
+        raise ConfigError(
+            f"{name} has the subtopologies {sorted(numbered)}; they must be numbered from 0 without a gap"
+        )
+    return [numbered[number] for number in sorted(numbered)]
+
+
+def _add_source(current: Described, topics: str) -> None:
+    """``[a, b]``, or the pattern that a source subscribes to, as it is."""
+    if topics.startswith("[") and topics.endswith("]"):
+        current.topics += _names(topics[1:-1])
+    else:
+        current.patterns.append(topics)
+
+
+def _names(listed: str) -> list[str]:
+    return [one for one in listed.split(", ") if one]
+
+
+def _from_toml(text: str, name: str) -> list[Described]:
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as wrong:
+        raise ConfigError(f"{name} is neither Java's Topology.describe() nor TOML: {wrong}") from None
+    topology = content.get("topology", {})
+    listed = topology.get("subtopology", []) if isinstance(topology, dict) else []
+    return [_described(one, f"{name}: subtopology {number}") for number, one in enumerate(listed)]
+
+
+def _described(table: Mapping[str, Any], name: str) -> Described:
+    topics = [*_list(table, "sources", name), *_list(table, "repartition_sources", name)]
+    if not topics or not all(isinstance(topic, str) for topic in topics):
+        raise ConfigError(f"{name}: sources = {topics!r}: must be a list of topics that is not empty")
+    return Described(topics, stores=dict(_store(one, name) for one in _list(table, "stores", name)))
+
+
+def _store(one: object, name: str) -> tuple[str, bool | None]:
+    if isinstance(one, str):
+        return one, None
+    if isinstance(one, dict) and isinstance(one.get("name"), str) and isinstance(one.get("changelog", True), bool):
+        return one["name"], one.get("changelog", True)
+    raise ConfigError(f'{name}: stores has {one!r}; write "NAME" or {{ name = "NAME", changelog = false }}')
+
+
+def _list(table: Mapping[str, Any], key: str, name: str) -> list[Any]:
+    found = table.get(key, []) if isinstance(table, dict) else None
+    if not isinstance(found, list):
+        raise ConfigError(f"{name}: {key} = {found!r}: must be a list")
+    return found
+
+
+def matching(pattern: str, name: str) -> Callable[[str], bool]:
+    """Whether a topic matches a source's pattern. Raises ``ConfigError`` for one that Python cannot read."""
+    try:
+        compiled = re.compile(pattern)
+    except re.error as wrong:
+        raise ConfigError(f"{name}: the topic pattern {pattern!r} cannot be read: {wrong}") from None
+    return lambda topic: compiled.fullmatch(topic) is not None

@@ -1,0 +1,174 @@
+"""Which subtopologies a group runs, what each reads and what state it keeps: given by the caller, or inferred and said so.
+
+No wire carries a topology. Assignments pair active tasks with their input partitions, offset sums and standbys show which tasks
+have state, and changelogs are known by their names; which changelog belongs to which subtopology is told by nothing, so
+whatever is concluded stands in ``assumed``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape, changelog_topic
+from kstreams_assign.observe.decoded import DecodedGroup
+from kstreams_assign.observe.described import Described, matching, read_description
+from kstreams_assign.observe.snapshot import GroupSnapshot
+
+CHANGELOG = "-changelog"
+UNSEEN_STORE = "store-without-visible-changelog"
+"""Stands for the state of a subtopology that has some and no changelog that could be found."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedTopology:
+    """A topology and, subject -> sentence, what of it was concluded instead of told."""
+
+    shape: TopologyShape
+    assumed: Mapping[str, str] = field(default_factory=dict)
+
+
+def given_topology(text: str, snapshot: GroupSnapshot, name: str = "--topology") -> ObservedTopology:
+    """From a description (see ``described``). Raises ``ConfigError`` naming the file (``name``).
+
+    Java prints internal topics without the group's name: they are found by it among the topics that exist. A store
+    counts as logged if its changelog exists, unless the description says.
+    """
+    assumed: dict[str, str] = {}
+    shapes = [
+        SubtopologyShape(_topics(one, snapshot, name), _stores(one, snapshot, assumed))
+        for one in read_description(text, name)
+    ]
+    missing = sorted({t for shape in shapes for t in shape.sources if t not in snapshot.partition_counts})
+    if missing:
+        assumed["topology"] = f"{name} names topics that do not exist: {', '.join(missing)}; they count as empty"
+    return ObservedTopology(TopologyShape(tuple(shapes)), assumed)
+
+
+def _topics(one: Described, snapshot: GroupSnapshot, name: str) -> tuple[str, ...]:
+    subscribed = snapshot.partition_counts
+    found = {_full_name(topic, snapshot) for topic in one.topics}
+    for pattern in one.patterns:
+        found.update(filter(matching(pattern, name), subscribed))
+    return () if one.is_global else tuple(sorted(found))
+
+
+def _full_name(topic: str, snapshot: GroupSnapshot) -> str:
+    internal = f"{snapshot.group}-{topic}"
+    return internal if topic not in snapshot.partition_counts and internal in snapshot.partition_counts else topic
+
+
+def _stores(one: Described, snapshot: GroupSnapshot, assumed: dict[str, str]) -> tuple[Store, ...]:
+    stores = []
+    for store, logged in one.stores.items():
+        topic = changelog_topic(snapshot.group, store)
+        exists = topic in snapshot.partition_counts
+        if logged is None and not exists:
+            assumed[f"store {store}"] = f"there is no topic {topic}, so it counts as a store without a changelog"
+        stores.append(Store(store, exists if logged is None else logged))
+    return tuple(stores)
+
+
+def inferred_topology(group: DecodedGroup) -> ObservedTopology:
+    """From what the members were given and told, and the names of topics."""
+    placed = _placed(group)
+    if any(task.topology is not None for task in placed):
+        text = "named topologies: their tasks are shown as they were assigned, and nothing is decided about them"
+        return ObservedTopology(TopologyShape(()), {"topology": text})
+    sources = _sources(placed)
+    stateful = {task.subtopology for task in _with_state(group)} & sources.keys()
+    assumed = {"topology": "inferred: a subtopology reads the topics whose partitions came with its tasks"}
+    assumed.update(_unseen(group, sources))
+    counts = group.snapshot.partition_counts
+    sizes = {sub: max((counts.get(t, 0) for t in topics), default=0) for sub, topics in sources.items()}
+    stores = _stores_of(group.snapshot, sources, sizes, stateful, assumed)
+    for sub in sorted(stateful - stores.keys()):
+        stores[sub] = [Store(UNSEEN_STORE, logged=False)]
+        assumed[f"state of subtopology {sub}"] = (
+            "no changelog of it was found, so its lags are not known and count as 0"
+        )
+    shapes = [
+        SubtopologyShape(tuple(sorted(sources.get(sub, ()))), tuple(stores.get(sub, ())))
+        for sub in range(max(sources, default=-1) + 1)
+    ]
+    return ObservedTopology(TopologyShape(tuple(shapes)), assumed)
+
+
+def _placed(group: DecodedGroup) -> dict[TaskId, set[TopicPartition]]:
+    placed: dict[TaskId, set[TopicPartition]] = {}
+    for member in group.members.values():
+        active = member.given.active if member.given else {}
+        copies = member.info.standby_tasks if member.info else {}
+        for task, partitions in (*active.items(), *copies.items()):
+            placed.setdefault(task, set()).update(partitions)
+    return placed
+
+
+def _sources(placed: Mapping[TaskId, Iterable[TopicPartition]]) -> dict[int, set[str]]:
+    sources: dict[int, set[str]] = {}
+    for task, partitions in placed.items():
+        sources.setdefault(task.subtopology, set()).update(partition.topic for partition in partitions)
+    return sources
+
+
+def _with_state(group: DecodedGroup) -> set[TaskId]:
+    """Tasks that somebody told an offset sum of, or has a copy of: a stateless task has neither."""
+    told = {task for process in group.processes for task in process.offset_sums}
+    return told | {task for process in group.processes for task in process.copies}
+
+
+def _unseen(group: DecodedGroup, sources: Mapping[int, set[str]]) -> dict[str, str]:
+    unseen = {}
+    for sub in sorted(set(range(max(sources, default=-1) + 1)) - sources.keys()):
+        unseen[f"subtopology {sub}"] = (
+            "no task of it was seen; it counts as one without tasks (a global store has none)"
+        )
+    read = {topic for topics in sources.values() for topic in topics}
+    subscribed = {topic for member in group.members.values() if member.joined for topic in member.joined.topics}
+    for topic in sorted(subscribed - read):
+        unseen[f"topic {topic}"] = "subscribed, and no assigned task reads it; its tasks are left out"
+    return unseen
+
+
+def _stores_of(
+    snapshot: GroupSnapshot,
+    sources: Mapping[int, set[str]],
+    sizes: Mapping[int, int],
+    stateful: set[int],
+    assumed: dict[str, str],
+) -> dict[int, list[Store]]:
+    """Each changelog's store, given to the subtopology that it most likely belongs to."""
+    stores: dict[int, list[Store]] = {}
+    prefix = f"{snapshot.group}-"
+    named = [t for t in snapshot.partition_counts if t.startswith(prefix) and t.endswith(CHANGELOG)]
+    for topic in sorted(named, key=_node_order):
+        store = topic[len(prefix) : -len(CHANGELOG)]
+        fits, why = _fitting(snapshot, store, sources, sizes, stateful)
+        if fits:
+            sub = next((one for one in fits if one not in stores), fits[-1])
+            stores.setdefault(sub, []).append(Store(store))
+            others = f", one of {', '.join(map(str, fits))} by order" if len(fits) > 1 else ""
+            assumed[f"changelog of {store}"] = f"subtopology {sub}{others}: {why}"
+        else:
+            assumed[f"changelog of {store}"] = "left out: no subtopology has as many tasks as it has partitions"
+    return stores
+
+
+def _fitting(
+    snapshot: GroupSnapshot, store: str, sources: Mapping[int, set[str]], sizes: Mapping[int, int], stateful: set[int]
+) -> tuple[list[int], str]:
+    repartition = f"{snapshot.group}-{store}-repartition"
+    if by_name := [sub for sub, topics in sources.items() if repartition in topics]:
+        return by_name, f"it reads {repartition}"
+    count = snapshot.partition_counts[changelog_topic(snapshot.group, store)]
+    fits = sorted(sub for sub, size in sizes.items() if size == count)
+    if with_state := [sub for sub in fits if sub in stateful]:
+        return with_state, f"it has state, and {count} tasks as the changelog has partitions"
+    return fits, f"it has {count} tasks as the changelog has partitions; nobody told of its state yet"
+
+
+def _node_order(topic: str) -> tuple[int, str]:
+    """Java numbers the nodes of a topology, and with them its stores, in the order of the subtopologies."""
+    number = re.search(r"-(\d{10})(?:-[a-z]+)?-changelog$", topic)
+    return int(number[1]) if number else -1, topic

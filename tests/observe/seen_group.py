@@ -1,0 +1,101 @@
+"""A little group whose generations can be described as a broker would: real bytes, no broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from kstreams_assign.assign import AssignConfig
+from kstreams_assign.group.values import Decision, JoinedMember
+from kstreams_assign.model import TopicPartition, TopologyShape
+from kstreams_assign.observe.cluster import ObservedGroup
+from kstreams_assign.observe.decoded import DecodedGroup, decode_group
+from kstreams_assign.observe.settings import settings_of
+from kstreams_assign.observe.snapshot import GroupMember, GroupSnapshot
+from kstreams_assign.observe.topology import ObservedTopology, inferred_topology
+from kstreams_assign.wire import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+    encode_consumer_assignment,
+    encode_consumer_subscription,
+)
+from tests.group.little_group import APPLICATION, END, LittleGroup, shape
+
+CHANGELOG = f"{APPLICATION}-totals-changelog"
+
+
+@dataclass
+class SeenGroup(LittleGroup):
+    """Keeps the last generation's bytes."""
+
+    joined: list[JoinedMember] = field(default_factory=list)
+    decision: Decision | None = None
+    java_leads: bool = False
+
+    def rebalance(self) -> Decision:
+        self.joined = [member.joins(self.dialect) for member in self.members.values()]
+        self.decision = super().rebalance()
+        return self.decision
+
+    def snapshot(self) -> GroupSnapshot:
+        partitions = range(self.counts["orders"])
+        changelogs = [TopicPartition(CHANGELOG, partition) for partition in partitions]
+        return GroupSnapshot(
+            group=APPLICATION,
+            state="Stable",
+            protocol_type="consumer",
+            protocol=self.dialect.protocol_name,
+            members=tuple(self._described(member) for member in self.joined),
+            taken_ms=self.now_ms,
+            generation=7,
+            leader=min(member.member_id for member in self.joined),
+            partition_counts={**self.counts, CHANGELOG: len(partitions)},
+            end_offsets=dict.fromkeys(changelogs, END),
+            begin_offsets=dict.fromkeys(changelogs, 0),
+        )
+
+    def _described(self, joined: JoinedMember) -> GroupMember:
+        assert self.decision is not None
+        given = self.decision.assignments[joined.member_id]
+        user_data = given.user_data
+        if self.java_leads:  # Java writes no trailer
+            user_data = self.dialect.write_assignments(
+                [replace(self.dialect.read_assignment(user_data), trailer=None)]
+            )[0]
+        return GroupMember(
+            member_id=joined.member_id,
+            client_id=f"client-of-{joined.member_id}",
+            client_host="/127.0.0.1",
+            instance_id=joined.instance_id,
+            subscription=encode_consumer_subscription(
+                ConsumerSubscription(1, joined.topics, joined.user_data, joined.owned)
+            ),
+            assignment=encode_consumer_assignment(ConsumerAssignment(1, given.partitions, user_data)),
+        )
+
+    def decoded(self) -> DecodedGroup:
+        return decode_group(self.snapshot())
+
+    def observed(self, topology: ObservedTopology | None = None, **told: object) -> ObservedGroup:
+        decoded = self.decoded()
+        return ObservedGroup(decoded, topology or inferred_topology(decoded), settings_of(decoded, told))
+
+
+def scaled_out(*, members: int = 2, partitions: int = 6, ours: bool = True, **settings: object) -> SeenGroup:
+    """Settled with all but the last member; the last one has just been given its warm-ups."""
+    group = settled(members=members - 1, partitions=partitions, ours=ours, **settings)
+    group.add(members).ours = ours
+    group.rebalance()
+    return group
+
+
+def settled(*, members: int = 2, partitions: int = 6, ours: bool = True, **settings: object) -> SeenGroup:
+    config = AssignConfig(acceptable_recovery_lag=100, max_warmup_replicas=2)
+    group = SeenGroup(shape(), {"orders": partitions, "clicks": 3}, replace(config, **settings), java_leads=not ours)
+    for number in range(1, members + 1):
+        group.add(number).ours = ours
+    group.settle()
+    return group
+
+
+def given_shape(topology: TopologyShape) -> ObservedTopology:
+    return ObservedTopology(topology)
