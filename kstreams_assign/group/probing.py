@@ -1,0 +1,144 @@
+"""When the leader asks for the next rebalance before the probing interval ends: two pure parts.
+
+KIP-441 waits a fixed interval because leader and members "have no channel". Members of ours publish how far their copies
+are (``worker.early``), so the leader knows what a rebalance *would* change: ``gain`` asks the assignor itself. ``Prober``
+decides when that is worth a rebalance. Only the leader asks, once a generation, so it never becomes the storm for which
+the KIP rejects rebalances that members trigger by themselves. Without news the interval holds.
+
+The idea of the waiting rule: two warm-ups that end together should need one rebalance, and one that never ends must not
+hold up the others. So the leader waits for what is still under way, but no longer than it has taken so far to get what is
+ready: a group asks at most once for every doubling of the time since its last rebalance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from kstreams_assign.assign import (
+    AssignConfig,
+    Assignor,
+    Client,
+    Cluster,
+    Plan,
+    TaskLags,
+    caught_up,
+)
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
+
+FLOOR_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the leader decided, and from what: the state from which the next rebalance starts."""
+
+    cluster: Cluster
+    plan: Plan
+    config: AssignConfig
+    assign: Assignor
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What a rebalance would bring now: ``moves`` tasks change hands; ``under_way`` copies that tell are not caught up."""
+
+    moves: int
+    under_way: int
+
+
+Sums = Mapping[TaskId, int]
+
+
+def gain(standing: Standing, told: Mapping[UUID, Sums], end_offset_sums: Sums) -> Gain:
+    """Ask the assignor what it would do now. ``told``: the offset sums that processes have published since.
+
+    A process that publishes nothing (Java's) is as far behind as it was when it joined. Raises ``ConfigError`` as assignors do.
+    """
+    cluster = standing.cluster
+    clients = tuple(_client_now(client, standing, told, end_offset_sums) for client in cluster.clients)
+    plan = standing.assign(Cluster(clients, cluster.stateful, cluster.stateless), standing.config)
+    owners, then = standing.plan.owners, plan.owners
+    acceptable = standing.config.acceptable_recovery_lag
+    under_way = sum(
+        not caught_up(client.lags[task], acceptable)
+        for client in clients
+        if client.process_id in told
+        for task in client.prev_standby
+    )
+    return Gain(sum(owners[task] != process for task, process in then.items()), under_way)
+
+
+def _client_now(client: Client, standing: Standing, told: Mapping[UUID, Sums], ends: Sums) -> Client:
+    placed = standing.plan.placements[client.process_id]
+    copies = placed.standby | placed.warmup
+    known = told.get(client.process_id)
+    if known is None:
+        known = {task: ends[task] - client.lags[task] for task in copies if 0 <= client.lags[task] <= ends[task]}
+    sums = {task: known[task] for task in copies if task in known}
+    sums.update(dict.fromkeys(placed.active & ends.keys(), RUNNING_OFFSET_SUM))
+    return Client(client.process_id, client.capacity, placed.active, copies, TaskLags(ends, sums), client.tags)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A generation has begun in which a probing rebalance is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Members published news, and this is what a rebalance would bring."""
+
+    gain: Gain
+
+
+Event = Decided | Told
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do; ``until_ms`` is when to ask again if nothing new is heard, None if only news can change it."""
+
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejoin:
+    """Ask for a rebalance now."""
+
+    reason: str
+
+
+class Prober:
+    """The machine. Times are milliseconds of one clock, given by the caller."""
+
+    def __init__(self, floor_ms: int = FLOOR_MS) -> None:
+        self._floor_ms = floor_ms
+        self._began_ms = self._gained_ms = 0
+        self._moves = 0
+        self._asked = True  # nothing is due before a decision
+
+    def handle(self, event: Event, now_ms: int) -> Wait | Rejoin:
+        if isinstance(event, Decided):
+            self._began_ms = self._gained_ms = now_ms
+            self._moves, self._asked = 0, False
+            return Wait()
+        if self._asked:
+            return Wait()
+        return self._judge(event.gain, now_ms)
+
+    def _judge(self, found: Gain, now_ms: int) -> Wait | Rejoin:
+        if found.moves > self._moves:
+            self._gained_ms = now_ms
+        self._moves = found.moves
+        if not found.moves:
+            return Wait()
+        due_ms = self._began_ms + self._floor_ms
+        if found.under_way:
+            due_ms = max(due_ms, self._gained_ms + (self._gained_ms - self._began_ms))
+        if now_ms < due_ms:
+            return Wait(due_ms)
+        self._asked = True
+        others = f", {found.under_way} copies are still on their way" if found.under_way else ""
+        return Rejoin(f"early probing: {found.moves} tasks can change hands{others}")

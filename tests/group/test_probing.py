@@ -1,0 +1,94 @@
+"""Early probing: what a rebalance would bring now, and when that is worth one."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstreams_assign.assign import ASSIGNORS, AssignConfig, Client, Cluster, TaskLags, after, converge
+from kstreams_assign.group.probing import Decided, Gain, Prober, Rejoin, Standing, Told, Wait, gain
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
+
+TASKS = [TaskId(0, partition) for partition in range(6)]
+ENDS = dict.fromkeys(TASKS, 50_000)
+OLD, NEW = UUID(int=1), UUID(int=2)
+CONFIG = AssignConfig(acceptable_recovery_lag=100, max_warmup_replicas=2)
+
+
+def standing(name: str) -> Standing:
+    """One process runs everything, a second one without state has just joined: two warm-ups are under way there."""
+    runs = Client(OLD, 1, frozenset(TASKS), lags=TaskLags(ENDS, dict.fromkeys(TASKS, RUNNING_OFFSET_SUM)))
+    cluster = Cluster((runs, Client(NEW, 1, lags=TaskLags(ENDS, {}))), frozenset(TASKS))
+    plan = ASSIGNORS[name](cluster, CONFIG)
+    assert len(plan.placements[NEW].warmup) == 2
+    return Standing(cluster, plan, CONFIG, ASSIGNORS[name])
+
+
+@pytest.mark.parametrize("name", ["least_movement", "high_availability"])
+def test_the_gain_is_what_the_assignor_would_do(name):
+    now = standing(name)
+    first, second = sorted(now.plan.placements[NEW].warmup)
+    assert gain(now, {}, ENDS) == Gain(0, 0)
+    assert gain(now, {NEW: {first: 10, second: 10}}, ENDS) == Gain(0, 2)
+    assert gain(now, {NEW: {first: 49_900, second: 10}}, ENDS) == Gain(1, 1)
+    assert gain(now, {NEW: {first: 50_000, second: 49_950}}, ENDS) == Gain(2, 0)
+    grown = {task: end + 1_000 for task, end in ENDS.items()}
+    assert gain(now, {NEW: {first: 50_000, second: 49_950}}, grown) == Gain(0, 2)
+
+
+@pytest.mark.parametrize("name", ["least_movement", "high_availability"])
+def test_once_all_copies_are_caught_up_the_gain_is_the_next_rounds_owner_changes(name):
+    now = standing(name)
+    told = {client.process_id: ENDS for client in now.cluster.clients}
+    rounds = converge(after(now.cluster, now.plan, ENDS), CONFIG, now.assign, ENDS)
+    assert gain(now, told, ENDS) == Gain(len(rounds[0].changed), 0)
+
+
+def test_nothing_is_asked_before_the_floor_nor_without_a_gain_and_then_once():
+    prober = Prober(floor_ms=10_000)
+    assert prober.handle(Told(Gain(5, 0)), 0) == Wait(), "no decision yet"
+    prober.handle(Decided(), 1_000)
+    assert prober.handle(Told(Gain(0, 2)), 20_000) == Wait()
+    prober.handle(Decided(), 30_000)
+    assert prober.handle(Told(Gain(2, 0)), 31_000) == Wait(40_000)
+    assert prober.handle(Told(Gain(2, 0)), 39_999) == Wait(40_000)
+    assert isinstance(prober.handle(Told(Gain(2, 0)), 40_000), Rejoin)
+    assert prober.handle(Told(Gain(2, 0)), 50_000) == Wait()
+
+
+def test_what_is_under_way_is_waited_for_as_long_as_it_took_so_far():
+    prober = Prober(floor_ms=10_000)
+    prober.handle(Decided(), 0)
+    assert prober.handle(Told(Gain(1, 1)), 30_000) == Wait(60_000)
+    assert prober.handle(Told(Gain(1, 1)), 59_000) == Wait(60_000)
+    assert isinstance(prober.handle(Told(Gain(1, 1)), 60_000), Rejoin)
+    prober.handle(Decided(), 0)
+    assert prober.handle(Told(Gain(1, 1)), 30_000) == Wait(60_000)
+    answer = prober.handle(Told(Gain(2, 0)), 31_000)
+    assert isinstance(answer, Rejoin)
+    assert "2 tasks" in answer.reason
+
+
+news = st.lists(
+    st.tuples(st.integers(0, 30_000), st.builds(Gain, st.integers(0, 9), st.integers(0, 9))), min_size=1, max_size=40
+)
+
+
+@given(news, st.integers(1_000, 60_000))
+def test_a_generation_is_left_at_most_once_and_never_before_its_floor(steps, floor_ms):
+    """Whatever is told and whenever."""
+    prober, now, asked = Prober(floor_ms), 5_000, []
+    prober.handle(Decided(), now)
+    for passed, found in steps:
+        now += passed
+        answer = prober.handle(Told(found), now)
+        if isinstance(answer, Rejoin):
+            asked.append(now)
+            assert found.moves > 0
+        elif answer.until_ms is not None:
+            assert answer.until_ms > now
+    assert len(asked) <= 1
+    assert all(at >= 5_000 + floor_ms for at in asked)
