@@ -103,7 +103,7 @@ def write_assignments(infos: tuple[AssignmentInfo, ...], message: str) -> list[b
             hosts[shared] = _encoded_hosts(info, form)
         if trailer not in trailers:
             trailers[trailer] = trailer_bytes(info.trailer)
-        written.append(bytes(form.write(_record(info) | hosts[shared])) + trailers[trailer])
+        written.append(form.write(_record(info) | hosts[shared], trailers[trailer]))
     return written
 
 

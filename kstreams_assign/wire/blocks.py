@@ -18,7 +18,7 @@ from kstreams_assign.wire.fields import Fields
 ROWS_AT_ONCE = 1024
 """Rows per ``struct`` call: bounds what one compiled struct can weigh, whatever an array claims to hold."""
 
-ROWS_EXACT_MAX = 16
+ROWS_EXACT_MAX = 64
 """Up to here a struct is compiled for a number of rows; above, numbers of rows are made of powers of two."""
 
 
@@ -34,18 +34,28 @@ class _Place(NamedTuple):
 class Shape:
     """What one row looks like, compiled once for each array of a layout."""
 
-    __slots__ = ("codes", "places", "row_size")
+    __slots__ = ("_patterns", "codes", "places", "row_size")
 
     def __init__(self, fields: Fields) -> None:
         self.codes = "".join(field.code for field in fields.values())
         self.row_size = struct.calcsize(f">{self.codes}")
         self.places: dict[str, _Place] = {}
+        self._patterns: dict[tuple[str, str], str] = {}
         at = 0
         for name, field in fields.items():
             size = struct.calcsize(f">{field.code}")
             null = b"" if field.null_mark is None else struct.pack(f">{field.code}", field.null_mark)
             self.places[name] = _Place(at, field.code, size, null)
             at += size
+
+    def pattern(self, name: str, code: str) -> str:
+        """The ``struct`` codes of a row of which only ``code`` is read, where the field ``name`` begins."""
+        found = self._patterns.get((name, code))
+        if found is None:
+            at = self.places[name].at
+            found = f"{at}x{code}{self.row_size - at - struct.calcsize('>' + code)}x"
+            self._patterns[name, code] = found
+        return found
 
     def read(self, data: bytes, start: int, count: int) -> Block | None:
         """``count`` rows, known to fit, from byte ``start`` on; ``None`` if they are of other sizes after all."""
@@ -90,13 +100,14 @@ class Block(Mapping[str, Sequence[Any]]):
 
     def read_as(self, name: str, code: str) -> Sequence[Any]:
         """What begins with the field ``name``, read as another ``struct`` code: two int32 in a row as one int64."""
-        row_size, at = self._shape.row_size, self._shape.places[name].at
-        pattern = f"{at}x{code}{row_size - at - struct.calcsize('>' + code)}x"
+        pattern = self._shape.pattern(name, code)
+        if self._count <= ROWS_EXACT_MAX:
+            return _struct(pattern, self._count).unpack(self._raw)
         column: list[Any] = []
         start = 0
         for rows in _runs(self._count):
             column += _struct(pattern, rows).unpack_from(self._raw, start)
-            start += rows * row_size
+            start += rows * self._shape.row_size
         return column
 
     def bytes_of(self, name: str, code: str) -> bytes:

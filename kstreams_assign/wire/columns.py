@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 from kstreams_assign.errors import ConfigError
@@ -30,13 +30,14 @@ def task_ids(columns: Columns) -> tuple[TaskId, ...]:
 
 def task_columns(tasks: Collection[TaskId], version: int) -> dict[str, list[Any]]:
     """The columns of these tasks, in their order. ``ConfigError`` if one has a name that ``version`` cannot carry."""
-    subtopologies, partitions, topologies = map(list, zip(*tasks, strict=True)) if tasks else ([], [], [])
-    columns = {"subtopology": subtopologies, "partition": partitions}
+    flat: list[Any] = list(chain.from_iterable(tasks))
+    columns, topologies = {"subtopology": flat[::3], "partition": flat[1::3]}, flat[2::3]
+    named = any(topologies)
     if version >= NAMED_TOPOLOGY_VERSION:
-        columns["topology"] = [name or None for name in topologies]
-    elif any(topologies):
-        named = next(task for task in tasks if task.topology)
-        raise ConfigError(f"task {named}: version {version} carries no named topologies; {NAMED_TOPOLOGY_VERSION} does")
+        columns["topology"] = [name or None for name in topologies] if named else [None] * len(topologies)
+    elif named:
+        first = next(task for task in tasks if task.topology)
+        raise ConfigError(f"task {first}: version {version} carries no named topologies; {NAMED_TOPOLOGY_VERSION} does")
     return columns
 
 

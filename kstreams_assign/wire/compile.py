@@ -39,12 +39,10 @@ class Layout:
         record = {name: field.read(source) for name, field in self.fields.items()}
         return record, source.at
 
-    def write(self, record: Record) -> bytearray:
-        """The bytes. Raises ``ConfigError`` for a value that its field cannot hold."""
-        out = bytearray()
-        for name in self.fields:
-            out += self.encoded(name, record[name]).raw
-        return out
+    def write(self, record: Record, rest: bytes = b"") -> bytes:
+        """The bytes, then ``rest``. Raises ``ConfigError`` for a value that its field cannot hold."""
+        # host maps can weigh 100 kB and are written for each member: copied once and never again
+        return b"".join([*(self.encoded(name, record[name]).raw for name in self.fields), rest])
 
     def encoded(self, name: str, value: Any) -> Encoded:
         """One field's bytes, to be put into many records; none where this version has no such field."""

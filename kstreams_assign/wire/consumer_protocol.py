@@ -66,7 +66,7 @@ def encode_consumer_subscription(value: ConsumerSubscription) -> bytes:
         "generation_id": value.generation_id,
         "rack_id": value.rack_id,
     }
-    return bytes(layout("ConsumerProtocolSubscription", value.version).write(record))
+    return layout("ConsumerProtocolSubscription", value.version).write(record)
 
 
 def decode_consumer_assignment(data: bytes) -> ConsumerAssignment:
@@ -82,7 +82,7 @@ def encode_consumer_assignment(value: ConsumerAssignment) -> bytes:
         "assigned_partitions": _by_topic(value.assigned_partitions),
         "user_data": value.user_data,
     }
-    return bytes(layout("ConsumerProtocolAssignment", value.version).write(record))
+    return layout("ConsumerProtocolAssignment", value.version).write(record)
 
 
 def _read(data: bytes, message: str) -> Record:

@@ -60,7 +60,7 @@ def read_hosts(record: Record, name: str, topics: Mapping[int, str] | None, end:
     """
     hosts: Columns = record.get(name, {"host": (), "port": (), "partitions": (), "indexed_partitions": ()})
     held: Sequence[Columns] = hosts["partitions" if topics is None else "indexed_partitions"]
-    missing = {index for rows in held for index in rows["topic"]} - topics.keys() if topics is not None else ()
+    missing = set().union(*(rows["topic"] for rows in held)) - topics.keys() if topics is not None else ()
     if missing:
         place = f"AssignmentInfo version {record['version']}: {name}.indexed_partitions.topic before byte {end}"
         raise MalformedUserData(f"{place}: the dictionary has no topic {min(missing)}")

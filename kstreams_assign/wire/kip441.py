@@ -73,8 +73,8 @@ def encode_kip_subscription(value: KipSubscription, dialect: str = "kip441") -> 
     """
     if value.latest_supported_version < value.version:
         raise ConfigError(f"latest_supported_version {value.latest_supported_version} is below version {value.version}")
-    body = layout(_message("SubscriptionInfo", dialect), value.version).write(_record(value))
-    return bytes(body) + trailer_bytes(value.trailer)
+    form = layout(_message("SubscriptionInfo", dialect), value.version)
+    return form.write(_record(value), trailer_bytes(value.trailer))
 
 
 def decode_kip_assignment(data: bytes, dialect: str = "kip441") -> AssignmentInfo:

@@ -102,7 +102,7 @@ def decode_offsets_key(data: bytes) -> OffsetCommitKey | GroupMetadataKey | Othe
 def encode_offsets_key(key: OffsetCommitKey | GroupMetadataKey) -> bytes:
     """The bytes of a key. Raises ``ConfigError``."""
     record = {one.name: getattr(key, one.name) for one in fields(key)}
-    return bytes(layout(type(key).__name__, key.type).write(record))
+    return layout(type(key).__name__, key.type).write(record)
 
 
 def decode_offset_commit(data: bytes) -> OffsetCommit:
@@ -133,7 +133,7 @@ def encode_offset_commit(value: OffsetCommit) -> bytes:
         "leader_epoch": value.leader_epoch,
         TAGGED: {**value.tagged_fields, **topic_id},
     }
-    return bytes(layout("OffsetCommitValue", value.version).write(record))
+    return layout("OffsetCommitValue", value.version).write(record)
 
 
 def decode_group_metadata(data: bytes) -> GroupMetadata:
@@ -164,7 +164,7 @@ def encode_group_metadata(value: GroupMetadata) -> bytes:
         "current_state_timestamp": value.current_state_timestamp_ms,
         TAGGED: value.tagged_fields,
     }
-    return bytes(layout("GroupMetadataValue", value.version).write(record))
+    return layout("GroupMetadataValue", value.version).write(record)
 
 
 _MEMBER_FIELDS = {one.name.removesuffix("_ms"): one.name for one in fields(GroupMember)}

@@ -207,7 +207,7 @@ def utf8_bytes(text: str) -> bytes:
 
 def modified_utf8_bytes(text: str) -> bytes:
     """Java's modified UTF-8: NUL takes two bytes, and what is beyond 16 bits two surrogates of three bytes each."""
-    if any(char > "\uffff" for char in text):
+    if not text.isascii() and max(text) > "\uffff":
         units = text.encode("utf-16-be", "surrogatepass")
         text = "".join(chr(unit) for (unit,) in UINT16.iter_unpack(units))
     return text.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")

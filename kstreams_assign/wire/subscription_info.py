@@ -89,8 +89,7 @@ def encode_subscription(info: SubscriptionInfo) -> bytes:
         raise ConfigError(f"version {info.version} is none of 1 to {LATEST_SUPPORTED_VERSION}")
     if not _supported(info.version, info.latest_supported_version):
         raise ConfigError(f"latest_supported_version {info.latest_supported_version} is below version {info.version}")
-    body = layout("SubscriptionInfo", info.version).write(_record(info))
-    return bytes(body) + trailer_bytes(info.trailer)
+    return layout("SubscriptionInfo", info.version).write(_record(info), trailer_bytes(info.trailer))
 
 
 def _supported(version: int, latest: int) -> bool:

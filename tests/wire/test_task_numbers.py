@@ -27,7 +27,7 @@ def columns_of(told):
     subtopologies, partitions, sums = map(list, zip(*told, strict=True)) if told else ([], [], [])
     names = [None] * len(told)
     filled = {"subtopology": subtopologies, "partition": partitions, "offset_sum": sums, "topology": names}
-    data = bytes(layout("SubscriptionInfo", 11).write(record | {"task_offset_sums": filled}))
+    data = layout("SubscriptionInfo", 11).write(record | {"task_offset_sums": filled})
     return layout("SubscriptionInfo", 11).read(data)[0]["task_offset_sums"]
 
 
