@@ -40,7 +40,7 @@ class GroupSnapshot:
     ``generation`` and ``leader`` (a member id) are None where the group's metadata record could not be read, or told of
     another generation. ``partition_counts`` holds the subscribed topics and those named after the group; ``end_offsets``
     and ``begin_offsets`` are those of the changelogs, and empty where they were not asked for or could not be had.
-    ``gaps`` says what could not be had, and why.
+    ``assigned_ms`` is when the generation was completed, by the broker's clock. ``gaps`` says what could not be had, and why.
     """
 
     group: str
@@ -51,6 +51,7 @@ class GroupSnapshot:
     taken_ms: int
     generation: int | None = None
     leader: str | None = None
+    assigned_ms: int | None = None
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     begin_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -69,6 +70,7 @@ def snapshot_text(snapshot: GroupSnapshot) -> str:
         "taken_ms": snapshot.taken_ms,
         "generation": snapshot.generation,
         "leader": snapshot.leader,
+        "assigned_ms": snapshot.assigned_ms,
         "members": [_member_map(member) for member in snapshot.members],
         "partition_counts": dict(snapshot.partition_counts),
         "end_offsets": _by_topic(snapshot.end_offsets),
@@ -99,6 +101,7 @@ def read_snapshot(text: str, name: str = "the snapshot") -> GroupSnapshot:
         taken_ms=fields.get("taken_ms", int),
         generation=fields.or_none("generation", int),
         leader=fields.or_none("leader", str),
+        assigned_ms=fields.or_none("assigned_ms", int),
         partition_counts=fields.table("partition_counts", int),
         end_offsets=_partitions(fields, "end_offsets"),
         begin_offsets=_partitions(fields, "begin_offsets"),

@@ -1,0 +1,141 @@
+"""What a seen group means: balanced or not, what it waits for, what comes next, what a loss would cost.
+
+Facts as values live here (``Description``), worked out by the real assignor and the real balance conditions. The sentences
+made of them are ``reasons``'; JSON is ``document``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from kstreams_assign.assign import Plan, instance_balanced, owner_changes, subtopology_balanced
+from kstreams_assign.model import TaskId
+from kstreams_assign.observe.cluster import ObservedGroup
+from kstreams_assign.observe.lags import CopyLag, copy_lags
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A task that changes its process; ``source`` is None for a task that nobody runs."""
+
+    task: TaskId
+    source: UUID | None
+    target: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Racks:
+    """One client tag: which tasks with standbys have all copies under one value of it."""
+
+    tag: str
+    values: tuple[str, ...]
+    spread: int
+    together: tuple[TaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """All judgements of one moment.
+
+    ``balanced_instances`` and ``balanced_subtopologies`` are KIP-441's two conditions. ``waiting``: warm-ups, each with its
+    lag; where the leader does not tell warm-ups from standbys, the copies that a move waits for. ``next_moves``: what a
+    rebalance would change once all copies that can have caught up; ``asks_again``: whether it would ask for another probe.
+    ``restores``: per process the stateful tasks that nobody else has a copy of; ``risks``: those that have copies, none of
+    them caught up when it last told. ``unowned``: tasks without a process.
+    """
+
+    group: ObservedGroup
+    lags: Mapping[tuple[UUID, TaskId], CopyLag]
+    balanced_instances: bool
+    balanced_subtopologies: bool
+    waiting: tuple[CopyLag, ...]
+    next_moves: tuple[Move, ...]
+    asks_again: bool
+    restores: Mapping[UUID, tuple[TaskId, ...]]
+    risks: Mapping[UUID, tuple[TaskId, ...]]
+    unowned: tuple[TaskId, ...]
+    racks: tuple[Racks, ...]
+
+    @property
+    def balanced(self) -> bool:
+        return self.balanced_instances and self.balanced_subtopologies
+
+    @property
+    def probing(self) -> bool:
+        """Whether some member is to ask for a rebalance."""
+        return self.group.decoded.next_rebalance_ms is not None
+
+
+def describe(group: ObservedGroup) -> Description:
+    """Judge the group as it is. A group without readable members gets empty judgements and counts as balanced."""
+    lags = copy_lags(group)
+    if not group.decoded.processes:
+        return Description(group, lags, True, True, (), (), False, {}, {}, tuple(sorted(group.tasks)), ())
+    closing = {(one.process, one.task) for one in lags.values() if not one.stuck} & group.copies
+    later = group.assignor(group.cluster_at_next_join(closing), group.config)
+    next_moves = _moves(group, later)
+    restores, risks = _exposed(group, lags)
+    owners, capacities = group.owners, {one.process_id: len(one.members) for one in group.decoded.processes}
+    return Description(
+        group=group,
+        lags=lags,
+        balanced_instances=instance_balanced(owners, capacities),
+        balanced_subtopologies=subtopology_balanced(owners),
+        waiting=_waiting(group, lags, next_moves),
+        next_moves=next_moves,
+        asks_again=later.probing,
+        restores=restores,
+        risks=risks,
+        unowned=tuple(sorted(group.tasks.keys() - owners.keys())),
+        racks=_racks(group),
+    )
+
+
+def _moves(group: ObservedGroup, plan: Plan) -> tuple[Move, ...]:
+    before, after = group.owners, plan.owners
+    changed, adopted = owner_changes(before, after, group.decoded.view.processes.keys())
+    return tuple(Move(task, before.get(task), after[task]) for task in sorted([*changed, *adopted]))
+
+
+def _waiting(
+    group: ObservedGroup, lags: Mapping[tuple[UUID, TaskId], CopyLag], moves: tuple[Move, ...]
+) -> tuple[CopyLag, ...]:
+    targets = {(move.target, move.task) for move in moves}
+    told = {(one.process_id, task) for one in group.decoded.processes for task in one.warmup or ()}
+    stuck = {key for key, copy in lags.items() if copy.stuck} & group.copies
+    awaited = told if group.decoded.trailer else (targets & group.copies) | stuck
+    return tuple(lags[key] for key in sorted(awaited & lags.keys(), key=lambda key: (key[1], str(key[0]))))
+
+
+def _exposed(
+    group: ObservedGroup, lags: Mapping[tuple[UUID, TaskId], CopyLag]
+) -> tuple[dict[UUID, tuple[TaskId, ...]], dict[UUID, tuple[TaskId, ...]]]:
+    """Per process its stateful tasks without a copy elsewhere, and those whose copies were all behind."""
+    here = [process.process_id for process in group.decoded.processes]
+    bare: dict[UUID, list[TaskId]] = {process: [] for process in here}
+    behind: dict[UUID, list[TaskId]] = {process: [] for process in here}
+    for task, owner in sorted(group.owners.items()):
+        if task not in group.stateful or owner not in bare:
+            continue
+        elsewhere = [lags[other, task] for other in here if other != owner and (other, task) in lags]
+        if not any(copy.ready for copy in elsewhere):
+            copied = any((copy.process, task) in group.copies for copy in elsewhere)
+            (behind if copied else bare)[owner].append(task)
+    return {p: tuple(tasks) for p, tasks in bare.items()}, {p: tuple(tasks) for p, tasks in behind.items()}
+
+
+def _racks(group: ObservedGroup) -> tuple[Racks, ...]:
+    tags = {process.process_id: process.report.client_tags for process in group.decoded.processes}
+    holders: dict[TaskId, list[UUID]] = {}
+    for process in group.decoded.processes:
+        for task in (process.active | process.standby) & group.stateful:
+            holders.setdefault(task, []).append(process.process_id)
+    copied = {task: there for task, there in holders.items() if len(there) > 1}
+    found = []
+    for tag in sorted({tag for of_one in tags.values() for tag in of_one}):
+        values = {process: of_one.get(tag, "") for process, of_one in tags.items()}
+        together = tuple(sorted(t for t, there in copied.items() if len({values[one] for one in there}) == 1))
+        found.append(Racks(tag, tuple(sorted(set(values.values()))), len(copied) - len(together), together))
+    return tuple(found)

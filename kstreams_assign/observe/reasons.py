@@ -1,0 +1,217 @@
+"""A description in plain sentences: why the group is as it is, and what comes next. Nothing is worked out here.
+
+Processes are called by the shortest beginning of their ids that is theirs alone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from uuid import UUID
+
+from kstreams_assign.group.values import ErrorCode
+from kstreams_assign.model import TaskId
+from kstreams_assign.observe.cluster import ObservedGroup
+from kstreams_assign.observe.describe import Description, Move
+from kstreams_assign.observe.lags import CopyLag, Stalled
+
+STABLE, EMPTY = "Stable", "Empty"
+SHORTEST_NAME = 8
+TASKS_SHOWN = 12
+SENTENCES_SHOWN = 8
+
+_ERRORS: Mapping[int, str] = {
+    ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA: "a source topic does not exist",
+    ErrorCode.VERSION_PROBING: "version probing: the group agrees on a version first",
+    ErrorCode.ASSIGNMENT_ERROR: "the leader could not assign",
+    ErrorCode.SHUTDOWN_REQUESTED: "a member asked the whole application to shut down",
+}
+
+
+def process_names(processes: Iterable[UUID]) -> dict[UUID, str]:
+    """Short names, as long as they need to be to differ."""
+    texts = {process: str(process) for process in processes}
+    for length in range(SHORTEST_NAME, 36):
+        if len({text[:length] for text in texts.values()}) == len(texts):
+            return {process: text[:length].rstrip("-") for process, text in texts.items()}
+    return texts
+
+
+def reasons(about: Description, slow: Collection[Stalled] = ()) -> list[str]:
+    """Sentences, the most pressing first. ``slow``: copies that were seen to come no nearer."""
+    group = about.group
+    names = process_names(group.decoded.view.processes)
+    state = group.decoded.snapshot.state
+    if state == EMPTY:
+        return ["the group has no members: nobody runs its tasks"]
+    if not group.decoded.members or not (group.decoded.processes or group.decoded.unreadable):
+        return [f"the group is in the state {state}: who has what can be read once it is stable"]
+    parts: list[Callable[[], list[str]]] = [
+        lambda: _troubles(group),
+        lambda: _between(about, names),
+        lambda: _probe(about, names),
+        lambda: first([_waits(copy, about, names) for copy in about.waiting], "warm-ups"),
+        lambda: [_slow(copy, group, names) for copy in slow],
+        lambda: _balance(about),
+        lambda: _losses(about, names),
+        lambda: _racks(about),
+    ]
+    return [sentence for part in parts for sentence in part()]
+
+
+def _troubles(group: ObservedGroup) -> list[str]:
+    decoded = group.decoded
+    unreadable = [f"member {member} cannot be read: {'; '.join(why)}" for member, why in decoded.unreadable.items()]
+    errors = [
+        f"member {member} has error code {code}: {_ERRORS.get(code, 'see the logs')}"
+        for member, code in decoded.errors.items()
+    ]
+    versions = sorted({process.report.version for process in decoded.processes})
+    mixed = [f"members speak the versions {', '.join(map(str, versions))}; the lowest counts"]
+    chosen = [group.choice.warning] if group.choice.warning and group.ends_known else []
+    return [*unreadable, *errors, *(mixed if len(versions) > 1 else []), *chosen]
+
+
+def _between(about: Description, names: Mapping[UUID, str]) -> list[str]:
+    promised = about.group.decoded.promised
+    waiting = [f"{task} (for {names.get(process, process)})" for task, process in sorted(promised.items())]
+    told = [f"between two owners until the follow-up rebalance: {', '.join(waiting)}"] if waiting else []
+    unowned = [f"run by nobody in this generation: {task_list(about.unowned)}"] if about.unowned else []
+    return told + unowned
+
+
+def _probe(about: Description, names: Mapping[UUID, str]) -> list[str]:
+    group = about.group
+    due_ms = group.decoded.next_rebalance_ms
+    moves = move_list(about.next_moves, names)
+    if due_ms is None:
+        late = [f"a rebalance would move {moves}, but none is due"] if about.next_moves else []
+        return ["no probing rebalance is due", *late]
+    if due_ms == 0:
+        return [
+            f"a follow-up rebalance comes at once; it moves {moves}" if moves else "a follow-up rebalance is under way"
+        ]
+    when = f"the next probing rebalance is {_due(due_ms - group.decoded.snapshot.taken_ms)}"
+    if not group.ends_known:
+        return [f"{when}; changelog end offsets are not known here, so what it moves is not either"]
+    if not moves:
+        return [f"{when}; it would move nothing as far as can be told"]
+    again = ", then probes go on" if about.asks_again else ", then the group is settled"
+    return [f"{when}; once the warm-ups have caught up it moves {moves}{again}"]
+
+
+def _waits(copy: CopyLag, about: Description, names: Mapping[UUID, str]) -> str:
+    group = about.group
+    acceptable = f"{group.config.acceptable_recovery_lag:,}"
+    on = f"{copy.task} warms up on {names[copy.process]}"
+    if copy.stuck:
+        return f"{on} and cannot catch up: {copy.stuck}"
+    if copy.ready:
+        return f"{on} and has caught up: it waits for the next probe"
+    if copy.lag is None:
+        return f"{on}; where its changelog ends is not known here"
+    behind = _behind(group, copy.task)
+    if copy.told is None:
+        return f"{on}: {_when(group)} it had nothing of {copy.lag:,} offsets of {behind}; it needs a lag of at most {acceptable}"
+    return f"{on}: {_when(group)} it lagged {copy.lag:,} behind {behind}; it needs at most {acceptable}"
+
+
+def _behind(group: ObservedGroup, task: TaskId) -> str:
+    """The changelogs, the longest first."""
+    ends = group.decoded.snapshot.end_offsets
+    logs = sorted(group.changelogs[task], key=lambda one: -ends.get(one, 0))
+    return (
+        " and ".join(f"{one} ({ends.get(one, 0):,})" if len(logs) > 1 else str(one) for one in logs) or "no changelog"
+    )
+
+
+def _slow(copy: Stalled, group: ObservedGroup, names: Mapping[UUID, str]) -> str:
+    return (
+        f"{copy.task} on {names.get(copy.process, copy.process)} comes no nearer: it lagged {copy.before:,} at one join and "
+        f"{copy.after:,} at a later one, so {_behind(group, copy.task)} grows as fast as it is read"
+    )
+
+
+def _balance(about: Description) -> list[str]:
+    if about.balanced:
+        return ["balanced: tasks per thread differ by one at most, and every subtopology is spread alike"]
+    uneven = [] if about.balanced_instances else ["tasks per thread differ by more than one"]
+    skewed = [] if about.balanced_subtopologies else ["subtopologies run on unequal numbers of processes"]
+    settled = "" if about.probing or about.next_moves else "; it is the best that this assignor finds"
+    return [f"not balanced: {' and '.join([*uneven, *skewed])}{settled}"]
+
+
+def _losses(about: Description, names: Mapping[UUID, str]) -> list[str]:
+    group = about.group
+    if not group.ends_known:
+        return []
+    certain = [
+        f"losing {names[process]} would cost a restore of {task_list(tasks)} ({_size(group, tasks)}): nobody else has a copy"
+        for process, tasks in about.restores.items()
+        if tasks
+    ]
+    perhaps = [
+        f"losing {names[process]} may cost a restore of {task_list(tasks)}: the copies elsewhere were behind {_when(group)}"
+        for process, tasks in about.risks.items()
+        if tasks
+    ]
+    return first(certain, "such processes") + first(perhaps, "such processes")
+
+
+def _size(group: ObservedGroup, tasks: Collection[TaskId]) -> str:
+    total = sum(group.end_offset_sums[task] - group.begin_offset_sums[task] for task in tasks)
+    return f"up to {total:,} records"
+
+
+def _when(group: ObservedGroup) -> str:
+    """When positions were last told."""
+    snapshot = group.decoded.snapshot
+    if snapshot.assigned_ms is None:
+        return "at the last join"
+    return f"at the last join, {span(snapshot.taken_ms - snapshot.assigned_ms)} ago"
+
+
+def _racks(about: Description) -> list[str]:
+    told = []
+    for rack in about.racks:
+        values = ", ".join(value or "(none)" for value in rack.values)
+        together = f"; all copies under one {rack.tag}: {task_list(rack.together)}" if rack.together else ""
+        told.append(f"{rack.tag} ({values}): {rack.spread} tasks with standbys are spread over it{together}")
+    return told
+
+
+def task_list(tasks: Collection[TaskId]) -> str:
+    """The first dozen, and how many more."""
+    shown = ", ".join(map(str, sorted(tasks)[:TASKS_SHOWN]))
+    return shown if len(tasks) <= TASKS_SHOWN else f"{shown} and {len(tasks) - TASKS_SHOWN:,} more"
+
+
+def move_list(moves: Iterable[Move], names: Mapping[UUID, str]) -> str:
+    """``0_1, 0_3 from a to b``; empty for none."""
+    ways: dict[tuple[UUID | None, UUID], list[TaskId]] = defaultdict(list)
+    for move in moves:
+        ways[move.source, move.target].append(move.task)
+    return "; ".join(
+        f"{task_list(tasks)} {f'from {names.get(old, str(old))} ' if old else ''}to {names[new]}"
+        for (old, new), tasks in ways.items()
+    )
+
+
+def _due(left_ms: int) -> str:
+    return f"due in {span(left_ms)}" if left_ms > 0 else "due"
+
+
+def span(milliseconds: int) -> str:
+    """A length of time in its two largest units: ``3 min 5 s``."""
+    seconds = max(0, round(milliseconds / 1000))
+    for unit, size, smaller, rest in (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1)):
+        if seconds >= size:
+            left = seconds % size // rest
+            return f"{seconds // size} {unit} {left} {smaller}" if left else f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def first(sentences: list[str], kind: str) -> list[str]:
+    """The first few of many sentences of a kind."""
+    more = len(sentences) - SENTENCES_SHOWN
+    return sentences if more <= 0 else [*sentences[:SENTENCES_SHOWN], f"... and {more:,} more {kind}"]
