@@ -25,7 +25,7 @@ IMPURE = {"time", "random", "threading", "socket", "asyncio", "subprocess", "sel
 
 ONE_ROOM = {
     # a third-party package -> where it may be imported
-    "kafka": ("adapters/kafka_python.py",),
+    "kafka": ("adapters/kafka_python",),
     "confluent_kafka": ("adapters/confluent",),
     "rocksdict": ("adapters/rocksdb.py",),
     "msgpack": ("wire/trailer.py",),

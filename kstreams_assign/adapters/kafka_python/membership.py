@@ -1,4 +1,4 @@
-"""kafka-python: the membership, and nothing else. The one file that imports ``kafka``.
+"""The membership, and nothing else.
 
 The client joins the group, heartbeats from its own I/O thread and carries our commits; confluent-kafka moves the
 records. Its fetcher is never started: only the coordinator is polled, so assigned partitions stay as if paused.
@@ -17,40 +17,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kafka import KafkaConsumer
-from kafka import errors as kafka_errors
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
-from kstreams_assign.errors import (
-    BrokerError,
-    BrokerUnavailable,
-    CommitDeferred,
-    CommitRefused,
-    ConfigError,
-    KStreamsAssignError,
-)
+from kstreams_assign.adapters.kafka_python.faults import translated
 from kstreams_assign.group.values import JoinedMember, MemberAssignment
 from kstreams_assign.model import TopicPartition
 
 SUBSCRIPTION_VERSION = 1  # with owned partitions (KIP-429); what Java 2.4 and later reads
-
-_ERRORS: Mapping[type[BaseException], type[KStreamsAssignError]] = {
-    kafka_errors.RebalanceInProgressError: CommitDeferred,
-    kafka_errors.CommitFailedError: CommitRefused,
-    kafka_errors.FencedInstanceIdError: CommitRefused,
-    kafka_errors.UnknownMemberIdError: CommitRefused,
-    kafka_errors.IllegalGenerationError: CommitRefused,
-    kafka_errors.KafkaTimeoutError: BrokerUnavailable,
-    kafka_errors.KafkaConfigurationError: ConfigError,
-    kafka_errors.InvalidSessionTimeoutError: ConfigError,
-    kafka_errors.InconsistentGroupProtocolError: ConfigError,
-    kafka_errors.RetriableError: BrokerUnavailable,
-    kafka_errors.KafkaError: BrokerError,
-}
-"""kafka-python's errors -> ours; the first row that fits counts."""
 
 
 class Protocolist(Protocol):
@@ -87,7 +64,7 @@ class GroupClient:
         """Connect. Raises ``BrokerUnavailable`` where nobody answers, ``ConfigError`` for settings refused."""
         assignor = _StreamAssignor(protocol_name, protocolist, tuple(topics))
         self._session_timeout_s = settings["session_timeout_ms"] / 1000
-        with _translated("connect to the brokers"):
+        with translated("connect to the brokers"):
             self._consumer = KafkaConsumer(
                 group_id=group_id,
                 bootstrap_servers=bootstrap_servers.split(","),
@@ -110,12 +87,12 @@ class GroupClient:
 
     def join(self, timeout_s: float) -> bool:
         """Send JoinGroup if there is need and wait for the assignment; False while it is still awaited."""
-        with _translated("join the group"):
+        with translated("join the group"):
             return bool(self._coordinator.poll(timeout_ms=timeout_s * 1000)) and not self.needs_join()
 
     def beat(self) -> None:
         """Tell the client that this member is alive (it leaves the group after ``max_poll_interval_ms`` without)."""
-        with _translated("heartbeat"):
+        with translated("heartbeat"):
             self._coordinator.poll_heartbeat()
 
     def joined(self) -> bool:
@@ -141,19 +118,19 @@ class GroupClient:
         over, ``BrokerUnavailable`` without an answer in time.
         """
         wanted = {KafkaTopicPartition(*p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
-        with _translated("commit offsets"):
+        with translated("commit offsets"):
             self._consumer.commit(wanted, timeout_ms=timeout_s * 1000)
 
     def committed(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         """The group's committed next offsets; partitions without one are absent."""
         wanted = [KafkaTopicPartition(*p) for p in partitions]
-        with _translated("fetch committed offsets"):
+        with translated("fetch committed offsets"):
             found = self._coordinator.fetch_committed_offsets(wanted, timeout_ms=timeout_s * 1000)
         return {TopicPartition(*p): o.offset for p, o in found.items() if o.offset >= 0}
 
     def close(self, timeout_s: float) -> None:
         """Leave the group (a static member stays in it until its session ends) and disconnect."""
-        with _translated("leave the group"):
+        with translated("leave the group"):
             self._consumer.close(autocommit=False, timeout_ms=timeout_s * 1000)
 
 
@@ -233,19 +210,3 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
     return topics
-
-
-class _translated:  # noqa: N801  # reads as a clause: with _translated("commit offsets")
-    """Turns kafka-python's errors into ours, by the table."""
-
-    def __init__(self, doing: str) -> None:
-        self._doing = doing
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
-        if error is None or not isinstance(error, kafka_errors.KafkaError):
-            return
-        ours = next(target for source, target in _ERRORS.items() if isinstance(error, source))
-        raise ours(f"{self._doing}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,52 @@
+"""kafka-python's errors as ours: one table, and nothing that guesses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka import errors as kafka_errors
+
+from kstreams_assign.errors import (
+    BrokerError,
+    BrokerUnavailable,
+    CommitDeferred,
+    CommitRefused,
+    ConfigError,
+    KStreamsAssignError,
+)
+
+_ERRORS: Mapping[type[BaseException], type[KStreamsAssignError]] = {
+    kafka_errors.RebalanceInProgressError: CommitDeferred,
+    kafka_errors.CommitFailedError: CommitRefused,
+    kafka_errors.FencedInstanceIdError: CommitRefused,
+    kafka_errors.UnknownMemberIdError: CommitRefused,
+    kafka_errors.IllegalGenerationError: CommitRefused,
+    kafka_errors.KafkaTimeoutError: BrokerUnavailable,
+    kafka_errors.KafkaConfigurationError: ConfigError,
+    kafka_errors.InvalidSessionTimeoutError: ConfigError,
+    kafka_errors.InconsistentGroupProtocolError: ConfigError,
+    kafka_errors.RetriableError: BrokerUnavailable,
+    kafka_errors.KafkaError: BrokerError,
+}
+"""kafka-python's errors -> ours; the first row that fits counts."""
+
+
+class translated:  # noqa: N801  # reads as a clause: with translated("commit offsets")
+    """Turns kafka-python's errors into ours, by the table."""
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+        if error is None or not isinstance(error, kafka_errors.KafkaError):
+            return
+        raise fault(error, self._doing) from error
+
+
+def fault(error: BaseException, doing: str) -> KStreamsAssignError:
+    """Our error for one of the client's; ``doing`` says what was being done."""
+    ours = next(target for source, target in _ERRORS.items() if isinstance(error, source))
+    return ours(f"{doing}: {type(error).__name__}: {error}")

@@ -1,0 +1,105 @@
+"""Any group as its coordinator describes it, with the raw bytes of its members.
+
+kafka-python is the one client here that gets those bytes from the wire; its public ``describe_groups`` decodes them in a way of
+its own, so one method that is not public is replaced (``_describe_groups_process_response``, 3.0.12): it hands the answer on.
+What must not live here: what the bytes mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.admin import KafkaAdminClient
+
+from kstreams_assign.adapters.kafka_python.faults import fault, translated
+from kstreams_assign.adapters.kafka_python.settings import kafka_python_settings
+
+GONE = "Dead"
+_ABSENT = frozenset({kafka_errors.GroupIdNotFoundError.errno})
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedMember:
+    """A member's line in DescribeGroups; the bytes are empty while the group rebalances."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    instance_id: str | None
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedGroup:
+    """A classic group. ``protocol`` is what its members assign by, empty while there is none."""
+
+    group: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[DescribedMember, ...]
+
+
+class GroupDescriber:
+    """Asks about groups. For one thread."""
+
+    def __init__(self, admin: _RawAdmin) -> None:
+        self._admin = admin
+
+    def describe(self, group: str) -> DescribedGroup | None:
+        """The group, or None where the brokers know no classic group of that name. Raises ``BrokerUnavailable``."""
+        with translated(f"describe group {group}"):
+            answer = self._admin.describe_groups([group])[group]
+        if answer.error_code in _ABSENT or answer.group_state == GONE:
+            return None
+        if answer.error_code:
+            raise fault(kafka_errors.for_code(answer.error_code)(), f"describe group {group}")
+        members = tuple(_member(member) for member in answer.members)
+        return DescribedGroup(group, answer.group_state, answer.protocol_type, answer.protocol_data, members)
+
+    def types(self) -> dict[str, str]:
+        """Every group of the cluster with its type (``classic``, ``consumer``, ``share``, ``streams``), where brokers tell."""
+        with translated("list groups"):
+            listed: list[Mapping[str, Any]] = self._admin.list_groups()
+        return {one["group_id"]: str(one.get("group_type") or "classic").lower() for one in listed}
+
+
+@contextmanager
+def describes_groups(
+    bootstrap_servers: str, client: Mapping[str, str] | None = None, timeout_s: float = 10.0
+) -> Iterator[GroupDescriber]:
+    """A describer for as long as the block. Raises ``BrokerUnavailable`` where nobody answers in time."""
+    timeout_ms = round(timeout_s * 1000)
+    with translated("connect to the brokers"):
+        admin = _RawAdmin(
+            bootstrap_servers=bootstrap_servers.split(","),
+            bootstrap_timeout_ms=timeout_ms,
+            request_timeout_ms=timeout_ms,
+            **kafka_python_settings(client or {}),
+        )
+    try:
+        yield GroupDescriber(admin)
+    finally:
+        admin.close()
+
+
+class _RawAdmin(KafkaAdminClient):  # type: ignore[misc]
+    def _describe_groups_process_response(self, response: Any) -> dict[str, Any]:
+        """Each group's answer as it came."""
+        return {group.group_id: group for group in response.groups}
+
+
+def _member(member: Any) -> DescribedMember:
+    return DescribedMember(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        instance_id=member.group_instance_id,
+        metadata=bytes(member.member_metadata or b""),
+        assignment=bytes(member.member_assignment or b""),
+    )
