@@ -38,6 +38,7 @@ _RANGES: Mapping[str, _Range] = {
     "acceptable_recovery_lag": _Range(0),
     "max_warmup_replicas": _Range(1),
     "probing_rebalance_interval_ms": _Range(60_000),
+    "early_probing_floor_ms": _Range(1_000),
     "state_cleanup_delay_ms": _Range(0),
     "session_timeout_ms": _Range(1_000),
     "heartbeat_interval_ms": _Range(50),
@@ -59,7 +60,8 @@ class Config:
     """The settings of one member. Raises ``ConfigError`` naming the key, the value and what is allowed.
 
     Kafka's meaning and default where Kafka has the key (``StreamsConfig``); times are milliseconds.
-    ``client`` goes to every Kafka client as it is (SASL, TLS), in librdkafka's dotted names.
+    With ``early_probing`` the leader does not wait for the probing interval once tasks can change hands, but at least
+    ``early_probing_floor_ms`` between two rebalances. ``client`` goes to every Kafka client as it is (SASL, TLS), in librdkafka's dotted names.
     """
 
     application_id: str
@@ -74,6 +76,8 @@ class Config:
     acceptable_recovery_lag: int = 10_000
     max_warmup_replicas: int = 2
     probing_rebalance_interval_ms: int = 600_000
+    early_probing: bool = True
+    early_probing_floor_ms: int = 10_000
     state_cleanup_delay_ms: int = 600_000
     assignor: str = "least_movement"
     processing_guarantee: str = "at_least_once"
@@ -94,6 +98,8 @@ class Config:
             value = getattr(self, key)
             if isinstance(value, bool) or not isinstance(value, int) or not allowed.allows(value):
                 raise ConfigError(f"{key} = {value!r}: must be {allowed}")
+        if not isinstance(self.early_probing, bool):
+            raise ConfigError(f"early_probing = {self.early_probing!r}: must be true or false")
         for key, choices in _CHOICES.items():
             if getattr(self, key) not in choices:
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be one of {', '.join(choices)}")

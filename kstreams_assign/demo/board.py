@@ -143,7 +143,7 @@ def _exited(board: Board, worker: WorkerView, event: Event) -> None:
 
 def _joining(_board: Board, worker: WorkerView, event: Event) -> None:
     worker.joining_since_ms = worker.joining_since_ms or event["time_ms"]
-    worker.probing = worker.probing or event["reason"] == PROBE
+    worker.probing = worker.probing or event["reason"].startswith(PROBE)
 
 
 def _decision(board: Board, worker: WorkerView, event: Event) -> None:

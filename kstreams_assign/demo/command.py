@@ -49,7 +49,7 @@ def demo(
 ) -> None:
     """Watch a real group of Python workers scale out warm and survive a crash.
 
-    Takes about two minutes. Exit status 1 if an order was lost.
+    Takes about a minute. Exit status 1 if an order was lost.
 
     Example: kstreams-assign demo --json demo.json --user-data kip441
     """

@@ -85,7 +85,7 @@ def script(recovery_lag: int) -> tuple[Scene, ...]:
         Scene("the second worker joins", 30, _all_run_on(2), lambda _board, _draw: [StartOrders()]),
         Scene("orders flow, changelogs grow", 120, _changelogs_reach(5 * recovery_lag), _start(THIRD)),
         Scene(
-            "the third worker joins: warm-ups first, hand-over at the next probe",
+            "the third worker joins: warm-ups first, hand-over once they are warm",
             210,
             _all_run_on(3),
             _kill_an_owner,

@@ -26,7 +26,7 @@ from kstreams_assign.assign import (
 from kstreams_assign.group.choice import Choice, choose
 from kstreams_assign.group.cooperate import hand_out
 from kstreams_assign.group.encode import encode_error, encode_group
-from kstreams_assign.group.values import Decision, ErrorCode
+from kstreams_assign.group.values import Decision, ErrorCode, Standing
 from kstreams_assign.group.view import Consumer, GroupView
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape, changelog_topic
 
@@ -152,6 +152,7 @@ def _decision(
         owner_changes_lower_bound=owner_changes_lower_bound(before, cluster.capacities, tasks.keys()),
         withheld=handed.withheld,
         next_probe_ms=next_probe_ms,
+        standing=Standing(cluster, plan, question.config, choice.assign),
         warnings=(*_warnings(view), *((choice.warning,) if choice.warning else ())),
     )
 

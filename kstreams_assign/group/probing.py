@@ -17,27 +17,16 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kstreams_assign.assign import (
-    AssignConfig,
-    Assignor,
     Client,
     Cluster,
-    Plan,
     TaskLags,
     caught_up,
 )
+from kstreams_assign.group.member import PROBE
+from kstreams_assign.group.values import Standing
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 FLOOR_MS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What the leader decided, and from what: the state from which the next rebalance starts."""
-
-    cluster: Cluster
-    plan: Plan
-    config: AssignConfig
-    assign: Assignor
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,4 +130,4 @@ class Prober:
             return Wait(due_ms)
         self._asked = True
         others = f", {found.under_way} copies are still on their way" if found.under_way else ""
-        return Rejoin(f"early probing: {found.moves} tasks can change hands{others}")
+        return Rejoin(f"{PROBE}, early: {found.moves} tasks can change hands{others}")

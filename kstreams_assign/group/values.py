@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from uuid import UUID
 
-from kstreams_assign.assign import Placement
+from kstreams_assign.assign import AssignConfig, Assignor, Cluster, Placement, Plan
 from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
 
 
@@ -44,11 +44,21 @@ class MemberAssignment:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """What the leader decided, and from what: the state from which the next rebalance starts."""
+
+    cluster: Cluster
+    plan: Plan
+    config: AssignConfig
+    assign: Assignor
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """A leader's decision and how it came about; everything but ``assignments`` is for people and logs.
 
     ``kind`` is ``round``, or ``follow_up`` where a KIP-429 follow-up only completes the round before.
-    ``withheld`` maps each active task that its old owner must let go first to the process that waits for it.
+    ``standing`` is where the next rebalance starts from. ``withheld`` maps each active task that its old owner must let go first to the process that waits for it.
     """
 
     assignments: Mapping[str, MemberAssignment]
@@ -63,6 +73,7 @@ class Decision:
     error: ErrorCode = ErrorCode.NONE
     warnings: tuple[str, ...] = ()
     assignor_version: int | None = None
+    standing: Standing | None = None
 
 
 @dataclass(frozen=True, slots=True)

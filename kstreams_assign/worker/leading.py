@@ -17,7 +17,7 @@ from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.group.dialects import DIALECTS
 from kstreams_assign.group.leader import Lookups, Question, decide, lookups
-from kstreams_assign.group.values import Decision, JoinedMember, MemberAssignment
+from kstreams_assign.group.values import Decision, JoinedMember, MemberAssignment, Standing
 from kstreams_assign.group.view import GroupView, read_group
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.worker.events import EventLog
@@ -26,7 +26,7 @@ CHANGELOG_SETTINGS = {"cleanup.policy": "compact"}
 
 
 class Leading:
-    """Leads a group whenever this member is elected."""
+    """Leads a group whenever this member is elected. ``standing``: what the last decision was, and from what."""
 
     def __init__(self, config: Config, shape: TopologyShape, process: UUID, admin: ClusterAdmin, log: EventLog) -> None:
         self._config = config
@@ -35,6 +35,7 @@ class Leading:
         self._admin = admin
         self._log = log
         self._existing: dict[str, int] = {}
+        self.standing: Standing | None = None
 
     def lead(
         self, members: Sequence[JoinedMember], counts: Mapping[str, int], promised: Mapping[TaskId, UUID]
@@ -57,6 +58,7 @@ class Leading:
             promised=promised,
         )
         decision = decide(view, question)
+        self.standing = decision.standing
         self._tell(view, decision, time.monotonic() - started)
         return decision.assignments
 

@@ -20,7 +20,7 @@ from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.choice import departure, known_assignors
 from kstreams_assign.group.dialects import DIALECTS, MemberReport
 from kstreams_assign.group.leader import settings_digest
-from kstreams_assign.group.values import Adopted, JoinedMember, MemberAssignment
+from kstreams_assign.group.values import Adopted, JoinedMember, MemberAssignment, Standing
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex
@@ -47,6 +47,7 @@ class Membership:
         mutex: ReportMutex,
         log: EventLog,
         connect: Callable[[Membership], GroupClient],
+        early: Callable[[int, Adopted, Standing | None], None],
     ) -> None:
         self._config = config
         self._shape = shape
@@ -66,6 +67,7 @@ class Membership:
         self._ends: Mapping[TaskId, int] | None = None
         self._leads = False
         self._outage = False
+        self._early = early
         self._client = connect(self)
 
     # --- what the processing loop needs ----------------------------------------
@@ -211,6 +213,7 @@ class Membership:
             follow_up=adopted.follow_up,
             warnings=[*adopted.warnings, *([other] if other else [])],
         )
+        self._early(generation, adopted, self._leading.standing if self._leads else None)
         self.handle(machine.Assigned(generation, adopted))
 
     def lost(self) -> None:

@@ -1,7 +1,7 @@
 """``Worker``: the composition root. Wires adapters, state, restore, processing and membership, and runs them.
 
 Three threads beside the Kafka clients' own: membership (joins, keeps alive), processing (the user's code, commits) and
-restore (stores and changelogs), and a small one for upkeep (status, cleaner). The first that fails ends the others; its
+restore (stores and changelogs), and two small ones: upkeep (status, cleaner) and early probing. The first that fails ends the others; its
 error comes out of ``run``.
 """
 
@@ -27,6 +27,7 @@ from kstreams_assign.state.cleaner import Cleaner
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums, sums_at_start
 from kstreams_assign.state.mutex import ReportMutex
+from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog, Listener
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.membership import Membership
@@ -141,8 +142,18 @@ class _Running:
         )
         process = local.directory.process_id
         leading = Leading(config, shape, process, self._admin, log)
+        self._early = EarlyProbing(config, process, local.sums, self._admin, leading.end_offset_sums, self._rejoin, log)
         self._membership = Membership(
-            config, shape, process, self._processor, leading, local.sums, local.mutex, log, self._connect
+            config,
+            shape,
+            process,
+            self._processor,
+            leading,
+            local.sums,
+            local.mutex,
+            log,
+            self._connect,
+            self._early.adopted,
         )
         self._processor.connect(self._membership, self._restoring)
         self._restoring.receiver = self._processor
@@ -153,6 +164,7 @@ class _Running:
         processing = self._start("processing", self._processor.run)
         membership = self._start("membership", self._membership.run)
         upkeep = self._start("upkeep", lambda: self._upkeep(wishes))
+        early = self._start("early-probing", lambda: self._early.run(self._ending))
         try:
             self._ending.wait()
         finally:  # also after Ctrl-C, which comes out of the wait
@@ -167,6 +179,7 @@ class _Running:
             self._processor.settle()
             self._stopped.set()
             upkeep.join()
+            early.join()
             self._disconnect()
         if self._failures:
             raise self._failures[0]
@@ -192,6 +205,9 @@ class _Running:
         self._inputs.close()
         self._reader.close()
         self._producer.close()
+
+    def _rejoin(self, reason: str) -> None:
+        self._membership.rejoin(reason)
 
     def _connect(self, membership: Membership) -> GroupClient:
         config = self._config

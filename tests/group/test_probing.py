@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.assign import ASSIGNORS, AssignConfig, Client, Cluster, TaskLags, after, converge
-from kstreams_assign.group.probing import Decided, Gain, Prober, Rejoin, Standing, Told, Wait, gain
+from kstreams_assign.group.probing import Decided, Gain, Prober, Rejoin, Told, Wait, gain
+from kstreams_assign.group.values import Standing
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 TASKS = [TaskId(0, partition) for partition in range(6)]

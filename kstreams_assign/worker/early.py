@@ -1,0 +1,200 @@
+"""Early probing's shell: members publish how far their copies are, and the leader listens (``group.probing`` decides).
+
+The channel is a topic of the application, ``<application id>-warm-up-progress``: one partition, an hour's retention. A topic
+and not offsets under side groups, because the leader then needs one fetch for the whole group instead of one request a
+member, and because it falls under the same access rules as the application's changelogs. A record's key is the process
+id, its header ``generation`` the one it belongs to, and its value the SubscriptionInfo that this process would join
+with. Whoever may not write or read it loses nothing but the early rebalance: then the probing interval holds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from kstreams_assign.adapters.clock import monotonic_ms
+from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
+from kstreams_assign.config import Config
+from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, MalformedUserData
+from kstreams_assign.group.dialects import APACHE, MemberReport
+from kstreams_assign.group.probing import Decided, Gain, Prober, Rejoin, Sums, Told, gain
+from kstreams_assign.group.values import Adopted, Standing
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition
+from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.record import Record
+from kstreams_assign.worker.events import EventLog
+
+TURN_S = 0.5
+SAME_AGAIN_MS = 5_000
+REQUEST_S = 5.0
+RECORDS_MAX = 10_000
+GENERATION = "generation"
+TOPIC_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "3600000", "segment.bytes": "1048576"}
+
+EndOffsetSums = Callable[[Iterable[TaskId]], Mapping[TaskId, int]]
+
+
+def progress_topic(application_id: str) -> str:
+    """The topic through which members tell the leader how far their copies are."""
+    return f"{application_id}-warm-up-progress"
+
+
+@dataclass(frozen=True, slots=True)
+class _Generation:
+    """A generation in which a probing rebalance is due; ``standing`` only where this member leads it."""
+
+    number: int
+    standing: Standing | None
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What members of the generation have published."""
+
+    generation: int
+    sums: dict[UUID, Sums] = field(default_factory=dict)
+    gain: Gain | None = None
+    asked_at_ms: int = 0
+
+
+class EarlyProbing:
+    """Publishes while a probe is due, listens while this member leads. ``adopted`` may be called from any thread."""
+
+    def __init__(
+        self,
+        config: Config,
+        process: UUID,
+        sums: OffsetSums,
+        admin: ClusterAdmin,
+        end_offset_sums: EndOffsetSums,
+        rejoin: Callable[[str], None],
+        log: EventLog,
+    ) -> None:
+        self._config = config
+        self._process = process
+        self._sums = sums
+        self._admin = admin
+        self._end_offset_sums = end_offset_sums
+        self._rejoin = rejoin
+        self._log = log
+        self._partition = TopicPartition(progress_topic(config.application_id), 0)
+        self._prober = Prober(config.early_probing_floor_ms)
+        self._current: _Generation | None = None
+        self._published: tuple[int, dict[TaskId, int]] | None = None
+        self._published_at_ms = 0
+        self._heard = _Heard(-1)
+        self._producer: RecordProducer | None = None
+        self._reader: InputConsumer | None = None
+
+    def adopted(self, generation: int, adopted: Adopted, standing: Standing | None) -> None:
+        """An assignment is here. ``standing``: what this member decided, if it leads. A foreign leader reads nothing."""
+        due = adopted.next_probe_ms is not None and not adopted.follow_up
+        self._current = _Generation(generation, standing) if due else None
+
+    def run(self, stopped: threading.Event) -> None:
+        """Until ``stopped``. What the broker refuses ends early probing, said aloud once; what passes is tried again."""
+        if not self._config.early_probing:
+            return
+        with ExitStack() as clients:
+            try:
+                while not stopped.wait(TURN_S):
+                    self._turn(clients)
+            except KStreamsAssignError as cause:
+                self._log.emit("early_probing_off", warnings=[f"{cause}; the probing interval holds"])
+
+    def _turn(self, clients: ExitStack) -> None:
+        current = self._current
+        if current is None:
+            return
+        with suppress(BrokerUnavailable, DeliveryFailed):  # the next turn tries again
+            self._publish(current, clients)
+            self._listen(current, clients)
+
+    # --- a member's part -----------------------------------------------------------
+
+    def _publish(self, current: _Generation, clients: ExitStack) -> None:
+        copies = {t: at for t, at in self._sums.report(owned_only=True).items() if at != RUNNING_OFFSET_SUM}
+        now_ms = monotonic_ms()
+        news = (current.number, copies)
+        if not copies or (news == self._published and now_ms - self._published_at_ms < SAME_AGAIN_MS):
+            return
+        producer = self._producer = self._producer or self._made_producer(clients)
+        report = MemberReport(APACHE.latest_version, APACHE.latest_version, self._process, task_offset_sums=copies)
+        headers = [(GENERATION, b"%d" % current.number)]
+        producer.produce(*self._partition, str(self._process).encode(), APACHE.write_report(report), headers)
+        producer.acknowledged()
+        self._published, self._published_at_ms = news, now_ms
+
+    # --- the leader's part ------------------------------------------------------------
+
+    def _listen(self, current: _Generation, clients: ExitStack) -> None:
+        if current.standing is None:
+            return
+        reader = self._reader = self._reader or self._made_reader(clients)
+        if self._heard.generation != current.number:
+            self._heard = _Heard(current.number)
+            self._prober.handle(Decided(), monotonic_ms())
+        news = self._take(reader)
+        now_ms = monotonic_ms()
+        if not self._heard.sums:
+            return
+        if news or self._heard.gain is None or now_ms - self._heard.asked_at_ms >= SAME_AGAIN_MS:
+            self._heard.gain, self._heard.asked_at_ms = self._gain(current.standing), now_ms
+        answer = self._prober.handle(Told(self._heard.gain), now_ms)
+        if isinstance(answer, Rejoin):
+            self._log.emit("early_probe", reason=answer.reason, moves=self._heard.gain.moves)
+            self._rejoin(answer.reason)
+
+    def _gain(self, standing: Standing) -> Gain:
+        ends = self._end_offset_sums(standing.cluster.stateful)
+        if not ends and standing.cluster.stateful:
+            return Gain(0, 0)  # not to be had just now
+        return gain(standing, self._heard.sums, ends)
+
+    def _take(self, reader: InputConsumer) -> bool:
+        """Read on; whether this generation's members told anything new."""
+        found = reader.poll(RECORDS_MAX, 0)
+        noted = [self._note(record) for records in found.values() for record in records]  # all, not up to the first
+        return any(noted)
+
+    def _note(self, record: Record) -> bool:
+        headers = dict(record.headers or ())
+        if headers.get(GENERATION) != b"%d" % self._heard.generation or record.value is None:
+            return False
+        try:
+            report = APACHE.read_report(record.value)
+        except MalformedUserData as cause:
+            self._log.emit("progress_unreadable", warnings=[f"{self._partition} at {record.offset}: {cause}"])
+            return False
+        if not isinstance(report, MemberReport) or self._heard.sums.get(report.process_id) == report.task_offset_sums:
+            return False
+        self._heard.sums[report.process_id] = report.task_offset_sums
+        return True
+
+    # --- clients, made when they are first needed ---------------------------------------
+
+    def _made_producer(self, clients: ExitStack) -> RecordProducer:
+        self._make_topic()
+        config = self._config
+        timeout_ms = config.session_timeout_ms * 2 // 3
+        producer = RecordProducer(config.bootstrap_servers, config.client, delivery_timeout_ms=timeout_ms)
+        return clients.enter_context(closing(producer))
+
+    def _made_reader(self, clients: ExitStack) -> InputConsumer:
+        """Reads from the topic's present end: what members told before is told again (``SAME_AGAIN_MS``)."""
+        self._make_topic()
+        config = self._config
+        reader = InputConsumer(
+            config.bootstrap_servers, config.client, group_id=config.application_id, admin=self._admin
+        )
+        clients.enter_context(closing(reader))
+        reader.add(self._admin.end_offsets([self._partition], REQUEST_S))
+        return reader
+
+    def _make_topic(self) -> None:
+        topic = self._partition.topic
+        factor = self._config.replication_factor
+        self._admin.create_topics({topic: 1}, REQUEST_S, configs={topic: TOPIC_SETTINGS}, replication_factor=factor)

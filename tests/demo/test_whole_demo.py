@@ -1,0 +1,32 @@
+"""The demo as a user calls it, from its broker to its last line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+
+def test_the_demo_loses_nothing_and_moves_no_task_in_vain(broker, tmp_path):  # noqa: ARG001  # where a broker can run
+    facts = tmp_path / "demo.json"
+    command = [
+        sys.executable,
+        "-m",
+        "kstreams_assign",
+        "demo",
+        "--plain",
+        "--json",
+        str(facts),
+        "--orders-per-s",
+        "1000",
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    told = json.loads(facts.read_text())
+    assert (told["lost"], told["never_in_output"], told["unknown"]) == (0, 0, 0)
+    assert told["records_counted"] == told["records_in"] > 0
+    assert told["owner_changes"] == told["owner_changes_lower_bound"]
+    assert told["probing_rebalances"] == 1
+    assert "early: " in ended.stderr
+    assert [move["cause"] for move in told["moves"] if move["warm"]].count("rebalance") == 2
+    assert told["commits_refused"] == 0

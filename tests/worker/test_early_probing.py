@@ -1,0 +1,64 @@
+"""Early probing on a real broker: a newcomer gets its tasks as soon as it is warm, long before the interval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.worker.early import progress_topic
+from tests.worker.app import PARTITIONS, App
+
+WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
+SETTINGS = {"acceptable_recovery_lag": 0, "max_warmup_replicas": PARTITIONS, "early_probing_floor_ms": 1_000}
+
+
+@pytest.mark.parametrize("user_data", ["apache", "kip441"])
+def test_warm_tasks_change_hands_at_once(broker: str, tmp_path: Path, user_data: str) -> None:
+    app = App(broker, f"early-{user_data}", tmp_path)
+    try:
+        app.send(WORDS)
+        first = app.start(1, **SETTINGS, user_data=user_data)
+        first.until_running(PARTITIONS)
+        app.until_counted()
+        second = app.start(2, **SETTINGS, user_data=user_data)
+        second.until(lambda events: any(e["event"] == "assigned" and e["warmup"] for e in events))
+        _publish_rubbish(broker, app)
+        second.until_running(PARTITIONS // 2)
+        first.until_running(PARTITIONS // 2)
+        asked = first.named("early_probe") + second.named("early_probe")
+        joined = [e for e in second.named("assigned") if e["warmup"]]
+        assert [event["moves"] for event in asked] == [PARTITIONS // 2]
+        assert joined[0]["next_probe_ms"] - joined[0]["time_ms"] > 500_000, "the interval was ten minutes"
+        app.send(WORDS)
+        app.until_counted()
+    finally:
+        app.stop()
+
+
+def _publish_rubbish(broker: str, app: App) -> None:
+    """What a stranger might write there."""
+    topic = progress_topic(app.name)
+    ClusterAdmin(broker).create_topics({topic: 1}, 10)
+    producer = RecordProducer(broker, delivery_timeout_ms=5_000)
+    for generation in range(10):
+        headers = [("generation", b"%d" % generation)]
+        for value in (None, b"", b"rubbish", b"\xff" * 40):
+            producer.produce(topic, 0, b"k", value, headers)
+    producer.flush(5)
+    producer.close()
+
+
+def test_who_switches_it_off_waits_for_the_interval(broker: str, tmp_path: Path) -> None:
+    app = App(broker, "no-early", tmp_path)
+    try:
+        app.send(WORDS)
+        first = app.start(1, **SETTINGS, early_probing=False)
+        first.until_running(PARTITIONS)
+        app.until_counted()
+        second = app.start(2, **SETTINGS, early_probing=False)
+        second.until(lambda events: any(e["event"] == "assigned" and e["warmup"] for e in events))
+        assert progress_topic(app.name) not in ClusterAdmin(broker).partition_counts([progress_topic(app.name)], 10)
+    finally:
+        app.stop()
