@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from kstreams_assign.errors import BrokerError, ConfigError, KStreamsAssignError, LocalBrokerError
+from kstreams_assign.errors import BrokerError, ConfigError, KStreamsAssignError, LocalBrokerError, SparkError
 
 
 class Entry(NamedTuple):
@@ -41,6 +41,7 @@ EXIT_STATUS: tuple[tuple[type[KStreamsAssignError], int], ...] = (
     (ConfigError, 2),
     (BrokerError, 3),
     (LocalBrokerError, 3),
+    (SparkError, 3),
     (KStreamsAssignError, 1),
 )
 

@@ -20,6 +20,7 @@
     │   ├── DeliveryFailed        a record was not acknowledged
     │   └── OffsetOutOfRange      the broker no longer holds these offsets (names the partitions)
     ├── TaskMigrated              the task belongs to another member now; nothing of it may be written
+    ├── SparkError                Spark: not installed, did not start, has no connector, or its job failed
     └── LocalBrokerError          the embedded broker: a fetch broke off, the JVM did not start
 """
 
@@ -109,3 +110,7 @@ class TaskMigrated(KStreamsAssignError):
 
 class LocalBrokerError(KStreamsAssignError):
     """The embedded broker: a fetch broke off, no Java, the JVM did not start."""
+
+
+class SparkError(KStreamsAssignError):
+    """Spark is not installed, did not start, cannot have its Kafka connector, or its job failed."""

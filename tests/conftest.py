@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import settings
 
+from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.local.jars import class_path
-from kstreams_assign.local.java import find_java
 
 settings.register_profile("steady", deadline=None)  # a busy machine is not a failure
 settings.register_profile("brief", deadline=None, max_examples=10)

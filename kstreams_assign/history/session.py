@@ -1,0 +1,157 @@
+"""A Spark session for the history, and what becomes of Spark's errors.
+
+What lives here: starting and ending Spark, its settings, and the table from what Spark says to our errors. What must not:
+records and tables. The idea: Spark's JVM writes into a log file of ours instead of the terminal, so the command line
+stays readable and an error can quote the one line that matters.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kstreams_assign.adapters.java import find_java
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, KStreamsAssignError, SparkError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+
+_SPARKS_OWN = ("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime", "org.slf4j:slf4j-api")
+"""What the connector names and Spark brings: 60 MB that need not be fetched."""
+
+_DEBIANS_TRUST = Path("/etc/ssl/certs/java/cacerts")
+"""Where Debian's ca-certificates-java keeps the machine's own authorities; a packaged Java does not know of it."""
+
+SETTINGS: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # Internal topics vanish without a word from the connector's own way to look up offsets.
+    "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
+    # One group's metadata is up to 1 MB: a batch of the usual 10,000 records could fill the memory.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
+    # A few hundred are written a day; the default keeps a hundred of each.
+    "spark.sql.streaming.minBatchesToRetain": "10",
+}
+
+
+@contextmanager
+def spark_session(
+    master: str = "local[*]", *, log: Path, settings: Mapping[str, str] | None = None, kafka: bool = True
+) -> Iterator[SparkSession]:
+    """Spark, started for the block and ended with it. ``log`` gets what its JVM writes; ``settings`` go over ours.
+
+    With ``kafka`` the connector is brought along (fetched once, by Spark). Raises ``SparkError`` when Spark is not installed,
+    does not start or cannot have the connector, ``LocalBrokerError`` without a Java.
+    """
+    session = _started(master, log, {**SETTINGS, **(_with_connector() if kafka else {}), **(settings or {})})
+    gateway = session.sparkContext._gateway  # noqa: SLF001 - pyspark ends a JVM only with its own process
+    try:
+        yield session
+    finally:
+        session.stop()
+        _end(gateway)
+
+
+def _started(master: str, log: Path, settings: Mapping[str, str]) -> SparkSession:
+    try:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.errors import PySparkRuntimeError
+        from pyspark.java_gateway import launch_gateway
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SparkError("the history needs Spark: pip install 'kstreams-assign[history]'") from error
+    java = find_java()
+    conf = SparkConf().setMaster(master).setAppName("kstreams-assign history")
+    conf.setAll([*_java_options().items(), *settings.items()])
+    # Workers on this machine run this very Python, whichever "python3" is on the path.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with log.open("ab") as output, _java_home(java.parent.parent):
+            gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
+            return SparkSession(SparkContext(gateway=gateway, conf=conf))
+    except PySparkRuntimeError as error:
+        raise start_failure(log.read_text(encoding="utf-8", errors="replace"), log) from error
+
+
+def start_failure(said: str, log: Path) -> KStreamsAssignError:
+    """The error for a JVM that did not get as far as answering; ``said`` is what it wrote."""
+    missing = re.findall(r"unresolved dependency: ([^:\s]+)", said) or re.findall(r"download failed: ([^:\s]+)", said)
+    if missing:
+        return SparkError(
+            f"Spark could not fetch its Kafka connector ({missing[0]}): is there a way to a Maven repository? "
+            f"Name one with --conf spark.jars.repositories=..., or jars with --conf spark.jars=...; see {log}"
+        )
+    exceptions = re.findall(r"^(?:Exception in thread .main. |Error: )(.+)$", said, re.MULTILINE)
+    return SparkError(f"Spark did not start: {exceptions[-1] if exceptions else 'it said nothing'}; see {log}")
+
+
+FAILURES: tuple[tuple[str, type[KStreamsAssignError], str], ...] = (
+    # what Spark's text has in it -> our error, and what to do; the first that fits
+    (r"No resolvable bootstrap urls|Invalid url in bootstrap", ConfigError, "--bootstrap-servers names no host"),
+    (r"Failed to find data source: kafka", SparkError, "the Kafka connector is missing from Spark's class path"),
+    (r"TopicAuthorization|GroupAuthorization|SaslAuthentication|SslAuthentication", BrokerError, "see --client"),
+    (r"UnknownTopicOrPartition", BrokerError, "the topic is not there"),
+    (r"TimeoutException", BrokerUnavailable, "the broker does not answer in time"),
+    (r"concurrent.*query|Multiple streaming queries", ConfigError, "another run works on this --out"),
+    (r"No space left on device", SparkError, "make room and start again; nothing is lost"),
+)
+
+
+def failure(error: Exception, log: Path) -> KStreamsAssignError:
+    """Our error for one of Spark's: a line that says what happened and what to do, the rest in ``log``."""
+    said = str(error)
+    line = _telling_line(said)
+    for pattern, kind, advice in FAILURES:
+        if re.search(pattern, said):
+            return kind(f"{line}: {advice}; see {log}")
+    return SparkError(f"Spark gave up: {line}; see {log}")
+
+
+def _telling_line(said: str) -> str:
+    """The innermost cause that Spark names: Python's or Java's last exception line."""
+    causes = re.findall(r"^(?:Caused by: )?[\w.$]*(?:Error|Exception|Missing|Unavailable)\b: .+$", said, re.MULTILINE)
+    return (causes[-1] if causes else said.strip().partition("\n")[0]).removeprefix("Caused by: ")[:400]
+
+
+def _with_connector() -> dict[str, str]:
+    return {"spark.jars.packages": CONNECTOR, "spark.jars.excludes": ",".join(_SPARKS_OWN)}
+
+
+def _java_options() -> dict[str, str]:
+    options = ["-XX:+IgnoreUnrecognizedVMOptions"]
+    if _DEBIANS_TRUST.exists():
+        options.append(f"-Djavax.net.ssl.trustStore={_DEBIANS_TRUST}")
+    return {"spark.driver.extraJavaOptions": " ".join(options)}
+
+
+@contextmanager
+def _java_home(home: Path) -> Iterator[None]:
+    """Spark's scripts look for Java in the environment alone."""
+    before = os.environ.get("JAVA_HOME")
+    os.environ["JAVA_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        del os.environ["JAVA_HOME"]
+        if before is not None:
+            os.environ["JAVA_HOME"] = before
+
+
+def _end(gateway: object) -> None:
+    """End the JVM and wait for it: a second session in this process gets one of its own."""
+    from pyspark import SparkContext
+
+    process = gateway.proc  # type: ignore[attr-defined]
+    gateway.shutdown()  # type: ignore[attr-defined]
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - no public way to say that it is gone
+    process.stdin.close()
+    process.wait(timeout=30)
