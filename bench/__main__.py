@@ -10,10 +10,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from bench import assign, codec, java_peer
+from bench import assign, codec, java_peer, leader
 from bench.results import RESULTS, Result, show, write
 
-SUITES = ("assign", "codec")
+SUITES = ("assign", "codec", "leader")
 LEADERS_WORK = (
     "codec leader reads 1,000 subscriptions",
     "assign 1000x1000x1x1 join",
@@ -25,15 +25,20 @@ def main(arguments: list[str]) -> None:
     options = parse(arguments)
     java = _java()
     results: list[Result] = []
+    clock = "_cpu" if options.cpu else ""
     if "codec" in options.only:
         results += codec.measure(java, options.quick)
         show("Codecs, 1,000 tasks", results)
     if "assign" in options.only:
-        settings = assign.Settings(java, options.quick, "_cpu" if options.cpu else "")
+        settings = assign.Settings(java, options.quick, clock)
         for case in settings.cases:
             found = assign.measure(settings, case)
             show(f"Assignors, {case} (tasks x clients x threads x standbys)", found)
             results += found
+    if "leader" in options.only:
+        found = leader.measure(options.quick, clock)
+        show("A leader's whole rebalance, in a new process", found)
+        results += found
     total = leaders_total(results)
     if total:
         show("A leader of 1,000 members, warm: read every subscription, decide, write every assignment", [total])

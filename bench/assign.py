@@ -14,10 +14,10 @@ from statistics import median
 from time import monotonic
 
 from bench import java_peer
-from bench.processes import Json, run
+from bench.processes import Json, run, text_of
 from bench.results import Result
 from kstreams_assign.assign import ASSIGNORS
-from kstreams_assign.peer.bench_problem import CASES, STATES, Size, converged, written
+from kstreams_assign.peer.bench_problem import CASES, STATES, Size
 
 QUICK_CASES = ("600x2x1x1", "100x50x1x1", "400x20x4x1")
 LIKE_KAFKA = "high_availability"
@@ -95,7 +95,7 @@ def _kinds(case: str, clock: str) -> list[tuple[str, str, str]]:
 
 def _held(case: str, name: str) -> str:
     """The converged group that one more client joins."""
-    return written(converged(Size.parse(case), ASSIGNORS[name]))
+    return text_of([sys.executable, "-m", "kstreams_assign.peer.bench_call", case, name, "held"])[0]
 
 
 def _row(call: list[str], held: str) -> Json:

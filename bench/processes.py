@@ -1,4 +1,8 @@
-"""One measured process: what it said, and the memory it took."""
+"""One measured process: what it said, and the memory it took.
+
+On Linux the memory of a new process counts from that of the one that started it, so whoever measures has to stay small:
+what is large is made in processes of its own.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,12 @@ RSS_UNIT = 1 << 20 if sys.platform == "darwin" else 1 << 10  # bytes there, KiB 
 
 def run(command: Sequence[str], given: str = "") -> tuple[list[Json], float]:
     """The JSON lines that a process printed, and its largest resident memory in MiB. Raises ``RuntimeError``."""
+    said, rss_mib = text_of(command, given)
+    return [json.loads(line) for line in said.splitlines()], rss_mib
+
+
+def text_of(command: Sequence[str], given: str = "") -> tuple[str, float]:
+    """What a process printed, and the memory as ``run``. Raises ``RuntimeError``."""
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
     assert process.stdin is not None
     assert process.stdout is not None
@@ -29,4 +39,4 @@ def run(command: Sequence[str], given: str = "") -> tuple[list[Json], float]:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"{' '.join(command[-4:])} ended with status {process.returncode}")
-    return [json.loads(line) for line in said.splitlines()], round(usage.ru_maxrss / RSS_UNIT, 1)
+    return said, round(usage.ru_maxrss / RSS_UNIT, 1)

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import bench.__main__ as program
-from bench import assign, codec, java_peer, processes
+from bench import assign, codec, java_peer, leader, processes
 from bench.results import Result, show, write
 from kstreams_assign.errors import LocalBrokerError
 
@@ -100,6 +100,22 @@ def test_a_whole_groups_codec_work_is_told_in_milliseconds():
         "codec leader reads", 20, 20, "Kafka 4.3.1", "ms"
     )
     assert codec._result({"what": "encode", **rate}, None) == Result("codec encode", 50, None, "Kafka 4.3.1", "1/s")
+
+
+def test_a_leaders_whole_rebalance_is_measured_in_each_language():
+    found = leader.measure(quick=True, clock="_cpu")
+    assert [(result.work.split(" ", 2)[2], result.unit) for result in found] == [
+        (f"{assignor} {user_data} {kind}", unit)
+        for assignor, user_data in leader.SETUPS
+        for kind, unit in (("first call", "ms"), ("memory", "MiB"))
+    ]
+    assert all(result.ours > 0 for result in found)
+
+
+def test_a_leader_that_another_assignor_stands_in_for_is_not_timed(monkeypatch):
+    monkeypatch.setattr(leader, "known_assignors", dict)
+    with pytest.raises(RuntimeError, match="2x1x1x0: high_availability decided for 2"):
+        leader.one_call("2x1x1x0", "least_movement", "apache", "0 1|\n")
 
 
 def test_a_measured_process_tells_its_lines_and_its_memory():
