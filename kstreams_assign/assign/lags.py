@@ -66,6 +66,13 @@ class TaskLags(Mapping[TaskId, int]):
                 # most are plain sums, and a call for each of a million takes as long as all the rest
                 self.told[task] = end - reported if 0 <= reported <= end else lag_of(end, reported)
 
+    @classmethod
+    def of_lags(cls, end_offset_sums: Mapping[TaskId, int], reported_lags: Mapping[TaskId, int]) -> TaskLags:
+        """Of a process that reported lags instead of sums (KIP-441's own layouts): they count as they are."""
+        lags = cls(end_offset_sums, {})
+        lags.told.update((task, lag) for task, lag in reported_lags.items() if task in end_offset_sums)
+        return lags
+
     def __getitem__(self, task: TaskId) -> int:
         told = self.told.get(task)
         return self.end_offset_sums[task] if told is None else told

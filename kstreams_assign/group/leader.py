@@ -120,7 +120,7 @@ def _client(
         capacity=len(consumers),
         prev_active=active,
         prev_standby=standby,
-        lags={task: told.get(task, end) for task, end in ends.items()} if tells_lags else TaskLags(ends, told),
+        lags=TaskLags.of_lags(ends, told) if tells_lags else TaskLags(ends, told),
         tags=dict(consumers[0].info.client_tags),
     )
 

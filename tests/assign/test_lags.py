@@ -76,6 +76,13 @@ def test_lags_are_their_twin_a_call_for_each_task(end_offset_sums, reported):
     assert all((task in lags) == (task in end_offset_sums) for task in reported)
 
 
+@given(ends, sums)
+def test_reported_lags_are_their_twin_the_full_mapping(end_offset_sums, reported):
+    lags = TaskLags.of_lags(end_offset_sums, reported)
+    assert dict(lags) == {task: reported.get(task, end) for task, end in end_offset_sums.items()}
+    assert lags.told.keys() == reported.keys() & end_offset_sums.keys()
+
+
 @given(st.lists(tasks, max_size=20), ends, sums)
 def test_tasks_by_lag_are_their_twin_one_sort_by_both_keys(told, end_offset_sums, reported):
     lags = TaskLags(end_offset_sums, reported)
