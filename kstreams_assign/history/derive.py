@@ -1,35 +1,158 @@
 """From a group's records to the rows of every table: the one entrance of the derivation, without I/O, clock or Spark.
 
 Records go in by group, in the order of their offsets, as many at a time as there are; what a later call has to know of them
-comes out as ``state``. The same state and the same records always give the same rows, so a batch may be repeated.
+comes out as ``state``. The same state and the same records always give the same rows, so a batch may be repeated; and where
+one batch ends and the next begins makes no difference. Nothing that stands in a record raises.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from kstreams_assign.history.records import EndOffset, RawRecords, key_of
+from kstreams_assign.errors import MalformedUserData
+from kstreams_assign.history import rows
+from kstreams_assign.history.causes import cause_of, remembered
+from kstreams_assign.history.changelogs import end_sums, subtopologies_of
+from kstreams_assign.history.memory import Memory, closed, opened
+from kstreams_assign.history.movements import Rows, commit, expired, move, without_gap
+from kstreams_assign.history.records import EndOffset, Kind, RawRecords, RecordKey, key_of
+from kstreams_assign.history.seen import Generation, Place, read_generation
 from kstreams_assign.history.tables import Tables, append_rows, empty_tables
+from kstreams_assign.wire import GroupMetadata, decode_group_metadata, decode_offset_commit
+
+SAMPLED_WITHIN_MS = 60_000
+"""End offsets say something of a generation only if they were sampled soon after it."""
+
+TOMBSTONE, DUPLICATE, LATE, NOT_STREAMS = "tombstone", "duplicate", "late", "not_streams"
+DAMAGED_VALUE, DAMAGED_USER_DATA = "damaged_value", "damaged_user_data"
+
+
+class Record(NamedTuple):
+    """One row of ``RawRecords``."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
 
 
 def derive(state: bytes | None, records: RawRecords, ends: Iterable[EndOffset] = ()) -> tuple[bytes, Tables]:
     """The rows that ``records``, all of one group (``key_of``) and in the order of their offsets, add to the tables.
 
-    ``state`` is what the call before answered, ``None`` at first. ``ends`` are the ends of the group's changelogs, sampled as
-    these records were seen; a generation takes those that were sampled within 60 s of it.
+    ``state`` is what the call before answered, ``None`` at first; empty bytes need not be kept. ``ends`` are the ends of the
+    group's changelogs, sampled as these records were seen; a generation takes those that were sampled within 60 s of it.
+    Raises ``StateError`` for a state that another release wrote, and nothing else.
     """
-    tables = empty_tables()
-    _count(tables, (key_of(key).kind for key in records.key))
-    return state or bytes(len(tuple(ends)) * 0), tables
+    group = _Group(opened(state), tuple(ends))
+    for record in _each(records):
+        group.take(record)
+    append_rows(group.tables, "counts", group.counts.items())
+    return closed(group.memory), group.tables
 
 
 def derive_strangers(records: RawRecords) -> Tables:
     """The rows of records that are about no classic group: counted, and quarantined where the key is damaged."""
     tables = empty_tables()
-    _count(tables, (key_of(key).kind for key in records.key))
+    counts: Counter[str] = Counter()
+    for record in _each(records):
+        told = key_of(record.key)
+        counts[told.kind.value] += 1
+        if told.kind is Kind.DAMAGED_KEY:
+            _quarantine(tables, record, told.kind.value, told.reason, record.value)
+    append_rows(tables, "counts", counts.items())
     return tables
 
 
-def _count(tables: Tables, kinds: Iterable[str]) -> None:
-    append_rows(tables, "counts", Counter(map(str, kinds)).items())
+def _each(records: RawRecords) -> Iterable[Record]:
+    columns = (records.partition, records.offset, records.timestamp_ms, records.key, records.value)
+    return map(Record, *columns)
+
+
+def _quarantine(tables: Tables, record: Record, kind: str, reason: str, value: bytes | None) -> None:
+    row = (record.partition, record.offset, record.timestamp_ms, kind, reason, record.key, value)
+    append_rows(tables, "quarantine", [row])
+
+
+class _Group:
+    """One group while its records pass. Each record counts under one kind; a member's damage counts besides."""
+
+    def __init__(self, memory: Memory, ends: Sequence[EndOffset]) -> None:
+        self.memory = memory
+        self.tables = empty_tables()
+        self.counts: Counter[str] = Counter()
+        self._ends = ends
+
+    def take(self, record: Record) -> None:
+        if self.memory.seen(record.partition, record.offset):
+            self.counts[DUPLICATE] += 1
+            return
+        self.memory.partition, self.memory.offset = record.partition, record.offset
+        told = key_of(record.key)
+        try:
+            self.counts[self._kind(record, told)] += 1
+        except MalformedUserData as wrong:
+            self.counts[DAMAGED_VALUE] += 1
+            _quarantine(self.tables, record, DAMAGED_VALUE, str(wrong), record.value)
+        self._moved(expired(self.memory, record.timestamp_ms))
+
+    def _kind(self, record: Record, told: RecordKey) -> str:
+        """Use one record; how it counts. Raises ``MalformedUserData`` where its value cannot be read."""
+        if record.value is None:
+            if told.kind is Kind.GROUP_METADATA:
+                self._forget()
+            return TOMBSTONE
+        if told.kind is Kind.OFFSET_COMMIT:
+            self._commit(record, told, record.value)
+            return told.kind.value
+        metadata = decode_group_metadata(record.value)
+        return self._generation(record, told.group or "", metadata)
+
+    def _commit(self, record: Record, told: RecordKey, value: bytes) -> None:
+        committed = decode_offset_commit(value)
+        if self.memory.last is not None:
+            partition = f"{told.topic}-{told.partition}"
+            self._moved(commit(self.memory, partition, committed.commit_timestamp_ms, record.offset))
+
+    def _generation(self, record: Record, group: str, metadata: GroupMetadata) -> str:
+        last = self.memory.last
+        place = Place(group, metadata.generation, record.partition, record.offset, record.timestamp_ms)
+        if last is not None and metadata.generation < last.generation:
+            if record.timestamp_ms <= last.time_ms:
+                return LATE
+            self._forget()  # deleted and created again, and the tombstone is not there any more
+        seen = read_generation(place, metadata)
+        if seen is None or (not seen.members and self.memory.last is None):
+            self._forget()
+            return NOT_STREAMS
+        self._stream(record, seen)
+        return Kind.GROUP_METADATA.value
+
+    def _stream(self, record: Record, seen: Generation) -> None:
+        for damage in seen.damage:
+            self.counts[DAMAGED_USER_DATA] += 1
+            _quarantine(self.tables, record, DAMAGED_USER_DATA, damage.reason, damage.data)
+        memory = self.memory
+        cause, known_before = cause_of(seen, memory), memory.last is not None
+        ends = [end for end in self._ends if abs(end.sampled_ms - seen.place.time_ms) <= SAMPLED_WITHIN_MS]
+        subtopologies = subtopologies_of(ends, {**memory.owners, **seen.inputs}, memory.stateful)
+        moved = move(memory, seen, end_sums(ends, subtopologies))
+        memory.last = remembered(seen)
+        counted = (moved.owner_changes, moved.adopted) if known_before else (None, None)
+        rows.add_rebalance(self.tables, seen, cause, *counted)
+        rows.add_members(self.tables, seen)
+        rows.add_placements(self.tables, seen)
+        rows.add_end_offsets(self.tables, seen, ends, subtopologies)
+        rows.add_balance(self.tables, seen)
+        self._moved(moved.rows)
+
+    def _moved(self, done: Rows) -> None:
+        if done:
+            append_rows(self.tables, "movements", done)
+
+    def _forget(self) -> None:
+        """The group is gone, or is none of Kafka Streams': what it was says nothing of what comes."""
+        self._moved(without_gap(self.memory, self.memory.pending))
+        self.memory = Memory(self.memory.partition, self.memory.offset)

@@ -1,0 +1,237 @@
+"""Why a generation came about, as far as its bytes and those of the one before tell: a cause, how sure, and the evidence.
+
+The topic holds no reasons. So every cause is a finding: a function that looks for one kind of trace and says what it saw. The
+first that finds something names the cause, in the order of ``FINDINGS``; the others go into the evidence, and lower the
+confidence, because then more than one thing was on. Where nothing tells, the cause is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kstreams_assign.group.values import ErrorCode
+from kstreams_assign.history.memory import Last, Memory
+from kstreams_assign.history.seen import Generation, SeenMember
+
+CERTAIN, LIKELY, GUESS = "certain", "likely", "guess"
+
+PROMPT_MS = 60_000
+"""A member that is to rejoin does so within a heartbeat and a poll; a rebalance that comes later may have another reason."""
+
+CLOCK_SLACK_MS = 5_000
+"""The probe's time is told by the leader's clock, the generation's by the broker's."""
+
+NAMED_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One row's answer. ``joined`` and ``gone`` are process ids, None where no generation was seen before."""
+
+    cause: str | None
+    confidence: str | None
+    evidence: str
+    joined: list[str] | None = None
+    gone: list[str] | None = None
+
+
+class Finding(NamedTuple):
+    """One trace: the cause it speaks for, how sure it would be alone, and what was seen."""
+
+    cause: str
+    confidence: str
+    evidence: str
+
+
+def cause_of(seen: Generation, memory: Memory) -> Cause:
+    """Why ``seen`` came about; ``memory`` is from before it."""
+    last = memory.last
+    if last is None:
+        return Cause("first", CERTAIN, "no generation of this group was seen before")
+    joined, gone = _joined_and_gone(seen, last)
+    if not seen.members:
+        return Cause("empty", CERTAIN, f"no member is left; {len(last.members)} were there", joined, gone)
+    found = [one for one in (find(seen, last, memory) for find in FINDINGS) if one is not None]
+    missing = seen.place.generation - last.generation - 1
+    note = f"; {missing} generations between left no record" if missing > 0 else ""
+    if not found:
+        return _by_elimination(seen, last, note, joined, gone)
+    first, *others = found
+    crowded = any(one.confidence == CERTAIN for one in others)
+    also = "".join(f"; also {one.evidence}" for one in others)
+    confidence = LIKELY if first.confidence == CERTAIN and (crowded or note) else first.confidence
+    return Cause(first.cause, confidence, first.evidence + also + note, joined, gone)
+
+
+def remembered(seen: Generation) -> Last:
+    """What the cause of the next generation may depend on."""
+    codes = [one.info.error_code for one in seen.members if one.info is not None]
+    due = [time for time in seen.asked_ms if time > 0]
+    return Last(
+        generation=seen.place.generation,
+        time_ms=seen.place.time_ms,
+        leader=seen.metadata.leader,
+        members={one.identity: [one.raw.member_id, one.process, _about(one)] for one in seen.members},
+        topics=sorted({topic for one in seen.members if one.said for topic in one.said.topics}),
+        asked=_asked(seen),
+        due_ms=min(due, default=None),
+        error_code=max(codes, default=0),
+        asking_known=seen.probing is not None and all(one.unreadable is None for one in seen.members),
+    )
+
+
+def _asked(seen: Generation) -> str | None:
+    """Why a follow-up is to come, in words; None if none is."""
+    name = f"generation {seen.place.generation}"
+    if seen.trailer is not None and seen.trailer.followup:
+        return f"{name} held back {_some(sorted(map(str, seen.trailer.withheld)))} and said that a follow-up comes"
+    if seen.revoked:
+        return f"{name} took {_some(sorted(map(str, seen.revoked)))} away, whose owners then rejoin"
+    if 0 in seen.asked_ms:
+        return f"{name} asked a member to rejoin at once"
+    return None
+
+
+def _about(member: SeenMember) -> str:
+    """What a member says of itself and does not change while it lives."""
+    told = member.told
+    if told is None:
+        return ""
+    return f"{told.user_end_point} {sorted(told.client_tags.items())} version {told.version}"
+
+
+def _joined_and_gone(seen: Generation, last: Last) -> tuple[list[str], list[str]]:
+    """Process ids. One whose member is still there but cannot be read is not gone."""
+    before = {process for _, process, _ in last.members.values() if process is not None}
+    unread = {one.identity for one in seen.members if one.process is None}
+    still = {last.members[identity][1] for identity in unread & last.members.keys()}
+    return sorted(seen.processes.keys() - before), sorted(before - seen.processes.keys() - still)
+
+
+def _membership(seen: Generation, last: Last, _memory: Memory) -> Finding | None:
+    """Members that are new, and members that are not there any more."""
+    now = {one.identity: one.process for one in seen.members}
+    new = [process or identity for identity, process in now.items() if identity not in last.members]
+    left = [told[1] or identity for identity, told in last.members.items() if identity not in now]
+    if not (new or left):
+        return None
+    if not last.members:
+        return Finding("join", CERTAIN, f"{_some(new)} came into the empty group")
+    if not left:
+        return Finding("join", CERTAIN, f"{_some(new)} joined{_threads(new, last)}")
+    if not new:
+        staying = {process for process in now.values() if process}
+        part = " (a thread of a process that stays)" if staying.issuperset(left) else ""
+        return Finding("leave", CERTAIN, f"{_some(left)} is gone{part}")
+    if set(new) == set(left):
+        return Finding("replace", CERTAIN, f"{_some(new)} came back as another member, so it was restarted")
+    return Finding("replace", CERTAIN, f"{_some(new)} joined and {_some(left)} is gone")
+
+
+def _threads(new: Iterable[str], last: Last) -> str:
+    """Whether what joined are only more threads of processes that were there."""
+    known = {told[1] for told in last.members.values()}
+    return " (another thread of a process that was there)" if known.issuperset(new) else ""
+
+
+def _static_restart(seen: Generation, last: Last, _memory: Memory) -> Finding | None:
+    """A static member that came back: another member id under the same instance id."""
+    anew = [
+        one.identity
+        for one in seen.members
+        if one.identity in last.members and last.members[one.identity][0] != one.raw.member_id
+    ]
+    if not anew:
+        return None
+    led = any(last.members[identity][0] == last.leader for identity in anew)
+    return Finding("rejoin", CERTAIN, f"{_some(anew)} came back under another member id{', and it led' if led else ''}")
+
+
+def _topics(seen: Generation, last: Last, memory: Memory) -> Finding | None:
+    """Input partitions that nobody had before, or other topics subscribed to."""
+    known = {partition for inputs in memory.inputs.values() for partition in inputs}
+    now = [partition for inputs in seen.inputs.values() for partition in inputs]
+    new = sorted({one for one in now if str(one) not in known})
+    if new:
+        return Finding("topic_change", CERTAIN, f"input partitions {_some(list(map(str, new)))} are new")
+    topics = {topic for one in seen.members if one.said for topic in one.said.topics}
+    if topics == set(last.topics):
+        return None
+    changes = [f"+{name}" for name in topics - set(last.topics)] + [f"-{name}" for name in set(last.topics) - topics]
+    return Finding("topic_change", LIKELY, f"other topics are subscribed to: {_some(sorted(changes))}")
+
+
+def _follow_up(seen: Generation, last: Last, _memory: Memory) -> Finding | None:
+    if last.asked is None:
+        return None
+    late_ms = seen.place.time_ms - last.time_ms
+    return Finding("follow_up", CERTAIN if late_ms <= PROMPT_MS else LIKELY, last.asked)
+
+
+def _probe(seen: Generation, last: Last, _memory: Memory) -> Finding | None:
+    if last.due_ms is None or seen.place.time_ms < last.due_ms - CLOCK_SLACK_MS:
+        return None
+    late_ms = seen.place.time_ms - last.due_ms
+    said = f"generation {last.generation} asked for a rebalance at {last.due_ms}, {abs(late_ms)} ms"
+    evidence = f"{said} {'before' if late_ms >= 0 else 'after'} this one"
+    return Finding("probe", CERTAIN if 0 <= late_ms <= PROMPT_MS else LIKELY, evidence)
+
+
+def _error(_seen: Generation, last: Last, _memory: Memory) -> Finding | None:
+    if not last.error_code:
+        return None
+    known = {code.value: code.name for code in ErrorCode}
+    name = known.get(last.error_code, str(last.error_code))
+    return Finding("rejoin", LIKELY, f"generation {last.generation} answered with the error {name}")
+
+
+def _leader(seen: Generation, last: Last, _memory: Memory) -> Finding | None:
+    """Another leader although the old one is still there."""
+    there = {one.raw.member_id for one in seen.members}
+    if seen.metadata.leader == last.leader or last.leader not in there:
+        return None
+    return Finding(
+        "leader_change", LIKELY, f"{seen.metadata.leader} leads instead of {last.leader}, which is still there"
+    )
+
+
+def _said_otherwise(seen: Generation, last: Last, _memory: Memory) -> Finding | None:
+    """A member that says something else of itself: its endpoint, its tags, the version that it speaks."""
+    changed = [
+        one.process or one.identity
+        for one in seen.members
+        if one.identity in last.members and _about(one) and last.members[one.identity][2] not in {"", _about(one)}
+    ]
+    return Finding("rejoin", LIKELY, f"{_some(changed)} says something else of itself") if changed else None
+
+
+FINDINGS: tuple[Callable[[Generation, Last, Memory], Finding | None], ...] = (
+    _membership,
+    _static_restart,
+    _topics,
+    _follow_up,
+    _probe,
+    _error,
+    _said_otherwise,
+    _leader,
+)
+"""In the order in which they name the cause."""
+
+
+def _by_elimination(seen: Generation, last: Last, note: str, joined: list[str], gone: list[str]) -> Cause:
+    same = "the same members and topics as before"
+    readable = all(one.unreadable is None for one in seen.members)
+    if note or not (last.asking_known and readable):
+        why = "whether a follow-up or a probe was due cannot be read" if not note else "more cannot be known"
+        return Cause(None, None, f"{same}; {why}{note}", joined, gone)
+    evidence = f"{same}, and neither a follow-up nor a probe was due: a member rejoined for a reason of its own"
+    return Cause("rejoin", GUESS, evidence, joined, gone)
+
+
+def _some(names: Collection[str]) -> str:
+    """The first few, and how many more."""
+    distinct = list(dict.fromkeys(names))
+    more = len(distinct) - NAMED_MAX
+    return ", ".join(distinct[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

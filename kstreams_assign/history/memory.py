@@ -1,0 +1,91 @@
+"""What the next records of a group have to know of those before: the state between two calls, as bytes.
+
+What lives here: the memory of one group and its translation to and from bytes. What must not: how it changes with a
+generation (``derive`` and its neighbours). The bytes are JSON with a format number; nobody else reads them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from kstreams_assign.errors import StateError
+
+FORMAT = 1
+
+Cell = list[Any]
+"""JSON has no tuples."""
+
+
+@dataclass
+class Last:
+    """The generation before, as far as a cause may depend on it.
+
+    ``members`` maps each member's identity to its member id, its process and what else it says of itself. ``asked``
+    tells in words why a follow-up was to come, ``due_ms`` when a probe was. ``asking_known`` is False where those bytes cannot
+    tell, or could not all be read.
+    """
+
+    generation: int
+    time_ms: int
+    leader: str | None
+    members: dict[str, Cell]
+    topics: list[str]
+    asked: str | None
+    due_ms: int | None
+    error_code: int
+    asking_known: bool
+
+
+@dataclass
+class Pending:
+    """A movement whose new owner has not committed yet: its row without the gap, and what the gap is counted from."""
+
+    row: Cell
+    inputs: list[str]
+    last_commit_ms: int | None
+
+
+@dataclass
+class Memory:
+    """One Streams group.
+
+    ``owners``: task -> the process that last ran it, and the offset of the record that gave it out. ``copies``: task ->
+    process -> since when it has had a copy, in the last generation. ``commits``: input partition -> time and offset of its
+    last commit. ``stateful``: subtopologies of which anybody reported state. ``partition`` and ``offset`` are the place of the
+    last record seen.
+    """
+
+    partition: int = -1
+    offset: int = -1
+    last: Last | None = None
+    owners: dict[str, Cell] = field(default_factory=dict)
+    copies: dict[str, dict[str, int]] = field(default_factory=dict)
+    inputs: dict[str, list[str]] = field(default_factory=dict)
+    stateful: list[str] = field(default_factory=list)
+    commits: dict[str, Cell] = field(default_factory=dict)
+    pending: list[Pending] = field(default_factory=list)
+
+    def seen(self, partition: int, offset: int) -> bool:
+        """Whether a record of this place, or a later one, was here before."""
+        return partition == self.partition and offset <= self.offset
+
+
+def opened(state: bytes | None) -> Memory:
+    """The memory in ``state``; an empty one without. Raises ``StateError`` for bytes of another release."""
+    if not state:
+        return Memory()
+    told = json.loads(state)
+    if told.pop("format", None) != FORMAT:
+        raise StateError("this state of the history was written by another release; read the topic into a new folder")
+    last, pending = told.pop("last"), told.pop("pending")
+    return Memory(last=Last(**last) if last else None, pending=[Pending(**one) for one in pending], **told)
+
+
+def closed(memory: Memory) -> bytes:
+    """The bytes to keep; none where nothing of a Streams group was seen."""
+    if memory.last is None:
+        return b""
+    fields = {**vars(memory), "last": vars(memory.last), "pending": [vars(one) for one in memory.pending]}
+    return json.dumps({"format": FORMAT, **fields}, separators=(",", ":")).encode()

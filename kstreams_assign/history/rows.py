@@ -1,0 +1,124 @@
+"""The rows that one generation adds to the tables, apart from movements.
+
+What lives here: values -> rows in the order of ``tables.COLUMNS``. What must not: bytes, memory, and how a cause is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import repeat
+
+from kstreams_assign.group.dialects import MemberReport
+from kstreams_assign.history.balance_rows import evenness
+from kstreams_assign.history.causes import Cause
+from kstreams_assign.history.records import EndOffset
+from kstreams_assign.history.seen import Generation, SeenMember
+from kstreams_assign.history.tables import Tables, append_rows
+
+
+def add_rebalance(
+    tables: Tables, seen: Generation, cause: Cause, owner_changes: int | None, adopted: int | None
+) -> None:
+    """The generation itself."""
+    row = (
+        *seen.place,
+        "stable" if seen.members else "empty",
+        seen.metadata.protocol,
+        seen.metadata.leader,
+        seen.leader_process,
+        len(seen.members),
+        len(seen.processes),
+        seen.trailer.assignor if seen.trailer else None,
+        cause.cause,
+        cause.confidence,
+        cause.evidence,
+        cause.joined,
+        cause.gone,
+        owner_changes,
+        adopted,
+        seen.probing,
+        min(seen.asked_ms, default=None),
+    )
+    append_rows(tables, "rebalances", [row])
+
+
+def add_members(tables: Tables, seen: Generation) -> None:
+    append_rows(tables, "members", [_member(seen, one) for one in seen.members])
+
+
+def _member(seen: Generation, one: SeenMember) -> tuple[object, ...]:
+    told = one.told
+    trailer = told.trailer if told else None
+    return (
+        *seen.place,
+        one.raw.member_id,
+        one.raw.group_instance_id,
+        one.raw.client_id,
+        one.raw.client_host,
+        one.process,
+        *_versions(one),
+        told.user_end_point if told else None,
+        list(told.client_tags.items()) if told else None,
+        None if told is None else trailer is not None,
+        list(trailer.assignors.items()) if trailer else None,
+        trailer.settings_digest if trailer else None,
+        one.info.error_code if one.info else None,
+        one.unreadable,
+    )
+
+
+def _versions(one: SeenMember) -> tuple[int | None, int | None]:
+    if one.report is None:
+        return None, None
+    used = one.report.version if isinstance(one.report, MemberReport) else one.report.used_version
+    return used, one.report.latest_supported_version
+
+
+def add_placements(tables: Tables, seen: Generation) -> None:
+    """One row a copy, a column at a time: there are hundreds to a generation."""
+    warmups = _warmups(seen)
+    tasks: list[str] = []
+    roles: list[str] = []
+    processes: list[str | None] = []
+    members: list[str] = []
+    sums: list[int | None] = []
+    for one in seen.members:
+        held = [*one.active, *one.standby]
+        told = seen.offset_sums.get(one.process or "", {})
+        tasks += held
+        roles += repeat("active", len(one.active))
+        roles += ["warmup" if (one.process, task) in warmups else "standby" for task in one.standby]
+        processes += repeat(one.process, len(held))
+        members += repeat(one.raw.member_id, len(held))
+        sums += map(told.get, held)
+    table = tables["task_placements"]
+    for name, value in seen.place.columns().items():
+        table[name] += repeat(value, len(tasks))
+    table["task"] += tasks
+    table["subtopology"] += [int(task.rpartition("__")[2].partition("_")[0]) for task in tasks]
+    table["role"] += roles
+    table["warmup_known"] += repeat(seen.trailer is not None, len(tasks))
+    table["process_id"] += processes
+    table["member_id"] += members
+    table["offset_sum"] += repeat(None, len(tasks)) if seen.dialect.tells_lags else sums
+
+
+def _warmups(seen: Generation) -> set[tuple[str | None, str]]:
+    """Process and task of each copy that a leader of ours calls a warm-up."""
+    told = seen.trailer.warmups if seen.trailer else {}
+    return {(str(process), str(task)) for process, tasks in told.items() for task in tasks}
+
+
+def add_end_offsets(
+    tables: Tables, seen: Generation, ends: Iterable[EndOffset], subtopologies: Mapping[str, str | None]
+) -> None:
+    rows = []
+    for end in ends:
+        subtopology = subtopologies[end.topic]
+        task = None if subtopology is None else f"{subtopology}_{end.partition}"
+        rows.append((*seen.place, task, end.topic, end.partition, end.end, end.begin, end.sampled_ms))
+    append_rows(tables, "end_offsets", rows)
+
+
+def add_balance(tables: Tables, seen: Generation) -> None:
+    append_rows(tables, "balance", [(*seen.place, *one) for one in evenness(seen)])

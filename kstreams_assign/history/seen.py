@@ -1,0 +1,247 @@
+"""One completed generation as it is read from its record: who was in it, and what each member said and was given.
+
+What lives here: bytes -> values for a whole generation, tolerant of each member's damage. What must not: rows, and anything
+about another generation. Tasks and processes are text from here on, as they stand in the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from kstreams_assign.errors import MalformedUserData
+from kstreams_assign.group.dialects import APACHE, KIP441, Dialect, MemberReport
+from kstreams_assign.history.tables import GENERATION
+from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
+from kstreams_assign.wire import (
+    OFFSET_SUMS_VERSION,
+    AssignmentInfo,
+    ConsumerAssignment,
+    ConsumerSubscription,
+    FutureSubscription,
+    GroupMember,
+    GroupMetadata,
+    GroupTrailer,
+    decode_consumer_assignment,
+    decode_consumer_subscription,
+)
+
+DIALECT_OF: Mapping[str | None, Dialect] = {one.protocol_name: one for one in (APACHE, KIP441)}
+"""By the protocol that a group chose; any other protocol is none of Kafka Streams'."""
+
+Inputs = Mapping[str, tuple[TopicPartition, ...]]
+"""Task -> its input partitions."""
+
+
+class Place(NamedTuple):
+    """What identifies a generation in every table."""
+
+    group: str
+    generation: int
+    partition: int
+    offset: int
+    time_ms: int
+
+    def columns(self) -> dict[str, str | int]:
+        """Column -> value, as they stand in every table."""
+        return dict(zip(GENERATION, self, strict=True))
+
+
+class Damage(NamedTuple):
+    """Bytes of one member that cannot be read, and why."""
+
+    reason: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SeenMember:
+    """A member of a generation. What could not be read is None or empty, and ``unreadable`` says why."""
+
+    raw: GroupMember
+    process: str | None = None
+    report: MemberReport | FutureSubscription | None = None
+    said: ConsumerSubscription | None = None
+    given: ConsumerAssignment | None = None
+    info: AssignmentInfo | None = None
+    active: Inputs = field(default_factory=dict)
+    standby: Inputs = field(default_factory=dict)
+    unreadable: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """What stays the same while it is a member: a static member's instance id, else its member id."""
+        instance = self.raw.group_instance_id
+        return self.raw.member_id if instance is None else f"instance {instance}"
+
+    @property
+    def told(self) -> MemberReport | None:
+        """What it said of itself, if that is of a version that we read."""
+        return self.report if isinstance(self.report, MemberReport) else None
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A generation of a Streams group, empty or stable."""
+
+    place: Place
+    metadata: GroupMetadata
+    members: tuple[SeenMember, ...]
+    damage: tuple[Damage, ...]
+    dialect: Dialect
+
+    @cached_property
+    def processes(self) -> dict[str, list[SeenMember]]:
+        """Process id -> its members, for all whose user-data could be read."""
+        found: dict[str, list[SeenMember]] = {}
+        for member in self.members:
+            if member.process is not None:
+                found.setdefault(member.process, []).append(member)
+        return found
+
+    @cached_property
+    def owners(self) -> dict[str, str]:
+        """Active task -> the process that got it."""
+        return {task: process for process, seen in self.processes.items() for one in seen for task in one.active}
+
+    @cached_property
+    def copies(self) -> dict[str, list[str]]:
+        """Task -> the processes that keep a copy of it without running it."""
+        found: dict[str, list[str]] = {}
+        for process, seen in self.processes.items():
+            for member in seen:
+                for task in member.standby:
+                    found.setdefault(task, []).append(process)
+        return found
+
+    @cached_property
+    def inputs(self) -> dict[str, tuple[TopicPartition, ...]]:
+        """Task -> its input partitions, for each task that anybody got."""
+        return {task: inputs for one in self.members for task, inputs in (*one.standby.items(), *one.active.items())}
+
+    @cached_property
+    def offset_sums(self) -> dict[str, dict[str, int]]:
+        """Process -> task -> the offset sum that it reported as it joined; where two members tell, the greater counts."""
+        found: dict[str, dict[str, int]] = {}
+        for process, seen in self.processes.items():
+            sums = found[process] = {}
+            for member in seen:
+                if member.told is not None:
+                    for task, total in member.told.reported_tasks.items():
+                        name = task_text(task)
+                        sums[name] = max(total, sums.get(name, total))
+        return found
+
+    @cached_property
+    def trailer(self) -> GroupTrailer | None:
+        """What a leader of ours says behind the assignments."""
+        return next((one.info.trailer for one in self.members if one.info and one.info.trailer), None)
+
+    @property
+    def leader_process(self) -> str | None:
+        return next((one.process for one in self.members if one.raw.member_id == self.metadata.leader), None)
+
+    @cached_property
+    def asked_ms(self) -> tuple[int, ...]:
+        """Every time at which the assignments ask for another rebalance; 0 is at once."""
+        told = [m.info.next_rebalance_ms for m in self.members if m.info and m.info.next_rebalance_ms != NO_PROBE_MS]
+        probe = self.trailer.next_probe_ms if self.trailer else None
+        return (*told, *([] if probe is None else [probe]))
+
+    @property
+    def probing(self) -> bool | None:
+        """Whether the leader asked for another rebalance; None if these versions cannot ask."""
+        if self.trailer is not None:
+            return self.trailer.followup or bool(self.asked_ms)
+        can_ask = any(m.info and m.info.version >= OFFSET_SUMS_VERSION for m in self.members)
+        return bool(self.asked_ms) if can_ask and self.dialect.tells_probe else None
+
+    @cached_property
+    def revoked(self) -> list[TopicPartition]:
+        """Input partitions that a member owned as it joined and was not given again (KIP-429: it rejoins)."""
+        found: list[TopicPartition] = []
+        for member in self.members:
+            if member.said is not None and member.given is not None and member.said.owned_partitions:
+                kept = set(member.given.assigned_partitions)
+                found += [one for one in member.said.owned_partitions if one not in kept]
+        return found
+
+
+@lru_cache(maxsize=1 << 16)
+def task_text(task: TaskId) -> str:
+    """How a task stands in the tables."""
+    return str(task)
+
+
+def read_generation(place: Place, metadata: GroupMetadata) -> Generation | None:
+    """The generation, or None if its protocol is not Kafka Streams'. An empty generation has no protocol."""
+    dialect = DIALECT_OF.get(metadata.protocol, None if metadata.members else APACHE)
+    if dialect is None:
+        return None
+    damage: list[Damage] = []
+    members = tuple(_member(one, dialect, damage) for one in metadata.members)
+    return Generation(place, metadata, members, tuple(damage), dialect)
+
+
+def _member(raw: GroupMember, dialect: Dialect, damage: list[Damage]) -> SeenMember:
+    """Each half is read on its own: a damaged assignment leaves what the member said, and the other way round."""
+    said, report, wrong_said = _said(raw, dialect)
+    given, info, wrong_given = _given(raw, dialect)
+    damage += [one for one in (wrong_said, wrong_given) if one is not None]
+    unreadable = "; ".join(one.reason for one in (wrong_said, wrong_given) if one is not None) or None
+    if isinstance(report, FutureSubscription):
+        unreadable = f"speaks version {report.used_version}, newer than {dialect.latest_version}"
+    return SeenMember(
+        raw=raw,
+        process=str(report.process_id) if isinstance(report, MemberReport) else None,
+        report=report,
+        said=said,
+        given=given,
+        info=info,
+        active=_active(given, info),
+        standby={task_text(task): inputs for task, inputs in info.standby_tasks.items()} if info else {},
+        unreadable=unreadable,
+    )
+
+
+Said = tuple[ConsumerSubscription | None, MemberReport | FutureSubscription | None, Damage | None]
+Given = tuple[ConsumerAssignment | None, AssignmentInfo | None, Damage | None]
+
+
+def _said(raw: GroupMember, dialect: Dialect) -> Said:
+    said = None
+    try:
+        said = decode_consumer_subscription(raw.subscription)
+        return said, dialect.read_report(said.user_data or b""), None
+    except MalformedUserData as wrong:
+        return said, None, Damage(f"subscription of member {raw.member_id}: {wrong}", raw.subscription)
+
+
+def _given(raw: GroupMember, dialect: Dialect) -> Given:
+    given = None
+    try:
+        given = decode_consumer_assignment(raw.assignment)
+        info = dialect.read_assignment(given.user_data or b"")
+    except MalformedUserData as wrong:
+        return given, None, Damage(f"assignment of member {raw.member_id}: {wrong}", raw.assignment)
+    if len(info.active_tasks) == len(given.assigned_partitions):
+        return given, info, None
+    told = f"{len(info.active_tasks)} active tasks for {len(given.assigned_partitions)} partitions"
+    return given, None, Damage(f"assignment of member {raw.member_id} names {told}", raw.assignment)
+
+
+def _active(given: ConsumerAssignment | None, info: AssignmentInfo | None) -> Inputs:
+    """The n-th task belongs to the n-th partition, in sorted order (``validateActiveTaskEncoding``)."""
+    if given is None or info is None:
+        return {}
+    return grouped(zip(map(task_text, info.active_tasks), sorted(given.assigned_partitions), strict=True))
+
+
+def grouped(pairs: Iterable[tuple[str, TopicPartition]]) -> dict[str, tuple[TopicPartition, ...]]:
+    """Task -> all partitions that stand beside it."""
+    found: dict[str, list[TopicPartition]] = {}
+    for task, partition in pairs:
+        found.setdefault(task, []).append(partition)
+    return {task: tuple(inputs) for task, inputs in found.items()}
