@@ -7,8 +7,10 @@ writes go to the first. An application that dies rolls back by not having commit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import merge
+from operator import itemgetter
 from typing import NamedTuple
 
 
@@ -45,18 +47,32 @@ class WriteBuffer:
     def put(self, store: str, key: bytes, value: bytes | None) -> None:
         self.writes.setdefault(store, {})[key] = value
 
+    def put_many(self, store: str, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        self.writes.setdefault(store, {}).update(entries)
+
     def get(self, store: str, key: bytes) -> bytes | _Absent | None:
         newest = self.writes.get(store, _NOTHING).get(key, ABSENT)
         return self.leaving.get(store, _NOTHING).get(key, ABSENT) if newest is ABSENT else newest
 
     def overlay(
-        self, store: str, stored: Iterator[tuple[bytes, bytes]], start: bytes | None, end: bytes | None
+        self,
+        store: str,
+        stored: Iterator[tuple[bytes, bytes]],
+        start: bytes | None,
+        end: bytes | None,
+        *,
+        reverse: bool = False,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Stored entries of a range with this buffer's writes laid over them, in byte order."""
-        ours = {**self.leaving.get(store, {}), **self.writes.get(store, {})}
-        within = (k for k in ours if (start is None or start <= k) and (end is None or k < end))
-        merged: dict[bytes, bytes | None] = {**dict(stored), **{key: ours[key] for key in within}}
-        return iter([(key, value) for key, value in sorted(merged.items()) if value is not None])
+        """Stored entries of a range, in the order they come, with this buffer's writes laid over them.
+
+        Reads of ``stored`` no more than is asked for; ``reverse`` says that it comes in the opposite of byte order.
+        """
+        ours = {**self.leaving.get(store, _NOTHING), **self.writes.get(store, _NOTHING)}
+        keys = [k for k in ours if (start is None or start <= k) and (end is None or k < end)]
+        written = [(key, ours[key]) for key in sorted(keys, reverse=reverse)]
+        hidden = ((key, value) for key, value in stored if key not in ours)
+        merged = merge(hidden, written, key=itemgetter(0), reverse=reverse)
+        return ((key, value) for key, value in merged if value is not None)
 
     def take(self) -> tuple[Mapping[str, Mapping[bytes, bytes | None]], list[Emitted]]:
         """Begin a commit: answer with what is here, which goes on being read until ``landed``."""
@@ -67,6 +83,10 @@ class WriteBuffer:
     def landed(self) -> None:
         """What ``take`` took is in the store now."""
         self.leaving = {}
+
+    def drop(self) -> None:
+        """Forget what no ``take`` took."""
+        self.writes, self.emitted = {}, []
 
     def __len__(self) -> int:
         return sum(map(len, self.writes.values())) + len(self.emitted)

@@ -1,16 +1,16 @@
-"""The processing loop: one thread that owns every task of this process and does all the user's work.
+"""The processing loop: one thread that owns every task of this process.
 
 It takes orders from an inbox (adopt an assignment, commit now, drop everything, a task is ready, stop), reads input,
-calls the user's code, and commits. It never waits for state: opening, restoring and closing stores is the restore
-thread's work, and the two hand a task's stores to each other. It never waits for the group either: commits are held from
-the moment a join is promised until the assignment is here, and processing goes on meanwhile, up to a bound.
+gives it to whoever works on it (``labour``), and commits what is done. It never waits for state: opening, restoring and
+closing stores is the restore thread's work, and the two hand a task's stores to each other. It never waits for the group
+either: commits are held from the moment a join is promised until the assignment is here, and work goes on meanwhile.
 """
 
 from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from kstreams_assign.adapters.clock import wall_ms
@@ -18,7 +18,7 @@ from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
 from kstreams_assign.config import Config
 from kstreams_assign.errors import OffsetOutOfRange
 from kstreams_assign.group import member as group_member
-from kstreams_assign.group.values import Adopted
+from kstreams_assign.group.values import Adopted, WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.state.directory import StateDirectory
@@ -28,11 +28,11 @@ from kstreams_assign.tasks.lifecycle import Step, TaskEvent, TaskState, changes,
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.committing import Committer, OffsetCommits, Share
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.task import Subtopology, Task
+from kstreams_assign.worker.labour import Labour, Running
+from kstreams_assign.worker.task import Flow, Task
 
 POLL_S = 0.01
 BUSY_POLL_S = 0.002
-POLL_RECORDS_MAX = 2_000
 
 
 class Group(OffsetCommits, Protocol):
@@ -54,23 +54,17 @@ class Restoring(Protocol):
 
     def close(self, task: TaskId, stores: TaskStores | None) -> None: ...
 
+    def queue(self, queue: WarmupQueue | None) -> None: ...
+
 
 @dataclass(slots=True)
 class _Held:
-    """A task in this process. ``inputs``, ``work`` and ``stores`` are only set while it is active or runs."""
+    """A task in this process. ``inputs``, ``stores`` and ``running`` are only set while it is active or runs."""
 
     state: TaskState
     inputs: tuple[TopicPartition, ...] = ()
     stores: TaskStores | None = None
-    work: Task | None = None
-    processed: dict[TopicPartition, int] = field(default_factory=dict)
-    uncommitted: dict[TopicPartition, int] = field(default_factory=dict)
-    fresh: bool = True
-
-    @property
-    def has_news(self) -> bool:
-        """Whether there is something to commit."""
-        return self.work is not None and bool(self.processed or self.uncommitted)
+    running: Running | None = None
 
 
 class Processor:
@@ -79,8 +73,9 @@ class Processor:
     def __init__(
         self,
         config: Config,
-        topology: Sequence[Subtopology],
+        flows: Sequence[Flow],
         shape: TopologyShape,
+        labour: Labour,
         inputs: InputConsumer,
         producer: RecordProducer,
         directory: StateDirectory,
@@ -88,8 +83,9 @@ class Processor:
         log: EventLog,
     ) -> None:
         self._config = config
-        self._topology = topology
+        self._flows = flows
         self._shape = shape
+        self._labour = labour
         self._inputs = inputs
         self._producer = producer
         self._directory = directory
@@ -102,8 +98,6 @@ class Processor:
         self._closing: set[TaskId] = set()
         self._releasing: set[TaskId] | None = None
         self._holding_commits = False
-        self._buffered = 0
-        self._in_commit = 0
         self._next_commit_ms = 0
         self._waiting: list[Callable[[], None]] = []
         self._called_after: list[Callable[[], None]] = []
@@ -119,6 +113,10 @@ class Processor:
         self._committer = Committer(self._producer, group, timeout_s, self._log)
 
     # --- orders, from other threads -------------------------------------------
+
+    def order(self, work: Callable[[], None]) -> None:
+        """Have something done by the loop's thread, between two turns or at once where it waits."""
+        self._inbox.put(work)
 
     def adopt(self, generation: int, adopted: Adopted) -> None:
         self._inbox.put(lambda: self._adopt(generation, adopted))
@@ -155,6 +153,7 @@ class Processor:
         self._take_orders()
         self._process()
         self._commit_turn()
+        self._labour.turn()
 
     def _take_orders(self) -> None:
         """Carry out what has been ordered; wait a moment for an order where there is nothing else to do."""
@@ -168,8 +167,8 @@ class Processor:
 
     @property
     def _idle(self) -> bool:
-        """Nothing to read for, or so much is uncommitted that reading on has to wait."""
-        return not self._task_of or self._buffered + self._in_commit >= self._config.buffered_records_max
+        """Nothing to read for, or nobody who would take more records now."""
+        return not self._task_of or not self._labour.appetite()
 
     @property
     def _patience_s(self) -> float:
@@ -180,7 +179,7 @@ class Processor:
         if self._idle or not self._running:
             return
         try:
-            polled = self._inputs.poll(POLL_RECORDS_MAX, self._patience_s)
+            polled = self._inputs.poll(self._labour.appetite(), self._patience_s)
         except OffsetOutOfRange as cause:
             self._log.emit("input_out_of_range", reason=str(cause), reset=self._config.auto_offset_reset)
             self._inputs.add(self._reset_positions(TopicPartition(*p) for p in cause.partitions))
@@ -196,16 +195,18 @@ class Processor:
         )
 
     def _feed(self, task_id: TaskId, partition: TopicPartition, records: Sequence[Record]) -> None:
-        held = self._held[task_id]
-        if held.work is None:
+        running = self._held[task_id].running
+        if running is None:
             return
-        if held.fresh:
-            held.fresh = False
+        if running.fresh:
+            running.fresh = False
             self._log.emit("first_record", task=str(task_id), offset=records[0].offset, partition=str(partition))
-        self._topology[task_id.subtopology].process(held.work, records)
-        held.processed[partition] = records[-1].offset + 1
-        self._buffered += len(records)
+        self._labour.work(running, partition, records)
         self.records_total += len(records)
+
+    def rewind(self, positions: Mapping[TopicPartition, int]) -> None:
+        """The labour's wish: read these again from there. On the loop's own thread."""
+        self._inputs.add(positions)
 
     # --- commit ---------------------------------------------------------------
 
@@ -216,37 +217,49 @@ class Processor:
             if end is None:
                 return
             self._committed(end)
-        due = wall_ms() >= self._next_commit_ms and not self._holding_commits and self.group.joined()
-        if due or self._waiting:
+        if self._waiting or (self._due and not self._holding_commits and self.group.joined()):
             self._begin_commit()
 
+    @property
+    def _due(self) -> bool:
+        return wall_ms() >= self._next_commit_ms or self._labour.wants_commit()
+
     def _begin_commit(self) -> None:
-        """Take everything processed so far; whoever waits is called when it is committed."""
+        """Take everything that is done so far; whoever waits is called when it is committed."""
         self._next_commit_ms = wall_ms() + self._config.commit_interval_ms
         self._called_after, self._waiting = self._waiting, []
-        shares = [_share(self._config, self._shape, task, held) for task, held in self._held.items() if held.has_news]
-        self._in_commit, self._buffered = self._buffered, 0
+        shares = [self._share(task, held) for task, held in self._held.items() if held.running and held.running.news]
+        self._labour.commit_begins()
         if shares:
             self._committer.begin(shares)
         else:
             self._committed(CommitStep.DONE)
 
+    def _share(self, task: TaskId, held: _Held) -> Share:
+        """What a task brings into a commit."""
+        assert held.running is not None
+        changelogs = self._shape.changelogs(self._config.application_id, task)
+        return Share(task, held.stores, changelogs, *held.running.take(), held.running.task.landed)
+
     def _committed(self, end: CommitStep | None) -> None:
-        called, self._called_after, self._in_commit = self._called_after, [], 0
+        assert end is not None
+        called, self._called_after = self._called_after, []
         if end in (CommitStep.FENCED, CommitStep.FAILED):
             self._holding_commits, self._waiting = True, []
+            self._labour.commit_ends(end)
             self.group.handle(group_member.MembershipLost(f"commit ended as {end.value}"))
             return
         if end is CommitStep.DEFERRED:
             self._keep_for_next_commit(self._committer.offsets())
+        self._labour.commit_ends(end)
         for waiting in called:
             waiting()
 
     def _keep_for_next_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         for partition, offset in offsets.items():
             held = self._held.get(self._task_of[partition]) if partition in self._task_of else None
-            if held is not None:
-                held.uncommitted.setdefault(partition, offset)
+            if held is not None and held.running is not None:
+                held.running.deferred.setdefault(partition, offset)
 
     def _finish_commit(self) -> None:
         if self._committer.busy:
@@ -276,26 +289,31 @@ class Processor:
         todo = changes({t: h.state for t, h in self._held.items()}, adopted.active.keys(), copies)
         self._holding_commits = False
         self._lock(todo.arriving)
+        self.restoring.queue(adopted.queue)
         for task, event in todo.arriving.items():
             self._held.setdefault(task, _Held(TaskState.CLOSED)).inputs = adopted.active.get(task, ())
             self._move(task, event)
         self._log.emit(
             "adopted", generation=generation, left=[*map(str, todo.leaving)], came=[*map(str, todo.arriving)]
         )
-        at_work = [self._held[task] for task in todo.leaving if self._held[task].work is not None]
-        for held in at_work:
-            self._stop_input(held)
+        at_work = self._at_work(todo.leaving)
+        for task in at_work:
+            self._stop_input(task, self._held[task])
+        self._labour.assigned(generation, adopted)
         if at_work:
             self._waiting.append(lambda: self._let_go(todo.leaving))
         else:
             self._let_go(todo.leaving)
 
     def _let_go(self, leaving: Mapping[TaskId, TaskEvent]) -> None:
-        at_work = {task for task in leaving if self._held[task].work is not None}
+        at_work = self._at_work(leaving)
         for task, event in leaving.items():
             self._move(task, event)
         self._releasing = at_work & self._closing
         self._report_released()
+
+    def _at_work(self, tasks: Iterable[TaskId]) -> set[TaskId]:
+        return {task for task in tasks if self._held[task].running is not None}
 
     def _lock(self, arriving: Iterable[TaskId]) -> None:
         for task in arriving:
@@ -317,10 +335,8 @@ class Processor:
 
     def _do(self, step: Step, task: TaskId, held: _Held) -> None:
         if step in (Step.COMMIT, Step.DISCARD_WRITES):
-            self._stop_input(held)
-            held.work, held.inputs = None, ()
-            held.processed.clear()
-            held.uncommitted.clear()
+            self._stop_input(task, held)
+            held.running, held.inputs = None, ()
         elif step is Step.RESTORE:
             self.restoring.restore(task, held.stores, held.inputs)
             held.stores = None
@@ -332,7 +348,8 @@ class Processor:
             self.restoring.close(task, held.stores)
             del self._held[task]
 
-    def _stop_input(self, held: _Held) -> None:
+    def _stop_input(self, task: TaskId, held: _Held) -> None:
+        self._labour.ends(task)
         self._inputs.remove(held.inputs)
         for partition in held.inputs:
             self._task_of.pop(partition, None)
@@ -350,16 +367,17 @@ class Processor:
             self.restoring.tail(task, stores)
             return
         held.state, _ = move(held.state, TaskEvent.RESTORED)
-        sub = self._topology[task.subtopology]
+        flow = self._flows[task.subtopology]
         held.stores = stores
-        held.work = Task(task, sub.shape, frozenset(sub.sinks), stores)
-        held.fresh = True
+        at = {partition: positions[partition] for partition in held.inputs}
+        held.running = Running(Task(task, flow.shape, flow.sinks, stores), at)
         self._task_of.update(dict.fromkeys(held.inputs, task))
         if self._shape.changelogs(self._config.application_id, task):
             self._sums.running(task)
-        self._inputs.add({p: positions[p] for p in held.inputs})
+        self._inputs.add(at)
         told = {str(p): offset for p, offset in positions.items()}
         self._log.emit("running", task=str(task), positions=told, restored=restored)
+        self._labour.begins(held.running)
 
     def _closed(self, task: TaskId) -> None:
         self._closing.discard(task)
@@ -375,7 +393,7 @@ class Processor:
         for task in list(self._held):
             self._move(task, TaskEvent.LOST)
         self._releasing = None
-        self._buffered = self._in_commit = 0
+        self._labour.dropped(reason)
         self._log.emit("lost", reason=reason)
 
     def _stop(self) -> None:
@@ -387,6 +405,7 @@ class Processor:
             if self.group.joined() and not self._holding_commits:
                 self._begin_commit()
                 self._finish_commit()
+        self._labour.stops()
         self._committer.close()
         for task in list(self._held):
             self._move(task, TaskEvent.TAKEN_AWAY)
@@ -400,14 +419,3 @@ class Processor:
     def states(self) -> dict[TaskId, TaskState]:
         """Each task's state, for status. A copy, so any thread may look."""
         return {task: held.state for task, held in list(self._held.items())}
-
-
-def _share(config: Config, shape: TopologyShape, task: TaskId, held: _Held) -> Share:
-    """What a task brings into a commit; its counters begin anew."""
-    assert held.work is not None
-    writes, emitted = held.work.take()
-    offsets = {**held.uncommitted, **held.processed}
-    held.uncommitted.clear()
-    held.processed.clear()
-    changelogs = shape.changelogs(config.application_id, task)
-    return Share(task, held.stores, changelogs, writes, emitted, offsets, held.work.landed)

@@ -1,6 +1,6 @@
-"""``Worker``: the composition root. Wires adapters, state, restore, processing and membership, and runs them.
+"""``Engine``: the composition root. Wires adapters, state, restore, processing and membership, and runs them.
 
-Three threads beside the Kafka clients' own: membership (joins, keeps alive), processing (the user's code, commits) and
+Three threads beside the Kafka clients' own: membership (joins, keeps alive), processing (the labour, commits) and
 restore (stores and changelogs), and two small ones: upkeep (status, cleaner) and early probing. The first that fails ends the others; its
 error comes out of ``run``.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
@@ -29,11 +29,12 @@ from kstreams_assign.state.lags import OffsetSums, sums_at_start
 from kstreams_assign.state.mutex import ReportMutex
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog, Listener
+from kstreams_assign.worker.labour import Facts, Functions, Labour
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.membership import Membership
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.restoring import RestoreThread
-from kstreams_assign.worker.task import Subtopology, topology_shape
+from kstreams_assign.worker.task import Flow, Subtopology, topology_shape
 
 STATUS_INTERVAL_S = 0.2
 CLEANER_INTERVAL_MS = 10_000
@@ -52,18 +53,19 @@ class _Local:
     mutex: ReportMutex
 
 
-class Worker:
-    """A stream processor: one member of the application's group, with its tasks, standbys and warm-ups.
+class Engine:
+    """One member of the application's group, with its tasks, standbys and warm-ups; ``labour`` does the work on records.
 
-    ``run`` blocks until ``close`` or an error; one Worker runs once. ``on_event`` is given what happens
+    ``run`` blocks until ``close`` or an error; one Engine runs once. ``on_event`` is given what happens
     (``worker.events``). Making one checks the settings and locks the state directory; raises ``ConfigError`` and
     ``StateDirectoryLocked``.
     """
 
-    def __init__(self, config: Config, topology: Sequence[Subtopology], *, on_event: Listener | None = None) -> None:
+    def __init__(self, config: Config, flows: Sequence[Flow], labour: Labour, on_event: Listener | None) -> None:
         self._config = config
-        self._topology = tuple(topology)
-        self._shape = topology_shape(self._topology)
+        self._flows = tuple(flows)
+        self._shape = topology_shape(self._flows)
+        self._labour = labour
         directory = StateDirectory(Path(config.state_dir), config.application_id, clock_ms=monotonic_ms)
         self._local = _Local(directory, sums_at_start(directory, self._offsets_on_disk), ReportMutex())
         self._log = EventLog(str(directory.process_id), on_event)
@@ -79,7 +81,9 @@ class Worker:
         """Join the group and work until ``close``. Raises what ended it: the user's error, or one of this package's."""
         try:
             if not self._ending.is_set():
-                running = _Running(self._config, self._topology, self._shape, self._local, self._log, self._ending)
+                running = _Running(
+                    self._config, self._flows, self._shape, self._labour, self._local, self._log, self._ending
+                )
                 running.run(self._wishes)
         finally:
             self._local.directory.close()
@@ -101,14 +105,23 @@ class Worker:
         return {p: offset for p, offset in read_offsets(path).items() if p in changelogs}
 
 
+class Worker(Engine):
+    """A stream processor: an ``Engine`` whose records go to the functions of its topology."""
+
+    def __init__(self, config: Config, topology: Sequence[Subtopology], *, on_event: Listener | None = None) -> None:
+        functions = Functions([sub.process for sub in topology], config.buffered_records_max)
+        super().__init__(config, [sub.flow for sub in topology], functions, on_event)
+
+
 class _Running:
     """Everything that lives from ``run`` to ``close``."""
 
     def __init__(
         self,
         config: Config,
-        topology: Sequence[Subtopology],
+        flows: Sequence[Flow],
         shape: TopologyShape,
+        labour: Labour,
         local: _Local,
         log: EventLog,
         ending: threading.Event,
@@ -128,12 +141,16 @@ class _Running:
         self._inputs = InputConsumer(servers, client, group_id=group_id, admin=self._admin)
         self._producer = RecordProducer(servers, client, delivery_timeout_ms=config.session_timeout_ms * 2 // 3)
         self._processor = Processor(
-            config, topology, shape, self._inputs, self._producer, local.directory, local.sums, log
+            config, flows, shape, labour, self._inputs, self._producer, local.directory, local.sums, log
         )
         self._restoring = RestoreThread(
             shape,
             group_id,
-            Restorer(self._reader, now_ms=monotonic_ms, pacing=PACING),
+            Restorer(
+                self._reader,
+                now_ms=monotonic_ms,
+                pacing=replace(PACING, caught_up=config.acceptable_recovery_lag),
+            ),
             self._open_stores,
             self._positions,
             local.directory,
@@ -157,6 +174,7 @@ class _Running:
         )
         self._processor.connect(self._membership, self._restoring)
         self._restoring.receiver = self._processor
+        labour.connect(self._processor, self._facts)
 
     def run(self, wishes: queue.SimpleQueue[str]) -> None:
         """Start the threads, wait for the end, and stop them in the order that loses nothing."""
@@ -256,14 +274,21 @@ class _Running:
                 cleaner.run()
 
     def _tell_status(self) -> None:
-        lags = self._restoring.lags()
-        roles = self._membership.roles()
+        facts = self._facts()
         self._log.emit(
             "status",
-            generation=self._membership.generation,
+            generation=facts.generation,
             next_probe_ms=self._membership.next_probe_ms,
             records_total=self._processor.records_total,
-            tasks={
+            tasks=facts.tasks,
+        )
+
+    def _facts(self) -> Facts:
+        lags = self._restoring.lags()
+        roles = self._membership.roles()
+        return Facts(
+            self._membership.generation,
+            {
                 str(task): {"role": roles.get(task, "leaving"), "state": state.value, "lag": lags.get(task, 0)}
                 for task, state in self._processor.states().items()
             },

@@ -45,13 +45,20 @@ class KeyValueStore:
         """Write a value. It reaches the store, the changelog and the standbys with the next commit."""
         self._buffer.put(self._name, key, value)
 
+    def put_many(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Write many values at once; None deletes."""
+        self._buffer.put_many(self._name, entries)
+
     def delete(self, key: bytes) -> None:
         """Remove a key (a tombstone in the changelog)."""
         self._buffer.put(self._name, key, None)
 
-    def range(self, start: bytes | None = None, end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries with ``start <= key < end`` in byte order; a snapshot of this moment."""
-        return self._buffer.overlay(self._name, self._stores.range(self._name, start, end), start, end)
+    def range(
+        self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Entries with ``start <= key < end`` in byte order, or the opposite with ``reverse``; a snapshot of this moment."""
+        stored = self._stores.range(self._name, start, end, reverse=reverse)
+        return self._buffer.overlay(self._name, stored, start, end, reverse=reverse)
 
 
 class Task:
@@ -108,6 +115,24 @@ class Task:
         """The worker's side: what was taken is in the store."""
         self._buffer.landed()
 
+    def roll_back(self) -> None:
+        """The worker's side: everything since the last commit began never was."""
+        self._buffer.drop()
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What the worker must know of a subtopology: its shape for the group, and where it may write to."""
+
+    shape: SubtopologyShape
+    sinks: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, sources: Sequence[str], stores: Sequence[str | Store], sinks: Sequence[str]) -> Flow:
+        """A store may be given by its name."""
+        named = tuple(store if isinstance(store, Store) else Store(store) for store in stores)
+        return cls(SubtopologyShape(tuple(sources), named), frozenset(sinks))
+
 
 Process = Callable[[Task, Sequence[Record]], None]
 """The user's code: called with a task and its next records, oldest first, at least one."""
@@ -132,15 +157,18 @@ class Subtopology:
 
     @property
     def shape(self) -> SubtopologyShape:
-        stores = tuple(store if isinstance(store, Store) else Store(store) for store in self.stores)
-        return SubtopologyShape(tuple(self.sources), stores)
+        return self.flow.shape
+
+    @property
+    def flow(self) -> Flow:
+        return Flow.of(self.sources, self.stores, self.sinks)
 
 
-def topology_shape(subtopologies: Sequence[Subtopology]) -> TopologyShape:
+def topology_shape(flows: Sequence[Flow]) -> TopologyShape:
     """What the group must know of the topology. Raises ``ConfigError`` for none, or a store name used twice."""
-    shape = TopologyShape(tuple(sub.shape for sub in subtopologies))
+    shape = TopologyShape(tuple(flow.shape for flow in flows))
     names = [store.name for sub in shape.subtopologies for store in sub.stores]
     twice = sorted({name for name in names if names.count(name) > 1})
-    if not subtopologies or twice:
+    if not flows or twice:
         raise ConfigError(f"topology: {'store names used twice: ' + ', '.join(twice) if twice else 'is empty'}")
     return shape

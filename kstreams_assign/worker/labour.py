@@ -1,0 +1,149 @@
+"""Who works on the records of the running tasks, as the processing loop sees it.
+
+What lives here: ``Running`` (a task at work, and how far its work is), ``Labour`` (what the loop asks and tells), and
+``Functions``, the labour of a program that brings its own code. The other labour is an application behind a socket
+(``sidecar.desk``). What must not: commits, input, the group. Everything here runs on the loop's thread.
+
+The idea: work that is *sealed* may be committed. Functions seal each batch when they return; an application seals when it
+says so, and what it has not sealed is gone with its session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from kstreams_assign.group.values import Adopted
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.tasks.buffer import Emitted
+from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.record import Record
+from kstreams_assign.worker.task import Process, Task
+
+POLL_RECORDS_MAX = 2_000
+
+Writes = Mapping[str, Mapping[bytes, bytes | None]]
+
+
+@dataclass(slots=True)
+class Running:
+    """A running task. All offsets are next offsets.
+
+    ``positions`` are those of the last commit begun: whoever rolls back reads from there. ``handled`` are sealed ones,
+    ``deferred`` those whose commit a rebalance put off.
+    """
+
+    task: Task
+    positions: dict[TopicPartition, int]
+    handled: dict[TopicPartition, int] = field(default_factory=dict)
+    deferred: dict[TopicPartition, int] = field(default_factory=dict)
+    sealed: bool = False
+    fresh: bool = True
+
+    @property
+    def news(self) -> bool:
+        """Whether there is something to commit."""
+        return self.sealed or bool(self.deferred)
+
+    def seal(self, handled: Mapping[TopicPartition, int]) -> None:
+        """The writes so far, and these offsets, go into the next commit."""
+        self.handled.update(handled)
+        self.sealed = True
+
+    def take(self) -> tuple[Writes, Sequence[Emitted], Mapping[TopicPartition, int]]:
+        """A commit begins: what is sealed, and the offsets put off before."""
+        offsets = {**self.deferred, **self.handled}
+        writes, emitted = self.task.take() if self.sealed else ({}, [])
+        self.positions.update(offsets)
+        self.handled, self.deferred, self.sealed = {}, {}, False
+        return writes, emitted, offsets
+
+
+class Facts(NamedTuple):
+    """How this member stands. ``tasks``: task id -> ``{role, state, lag}``, as the status tells them."""
+
+    generation: int | None
+    tasks: Mapping[str, Mapping[str, Any]]
+
+
+class Loop(Protocol):
+    """What labour may ask of the loop."""
+
+    def order(self, work: Callable[[], None]) -> None:
+        """Have something done on the loop's thread; from any thread."""
+        ...
+
+    def rewind(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions again, from there."""
+        ...
+
+
+class Labour:
+    """What the loop asks of whoever works, and tells them. What is told may be ignored, as it is here."""
+
+    def connect(self, loop: Loop, facts: Callable[[], Facts]) -> None:
+        """Get to know the loop, before it runs. ``facts`` may be asked from any thread."""
+
+    def appetite(self) -> int:
+        """How many records they would take now."""
+        raise NotImplementedError
+
+    def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> None:
+        """The next records of a partition, oldest first, at least one."""
+        raise NotImplementedError
+
+    def wants_commit(self) -> bool:
+        """Whether something sealed should be committed before the interval is over."""
+        return False
+
+    def turn(self) -> None:
+        """The loop has been round once."""
+
+    def begins(self, running: Running) -> None:
+        """A task runs."""
+
+    def ends(self, task: TaskId) -> None:
+        """A task gets no more records; what is sealed of it may still be committed. May be told more than once."""
+
+    def commit_begins(self) -> None:
+        """Everything sealed has been taken."""
+
+    def commit_ends(self, end: CommitStep) -> None:
+        """The commit that began last is over."""
+
+    def assigned(self, generation: int, adopted: Adopted) -> None:
+        """The member has adopted an assignment; the tasks that leave have been told of by ``ends``."""
+
+    def dropped(self, reason: str) -> None:
+        """All tasks are gone without a commit: the group went on without this member."""
+
+    def stops(self) -> None:
+        """The worker ends; nothing will be committed any more."""
+
+
+class Functions(Labour):
+    """The user's functions, by subtopology: called with every batch, and done with it when they return."""
+
+    def __init__(self, functions: Sequence[Process], records_max: int) -> None:
+        self._functions = functions
+        self._records_max = records_max
+        self._buffered = 0
+        self._in_commit = 0
+
+    def appetite(self) -> int:
+        return 0 if self._buffered + self._in_commit >= self._records_max else POLL_RECORDS_MAX
+
+    def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> None:
+        self._functions[running.task.id.subtopology](running.task, records)
+        running.seal({partition: records[-1].offset + 1})
+        self._buffered += len(records)
+
+    def commit_begins(self) -> None:
+        self._in_commit, self._buffered = self._buffered, 0
+
+    def commit_ends(self, end: CommitStep) -> None:  # noqa: ARG002  # however it ended, it is no longer under way
+        self._in_commit = 0
+
+    def dropped(self, reason: str) -> None:  # noqa: ARG002  # tells more than is needed here
+        self._buffered = self._in_commit = 0
