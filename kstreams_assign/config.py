@@ -61,7 +61,8 @@ class Config:
 
     Kafka's meaning and default where Kafka has the key (``StreamsConfig``); times are milliseconds.
     With ``early_probing`` the leader does not wait for the probing interval once tasks can change hands, but at least
-    ``early_probing_floor_ms`` between two rebalances. ``client`` goes to every Kafka client as it is (SASL, TLS), in librdkafka's dotted names.
+    ``early_probing_floor_ms`` between two rebalances. With ``warmup_queue`` a member is told of all its warm-ups at once and
+    restores ``max_warmup_replicas`` of them at a time; what is caught up stays, and one rebalance hands all of it over. ``client`` goes to every Kafka client as it is (SASL, TLS), in librdkafka's dotted names.
     """
 
     application_id: str
@@ -76,6 +77,7 @@ class Config:
     acceptable_recovery_lag: int = 10_000
     max_warmup_replicas: int = 2
     probing_rebalance_interval_ms: int = 600_000
+    warmup_queue: bool = False
     early_probing: bool = True
     early_probing_floor_ms: int = 10_000
     state_cleanup_delay_ms: int = 600_000
@@ -98,8 +100,9 @@ class Config:
             value = getattr(self, key)
             if isinstance(value, bool) or not isinstance(value, int) or not allowed.allows(value):
                 raise ConfigError(f"{key} = {value!r}: must be {allowed}")
-        if not isinstance(self.early_probing, bool):
-            raise ConfigError(f"early_probing = {self.early_probing!r}: must be true or false")
+        for key in ("early_probing", "warmup_queue"):
+            if not isinstance(getattr(self, key), bool):
+                raise ConfigError(f"{key} = {getattr(self, key)!r}: must be true or false")
         for key, choices in _CHOICES.items():
             if getattr(self, key) not in choices:
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be one of {', '.join(choices)}")

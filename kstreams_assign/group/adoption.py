@@ -12,7 +12,7 @@ from uuid import UUID
 
 from kstreams_assign.errors import AssignmentRefused, MalformedUserData, TopologyMismatch
 from kstreams_assign.group.dialects import APACHE, Dialect
-from kstreams_assign.group.values import Adopted, ErrorCode
+from kstreams_assign.group.values import Adopted, ErrorCode, WarmupQueue
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.wire import AssignmentInfo
 
@@ -93,7 +93,9 @@ def adopted(
 ) -> Adopted:
     """What an assignment gives to a member of this process; the topology is not looked at."""
     trailer = info.trailer
-    warmup = frozenset(trailer.warmups.get(process, ())) & info.standby_tasks.keys() if trailer else frozenset()
+    order = trailer.warmups.get(process, ()) if trailer else ()
+    warmup = frozenset(order) & info.standby_tasks.keys()
+    at_once = trailer.at_once.get(process) if trailer else None
     known_host = endpoint is None or not info.partitions_by_host or endpoint in info.partitions_by_host
     return Adopted(
         active=active,
@@ -105,4 +107,5 @@ def adopted(
         promised=trailer.owners if trailer else {},
         assignor=trailer.assignor if trailer else None,
         warnings=(info.trailer_warning,) if info.trailer_warning else (),
+        queue=WarmupQueue(order, at_once) if at_once and at_once > 0 else None,
     )

@@ -32,13 +32,19 @@ def encode_group(
     choice: Choice,
     leader: UUID,
     next_probe_ms: int | None,
+    warmups: Mapping[UUID, tuple[TaskId, ...]],
+    at_once: Mapping[UUID, int],
 ) -> dict[str, MemberAssignment]:
-    """Every readable member's assignment. The probe goes to the leader process's first consumer."""
+    """Every readable member's assignment. The probe goes to the leader process's first consumer.
+
+    ``warmups`` are each process's in order, ``at_once`` how many of them it may restore at a time if there is a limit.
+    """
     active_hosts, standby_hosts = _host_maps(view, plan, tasks)
     trailer = GroupTrailer(
         assignor=choice.name,
         assignor_version=choice.version,
-        warmups={p: tuple(sorted(plan.placements[p].warmup)) for p in _ordered(plan) if plan.placements[p].warmup},
+        warmups=warmups,
+        at_once=at_once,
         next_probe_ms=next_probe_ms,
         followup=bool(handed.withheld),
         withheld=tuple(sorted(handed.withheld)),

@@ -8,8 +8,8 @@ cannot be read gets an error code and the others keep their tasks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from uuid import UUID
 
@@ -28,7 +28,7 @@ from kstreams_assign.group.cooperate import hand_out
 from kstreams_assign.group.encode import encode_error, encode_group
 from kstreams_assign.group.values import Decision, ErrorCode, Standing
 from kstreams_assign.group.view import Consumer, GroupView
-from kstreams_assign.model import TaskId, TopicPartition, TopologyShape, changelog_topic
+from kstreams_assign.model import TaskId, TopicPartition, TopologyShape, changelog_topic, process_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,7 @@ class Question:
     end_offsets: Mapping[TopicPartition, int] | None
     now_ms: int
     promised: Mapping[TaskId, UUID] = field(default_factory=dict)
+    warmup_queue: bool = False
 
 
 def lookups(topology: TopologyShape, application_id: str, partition_counts: Mapping[str, int]) -> Lookups:
@@ -81,7 +82,10 @@ def decide(view: GroupView, question: Question) -> Decision:
     tasks = question.topology.tasks(question.partition_counts)
     cluster = cluster_of(view, question, tasks)
     choice = choose(view, question.assignor, ends_known=question.end_offsets is not None)
-    return _decision(view, question, tasks, choice, cluster, choice.assign(cluster, question.config))
+    queued = question.warmup_queue and not view.foreign
+    config = replace(question.config, max_warmup_replicas=max(1, len(tasks))) if queued else question.config
+    standing = Standing(cluster, choice.assign(cluster, config), config, choice.assign)
+    return _decision(view, question, tasks, choice, standing, queued=queued)
 
 
 def _refuse(view: GroupView, code: ErrorCode, why: str) -> Decision:
@@ -130,9 +134,13 @@ def _decision(
     question: Question,
     tasks: Mapping[TaskId, tuple[TopicPartition, ...]],
     choice: Choice,
-    cluster: Cluster,
-    plan: Plan,
+    standing: Standing,
+    *,
+    queued: bool,
 ) -> Decision:
+    cluster, plan = standing.cluster, standing.plan
+    warmups = _warmups(cluster, plan)
+    at_once = share_out(question.config.max_warmup_replicas, warmups) if queued else {}
     handed = hand_out(view.processes, view.owners, plan, tasks, cluster)
     before = owners_before(view, tasks, question.promised)
     after = plan.owners
@@ -140,7 +148,7 @@ def _decision(
     next_probe_ms = question.now_ms + question.config.probing_rebalance_interval_ms if plan.probing else None
     return Decision(
         assignments={
-            **encode_group(view, plan, handed, tasks, choice, question.leader, next_probe_ms),
+            **encode_group(view, plan, handed, tasks, choice, question.leader, next_probe_ms, warmups, at_once),
             **{member: encode_error(view, ErrorCode.ASSIGNMENT_ERROR) for member in view.unreadable},
         },
         assignor=choice.name,
@@ -152,9 +160,25 @@ def _decision(
         owner_changes_lower_bound=owner_changes_lower_bound(before, cluster.capacities, tasks.keys()),
         withheld=handed.withheld,
         next_probe_ms=next_probe_ms,
-        standing=Standing(cluster, plan, question.config, choice.assign),
+        standing=standing,
         warnings=(*_warnings(view), *((choice.warning,) if choice.warning else ())),
     )
+
+
+def _warmups(cluster: Cluster, plan: Plan) -> dict[UUID, tuple[TaskId, ...]]:
+    """Each process's warm-ups, those with the least to restore first."""
+    lags = {client.process_id: client.lags for client in cluster.clients}
+    return {
+        process: tuple(sorted(plan.placements[process].warmup, key=lambda task: (lags[process][task], task)))
+        for process in sorted(lags, key=process_order)
+        if plan.placements[process].warmup
+    }
+
+
+def share_out(warmups_max: int, processes: Collection[UUID]) -> dict[UUID, int]:
+    """How many warm-ups each of these may restore at a time: the group's limit in even parts, and one at least."""
+    each, over = divmod(warmups_max, max(1, len(processes)))
+    return {process: max(1, each + (number < over)) for number, process in enumerate(processes)}
 
 
 def _warnings(view: GroupView) -> list[str]:

@@ -77,6 +77,14 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class WarmupQueue:
+    """Warm-ups that are restored one after the other: in this order, and ``at_once`` of them at a time."""
+
+    order: tuple[TaskId, ...]
+    at_once: int
+
+
+@dataclass(frozen=True, slots=True)
 class Adopted:
     """An assignment as its member reads it.
 
@@ -93,3 +101,4 @@ class Adopted:
     promised: Mapping[TaskId, UUID] = field(default_factory=dict)
     assignor: str | None = None
     warnings: tuple[str, ...] = ()
+    queue: WarmupQueue | None = None

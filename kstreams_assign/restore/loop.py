@@ -9,7 +9,7 @@ What must not be here: opening or closing stores, deciding who owns a task, wait
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -75,6 +75,8 @@ class Pacing:
     """Standbys are not read while active tasks have more than this to restore."""
     stalled_ms: int = 3_000
     """An active task that has not moved for this long no longer holds up standbys."""
+    caught_up: int = 0
+    """A queued warm-up with at most so many offsets left lets the next one begin."""
 
 
 @dataclass(slots=True)
@@ -108,6 +110,8 @@ class Restorer:
         self._jobs: dict[TaskId, _Job] = {}
         self._job_of: dict[TopicPartition, _Job] = {}
         self._reading: set[TopicPartition] = set()
+        self._queue: tuple[TaskId, ...] = ()
+        self._at_once = 0
         self._events: list[Event] = []
         self._tell_at_ms = 0
         self._broker_answers = True
@@ -134,6 +138,10 @@ class Restorer:
     def demote(self, task: TaskId) -> bool:
         """An active task still being restored becomes a standby. False if the task is not here (any more)."""
         return self._repurpose(task, Purpose.STANDBY)
+
+    def queue(self, order: Sequence[TaskId], at_once: int) -> None:
+        """Of these tasks read only the first ``at_once`` that are not caught up, and those that are; all others as usual."""
+        self._queue, self._at_once = tuple(order), at_once
 
     def remove(self, task: TaskId) -> TaskStores | None:
         """Stop reading and hand the stores back; ``None`` if an event of an earlier step did so."""
@@ -234,12 +242,21 @@ class Restorer:
         restoring = [progress for job, progress in known if job.purpose is Purpose.ACTIVE]
         pacing = self._pacing
         wait = standbys_wait(restoring, pacing.standby_budget_records, pacing.stalled_ms, self._now_ms())
+        queued = self._queued()
         return {
             name: at.position
             for job, progress in known
-            if job.purpose is Purpose.ACTIVE or not wait
+            if job.purpose is Purpose.ACTIVE or not (wait or job.task in queued)
             for name, at in progress.partitions.items()
         }
+
+    def _queued(self) -> frozenset[TaskId]:
+        """The tasks whose turn has not come."""
+        here = [self._jobs[task] for task in self._queue if task in self._jobs]
+        under_way = [
+            job.task for job in here if job.progress is None or job.progress.remaining > self._pacing.caught_up
+        ]
+        return frozenset(under_way[self._at_once :])
 
     def _stop_reading(self, partitions: Iterable[TopicPartition]) -> None:
         stopped = self._reading.intersection(partitions)

@@ -43,7 +43,8 @@ class MemberTrailer:
 class GroupTrailer:
     """What a leader of ours decided, beside the tasks.
 
-    ``warmups``: which standbys of a process are there only to catch up. ``next_probe_ms``: the wall-clock time of the
+    ``warmups``: which standbys of a process are there only to catch up, in the order in which they should. ``at_once``: how
+    many of those a process restores at a time, where there is a limit (the warm-up queue). ``next_probe_ms``: the wall-clock time of the
     next probing rebalance, ``None`` if there is none to come. ``followup``: the rebalance that completes this one comes
     next (KIP-429). ``withheld``: active tasks that no one gets before that. ``owners``: the decided process of each
     active task.
@@ -56,6 +57,7 @@ class GroupTrailer:
     followup: bool = False
     withheld: tuple[TaskId, ...] = ()
     owners: Mapping[TaskId, UUID] = field(default_factory=dict)
+    at_once: Mapping[UUID, int] = field(default_factory=dict)
 
 
 Trailer = TypeVar("Trailer")
@@ -134,6 +136,11 @@ def _group_map(trailer: GroupTrailer) -> dict[str, Any]:
         "followup": trailer.followup,
         "withheld": _runs(trailer.withheld),
         "owners": {process.bytes: _runs(tasks) for process, tasks in by_owner.items()},
+        **(
+            {"at_once": {process.bytes: number for process, number in trailer.at_once.items()}}
+            if trailer.at_once
+            else {}
+        ),
     }
 
 
@@ -147,6 +154,10 @@ def _group_trailer(content: Mapping[str, Any]) -> GroupTrailer:
         followup=_typed(content.get("followup"), bool, "followup"),
         withheld=_tasks(content.get("withheld"), "withheld"),
         owners={task: process for process, tasks in _by_process(content, "owners").items() for task in tasks},
+        at_once={
+            _process(raw, "at_once"): _typed(number, int, "at_once")
+            for raw, number in _typed(content.get("at_once", {}), dict, "at_once").items()
+        },
     )
 
 

@@ -56,6 +56,7 @@ class Leading:
             end_offsets=self._end_offsets(wanted, deadline),
             now_ms=wall_ms(),
             promised=promised,
+            warmup_queue=self._config.warmup_queue,
         )
         decision = decide(view, question)
         self.standing = decision.standing

@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 from kstreams_assign.errors import BrokerUnavailable, StateError, StoreDamaged
+from kstreams_assign.group.values import WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Damaged, Event, Progress, Purpose, Restored, Restorer
 from kstreams_assign.restore.ports import TaskStores
@@ -82,6 +83,10 @@ class RestoreThread:
         """Keep a standby or warm-up up to date."""
         self._no_longer_running(task, stores)
         self._orders.put(lambda: self._tail(task, stores))
+
+    def queue(self, queue: WarmupQueue | None) -> None:
+        """Restore warm-ups in this order and no more of them at a time, from now on; None: all at once."""
+        self._orders.put(lambda: self._restorer.queue(queue.order if queue else (), queue.at_once if queue else 0))
 
     def close(self, task: TaskId, stores: TaskStores | None) -> None:
         """Stop reading, close the stores, remember how far they were, and say ``closed``."""

@@ -75,6 +75,7 @@ class LittleGroup:
     end_offsets_known: bool = True
     now_ms: int = 1_000_000
     dialect: Dialect = APACHE
+    warmup_queue: bool = False
 
     def add(self, number: int, endpoint: str | None = None) -> LittleMember:
         process = UUID(int=number)
@@ -98,6 +99,7 @@ class LittleGroup:
             end_offsets=dict.fromkeys(wanted.end_offsets, END) if self.end_offsets_known else None,
             now_ms=self.now_ms,
             promised=leader.adopted.promised if leader.adopted else {},
+            warmup_queue=self.warmup_queue,
         )
         joined = [member.joins(self.dialect) for member in self.members.values()]
         decision = decide(read_group(joined, self.dialect), question)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -342,6 +342,39 @@ def test_standbys_are_not_read_while_an_active_task_has_much_to_restore():
     steps(loop)
     assert (active.held, standby.held) == ({P0: 40}, {P1: 40})
     assert standby.data == {"s": dict(records(40))}
+
+
+def test_queued_warm_ups_are_read_in_order_and_no_more_at_a_time_than_allowed():
+    ours = {TaskId(0, n): TopicPartition("app-s-changelog", n) for n in range(4)}
+    reader = LogReader({partition: Log(entries=records(10)) for partition in ours.values()})
+    loop = Restorer(reader, now_ms=lambda: reader.now_ms, pacing=replace(PACING, caught_up=2))
+    loop.queue([TaskId(0, 2), TaskId(0, 0), TaskId(0, 3)], at_once=1)
+    stores = {task: DictStores() for task in ours}
+    for task, partition in ours.items():
+        loop.add(task, stores[task], {partition: "s"}, Purpose.STANDBY)
+    begun = []
+    while len(begun) < len(ours):
+        loop.step(0.1)
+        begun += [task for task in ours if stores[task].held and task not in begun]
+        queued = [task for task in (TaskId(0, 2), TaskId(0, 0), TaskId(0, 3)) if stores[task].held]
+        assert sum(next(iter(stores[task].held.values())) < 8 for task in queued) <= 1
+    assert [task for task in begun if task != TaskId(0, 1)] == [TaskId(0, 2), TaskId(0, 0), TaskId(0, 3)]
+    steps(loop)
+    assert all(one.held == {ours[task]: 10} for task, one in stores.items()), "whoever had its turn is tailed on"
+
+
+def test_without_a_queue_all_warm_ups_are_read_again():
+    reader = LogReader({P0: Log(entries=records(10)), P1: Log(entries=records(10))})
+    loop, stores = restorer(reader), [DictStores(), DictStores()]
+    loop.queue([T0, T1], at_once=1)
+    for task, partition, one in ((T0, P0, stores[0]), (T1, P1, stores[1])):
+        loop.add(task, one, {partition: "s"}, Purpose.STANDBY)
+    loop.step(0.1)
+    loop.step(0.1)
+    assert not stores[1].held
+    loop.queue([], at_once=0)
+    loop.step(0.1)
+    assert stores[1].held
 
 
 def test_an_active_task_stuck_behind_a_transaction_does_not_hold_up_standbys():

@@ -62,3 +62,21 @@ def test_who_switches_it_off_waits_for_the_interval(broker: str, tmp_path: Path)
         assert progress_topic(app.name) not in ClusterAdmin(broker).partition_counts([progress_topic(app.name)], 10)
     finally:
         app.stop()
+
+
+def test_with_the_queue_all_warm_ups_are_handed_over_in_one_rebalance(broker: str, tmp_path: Path) -> None:
+    app = App(broker, "queue", tmp_path)
+    settings = {**SETTINGS, "max_warmup_replicas": 1, "warmup_queue": True}
+    try:
+        app.send(WORDS)
+        first = app.start(1, **settings)
+        first.until_running(PARTITIONS)
+        app.until_counted()
+        second = app.start(2, **settings)
+        second.until_running(PARTITIONS // 2)
+        decisions = sorted(first.named("decision") + second.named("decision"), key=lambda event: event["time_ms"])
+        assert [len(one["changed"]) for one in decisions if one["kind"] == "round"] == [0, 0, PARTITIONS // 2]
+        app.send(WORDS)
+        app.until_counted()
+    finally:
+        app.stop()
