@@ -3,18 +3,31 @@
 The first rows are single messages of 1,000 tasks. Nothing read is left lazy: each task and sum is walked over, as a leader
 does. What is read anew tells other tasks than the 300 messages before it, ``known tasks`` the same tasks again and again.
 The ``leader`` rows are what a leader does in one rebalance: read every member's subscription (1,000 tasks each, others for
-each member) and hold all of it, write every member's assignment (all name the same 100 endpoints).
+each member) and hold all of it, or make of it what an assignor reads (previous tasks, and lags for every task of the group);
+write every member's assignment (all name the same 100 endpoints).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, cycle
 from time import perf_counter
 from uuid import UUID
 
-from kstreams_assign.model import RUNNING_OFFSET_SUM, HostInfo, TaskId, TopicPartition
+from kstreams_assign.assign import AssignConfig
+from kstreams_assign.group.leader import Question, cluster_of, lookups
+from kstreams_assign.group.values import JoinedMember
+from kstreams_assign.group.view import read_group
+from kstreams_assign.model import (
+    RUNNING_OFFSET_SUM,
+    HostInfo,
+    Store,
+    SubtopologyShape,
+    TaskId,
+    TopicPartition,
+    TopologyShape,
+)
 from kstreams_assign.peer.info import info
 from kstreams_assign.peer.lines import Json
 from kstreams_assign.wire import (
@@ -67,6 +80,7 @@ def works(members: int) -> Iterator[tuple[str, int, Work]]:
     yield "assignment round trip", len(assignment), lambda: read_partitions(encode_one_assignment(tuple(told)))
     joined = [subscription_of(n, offset_sums(n)) for n in range(members)]
     yield f"leader reads {members:,} subscriptions", sum(map(len, joined)), lambda: [read_sums(one) for one in joined]
+    yield f"leader makes {members:,} clients of subscriptions", sum(map(len, joined)), clients_of(joined)
     answers = list(map(member_assignment, range(members)))
     written = sum(map(len, encode_assignments(answers)))
     yield f"leader writes {members:,} assignments", written, lambda: encode_assignments(answers)
@@ -99,6 +113,16 @@ def read_sums(subscription: bytes) -> Mapping[TaskId, int]:
     assert isinstance(read, SubscriptionInfo)
     walk(read.task_offset_sums.items())
     return read.task_offset_sums
+
+
+def clients_of(joined: Sequence[bytes]) -> Work:
+    """Decode them all, and make the assignor's input of them."""
+    stores = (SubtopologyShape((f"topic-{n}",), (Store(f"store-{n}"),)) for n in range(10))
+    topology, counts = TopologyShape(tuple(stores)), {f"topic-{n}": len(joined) + 99 for n in range(10)}
+    ends = dict.fromkeys(lookups(topology, "bench", counts).end_offsets, 2_000_000)
+    question = Question("bench", topology, "high_availability", AssignConfig(), UUID(int=0), counts, ends, now_ms=0)
+    members = [JoinedMember(str(n), (), (), user_data) for n, user_data in enumerate(joined)]
+    return lambda: cluster_of(read_group(members), question, topology.tasks(counts))
 
 
 def read_partitions(assignment: bytes) -> AssignmentInfo:

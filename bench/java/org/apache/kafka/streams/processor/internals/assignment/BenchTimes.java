@@ -131,6 +131,10 @@ final class BenchTimes {
             new AssignmentInfo(11, 11, active, Map.of(), hosts, Map.of(), 0).encode()));
         final List<ByteBuffer> joined = IntStream.range(0, members).mapToObj(n -> subscription(n, told(n))).toList();
         rate(String.format("leader reads %,d subscriptions", members), seconds, () -> joined.stream().map(BenchTimes::sums).toList());
+        final Map<TaskId, Long> ends = new HashMap<>();
+        IntStream.range(0, members).forEach(n -> told(n).keySet().forEach(task -> ends.put(task, 2_000_000L)));
+        rate(String.format("leader makes %,d clients of subscriptions", members), seconds,
+            () -> joined.stream().map(one -> client(one, ends)).toList());
         final List<AssignmentInfo> answers = IntStream.range(0, members).mapToObj(n -> memberAssignment(n, hosts)).toList();
         rate(String.format("leader writes %,d assignments", members), seconds, () -> answers.stream().map(AssignmentInfo::encode).toList());
     }
@@ -150,6 +154,16 @@ final class BenchTimes {
 
     private static Map<TaskId, Long> sums(final ByteBuffer subscription) {
         return SubscriptionInfo.decode(subscription.duplicate()).taskOffsetSums();
+    }
+
+    /** What an assignor reads: a process's previous tasks and its lag for each task of the group. */
+    private static ClientState client(final ByteBuffer subscription, final Map<TaskId, Long> ends) {
+        final SubscriptionInfo info = SubscriptionInfo.decode(subscription.duplicate());
+        final ClientState state = new ClientState(info.processId(), 1, info.clientTags());
+        state.addPreviousTasksAndOffsetSums("only", info.taskOffsetSums());
+        state.initializePrevTasks(Map.of(), false);
+        state.computeTaskLags(info.processId(), ends);
+        return state;
     }
 
     /** Six active tasks and six standbys for each member, and the endpoints of all. */
