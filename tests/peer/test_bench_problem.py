@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from kstreams_assign.assign import high_availability
+from kstreams_assign.assign import high_availability, lag_of
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TaskId
 from kstreams_assign.peer.bench_assign import bench_assign
-from kstreams_assign.peer.bench_codec import bench_codec
+from kstreams_assign.peer.bench_codec import bench_codec, clients_of, offset_sums, subscription_of
 from kstreams_assign.peer.bench_problem import CASES, END_OFFSET_SUM, Held, Problem, Size, converged, read, written
 
 OURS = [sys.executable, "-m", "kstreams_assign", "peer"]
@@ -97,6 +97,19 @@ def test_the_commands_print_one_line_of_json_each():
 
 def test_codecs_are_timed_on_single_messages_and_on_a_leaders_work():
     rows = list(bench_codec(0.0, members=2))
-    assert [row["what"] for row in rows][-2:] == ["leader reads 2 subscriptions", "leader writes 2 assignments"]
-    assert len(rows) == 9
+    assert [row["what"] for row in rows][-3:] == [
+        "leader reads 2 subscriptions",
+        "leader makes 2 clients of subscriptions",
+        "leader writes 2 assignments",
+    ]
+    assert len(rows) == 10
     assert all(row["median_ops_per_s"] > 0 and row["bytes"] > 10_000 for row in rows)
+
+
+def test_the_clients_that_are_timed_know_all_that_was_told():
+    told = [offset_sums(n) for n in range(3)]
+    cluster = clients_of([subscription_of(n, sums) for n, sums in enumerate(told)])()
+    assert [client.process_id.int for client in cluster.clients] == [0, 1, 2]
+    for client, sums in zip(cluster.clients, told, strict=True):
+        assert client.prev_active | client.prev_standby == sums.keys() <= cluster.stateful
+        assert {task: client.lags[task] for task in sums} == {t: lag_of(2_000_000, total) for t, total in sums.items()}
