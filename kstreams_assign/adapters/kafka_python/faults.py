@@ -49,4 +49,5 @@ class translated:  # noqa: N801  # reads as a clause: with translated("commit of
 def fault(error: BaseException, doing: str) -> KStreamsAssignError:
     """Our error for one of the client's; ``doing`` says what was being done."""
     ours = next(target for source, target in _ERRORS.items() if isinstance(error, source))
-    return ours(f"{doing}: {type(error).__name__}: {error}")
+    name, text = type(error).__name__, str(error)
+    return ours(f"{doing}: {text}" if name in text else f"{doing}: {name}: {text}")

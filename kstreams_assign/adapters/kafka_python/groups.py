@@ -7,6 +7,8 @@ What must not live here: what the bytes mean.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from kstreams_assign.adapters.kafka_python.faults import fault, translated
 from kstreams_assign.adapters.kafka_python.settings import kafka_python_settings
 
 GONE = "Dead"
+ASK_AGAIN_S = 0.1
 _ABSENT = frozenset({kafka_errors.GroupIdNotFoundError.errno})
 
 
@@ -48,19 +51,31 @@ class DescribedGroup:
 class GroupDescriber:
     """Asks about groups. For one thread."""
 
-    def __init__(self, admin: _RawAdmin) -> None:
+    def __init__(self, admin: _RawAdmin, timeout_s: float) -> None:
         self._admin = admin
+        self._timeout_s = timeout_s
 
     def describe(self, group: str) -> DescribedGroup | None:
         """The group, or None where the brokers know no classic group of that name. Raises ``BrokerUnavailable``."""
         with translated(f"describe group {group}"):
-            answer = self._admin.describe_groups([group])[group]
+            answer = self._answer(group)
         if answer.error_code in _ABSENT or answer.group_state == GONE:
             return None
         if answer.error_code:
             raise fault(kafka_errors.for_code(answer.error_code)(), f"describe group {group}")
         members = tuple(_member(member) for member in answer.members)
         return DescribedGroup(group, answer.group_state, answer.protocol_type, answer.protocol_data, members)
+
+    def _answer(self, group: str) -> Any:
+        """Asked again while there is no coordinator: a cluster that never had a group makes its topic first."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return self._admin.describe_groups([group])[group]
+            except kafka_errors.CoordinatorNotAvailableError:
+                if time.monotonic() >= deadline:
+                    raise
+                threading.Event().wait(ASK_AGAIN_S)
 
     def types(self) -> dict[str, str]:
         """Every group of the cluster with its type (``classic``, ``consumer``, ``share``, ``streams``), where brokers tell."""
@@ -83,7 +98,7 @@ def describes_groups(
             **kafka_python_settings(client or {}),
         )
     try:
-        yield GroupDescriber(admin)
+        yield GroupDescriber(admin, timeout_s)
     finally:
         admin.close()
 

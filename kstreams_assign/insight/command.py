@@ -1,0 +1,51 @@
+"""``kstreams-assign inspect`` and ``decode``: the words of the commands. The work is in the modules beside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Servers = Annotated[
+    str | None,
+    typer.Option("--bootstrap-servers", "-b", help="Brokers of the group, HOST:PORT,... Without: a saved file."),
+]
+TopologyFile = Annotated[
+    Path | None,
+    typer.Option("--topology", help="What Java's Topology.describe() prints, or our TOML. Without: inferred."),
+]
+SetPairs = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting of the group: KEY=VALUE, as in num_standby_replicas=1.")
+]
+ClientPairs = Annotated[
+    list[str] | None,
+    typer.Option("--client", help="For the Kafka clients: KEY=VALUE, as in security.protocol=SASL_SSL."),
+]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.5, help="Seconds to wait for each answer of the brokers.")]
+
+
+def inspect(
+    group: Annotated[str, typer.Argument(metavar="GROUP|FILE", help="A group, or a snapshot that was saved.")],
+    bootstrap_servers: Servers = None,
+    topology: TopologyFile = None,
+    settings: SetPairs = None,
+    client: ClientPairs = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again every two seconds, until Ctrl-C.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
+    save: Annotated[Path | None, typer.Option("--save", help="Keep the snapshot in this file, for later.")] = None,
+    timeout_s: Timeout = 10.0,
+) -> None:
+    """Look into a Kafka Streams group, Java or Python: who has what, what it waits for, what comes next.
+
+    Exit status 1 if there is no such group or it is none of Kafka Streams, 3 if no broker answers.
+
+    Example: kstreams-assign inspect orders-app -b localhost:9092 --watch
+    """
+    from kstreams_assign.insight import inspect as work
+
+    wanted = work.asked(group, bootstrap_servers, topology, settings or (), client or (), timeout_s)
+    if watch:
+        work.watch(wanted, as_json=as_json)
+    else:
+        work.inspect_once(wanted, as_json=as_json, save=save)

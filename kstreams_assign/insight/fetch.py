@@ -1,0 +1,185 @@
+"""A group's snapshot from its brokers: describe it, read its last generation, look its topics and offsets up.
+
+What cannot be had (a topic that may not be read, offsets that nobody answers about) is left out and named in the snapshot's
+``gaps``; only who is in the group has to be had.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+
+from kstreams_assign.adapters.clock import wall_ms
+from kstreams_assign.adapters.confluent import ClusterAdmin, GroupRecord, last_group_record
+from kstreams_assign.adapters.kafka_python import GroupDescriber, describes_groups
+from kstreams_assign.adapters.kafka_python.groups import DescribedGroup
+from kstreams_assign.errors import BrokerError, GroupNotFound, MalformedUserData, NotAStreamsGroup
+from kstreams_assign.model import TopicPartition
+from kstreams_assign.observe.snapshot import GroupMember, GroupSnapshot
+from kstreams_assign.observe.topology import CHANGELOG
+from kstreams_assign.wire import GroupMetadata, decode_consumer_subscription, decode_group_metadata
+
+STABLE = "Stable"
+AT_REST = frozenset({STABLE, "Empty"})
+SETTLE_S = 2.0
+ASK_AGAIN_S = 0.1
+
+_NEWER_PROTOCOLS: Mapping[str, str] = {
+    "streams": "uses the streams rebalance protocol (KIP-1071): the broker itself assigns its tasks, no member does",
+    "consumer": "uses the consumer rebalance protocol (KIP-848): plain consumers, assigned by the broker",
+    "share": "is a share group (KIP-932): its members have no partitions of their own",
+}
+
+
+class GroupReader:
+    """Takes snapshots of groups. For one thread."""
+
+    def __init__(
+        self, describer: GroupDescriber, bootstrap_servers: str, client: Mapping[str, str], timeout_s: float
+    ) -> None:
+        self._describer = describer
+        self._bootstrap_servers = bootstrap_servers
+        self._client = client
+        self._timeout_s = timeout_s
+        self._admin = ClusterAdmin(bootstrap_servers, client)
+
+    def snapshot(self, group: str) -> GroupSnapshot:
+        """The group now; one that rebalances is waited for, for two seconds.
+
+        Raises ``GroupNotFound``, ``NotAStreamsGroup``, ``BrokerUnavailable``.
+        """
+        described = self._at_rest(group)
+        gaps: dict[str, str] = {}
+        record, metadata = self._last_generation(group, gaps)
+        members = _members(described)
+        if described.state not in AT_REST and metadata is not None and metadata.members:
+            gaps["members"] = f"the group is {described.state}: what is shown is its last completed generation"
+            described_here, members = True, _recorded(metadata)
+        else:
+            described_here = metadata is not None and _same(members, _recorded(metadata))
+            if metadata is not None and not described_here:
+                gaps["generation"] = "the last record tells of another generation than the one described"
+        known = metadata if described_here else None
+        counts = self._topics(group, members, gaps)
+        ends, begins = self._bounds(group, counts, gaps)
+        return GroupSnapshot(
+            group=group,
+            state=described.state,
+            protocol_type=described.protocol_type,
+            protocol=(known.protocol if known else None) or described.protocol,
+            members=members,
+            taken_ms=wall_ms(),
+            generation=known.generation if known else None,
+            leader=known.leader if known else None,
+            assigned_ms=record.timestamp_ms if known and record else None,
+            partition_counts=counts,
+            end_offsets=ends,
+            begin_offsets=begins,
+            gaps=gaps,
+        )
+
+    def _at_rest(self, group: str) -> DescribedGroup:
+        deadline = time.monotonic() + SETTLE_S
+        described = self._described(group)
+        while described.state not in AT_REST and time.monotonic() < deadline:
+            threading.Event().wait(ASK_AGAIN_S)
+            described = self._described(group)
+        return described
+
+    def _described(self, group: str) -> DescribedGroup:
+        described = self._describer.describe(group)
+        if described is None:
+            raise self._not_there(group)
+        if described.state == "Empty" and not described.protocol_type:
+            raise NotAStreamsGroup(
+                f"group {group} is a simple consumer group: offsets were committed under its name, but it never had members"
+            )
+        return described
+
+    def _not_there(self, group: str) -> GroupNotFound | NotAStreamsGroup:
+        types = self._describer.types()
+        if group in types:
+            newer = _NEWER_PROTOCOLS.get(types[group], f"is of the type {types[group]!r}")
+            return NotAStreamsGroup(f"group {group} {newer}; there is no Streams user-data in it to look into")
+        alike = get_close_matches(group, types, n=3)
+        hint = f"; there is {', '.join(alike)}" if alike else ""
+        return GroupNotFound(f"no group {group} on {self._bootstrap_servers}{hint}")
+
+    def _last_generation(self, group: str, gaps: dict[str, str]) -> tuple[GroupRecord | None, GroupMetadata | None]:
+        try:
+            record = last_group_record(self._bootstrap_servers, self._client, group, self._timeout_s)
+            if record is not None and record.value is not None:
+                return record, decode_group_metadata(record.value)
+            gaps["generation"] = "no record of the group was found in __consumer_offsets"
+        except (BrokerError, MalformedUserData) as cause:
+            gaps["generation"] = f"generation and leader could not be read: {cause}"
+        return None, None
+
+    def _topics(self, group: str, members: tuple[GroupMember, ...], gaps: dict[str, str]) -> dict[str, int]:
+        """The topics that members subscribe to, and those named after the group: changelogs and repartition topics."""
+        try:
+            there = self._admin.topics(self._timeout_s)
+        except BrokerError as cause:
+            gaps["topics"] = f"topics could not be listed: {cause}"
+            return {}
+        subscribed = {topic for member in members for topic in _subscribed(member)}
+        return {name: count for name, count in there.items() if name in subscribed or name.startswith(f"{group}-")}
+
+    def _bounds(
+        self, group: str, counts: Mapping[str, int], gaps: dict[str, str]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        named = {t: n for t, n in counts.items() if t.startswith(f"{group}-") and t.endswith(CHANGELOG)}
+        wanted = [TopicPartition(topic, number) for topic, count in named.items() for number in range(count)]
+        try:
+            found = self._admin.bounds(wanted, self._timeout_s)
+        except BrokerError as cause:
+            gaps["end_offsets"] = f"the changelogs' offsets could not be had: {cause}"
+            return {}, {}
+        return {one: end for one, (_, end) in found.items()}, {one: begin for one, (begin, _) in found.items()}
+
+
+@contextmanager
+def group_reader(
+    bootstrap_servers: str, client: Mapping[str, str] | None = None, timeout_s: float = 10.0
+) -> Iterator[GroupReader]:
+    """A reader for as long as the block. Raises ``BrokerUnavailable`` where no broker answers within ``timeout_s``."""
+    with describes_groups(bootstrap_servers, client, timeout_s) as describer:
+        yield GroupReader(describer, bootstrap_servers, client or {}, timeout_s)
+
+
+def take_snapshot(
+    bootstrap_servers: str, group: str, client: Mapping[str, str] | None = None, timeout_s: float = 10.0
+) -> GroupSnapshot:
+    """One snapshot; raises as ``GroupReader.snapshot`` and ``group_reader`` do."""
+    with group_reader(bootstrap_servers, client, timeout_s) as reader:
+        return reader.snapshot(group)
+
+
+def _subscribed(member: GroupMember) -> tuple[str, ...]:
+    try:
+        return decode_consumer_subscription(member.subscription).topics
+    except MalformedUserData:  # told of where the group is decoded
+        return ()
+
+
+def _members(described: DescribedGroup) -> tuple[GroupMember, ...]:
+    return tuple(
+        GroupMember(one.member_id, one.client_id, one.client_host, one.instance_id, one.metadata, one.assignment)
+        for one in sorted(described.members, key=lambda one: one.member_id)
+    )
+
+
+def _recorded(metadata: GroupMetadata) -> tuple[GroupMember, ...]:
+    return tuple(
+        GroupMember(
+            one.member_id, one.client_id, one.client_host, one.group_instance_id, one.subscription, one.assignment
+        )
+        for one in sorted(metadata.members, key=lambda one: one.member_id)
+    )
+
+
+def _same(members: tuple[GroupMember, ...], recorded: tuple[GroupMember, ...]) -> bool:
+    return {one.member_id: one.assignment for one in members} == {one.member_id: one.assignment for one in recorded}

@@ -1,0 +1,136 @@
+"""A description as something to look at: one table of processes, then the sentences, then what is only assumed.
+
+Nothing is worked out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from uuid import UUID
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from kstreams_assign.model import NO_PROBE_MS, TaskId
+from kstreams_assign.observe.decoded import DecodedProcess
+from kstreams_assign.observe.describe import Description
+from kstreams_assign.observe.lags import Stalled
+from kstreams_assign.observe.reasons import first, process_names, reasons, span
+
+CELL_TASKS = 24
+NO_BREAK = "\N{NO-BREAK SPACE}"
+WARM, COLD, QUIET = "green", "yellow", "dim"
+
+
+def show(about: Description, slow: Collection[Stalled] = (), *, assumed: bool = True) -> RenderableType:
+    """The whole picture of one moment."""
+    parts: list[RenderableType] = [_headline(about)]
+    if about.group.decoded.processes:
+        parts.append(_processes(about))
+    parts.append(_bullets(reasons(about, slow), ""))
+    if assumed and about.group.assumed:
+        parts.append(
+            Text("\nnot told by the group, so assumed (--topology FILE and --set KEY=VALUE tell better):", QUIET)
+        )
+        lines = [f"{subject}: {why}" for subject, why in about.group.assumed.items()]
+        parts.append(_bullets(first(lines, "assumptions; --json has all"), QUIET))
+    return Group(*parts)
+
+
+def _headline(about: Description) -> Text:
+    group = about.group
+    snapshot, decoded = group.decoded.snapshot, group.decoded
+    names = process_names(decoded.view.processes)
+    leader = next((names[one.process_id] for one in decoded.processes if _has(one, snapshot.leader)), snapshot.leader)
+    balance = Text("balanced", WARM) if about.balanced else Text("not balanced", COLD)
+    facts = [
+        Text(snapshot.group, "bold"),
+        Text(snapshot.state),
+        Text(f"generation {'?' if snapshot.generation is None else snapshot.generation}"),
+        *([Text(f"assigned {span(snapshot.taken_ms - snapshot.assigned_ms)} ago")] if snapshot.assigned_ms else []),
+        Text(f"led by {leader or '?'}"),
+        Text(decoded.trailer.assignor if decoded.trailer else f"{group.choice.name} (assumed)"),
+        *([balance] if decoded.processes else []),
+    ]
+    return Text(" · ").join(facts)
+
+
+def _has(process: DecodedProcess, member_id: str | None) -> bool:
+    return any(member.member_id == member_id for member in process.members)
+
+
+def _processes(about: Description) -> Table:
+    """One row a process; below it its members where there are several."""
+    decoded = about.group.decoded
+    told = decoded.trailer is not None
+    caption = "(lag): where the changelogs end now, less what was told at the last join"
+    table = Table(box=box.ROUNDED, show_lines=True, header_style="bold", caption=caption, caption_justify="left")
+    for title in ("process", "members", "active", "standby (lag)" if told else "standby or warm-up (lag)"):
+        table.add_column(title, overflow="fold")
+    if told:
+        table.add_column("warm-up (lag)", overflow="fold")
+    names = process_names(decoded.view.processes)
+    for process in decoded.processes:
+        row: list[RenderableType] = [
+            _who(process, names[process.process_id]),
+            _members(process),
+            _tasks(about, process, process.active),
+            _tasks(about, process, process.standby),
+        ]
+        table.add_row(*row, *([_tasks(about, process, process.warmup or ())] if told else []))
+    return table
+
+
+def _who(process: DecodedProcess, name: str) -> Text:
+    report = process.report
+    text = Text(name, "bold")
+    text.append(f"\n{'ours' if process.ours else 'not ours'}, version {report.version}", QUIET)
+    for line in (report.user_end_point, ", ".join(f"{k}={v}" for k, v in report.client_tags.items())):
+        if line:
+            text.append(f"\n{line}", QUIET)
+    return text
+
+
+def _members(process: DecodedProcess) -> Text:
+    """Client ids, with each one's tasks where a process has several members; who is to ask for the next rebalance."""
+    lines = []
+    for member in process.members:
+        given, info = member.given, member.info
+        line = member.described.client_id
+        if len(process.members) > 1 and given:
+            line += f": {len(given.active)} active, {len(given.standby | given.warmup)} copies"
+        if info and info.next_rebalance_ms != NO_PROBE_MS:
+            line += " (to rejoin at once)" if info.next_rebalance_ms == 0 else " (asks for the probe)"
+        if member.unreadable:
+            line += " (cannot be read)"
+        lines.append(line)
+    return Text("\n".join(lines))
+
+
+def _tasks(about: Description, process: DecodedProcess, tasks: Iterable[TaskId]) -> Text:
+    ordered = sorted(tasks)
+    text = Text()
+    for task in ordered[:CELL_TASKS]:
+        text.append_text(_task(about, process.process_id, task))
+        text.append("  ")
+    if len(ordered) > CELL_TASKS:
+        text.append(f"and {len(ordered) - CELL_TASKS:,} more", QUIET)
+    return text
+
+
+def _task(about: Description, process: UUID, task: TaskId) -> Text:
+    copy = about.lags.get((process, task))
+    if copy is None or (copy.lag in {0, None} and copy.ready):  # stateless, running, or nothing to say
+        return Text(str(task))
+    lag = "?" if copy.lag is None else f"{copy.lag:,}"
+    return Text(f"{task}{NO_BREAK}({lag})", WARM if copy.ready else COLD)
+
+
+def _bullets(lines: Iterable[str], style: str) -> RenderableType:
+    table = Table.grid(padding=(0, 1))
+    for line in lines:
+        table.add_row(Text("-", style), Text(line, style))
+    return Padding(table, (0, 0, 0, 1))
