@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "application_id": given.application_id,
             "bootstrap_servers": given.bootstrap,
             "state_dir": given.state_dir,
-            **{key: int(value) if value.isdecimal() else value for key, value in settings.items()},
+            **{key: _value(text) for key, text in settings.items()},
         }
     )
     worker = Worker(config, [totals_app(given.application_id, given.name)], on_event=_print)
@@ -47,6 +47,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--state-dir", required=True, help="folder for the stores; this worker's alone")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of Config")
     return parser
+
+
+def _value(text: str) -> int | bool | str:
+    return int(text) if text.isdecimal() else {"true": True, "false": False}.get(text, text)
 
 
 def _print(event: Mapping[str, Any]) -> None:
