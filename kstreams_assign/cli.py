@@ -33,6 +33,7 @@ COMMANDS = {
         "kstreams_assign.demo.command:demo", "A real group on this machine scales out warm, survives a crash."
     ),
     "inspect": Entry("kstreams_assign.insight.command:inspect", "A live group decoded: who has what, and why."),
+    "decode": Entry("kstreams_assign.insight.command:decode", "User-data and group records, from bytes to JSON."),
     "broker": Entry("kstreams_assign.local.command:app", "The embedded Kafka broker alone."),
     "peer": Entry("kstreams_assign.peer.command:app", "Our assignors and codecs over JSON lines, to compare with."),
 }

@@ -49,3 +49,26 @@ def inspect(
         work.watch(wanted, as_json=as_json)
     else:
         work.inspect_once(wanted, as_json=as_json, save=save)
+
+
+def decode(
+    kind: Annotated[
+        str, typer.Argument(help="subscription, assignment, group-metadata, offset-commit or offsets-key.")
+    ],
+    data: Annotated[str, typer.Argument(metavar="BYTES", help="Hex, base64, a file, or - for standard input.")],
+    dialect: Annotated[
+        str | None, typer.Option("--dialect", help="apache, kip441 or kip441-draft. Without: the first that fits.")
+    ] = None,
+) -> None:
+    """Show the bytes of a Kafka Streams group as JSON: which version, which dialect, what they say.
+
+    Takes user-data alone or with the consumer protocol around it. Exit status 1 if the bytes are damaged.
+
+    Example: kstreams-assign decode assignment 000000010000000000000000
+    """
+    import json
+
+    from kstreams_assign.insight.decode import read_bytes
+    from kstreams_assign.observe.decoding import decode_bytes
+
+    typer.echo(json.dumps(decode_bytes(kind, read_bytes(data), dialect), indent=2))

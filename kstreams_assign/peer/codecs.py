@@ -5,11 +5,10 @@ What must not live here: any knowledge of layouts. Our trailer has no word here,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from uuid import UUID
 
-from kstreams_assign.assign.java_order import sorted_tasks, text_order
-from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
+from kstreams_assign.model import NO_PROBE_MS
+from kstreams_assign.observe.forms import assignment_form, subscription_form, texts
 from kstreams_assign.peer import fields
 from kstreams_assign.peer.lines import Json
 from kstreams_assign.wire import (
@@ -22,7 +21,6 @@ from kstreams_assign.wire import (
     encode_assignment,
     encode_subscription,
 )
-from kstreams_assign.wire.assignment_info import PartitionsByHost
 
 
 def encode_subscription_line(request: Json) -> Json:
@@ -49,19 +47,7 @@ def decode_subscription_line(request: Json) -> Json:
     if isinstance(info, FutureSubscription):
         # Java's class shows the two numbers and, for all else, what an empty message holds
         info = SubscriptionInfo(info.used_version, info.latest_supported_version, UUID(int=0))
-    return {
-        "version": info.version,
-        "latest_supported_version": info.latest_supported_version,
-        "process_id": str(info.process_id),
-        "user_end_point": info.user_end_point,
-        "task_offset_sums": {str(task): info.task_offset_sums[task] for task in _ordered(info.task_offset_sums)},
-        "prev_tasks": _texts(_ordered(info.prev_tasks)),
-        "standby_tasks": _texts(_ordered(info.standby_tasks)),
-        "error_code": info.error_code,
-        "client_tags": {key: info.client_tags[key] for key in sorted(info.client_tags, key=text_order)},
-        "unique_field": info.unique_field,
-        "wire_order": _wire_order(info),
-    }
+    return {**subscription_form(info), "wire_order": _wire_order(info)}
 
 
 def encode_assignment_line(request: Json) -> Json:
@@ -86,17 +72,7 @@ def encode_assignment_line(request: Json) -> Json:
 
 def decode_assignment_line(request: Json) -> Json:
     """Every field. Raises ``MalformedUserData``, ``ConfigError``."""
-    info = decode_assignment(fields.raw_bytes(request))
-    return {
-        "version": info.version,
-        "commonly_supported_version": info.commonly_supported_version,
-        "active_tasks": _texts(info.active_tasks),
-        "standby_tasks": {str(task): _pairs(info.standby_tasks[task]) for task in _ordered(info.standby_tasks)},
-        "partitions_by_host": _hosts(info.partitions_by_host),
-        "standby_partitions_by_host": _hosts(info.standby_partitions_by_host),
-        "err_code": info.error_code,
-        "next_rebalance_ms": info.next_rebalance_ms,
-    }
+    return assignment_form(decode_assignment(fields.raw_bytes(request)))
 
 
 def _signed_byte(number: int) -> int:
@@ -111,24 +87,6 @@ def _wire_order(info: SubscriptionInfo) -> Json:
     return {
         "prev_tasks": [str(task) for task in sums if listed and task in prev_tasks],
         "standby_tasks": [str(task) for task in sums if listed and task in standby_tasks],
-        "task_offset_sums": [] if listed else _texts(sums),
+        "task_offset_sums": [] if listed else texts(sums),
         "client_tags": list(info.client_tags),
     }
-
-
-def _ordered(tasks: Iterable[TaskId]) -> list[TaskId]:
-    return sorted_tasks(list(tasks))
-
-
-def _texts(tasks: Iterable[TaskId]) -> list[str]:
-    return list(map(str, tasks))
-
-
-def _pairs(held: Iterable[TopicPartition]) -> list[list[str | int]]:
-    ordered = sorted(set(held), key=lambda one: (text_order(one.topic), one.partition))
-    return [[one.topic, one.partition] for one in ordered]
-
-
-def _hosts(hosts: PartitionsByHost) -> list[Json]:
-    ordered = sorted(hosts, key=lambda one: (text_order(one.host), one.port))
-    return [{"host": one.host, "port": one.port, "partitions": _pairs(hosts[one])} for one in ordered]

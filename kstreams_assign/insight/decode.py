@@ -1,0 +1,57 @@
+"""``decode``: bytes as people have them at hand (hex, base64, a file, standard input) to JSON."""
+
+from __future__ import annotations
+
+import binascii
+import re
+import sys
+from base64 import b64decode
+from pathlib import Path
+
+from kstreams_assign.errors import ConfigError
+
+HEX = re.compile(r"(?:0x)?((?:[0-9a-fA-F]{2}[\s:]*)+)")
+BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+PATH_MAX = 1_024
+"""A longer word is data; asking for a file of that name may be an error of its own."""
+
+
+def read_bytes(word: str) -> bytes:
+    """The bytes that ``word`` stands for: ``-``, a file, hex, base64. Raises ``ConfigError`` for none of them.
+
+    A file, or standard input, may hold hex or base64 too. Text that is both is hex.
+    """
+    if word == "-":
+        return _content(sys.stdin.buffer.read())
+    path = Path(word)
+    if len(word) < PATH_MAX and path.is_file():
+        try:
+            return _content(path.read_bytes())
+        except OSError as cause:
+            raise ConfigError(f"{word}: {cause}") from cause
+    found = _from_text(word)
+    if found is None:
+        shown = word if len(word) <= 40 else f"{word[:37]}..."
+        raise ConfigError(f"{shown!r} is neither hex nor base64, nor a file; write - to read standard input")
+    return found
+
+
+def _content(raw: bytes) -> bytes:
+    """Hex or base64 as what it says, anything else as it is."""
+    try:
+        text = raw.decode("ascii").strip()
+    except UnicodeDecodeError:
+        return raw
+    found = _from_text(text)
+    return raw if found is None else found
+
+
+def _from_text(text: str) -> bytes | None:
+    if written := HEX.fullmatch(text.strip()):
+        return bytes.fromhex(re.sub(r"[\s:]", "", written[1]))
+    if not BASE64.fullmatch(text):
+        return None
+    try:
+        return b64decode("".join(text.split()), validate=True)
+    except binascii.Error:
+        return None

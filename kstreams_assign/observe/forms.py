@@ -1,0 +1,99 @@
+"""User-data as JSON: one form for people, for scripts and for the comparison with Java.
+
+Tasks as ``0_3``, partitions as ``["topic", 3]``, everything in Kafka's order. Our trailer stands apart, where it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kstreams_assign.assign.java_order import sorted_tasks, text_order
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.wire import AssignmentInfo, GroupTrailer, KipSubscription, MemberTrailer, SubscriptionInfo
+from kstreams_assign.wire.assignment_info import PartitionsByHost
+
+Json = dict[str, Any]
+
+
+def subscription_form(info: SubscriptionInfo) -> Json:
+    """Every field that Java has."""
+    return {
+        "version": info.version,
+        "latest_supported_version": info.latest_supported_version,
+        "process_id": str(info.process_id),
+        "user_end_point": info.user_end_point,
+        "task_offset_sums": numbers(info.task_offset_sums),
+        "prev_tasks": texts(ordered(info.prev_tasks)),
+        "standby_tasks": texts(ordered(info.standby_tasks)),
+        "error_code": info.error_code,
+        "client_tags": {key: info.client_tags[key] for key in sorted(info.client_tags, key=text_order)},
+        "unique_field": info.unique_field,
+    }
+
+
+def kip_subscription_form(info: KipSubscription) -> Json:
+    """Every field of the layouts of the KIP's text."""
+    return {
+        "version": info.version,
+        "latest_supported_version": info.latest_supported_version,
+        "process_id": str(info.process_id),
+        "user_end_point": info.user_end_point,
+        "prev_tasks": texts(ordered(info.prev_tasks)),
+        "standby_tasks": texts(ordered(info.standby_tasks)),
+        "task_lags": numbers(info.task_lags),
+        "store_lags": dict(info.store_lags),
+    }
+
+
+def assignment_form(info: AssignmentInfo) -> Json:
+    """Every field that Java has."""
+    return {
+        "version": info.version,
+        "commonly_supported_version": info.commonly_supported_version,
+        "active_tasks": texts(info.active_tasks),
+        "standby_tasks": {str(task): pairs(info.standby_tasks[task]) for task in ordered(info.standby_tasks)},
+        "partitions_by_host": hosts(info.partitions_by_host),
+        "standby_partitions_by_host": hosts(info.standby_partitions_by_host),
+        "err_code": info.error_code,
+        "next_rebalance_ms": info.next_rebalance_ms,
+    }
+
+
+def trailer_form(trailer: MemberTrailer | GroupTrailer | None) -> Json | None:
+    """What members and leaders of ours say behind the last field; None without."""
+    if trailer is None:
+        return None
+    if isinstance(trailer, MemberTrailer):
+        return {"assignors": dict(trailer.assignors), "settings_digest": trailer.settings_digest}
+    return {
+        "assignor": trailer.assignor,
+        "assignor_version": trailer.assignor_version,
+        "warmups": {str(process): texts(tasks) for process, tasks in trailer.warmups.items()},
+        "next_probe_ms": trailer.next_probe_ms,
+        "followup": trailer.followup,
+        "withheld": texts(trailer.withheld),
+        "owners": {str(task): str(process) for task, process in trailer.owners.items()},
+    }
+
+
+def ordered(tasks: Iterable[TaskId]) -> list[TaskId]:
+    return sorted_tasks(list(tasks))
+
+
+def texts(tasks: Iterable[TaskId]) -> list[str]:
+    return list(map(str, tasks))
+
+
+def numbers(told: Mapping[TaskId, int]) -> dict[str, int]:
+    return {str(task): told[task] for task in ordered(told)}
+
+
+def pairs(held: Iterable[TopicPartition]) -> list[list[str | int]]:
+    sorted_pairs = sorted(set(held), key=lambda one: (text_order(one.topic), one.partition))
+    return [[one.topic, one.partition] for one in sorted_pairs]
+
+
+def hosts(by_host: PartitionsByHost) -> list[Json]:
+    in_order = sorted(by_host, key=lambda one: (text_order(one.host), one.port))
+    return [{"host": one.host, "port": one.port, "partitions": pairs(by_host[one])} for one in in_order]
