@@ -76,7 +76,7 @@ def _started(master: str, log: Path, settings: Mapping[str, str]) -> SparkSessio
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
         with log.open("ab") as output, _java_home(java.parent.parent):
-            gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
+            gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
             return SparkSession(SparkContext(gateway=gateway, conf=conf))
     except PySparkRuntimeError as error:
         raise start_failure(log.read_text(encoding="utf-8", errors="replace"), log) from error

@@ -1,0 +1,156 @@
+"""``history follow``: a Structured Streaming query whose every micro-batch becomes one batch of the tables.
+
+What lives here: the order of things in a batch, and the query's life. What must not: rows (``derive``), files (``staging``,
+``writing``), options of the source. The idea: Spark's checkpoint says which records a batch has, and repeats a batch that did
+not end; everything here overwrites, so that a repeated batch changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
+from kstreams_assign.history.compaction import compact
+from kstreams_assign.history.layout import Layout, held
+from kstreams_assign.history.records import EndOffset, key_of
+from kstreams_assign.history.sampling import Sampler
+from kstreams_assign.history.session import failure
+from kstreams_assign.history.source import Source, fresh_groups, spread
+from kstreams_assign.history.staging import COUNTS, NEWEST, STAGED_DDL, BatchJob, Staged
+from kstreams_assign.history.writing import Boundary, no_boundary, publish, recover
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+FRESH_MS = 60_000
+COMPACT_EVERY = 100
+"""Batches between two looks at what can be merged."""
+
+LOOK_EVERY_S = 1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run follows. ``once`` ends it when all that is there now is in the tables."""
+
+    once: bool = False
+    every_s: float = 5.0
+    tasks: int | None = None
+    """How many Spark tasks derive a batch; None: two for each core."""
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """What a batch did, for whoever watches. ``newest_ms`` is the time of its newest record."""
+
+    batch: int
+    records: int
+    rebalances: int
+    newest_ms: int
+    took_ms: int
+    notes: tuple[str, ...] = ()
+
+
+Watcher = Callable[[BatchReport], None]
+
+
+class Batches:
+    """What is done with each micro-batch; called by Spark, one at a time, on the driver."""
+
+    def __init__(
+        self, layout: Layout, tasks: int, sampler: Sampler | None, watch: Watcher, reached: Boundary = no_boundary
+    ) -> None:
+        self._layout = layout
+        self._tasks = tasks
+        self._sampler = sampler
+        self._watch = watch
+        self._reached = reached
+
+    def __call__(self, records: DataFrame, batch: int) -> None:
+        started_ms = monotonic_ms()
+        if batch % COMPACT_EVERY == 0:
+            compact(self._layout, _today(), self._reached)
+        ends, note = self._ends(records)
+        staged = derive_batch(records, BatchJob(self._layout, batch, ends), self._tasks)
+        self._reached("derived")
+        publish(self._layout, batch, staged, self._reached)
+        self._watch(_report(batch, staged, monotonic_ms() - started_ms, note))
+
+    def _ends(self, records: DataFrame) -> tuple[Mapping[str, Sequence[EndOffset]], str]:
+        if self._sampler is None:
+            return {}, ""
+        keys = [bytes(row.key) for row in fresh_groups(records, wall_ms() - FRESH_MS).collect()]
+        return self._sampler.ends(group for key in keys if (group := key_of(key).group) is not None)
+
+
+def derive_batch(records: DataFrame, job: BatchJob, tasks: int) -> list[Staged]:
+    """Run the job on Spark; what its tasks have staged."""
+    rows = spread(records, tasks).mapInArrow(job, STAGED_DDL).collect()
+    return [Staged(row.table, row.part, row.path, row.amount) for row in rows]
+
+
+@contextmanager
+def following(
+    session: SparkSession,
+    source: Source,
+    layout: Layout,
+    settings: Settings,
+    *,
+    sampler: Sampler | None = None,
+    watch: Watcher = lambda _: None,
+    reached: Boundary = no_boundary,
+) -> Iterator[StreamingQuery]:
+    """The query, running, for the block. It is stopped at the end; a batch under way is then repeated by the next run.
+
+    Raises ``StateDirectoryLocked`` where another run has the folder, ``ConfigError`` for one without its checkpoint.
+    """
+    with held(layout):
+        layout.check()
+        recover(layout)
+        compact(layout, _today(), reached)
+        tasks = settings.tasks or 2 * session.sparkContext.defaultParallelism
+        batches = Batches(layout, tasks, sampler, watch, reached)
+        query = _start(source.stream(session), batches, layout, settings)
+        try:
+            yield query
+        finally:
+            query.stop()
+
+
+def follow_until_done(query: StreamingQuery, layout: Layout, look: Callable[[StreamingQuery], None]) -> None:
+    """Wait for the query's end, looking at it every second. Raises what ended it, as an error of ours."""
+    from pyspark.errors import PySparkException
+
+    try:
+        while not query.awaitTermination(LOOK_EVERY_S):
+            look(query)
+        look(query)
+    except PySparkException as error:
+        raise failure(error, layout.log) from error
+
+
+def _start(records: DataFrame, batches: Batches, layout: Layout, settings: Settings) -> StreamingQuery:
+    writer: Any = records.writeStream.foreachBatch(batches).option("checkpointLocation", str(layout.checkpoint))
+    if settings.once:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{settings.every_s} seconds")
+    query: StreamingQuery = writer.start()
+    return query
+
+
+def _report(batch: int, staged: Sequence[Staged], took_ms: int, note: str) -> BatchReport:
+    def total(table: str) -> int:
+        return sum(one.amount for one in staged if one.table == table)
+
+    newest_ms = max((one.amount for one in staged if one.table == NEWEST), default=0)
+    return BatchReport(batch, total(COUNTS), total("rebalances"), newest_ms, took_ms, (note,) if note else ())
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()

@@ -1,0 +1,58 @@
+"""The ends of the changelogs of groups that have just rebalanced, asked for on the driver, once a batch.
+
+What lives here: which groups and topics to ask about. What must not: what an end means for a task. Running tasks report -2
+instead of an offset, so without these samples nobody can tell how far the copies were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from kstreams_assign.adapters.clock import wall_ms
+from kstreams_assign.errors import BrokerError
+from kstreams_assign.history.records import EndOffset
+from kstreams_assign.model import TopicPartition
+
+TIMEOUT_S = 10.0
+CHANGELOG = "-changelog"
+
+
+class Admin(Protocol):
+    """What is asked; ``adapters.confluent.ClusterAdmin`` answers."""
+
+    def topics(self, timeout_s: float) -> Mapping[str, int]: ...
+
+    def bounds(
+        self, partitions: Iterable[TopicPartition], timeout_s: float
+    ) -> Mapping[TopicPartition, tuple[int, int]]: ...
+
+
+class Sampler:
+    """Asks the cluster; what it cannot say in time is left out, as if the generation had been seen late."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+
+    def ends(self, groups: Iterable[str]) -> tuple[dict[str, list[EndOffset]], str]:
+        """The changelogs' ends by group, and in words what stood in the way, if anything did."""
+        asked = sorted(set(groups))
+        if not asked:
+            return {}, ""
+        try:
+            topics = self._admin.topics(TIMEOUT_S)
+            wanted = {group: changelogs(group, topics) for group in asked}
+            bounds = self._admin.bounds({at for own in wanted.values() for at in own}, TIMEOUT_S)
+        except BrokerError as error:
+            return {}, f"no end offsets for {', '.join(asked[:3])}: {error}"
+        now_ms = wall_ms()
+        return {
+            group: [EndOffset(*at, bounds[at][1], bounds[at][0], now_ms) for at in own if at in bounds]
+            for group, own in wanted.items()
+        }, ""
+
+
+def changelogs(group: str, topics: Mapping[str, int]) -> list[TopicPartition]:
+    """The changelog partitions of an application: Kafka Streams names them ``<application id>-<store>-changelog``."""
+    named = [topic for topic in topics if topic.startswith(f"{group}-") and topic.endswith(CHANGELOG)]
+    return [TopicPartition(topic, partition) for topic in sorted(named) for partition in range(topics[topic])]

@@ -1,0 +1,109 @@
+"""Where the records come from: a broker's ``__consumer_offsets``, or a folder of Parquet files.
+
+What lives here: Spark's readers and their options, the column by which records are spread, and the translation of client
+settings. What must not: what is done with a batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.layout import BUCKETS
+from kstreams_assign.history.schemas import RECORDS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TOPIC = "__consumer_offsets"
+
+_ROUTE = "coalesce(substring(key, 3, 2 + cast(conv(hex(substring(key, 3, 2)), 16, 10) as int)), X'')"
+"""Of every key that is about a group, the group with its length: two bytes behind the two of the key's type. All records of a
+group have one route, so the JVM can spread them without Python; what they are about is decided later, by ``key_of``."""
+
+_JAAS = 'org.apache.kafka.common.security.{module} required username="{name}" password="{password}";'
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Read from a cluster. ``client`` are settings by librdkafka's names, as everywhere in this package."""
+
+    bootstrap_servers: str
+    client: Mapping[str, str] = field(default_factory=dict)
+    partitions: int = 50
+    """How many the topic has. Naming them keeps Spark's reader from joining a group, which would write into the topic."""
+    records_a_batch: int = 500_000
+    """A first run has years to catch up with; not all at once."""
+
+    def stream(self, session: SparkSession) -> DataFrame:
+        options = {
+            "kafka.bootstrap.servers": self.bootstrap_servers,
+            "assign": json.dumps({TOPIC: list(range(self.partitions))}),
+            "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": str(self.records_a_batch),
+            # What was compacted away while nobody followed is gone; that is no reason to stop.
+            "failOnDataLoss": "false",
+            # Offset commits of a transaction that was aborted never happened.
+            "kafka.isolation.level": "read_committed",
+            **java_settings(self.client),
+        }
+        frame = session.readStream.format("kafka").options(**options).load()
+        return frame.selectExpr("`partition`", "`offset`", "unix_millis(timestamp) as timestamp_ms", "key", "value")
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Read from Parquet files with the columns of ``schemas.RECORDS``, all that are there at a time."""
+
+    path: Path
+
+    def stream(self, session: SparkSession) -> DataFrame:
+        if not self.path.is_dir():
+            raise ConfigError(f"--records {self.path}: there is no such folder; history generate makes one")
+        return session.readStream.schema(RECORDS).parquet(str(self.path))
+
+
+Source = Broker | Folder
+
+
+def spread(records: DataFrame, tasks: int) -> DataFrame:
+    """Records over ``tasks`` partitions, a group's together and in order, with its ``bucket`` and ``route`` before them."""
+    routed = records.selectExpr(f"{_ROUTE} as route", "*").selectExpr(
+        f"cast(pmod(crc32(route), {BUCKETS}) as int) as bucket", "*"
+    )
+    return routed.repartition(min(tasks, BUCKETS), "bucket").sortWithinPartitions(
+        "bucket", "route", "partition", "offset"
+    )
+
+
+def fresh_groups(records: DataFrame, since_ms: int) -> DataFrame:
+    """The keys of groups that completed a generation since then, once for each."""
+    metadata = records.where(f"substring(key, 1, 2) = X'0002' and value is not null and timestamp_ms >= {since_ms}")
+    return metadata.select("key")
+
+
+def java_settings(client: Mapping[str, str]) -> dict[str, str]:
+    """Client settings for Spark's Kafka source, which runs Java's client: other names for passwords and certificates."""
+    told = dict(client)
+    settings = {}
+    name, password = told.pop("sasl.username", None), told.pop("sasl.password", None)
+    mechanism = told.pop("sasl.mechanisms", told.pop("sasl.mechanism", None))
+    if mechanism is not None:
+        settings["sasl.mechanism"] = mechanism
+    if name is not None and password is not None:
+        module = "scram.ScramLoginModule" if (mechanism or "").startswith("SCRAM") else "plain.PlainLoginModule"
+        settings["sasl.jaas.config"] = _JAAS.format(module=module, name=_quoted(name), password=_quoted(password))
+    authorities = told.pop("ssl.ca.location", None)
+    if authorities is not None:
+        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authorities}
+    if told.get("ssl.endpoint.identification.algorithm") == "none":
+        told["ssl.endpoint.identification.algorithm"] = ""
+    return {f"kafka.{key}": value for key, value in {**told, **settings}.items()}
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

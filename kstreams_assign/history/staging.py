@@ -1,0 +1,230 @@
+"""What one Spark task does with its share of a batch: derive group by group, and leave the rows in files of its own.
+
+What lives here: the function that runs on Spark's executors, and the files it stages. What must not: deciding what readers see
+(``writing`` does, on the driver). The idea: records come sorted by bucket, group and offset, so a task holds one
+group's records at a time. Rows go straight from Arrow to Parquet; only a list of the files goes back through Spark. What a
+task that failed, or ran twice, has staged is in nobody's list.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from kstreams_assign.history.derive import derive, derive_strangers
+from kstreams_assign.history.layout import Layout
+from kstreams_assign.history.records import EndOffset, RawRecords, key_of
+from kstreams_assign.history.schemas import SCHEMAS, STATE, arrow_table
+from kstreams_assign.history.tables import Columns, Tables, empty_tables, joined_tables
+
+DAY_MS = 86_400_000
+ROWS_KEPT = 50_000
+"""Rows that a task collects before it writes them out."""
+
+STAGED = pa.schema([("table", pa.string()), ("part", pa.string()), ("path", pa.string()), ("amount", pa.int64())])
+STAGED_DDL = "table string, part string, path string, amount bigint"
+
+COUNTS, NEWEST, STATES = "counts", "newest", "_state"
+COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value")
+
+
+class Staged(NamedTuple):
+    """What a task has left, ``amount`` rows of it: a file of a day's rows, or a file of a bucket's states.
+
+    Or a number: records counted of a kind, or the time of the newest record. ``part`` is the day, the bucket or the kind.
+    """
+
+    table: str
+    part: str
+    path: str
+    amount: int
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """What every task of a batch is told. ``ends`` are the sampled ends of changelogs, by group."""
+
+    layout: Layout
+    batch: int
+    ends: Mapping[str, Sequence[EndOffset]] = field(default_factory=dict)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Columns ``bucket``, ``route`` and those of ``COLUMNS``, sorted so; answers with rows of ``Staged``."""
+        task = _Task(self)
+        for bucket, records in by_route(batches):
+            task.take(bucket, records)
+        staged = task.finish()
+        yield pa.RecordBatch.from_pylist([one._asdict() for one in staged], schema=STAGED)
+
+
+def by_route(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, RawRecords]]:
+    """The records of each route in turn, however Spark cut them into batches. A route is a group, near enough."""
+    held: list[pa.RecordBatch] = []
+    route: tuple[int, bytes] | None = None
+    for batch in batches:
+        start = 0
+        for end, found in _runs(batch):
+            if route is not None and found != route:
+                yield route[0], _raw(held)
+                held = []
+            route = found
+            held.append(batch.slice(start, end - start))
+            start = end
+    if route is not None:
+        yield route[0], _raw(held)
+
+
+def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, tuple[int, bytes]]]:
+    """Where each run of one route ends, and which it is."""
+    if batch.num_rows:
+        coded = pc.run_end_encode(batch.column("route"))
+        buckets = batch.column("bucket")
+        start = 0
+        for end, route in zip(coded.run_ends.to_pylist(), coded.values.to_pylist(), strict=True):
+            yield end, (buckets[start].as_py(), route)
+            start = end
+
+
+def _raw(batches: list[pa.RecordBatch]) -> RawRecords:
+    table = pa.Table.from_batches(batches)
+    return RawRecords(*(table.column(name).to_pylist() for name in COLUMNS))
+
+
+class _Task:
+    """Rows and states of one task until they are in files."""
+
+    def __init__(self, job: BatchJob) -> None:
+        self._job = job
+        self._folder = job.layout.staging(job.batch)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._held: list[Tables] = []
+        self._rows = 0
+        self._counts: Counter[str] = Counter()
+        self._newest_ms = 0
+        self._files: dict[tuple[str, str], _File] = {}
+        self._bucket = -1
+        self._states: dict[str, bytes] = {}
+        self._staged: list[Staged] = []
+
+    def take(self, bucket: int, records: RawRecords) -> None:
+        """Derive what these records add, all of one route."""
+        if bucket != self._bucket:
+            self._close_bucket()
+            self._bucket = bucket
+            self._states = self._job.layout.states_before(bucket, self._job.batch)
+        self._newest_ms = max(self._newest_ms, *records.timestamp_ms)
+        for group, own in by_group(records):
+            if group is None:
+                self._keep(derive_strangers(own))
+                continue
+            state, tables = derive(self._states.get(group), own, self._job.ends.get(group, ()))
+            self._keep(tables)
+            if state:
+                self._states[group] = state
+            else:
+                self._states.pop(group, None)
+
+    def finish(self) -> list[Staged]:
+        """Close all files; what is in them."""
+        self._close_bucket()
+        self._write()
+        self._staged += [file.close(*where) for where, file in self._files.items()]
+        self._staged += [Staged(COUNTS, kind, "", records) for kind, records in self._counts.items()]
+        self._staged.append(Staged(NEWEST, "", "", self._newest_ms))
+        return self._staged
+
+    def _keep(self, tables: Tables) -> None:
+        counted = tables[COUNTS]
+        for kind, records in zip(counted["kind"], counted["records"], strict=True):
+            self._counts[kind] += records
+        rows = sum(len(next(iter(columns.values()))) for name, columns in tables.items() if name != COUNTS)
+        if rows:
+            self._held.append(tables)
+            self._rows += rows
+            if self._rows >= ROWS_KEPT:
+                self._write()
+
+    def _write(self) -> None:
+        if self._held:
+            for name, columns in joined_tables(self._held).items():
+                if name != COUNTS:
+                    self._append(name, columns)
+        self._held, self._rows = [], 0
+
+    def _append(self, name: str, columns: Columns) -> None:
+        if not columns["time_ms"]:
+            return
+        for day, rows in by_day(arrow_table(name, columns)):
+            file = self._files.get((name, day))
+            if file is None:
+                file = self._files[name, day] = _File(self._folder / f"{uuid4().hex}.parquet", SCHEMAS[name])
+            file.append(rows)
+
+    def _close_bucket(self) -> None:
+        if self._bucket >= 0:
+            file = _File(self._folder / f"{uuid4().hex}.parquet", STATE)
+            file.append(pa.table([list(self._states), list(self._states.values())], schema=STATE))
+            self._staged.append(file.close(STATES, str(self._bucket)))
+
+
+class _File:
+    """A Parquet file that is being written."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
+        self._rows = 0
+
+    def append(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows)
+        self._rows += rows.num_rows
+
+    def close(self, table: str, part: str) -> Staged:
+        self._writer.close()
+        return Staged(table, part, self._path.name, self._rows)
+
+
+def by_group(records: RawRecords) -> Iterator[tuple[str | None, RawRecords]]:
+    """Records by the group that their keys name, in their order; None for those about no classic group."""
+    groups = {key: key_of(key).group for key in set(records.key)}
+    if len(set(groups.values())) == 1:
+        yield next(iter(groups.values())), records
+        return
+    rows = list(zip(*(getattr(records, name) for name in COLUMNS), strict=True))
+    for group in dict.fromkeys(groups.values()):
+        own = [row for row in rows if groups[row[3]] == group]
+        yield group, RawRecords(*map(list, zip(*own, strict=True)))
+
+
+def by_day(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Rows by the day (UTC) of their ``time_ms``."""
+    days = pc.divide(rows.column("time_ms"), DAY_MS)
+    for day in sorted(pc.unique(days).to_pylist()):
+        yield day_name(day * DAY_MS), rows.filter(pc.equal(days, day))
+
+
+def day_name(time_ms: int) -> str:
+    """The day (UTC) of a time, as it stands in a folder's name. Times beyond Arrow's and Python's years are cut."""
+    from datetime import UTC, datetime, timedelta
+
+    first = datetime(1970, 1, 1, tzinfo=UTC)
+    return (first + timedelta(days=min(max(time_ms // DAY_MS, 0), 2_932_896))).date().isoformat()
+
+
+def newest_and_counts(staged: Sequence[Staged]) -> tuple[int, Tables]:
+    """The time of the newest record, and the table ``counts`` of the whole batch."""
+    counted: Counter[str] = Counter()
+    for one in staged:
+        if one.table == COUNTS:
+            counted[one.part] += one.amount
+    tables = empty_tables()
+    tables[COUNTS] = {"kind": list(counted), "records": list(counted.values())}
+    return max((one.amount for one in staged if one.table == NEWEST), default=0), tables
