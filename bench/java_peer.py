@@ -64,16 +64,16 @@ def _javas() -> Iterator[Path]:
             yield java
 
 
-def compiled(java: Path, path: list[Path]) -> Path:
-    """The folder of the harness's classes, named after what they were made from. Raises ``NoJavaPeer``."""
-    sources = sorted(SOURCES.rglob("*.java"))
+def compiled(java: Path, path: list[Path], folder: Path = SOURCES) -> Path:
+    """Where the classes of the sources in ``folder`` are, named after what they were made from. Raises ``NoJavaPeer``."""
+    sources = sorted(folder.rglob("*.java"))
     made_from = hashlib.sha256(b"\0".join([LOCK.read_bytes(), *(source.read_bytes() for source in sources)]))
     classes = cache_dir() / "bench" / f"{made_from.hexdigest()[:16]}-java{java_major(java)}"
     if classes.is_dir():
         return classes
     classes.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=classes.parent) as folder:
-        made = Path(folder) / "classes"
+    with tempfile.TemporaryDirectory(dir=classes.parent) as scratch:
+        made = Path(scratch) / "classes"
         javac = [str(java), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", str(made)]
         done = subprocess.run(
             [*javac, "-cp", os.pathsep.join(map(str, path)), *map(str, sources)],

@@ -21,7 +21,6 @@ from kstreams_assign.observe.lags import Stalled
 from kstreams_assign.observe.reasons import first, process_names, reasons, span
 
 CELL_TASKS = 24
-NO_BREAK = "\N{NO-BREAK SPACE}"
 WARM, COLD, QUIET = "green", "yellow", "dim"
 
 
@@ -99,7 +98,7 @@ def _members(process: DecodedProcess) -> Text:
     lines = []
     for member in process.members:
         given, info = member.given, member.info
-        line = member.described.client_id
+        line = _client(process, member.described.client_id)
         if len(process.members) > 1 and given:
             line += f": {len(given.active)} active, {len(given.standby | given.warmup)} copies"
         if info and info.next_rebalance_ms != NO_PROBE_MS:
@@ -108,6 +107,12 @@ def _members(process: DecodedProcess) -> Text:
             line += " (cannot be read)"
         lines.append(line)
     return Text("\n".join(lines))
+
+
+def _client(process: DecodedProcess, client_id: str) -> str:
+    """Java names a member after group, process and thread: the thread is enough here."""
+    _, here, thread = client_id.partition(f"{process.process_id}-")
+    return thread.removesuffix("-consumer") if here else client_id
 
 
 def _tasks(about: Description, process: DecodedProcess, tasks: Iterable[TaskId]) -> Text:
@@ -126,7 +131,7 @@ def _task(about: Description, process: UUID, task: TaskId) -> Text:
     if copy is None or (copy.lag in {0, None} and copy.ready):  # stateless, running, or nothing to say
         return Text(str(task))
     lag = "?" if copy.lag is None else f"{copy.lag:,}"
-    return Text(f"{task}{NO_BREAK}({lag})", WARM if copy.ready else COLD)
+    return Text(f"{task}({lag})", WARM if copy.ready else COLD)
 
 
 def _bullets(lines: Iterable[str], style: str) -> RenderableType:
