@@ -56,7 +56,10 @@ def test_the_engine_reads_any_assignment_as_its_twin_does(info):
     agree("AssignmentInfo", encode_assignment(info))
 
 
-@pytest.mark.parametrize("rows", [0, 1, ROWS_AT_ONCE - 1, ROWS_AT_ONCE, ROWS_AT_ONCE + 1, 3 * ROWS_AT_ONCE + 7])
+@pytest.mark.parametrize(
+    "rows",
+    [0, 1, ROWS_EXACT_MAX, ROWS_EXACT_MAX + 1, ROWS_AT_ONCE - 1, ROWS_AT_ONCE, ROWS_AT_ONCE + 1, 3 * ROWS_AT_ONCE + 7],
+)
 @pytest.mark.parametrize("odd_row", [None, "first", "last"])
 def test_blocks_hold_any_number_of_rows_and_step_aside_for_a_name(rows, odd_row):
     """A block is read at once; a single named topology anywhere makes all rows be read one by one."""
