@@ -1,0 +1,153 @@
+"use strict";
+// The page at work: which group is shown, and its tables. Every text from the data is set as text, never as markup.
+
+(() => {
+  const { element, moment, duration, nameOf, evidence, instanceColour, inkOn, causeWords } = Timeline;
+  const FEW = 200; // rows of a table before "show all"
+  const at = (id) => document.getElementById(id);
+  const data = (id) => JSON.parse(at(id).textContent);
+  let timeline = null;
+  let group = null;
+
+  function who(process) {
+    if (process === null || process === undefined) return element("span", { class: "quiet", textContent: "unknown" });
+    const fill = instanceColour(process), number = element("span", { class: "number-swatch", textContent: String(process + 1) });
+    number.style.background = fill;
+    number.style.color = inkOn(fill);
+    return element("span", {}, number, ` ${nameOf(group.processes[process], group)}`);
+  }
+
+  const many = (processes) => element("span", {}, ...processes.flatMap((process, index) => (index ? [" ", who(process)] : [who(process)])));
+  const known = (value, text) => (value === null || value === undefined ? element("span", { class: "quiet", textContent: "?" }) : text(value));
+  const time = (ms) => known(ms, duration);
+
+  function table(host, caption, heads, rows) {
+    if (!rows.length) { host.replaceChildren(); return; }
+    const body = element("tbody");
+    const write = (some) => body.append(...some.map((cells) => element("tr", {}, ...cells.map((cell, index) => {
+      const [content, tone] = Array.isArray(cell) ? cell : [cell, ""];
+      return element("td", { class: [heads[index][1] || "", tone].filter(Boolean).join(" ") }, content instanceof Node ? content : String(content));
+    }))));
+    write(rows.slice(0, FEW));
+    const head = element("tr", {}, ...heads.map(([text, number]) => element("th", { scope: "col", class: number || "", textContent: text })));
+    const box = element("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": caption },
+      element("table", {}, element("thead", {}, head), body));
+    host.replaceChildren(box);
+    if (rows.length > FEW) {
+      const more = element("button", { type: "button", textContent: `show all ${rows.length}`, onclick: () => { write(rows.slice(FEW)); more.remove(); } });
+      host.append(more);
+    }
+  }
+
+  function moves() {
+    const rows = group.moves.map(([generation, task, source, target, planned, warm, held, gap]) => [
+      group.generations[generation].n, moment(group.generations[generation].t), task, who(source), who(target),
+      known(planned, (yes) => (yes ? "planned" : "owner gone")),
+      warm === false ? ["cold", "warn"] : known(warm, () => "warm"), time(held), time(gap),
+    ]);
+    table(at("moves"), group.titles.moves,
+      [["generation", "number"], ["time (UTC)"], ["task"], ["from"], ["to"], ["why"], ["copy"], ["held before", "number"], ["gap", "number"]], rows);
+  }
+
+  function rebalances() {
+    const rows = group.generations.map((one) => {
+      const swatch = element("span", { class: "swatch" });
+      swatch.style.background = Timeline.colour(`cause-${one.cause}`);
+      return [one.n, moment(one.t), element("span", {}, swatch, causeWords[one.cause]), one.sure, evidence(group, one.why), many(one.joined), many(one.gone),
+        known(one.changes, String), known(one.adopted, String), known(one.probing, (yes) => (yes ? "yes" : "no")), who(one.leader), known(one.assignor, String)];
+    });
+    table(at("rebalances"), group.titles.rebalances,
+      [["generation", "number"], ["time (UTC)"], ["cause"], ["confidence"], ["evidence", "text"], ["joined", "names"], ["gone", "names"], ["owner changes", "number"], ["adopted", "number"],
+        ["probing"], ["leader"], ["decided by"]], rows);
+  }
+
+  function flapping() {
+    const rows = group.tasks.filter((task) => task[4] >= 3).sort((one, other) => other[4] - one[4]).map(([task, , , count, busiest]) => {
+      const path = group.moves.filter((move) => move[1] === task);
+      const way = path.slice(0, 12).flatMap((move, index) => (index ? [" → ", who(move[3])] : [who(move[2]), " → ", who(move[3])]));
+      return [task, busiest, count, element("span", {}, ...way, path.length > 12 ? " …" : "")];
+    });
+    at("flapping-block").hidden = !rows.length;
+    table(at("flapping"), group.titles.flapping, [["task"], ["moves in its busiest hour", "number"], ["moves", "number"], ["its way", "text"]], rows);
+  }
+
+  function processes() {
+    at("processes-title").textContent = `${group.processes.length} instance${group.processes.length === 1 ? "" : "s"}`;
+    const rows = group.processes.map((one, index) => [who(index), one.id, one.endpoint || "", one.client || "", one.host || "",
+      known(one.ours, (ours) => (ours ? "this library" : "another")), known(one.version, String), one.tags.map((pair) => pair.join("=")).join(" ")]);
+    table(at("processes"), "Instances", [["instance"], ["process id"], ["endpoint", "wide"], ["client", "wide"], ["host"], ["written in"], ["version", "number"], ["tags", "wide"]], rows);
+  }
+
+  function about() {
+    const last = group.generations[group.generations.length - 1];
+    const text = [`${group.tasks.length} tasks`, `${group.processes.length} instances`, `generations ${group.generations[0].n} to ${last.n}`, `last at ${moment(last.t)} UTC`];
+    if (group.end - last.t > 60000) text.push(`unchanged for ${duration(group.end - last.t)} since`);
+    at("about").textContent = text.join(", ");
+  }
+
+  function plots() {
+    for (const name of ["causes", "skew", "warmups"]) at(name).setAttribute("aria-label", group.titles[name]);
+    Charts.causes(at("causes"), group.buckets);
+    Charts.skew(at("skew"), group);
+    Charts.warmups(at("warmups"), group);
+  }
+
+  function show(index) {
+    group = data(`group-${index}`);
+    at("choose").value = String(index);
+    document.querySelectorAll("#groups tr.chosen").forEach((row) => row.classList.remove("chosen"));
+    const link = document.querySelector(`#groups a[data-group="${index}"]`);
+    if (link) link.closest("tr").classList.add("chosen");
+    for (const [name, text] of Object.entries(group.titles)) at(`${name}-title`).textContent = text;
+    if (timeline) timeline.gone();
+    timeline = new Timeline.View(at("timeline"), group);
+    about();
+    plots();
+    flapping();
+    moves();
+    rebalances();
+    processes();
+    at("group").dataset.shown = String(index);
+  }
+
+  function fromHash() {
+    const found = /^#group-(\d+)$/.exec(location.hash);
+    return found && at(`group-${found[1]}`) ? Number(found[1]) : null;
+  }
+
+  function sortable(whole) {
+    const heads = [...whole.querySelectorAll("th")];
+    heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
+      const up = head.getAttribute("aria-sort") === "descending" || (column === 0 && head.getAttribute("aria-sort") !== "ascending");
+      heads.forEach((one) => one.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const key = (row) => { const cell = row.cells[column]; return cell.dataset.sort === undefined ? cell.textContent : Number(cell.dataset.sort); };
+      const rows = [...whole.tBodies[0].rows].map((row) => [key(row), row]);
+      rows.sort(([one], [other]) => (typeof one === "number" ? one - other : one.localeCompare(other)) * (up ? 1 : -1));
+      whole.tBodies[0].append(...rows.map(([, row]) => row));
+    }));
+  }
+
+  function redraw() {
+    if (at("fleet-causes")) Charts.causes(at("fleet-causes"), data("fleet").buckets);
+    const index = Number(at("group").dataset.shown);
+    show(index);
+  }
+
+  function printing(now) {
+    document.documentElement.classList.toggle("light", now);
+    redraw();
+  }
+
+  sortable(at("groups"));
+  if (at("fleet-causes")) Charts.causes(at("fleet-causes"), data("fleet").buckets);
+  show(fromHash() ?? 0);
+  at("choose").addEventListener("change", () => { history.replaceState(null, "", `#group-${at("choose").value}`); show(Number(at("choose").value)); });
+  window.addEventListener("hashchange", () => { const index = fromHash(); if (index !== null) { show(index); at("group").scrollIntoView(); } });
+  document.querySelectorAll("a[data-group]").forEach((link) => link.addEventListener("click", () => {
+    if (location.hash === link.hash) at("group").scrollIntoView();
+  }));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  window.addEventListener("beforeprint", () => printing(true));
+  window.addEventListener("afterprint", () => printing(false));
+})();

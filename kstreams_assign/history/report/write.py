@@ -1,0 +1,177 @@
+"""From a folder of tables to a page: read, build, draw, write; and what was found, for the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.report import frame, sections, words
+from kstreams_assign.history.report.build import GroupRows, build_group
+from kstreams_assign.history.report.fleet import build_fleet
+from kstreams_assign.history.report.payload import fleet_payload, group_payload
+from kstreams_assign.history.report.rows import (
+    Balance,
+    Count,
+    EndOffset,
+    Member,
+    Movement,
+    Placement,
+    Quarantined,
+    Rebalance,
+)
+from kstreams_assign.history.report.view import FleetView, GroupView, Span
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kstreams_assign.history.report.read import Reader
+
+DAY_MS = 24 * 3_600_000
+
+SECTIONS_MAX = 100
+"""Groups with a section of their own. Each costs some 10 to 500 kB of page; the overview names all groups."""
+
+GROUPS_AT_ONCE = 20
+"""How many groups' placements are in memory at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the page tells, in short. ``unreadable`` counts quarantined records."""
+
+    html: Path
+    size: int
+    groups: int
+    sections: int
+    rebalances: int
+    owner_changes: int
+    never_finish_probing: tuple[str, ...]
+    flapping_tasks: int
+    unreadable: int
+    headlines: tuple[str, ...]
+
+
+def report(
+    tables_dir: Path | str,
+    html: Path,
+    *,
+    group: str | None = None,
+    days: int | None = None,
+    spark: SparkSession | None = None,
+) -> Summary:
+    """Read the tables below ``tables_dir`` and write one page to ``html``.
+
+    ``group``: this group alone. ``days``: the last days before the newest generation. ``spark``: read through this session, so
+    that ``tables_dir`` may be any place it reads; else it is a folder of this machine. Raises ``ConfigError`` for a folder without
+    tables, a group that is in none of them, and files that are no Parquet. Tables without rows give a page that says so.
+    """
+    from kstreams_assign.history.report.read import ParquetFolder, SparkFolder
+
+    if days is not None and days < 1:
+        raise ConfigError(f"days = {days!r} is not allowed; give a whole number of days from 1 on")
+    reader = ParquetFolder(Path(tables_dir)) if spark is None else SparkFolder(spark, str(tables_dir))
+    fleet, since_ms, rebalances = _fleet(reader, group, days)
+    shown = [line.group for line in fleet.lines[:SECTIONS_MAX]]
+    views = _views(reader, shown, rebalances, fleet.span, since_ms)
+    text = draw(fleet, shown, views)
+    html.parent.mkdir(parents=True, exist_ok=True)
+    html.write_text(text, encoding="utf-8")
+    return _summary(html, fleet, len(shown))
+
+
+def _fleet(
+    reader: Reader, group: str | None, days: int | None
+) -> tuple[FleetView, int | None, dict[str, list[Rebalance]]]:
+    """The overview, from when on rows count, and the generations by group."""
+    from kstreams_assign.history.report.read import rows, split
+
+    groups = None if group is None else {group}
+    rebalances = list(rows(reader, Rebalance, groups))
+    if group is not None and not rebalances:
+        raise _no_group(group, {row.group for row in rows(reader, Rebalance)})
+    since_ms = None
+    if days is not None and rebalances:
+        since_ms = max(row.time_ms for row in rebalances) - days * DAY_MS
+        rebalances = [row for row in rebalances if row.time_ms >= since_ms]
+    fleet = build_fleet(
+        rebalances,
+        rows(reader, Movement, groups, since_ms),
+        rows(reader, Quarantined, None, since_ms),
+        rows(reader, Count, None, since_ms),
+    )
+    return fleet, since_ms, split(rebalances)
+
+
+def _no_group(group: str, known: set[str]) -> ConfigError:
+    near = get_close_matches(group, known, n=3) or sorted(known)[:3]
+    hint = (
+        f"the tables have {words.many(len(known), 'group')}, such as {', '.join(map(repr, near))}"
+        if near
+        else "they are empty"
+    )
+    return ConfigError(f"group = {group!r} is in no table; {hint}")
+
+
+def _views(
+    reader: Reader, shown: Sequence[str], rebalances: dict[str, list[Rebalance]], span: Span, since_ms: int | None
+) -> Iterator[GroupView]:
+    """The sections, a few groups at a time."""
+    from kstreams_assign.history.report.read import rows, split
+
+    for start in range(0, len(shown), GROUPS_AT_ONCE):
+        some = shown[start : start + GROUPS_AT_ONCE]
+        members, placements, ends, movements, balance = (
+            split(rows(reader, kind, some, since_ms)) for kind in (Member, Placement, EndOffset, Movement, Balance)
+        )
+        for group in some:
+            yield build_group(
+                GroupRows(
+                    rebalances[group],
+                    members.get(group, ()),
+                    placements.get(group, ()),
+                    ends.get(group, ()),
+                    movements.get(group, ()),
+                    balance.get(group, ()),
+                ),
+                span,
+            )
+
+
+def draw(fleet: FleetView, shown: Sequence[str], views: Iterator[GroupView]) -> str:
+    """The page."""
+    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+
+    places = {group: index for index, group in enumerate(shown)}
+    data = [frame.data_block(f"group-{index}", group_payload(view)) for index, view in enumerate(views)]
+    data.append(frame.data_block("fleet", fleet_payload(fleet)))
+    styles = (frame.asset("report.css"),)
+    if not fleet.lines:
+        empty = (sections.heading(fleet), sections.nothing(fleet), sections.unread(fleet))
+        return frame.page("Rebalance history", *empty, styles=styles)
+    content = (
+        sections.heading(fleet),
+        sections.overview(fleet, places),
+        sections.stage(list(shown)),
+        sections.unread(fleet),
+    )
+    own = tuple(frame.asset(name) for name in ("timeline.js", "charts.js", "report.js"))
+    return frame.page("Rebalance history", *content, styles=styles, scripts=(get_plotlyjs(), *own), data=data)
+
+
+def _summary(html: Path, fleet: FleetView, shown: int) -> Summary:
+    return Summary(
+        html=html,
+        size=html.stat().st_size,
+        groups=len(fleet.lines),
+        sections=shown,
+        rebalances=sum(line.rebalances for line in fleet.lines),
+        owner_changes=sum(line.owner_changes for line in fleet.lines),
+        never_finish_probing=tuple(line.group for line in fleet.lines if line.probing and line.probing.never_finishes),
+        flapping_tasks=sum(len(line.flapping) for line in fleet.lines),
+        unreadable=sum(damage.records for damage in fleet.damage),
+        headlines=tuple(headline.text for headline in words.headlines(fleet)),
+    )
