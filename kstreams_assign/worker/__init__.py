@@ -1,8 +1,20 @@
-"""Tasks at work: ``Worker`` and what the user's code sees."""
+"""Tasks at work: ``Worker`` and what the user's code sees; imported when first used, as a sidecar's client needs none of it."""
 
 from __future__ import annotations
 
-from kstreams_assign.worker.runtime import Worker
-from kstreams_assign.worker.task import KeyValueStore, Subtopology, Task
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kstreams_assign.worker.runtime import Worker
+    from kstreams_assign.worker.task import KeyValueStore, Subtopology, Task
 
 __all__ = ["KeyValueStore", "Subtopology", "Task", "Worker"]
+
+_MODULE_OF = {"KeyValueStore": "task", "Subtopology": "task", "Task": "task", "Worker": "runtime"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 from uuid import UUID
 
 from kstreams_assign.adapters.clock import wall_ms
@@ -27,10 +28,25 @@ from kstreams_assign.state.mutex import ReportMutex
 from kstreams_assign.wire import MemberTrailer
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading, assign_config
-from kstreams_assign.worker.processing import Processor
 
 TURN_S = 0.02
 JOIN_TURN_S = 0.5
+
+
+class Work(Protocol):
+    """Who has the tasks. Every method only leaves an order."""
+
+    def commit_now(self) -> None:
+        """Commit, then report ``WorkCommitted``."""
+        ...
+
+    def adopt(self, generation: int, adopted: Adopted) -> None:
+        """Take over an assignment, then report ``TasksReleased``."""
+        ...
+
+    def drop_all(self, reason: str) -> None:
+        """Forget all tasks."""
+        ...
 
 
 class Membership:
@@ -41,7 +57,7 @@ class Membership:
         config: Config,
         shape: TopologyShape,
         process: UUID,
-        processor: Processor,
+        processor: Work,
         leading: Leading,
         sums: OffsetSums,
         mutex: ReportMutex,
@@ -237,3 +253,21 @@ class Membership:
             return {}
         warmup, standby = dict.fromkeys(adopted.warmup, "warmup"), dict.fromkeys(adopted.standby, "standby")
         return {**warmup, **standby, **dict.fromkeys(adopted.active, "active")}
+
+
+def group_client(config: Config, shape: TopologyShape, membership: Membership) -> GroupClient:
+    """The client of a member with these settings."""
+    return GroupClient(
+        group_id=config.application_id,
+        bootstrap_servers=config.bootstrap_servers,
+        topics=shape.source_topics,
+        protocol_name=DIALECTS[config.user_data].protocol_name,
+        protocolist=membership,
+        settings={
+            "group_instance_id": config.group_instance_id,
+            "session_timeout_ms": config.session_timeout_ms,
+            "heartbeat_interval_ms": config.heartbeat_interval_ms,
+            "max_poll_interval_ms": config.max_poll_interval_ms,
+            "retry_backoff_ms": 20,
+        },
+    )

@@ -16,11 +16,9 @@ from uuid import UUID
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, InputConsumer, RecordProducer
-from kstreams_assign.adapters.kafka_python import GroupClient
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
-from kstreams_assign.group.dialects import DIALECTS
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Pacing, Restorer
 from kstreams_assign.state.cleaner import Cleaner
@@ -31,7 +29,7 @@ from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog, Listener
 from kstreams_assign.worker.labour import Facts, Functions, Labour
 from kstreams_assign.worker.leading import Leading
-from kstreams_assign.worker.membership import Membership
+from kstreams_assign.worker.membership import Membership, group_client
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.task import Flow, Subtopology, topology_shape
@@ -169,7 +167,7 @@ class _Running:
             local.sums,
             local.mutex,
             log,
-            self._connect,
+            lambda membership: group_client(config, shape, membership),
             self._early.adopted,
         )
         self._processor.connect(self._membership, self._restoring)
@@ -226,23 +224,6 @@ class _Running:
 
     def _rejoin(self, reason: str) -> None:
         self._membership.rejoin(reason)
-
-    def _connect(self, membership: Membership) -> GroupClient:
-        config = self._config
-        return GroupClient(
-            group_id=config.application_id,
-            bootstrap_servers=config.bootstrap_servers,
-            topics=self._shape.source_topics,
-            protocol_name=DIALECTS[config.user_data].protocol_name,
-            protocolist=membership,
-            settings={
-                "group_instance_id": config.group_instance_id,
-                "session_timeout_ms": config.session_timeout_ms,
-                "heartbeat_interval_ms": config.heartbeat_interval_ms,
-                "max_poll_interval_ms": config.max_poll_interval_ms,
-                "retry_backoff_ms": 20,
-            },
-        )
 
     def _open_stores(self, task: TaskId) -> RocksTaskStores:
         names = [store.name for store in self._shape.subtopologies[task.subtopology].stores]

@@ -107,6 +107,15 @@ class Task:
             )
         self._buffer.emitted.append(Emitted(topic, key, value, tuple(headers), partition, timestamp_ms))
 
+    @property
+    def sinks(self) -> frozenset[str]:
+        """The topics that ``emit`` takes."""
+        return self._sinks
+
+    def emit_many(self, records: Iterable[Emitted]) -> None:
+        """The worker's side: send records whose topics have been checked."""
+        self._buffer.emitted.extend(records)
+
     def take(self) -> tuple[Mapping[str, Mapping[bytes, bytes | None]], list[Emitted]]:
         """The worker's side: a commit begins."""
         return self._buffer.take()

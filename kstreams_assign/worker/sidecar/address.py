@@ -1,0 +1,117 @@
+"""Where the sidecar listens: a Unix socket of this user's alone, or TCP on loopback where that is asked for.
+
+What lives here: the address, and making and removing its socket. What must not: what is said over it.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import stat
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NamedTuple
+
+from kstreams_assign.errors import ConfigError
+
+TCP = "tcp://"
+PATH_BYTES_MAX = 107  # sockaddr_un holds 108 with the zero at the end
+BACKLOG = 8
+
+
+class UnixAddress(NamedTuple):
+    """A socket file."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+class TcpAddress(NamedTuple):
+    """An address of this machine's loopback; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{TCP}{host}:{self.port}"
+
+
+Address = UnixAddress | TcpAddress
+
+
+def read_address(text: str) -> Address:
+    """A path, or ``tcp://HOST:PORT`` on loopback. Raises ``ConfigError``."""
+    if text.startswith(TCP):
+        return _read_tcp(text)
+    if not text or len(text.encode()) > PATH_BYTES_MAX:
+        raise ConfigError(f"socket = {text!r}: must be a path of 1 to {PATH_BYTES_MAX} bytes, or {TCP}127.0.0.1:PORT")
+    return UnixAddress(Path(text))
+
+
+def _read_tcp(text: str) -> TcpAddress:
+    host, colon, port = text.removeprefix(TCP).rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (colon and port.isdecimal() and int(port) < 2**16 and _loops_back(host)):
+        raise ConfigError(f"socket = {text!r}: must be {TCP}127.0.0.1:PORT or {TCP}[::1]:PORT, on loopback only")
+    return TcpAddress(host, int(port))
+
+
+def _loops_back(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(address: Address) -> socket.socket:
+    """A socket that accepts at the address. Raises ``ConfigError`` where it is taken or cannot be had."""
+    try:
+        return _listen_unix(address.path) if isinstance(address, UnixAddress) else _listen_tcp(address)
+    except OSError as cause:
+        raise ConfigError(f"socket = {address}: cannot listen there: {cause}") from cause
+
+
+def _listen_tcp(address: TcpAddress) -> socket.socket:
+    return socket.create_server(
+        (address.host, address.port),
+        family=socket.AF_INET6 if ":" in address.host else socket.AF_INET,
+        backlog=BACKLOG,
+    )
+
+
+def _listen_unix(path: Path) -> socket.socket:
+    _remove_stale(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(str(path))
+        path.chmod(stat.S_IRUSR | stat.S_IWUSR)  # before anybody can connect, which takes a listen
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _remove_stale(path: Path) -> None:
+    """A socket file that nobody listens on was left by a worker that was killed."""
+    try:
+        kind = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(kind):
+        raise ConfigError(f"socket = {path}: is no socket; name another path, or remove the file")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        answer = probe.connect_ex(str(path))
+    if answer != errno.ECONNREFUSED:
+        raise ConfigError(f"socket = {path}: another worker listens there")
+    path.unlink()
+
+
+def remove(address: Address, listener: socket.socket) -> None:
+    """Stop listening; the file goes with it."""
+    listener.close()
+    if isinstance(address, UnixAddress):
+        address.path.unlink(missing_ok=True)

@@ -1,0 +1,261 @@
+"""A session with a sidecar, for Python applications: ``SidecarClient`` blocks, ``aio.AsyncSidecarClient`` awaits.
+
+What lives here: the blocking client, and the values that both give. What must not: Kafka, stores, the rest of the package;
+importing this takes msgpack and nothing else. Keys and values are bytes; serdes are the application's.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from kstreams_assign.errors import SidecarGone, SidecarRefused
+from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
+
+RECEIVE_BYTES = 1 << 18
+TCP = "tcp://"
+
+
+class InputRecord(NamedTuple):
+    """A record as ``poll`` brings it. ``task`` is whose stores it may be worked on with."""
+
+    task: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] | None
+
+
+class Columns(NamedTuple):
+    """Records of one partition as arrays in step. ``headers`` is None where no record has any."""
+
+    task: str
+    topic: str
+    partition: int
+    offset: Sequence[int]
+    timestamp_ms: Sequence[int]
+    key: Sequence[bytes | None]
+    value: Sequence[bytes | None]
+    headers: Sequence[Sequence[tuple[str, bytes | None]] | None] | None
+
+
+class Found(NamedTuple):
+    """Entries of a range, and whether there are ``more``."""
+
+    entries: Sequence[tuple[bytes, bytes]]
+    more: bool
+
+
+class Pending:
+    """A request that has been sent; its reply is read when it is asked for."""
+
+    def __init__(self, client: SidecarClient, number: int) -> None:
+        self._client = client
+        self._number = number
+
+    def result(self) -> Any:
+        """The answer. Raises ``SidecarRefused`` and ``SidecarGone``."""
+        return self._client.wait_for(self._number)
+
+
+class SidecarClient:
+    """One session; ``with SidecarClient("app.sock") as session: ...``. Used by one thread.
+
+    ``address`` is the socket's path, or ``tcp://HOST:PORT``. Raises ``SidecarGone`` where nobody listens and
+    ``SidecarRefused`` with ``busy`` where another session is open. Every method raises ``SidecarRefused`` (``code`` says
+    why) and, once the worker has hung up or did not answer within ``timeout_s``, ``SidecarGone``.
+    """
+
+    def __init__(self, address: str, *, token: str | None = None, timeout_s: float = 120.0) -> None:
+        self.events: deque[Mapping[str, Any]] = deque()
+        """What the worker pushed, oldest first: assigned, restored, revoked, lost. Take them when you like."""
+        self._frames = Frames(FRAME_BYTES_MAX)
+        self._answers: dict[int, Message] = {}
+        self._number = 0
+        self._socket = _connected(address, timeout_s)
+        try:
+            self.welcome: Mapping[str, Any] = self._call("hello", version=VERSION, token=token)
+        except SidecarRefused:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Without ``close``, whatever is not committed is dropped."""
+        self._socket.close()
+
+    # --- ops --------------------------------------------------------------------------------
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """``{task, role, state, lag}`` of every task in the worker."""
+        return list(self._call("tasks"))
+
+    def poll(self, max_records: int = 1_000, timeout_ms: int = 1_000) -> list[InputRecord]:
+        """The next records; none after ``timeout_ms``."""
+        answer = self._call("poll", max_records=max_records, timeout_ms=timeout_ms)
+        return [InputRecord(**record) for record in answer["records"]]
+
+    def poll_columns(self, max_records: int = 10_000, timeout_ms: int = 1_000) -> list[Columns]:
+        """The next records as arrays, by partition: much less work for many records."""
+        answer = self._call("poll", max_records=max_records, timeout_ms=timeout_ms, columns=True)
+        return [Columns(**partition) for partition in answer["partitions"]]
+
+    def get(self, task: str, store: str, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        """The newest values, in the order of the keys."""
+        found: Sequence[bytes | None] = self._call("get", task=task, store=store, keys=keys)
+        return found
+
+    def put(self, task: str, store: str, entries: Mapping[bytes, bytes]) -> int:
+        """Write; it reaches the store, the changelog and the standbys with the next commit."""
+        return int(self._call("put", task=task, store=store, keys=list(entries), values=list(entries.values())))
+
+    def delete(self, task: str, store: str, keys: Sequence[bytes]) -> int:
+        return int(self._call("delete", task=task, store=store, keys=keys))
+
+    def range(
+        self,
+        task: str,
+        store: str,
+        start: bytes | None = None,
+        end: bytes | None = None,
+        *,
+        limit: int = 1_000,
+        reverse: bool = False,
+    ) -> Found:
+        """Entries with ``start <= key < end`` in byte order, or the opposite."""
+        fields = {"task": task, "store": store, "from": start, "to": end, "limit": limit, "reverse": reverse}
+        return Found(**self._call("range", **fields))
+
+    def emit(self, task: str, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> int:
+        """Send records with the next commit; Java's partitioner chooses by key."""
+        return int(self._call("emit", task=task, topic=topic, keys=keys, values=values))
+
+    def emit_records(self, task: str, records: Iterable[Mapping[str, Any]]) -> int:
+        """Records of any sink: ``{topic, key, value, headers?, partition?, timestamp_ms?}``."""
+        return int(self._call("emit", task=task, records=list(records)))
+
+    def commit(self, offsets: Mapping[str, int] | None = None) -> int | None:
+        """Everything written and emitted, and the offsets of what was polled, or those given (``orders-3``: next).
+
+        The generation under which it was done. During a rebalance this waits for its end.
+        """
+        generation: int | None = self.commit_later(offsets).result()
+        return generation
+
+    def commit_later(self, offsets: Mapping[str, int] | None = None) -> Pending:
+        """As ``commit``, without waiting: go on with the next records meanwhile, and ask for the result later."""
+        return self._send("commit", {"offsets": offsets})
+
+    def locate(self, store: str, key: bytes) -> Mapping[str, Any]:
+        """``{active, standbys}``: endpoints of the processes that have the key."""
+        found: Mapping[str, Any] = self._call("locate", store=store, key=key)
+        return found
+
+    def lag(self) -> Mapping[str, int]:
+        """Changelog offsets that each task still has to read."""
+        found: Mapping[str, int] = self._call("lag")
+        return found
+
+    def close(self) -> None:
+        """End the session in order. What is not committed is dropped."""
+        try:
+            self._call("close")
+        finally:
+            self._socket.close()
+
+    # --- the wire ------------------------------------------------------------------------------
+
+    def wait_for(self, number: int) -> Any:
+        """The answer to a request, by its id."""
+        while number not in self._answers:
+            self._receive()
+        return read_answer(self._answers.pop(number))
+
+    def _call(self, op: str, **fields: Any) -> Any:
+        return self._send(op, fields).result()
+
+    def _send(self, op: str, fields: Mapping[str, Any]) -> Pending:
+        self._number += 1
+        try:
+            self._socket.sendall(frame({"id": self._number, "op": op, **fields}))
+        except OSError as cause:
+            self._read_farewell()
+            raise SidecarGone(f"{op}: the worker has hung up: {cause}") from cause
+        return Pending(self, self._number)
+
+    def _receive(self) -> None:
+        try:
+            data = self._socket.recv(RECEIVE_BYTES)
+        except OSError as cause:
+            raise SidecarGone(f"no answer from the worker: {cause}") from cause
+        if not data:
+            raise SidecarGone("the worker has hung up")
+        self._frames.feed(data)
+        for message in self._messages():
+            self._take(message)
+
+    def _messages(self) -> Iterator[Message]:
+        while (message := self._frames.next()) is not None:
+            yield message
+
+    def _take(self, message: Message) -> None:
+        if "event" in message:
+            self.events.append(message)
+        elif message["id"] is None:
+            read_answer(message)
+        else:
+            self._answers[message["id"]] = message
+
+    def _read_farewell(self) -> None:
+        """Why the worker hung up, if it has said so: raises that."""
+        self._socket.settimeout(0)
+        try:
+            while data := self._socket.recv(RECEIVE_BYTES):
+                self._frames.feed(data)
+        except OSError:
+            pass
+        for message in self._messages():
+            self._take(message)
+
+
+def read_answer(message: Message) -> Any:
+    """What a reply says. Raises ``SidecarRefused``."""
+    error = message.get("error")
+    if error is not None:
+        raise SidecarRefused(error["code"], error["message"])
+    return message["ok"]
+
+
+def tcp_address(address: str) -> tuple[str, int] | None:
+    """Host and port of ``tcp://HOST:PORT``; None for a path."""
+    if not address.startswith(TCP):
+        return None
+    host, _, port = address.removeprefix(TCP).rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _connected(address: str, timeout_s: float) -> socket.socket:
+    tcp = tcp_address(address)
+    try:
+        if tcp is not None:
+            return socket.create_connection(tcp, timeout_s)
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.settimeout(timeout_s)
+            made.connect(address)
+        except OSError:
+            made.close()
+            raise
+    except OSError as cause:
+        raise SidecarGone(f"{address}: no worker listens there: {cause}") from cause
+    return made

@@ -1,0 +1,291 @@
+"""The application as the processing loop's labour: its requests are carried out here, on the loop's thread.
+
+What lives here: orders that wait (a poll for records, a commit for its end), and what the session is told. What each op
+does to a task is in ``ops``, the rules of commit and rollback in ``books``. What must not: sockets, bytes.
+
+The idea: the loop never waits for the application. Records are read only while a poll waits for them, work is committed
+only when the application says so, and between a commit's request and its beginning nothing else is carried out, so that
+what is sealed stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from kstreams_assign.adapters.clock import monotonic_ms
+from kstreams_assign.errors import SidecarRefused
+from kstreams_assign.group.values import Adopted
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.record import Record
+from kstreams_assign.worker.labour import Facts, Labour, Loop, Running
+from kstreams_assign.worker.sidecar.books import Books
+from kstreams_assign.worker.sidecar.framing import Message
+from kstreams_assign.worker.sidecar.messages import EVENTS, Request, refused
+from kstreams_assign.worker.sidecar.ops import Limits, Ops
+from kstreams_assign.worker.sidecar.poll import ANSWER_BYTES_MAX, Batch, as_columns, as_records, split
+from kstreams_assign.worker.sidecar.session import error_reply
+
+
+class Port(Protocol):
+    """A session's way back. Both only leave the message; after the session's end they drop it."""
+
+    def answer(self, number: int, message: Message) -> None: ...
+
+    def push(self, message: Message) -> None: ...
+
+
+class _Order:
+    """A request that waits for its answer."""
+
+    def __init__(self, port: Port, request: Request) -> None:
+        self.port = port
+        self.request = request
+        self.deadline_ms = monotonic_ms() + request.fields.get("timeout_ms", 0)
+
+    def answer(self, ok: object) -> None:
+        self.port.answer(self.request.id, {"id": self.request.id, "ok": ok})
+
+    def refuse(self, error: SidecarRefused) -> None:
+        self.port.answer(self.request.id, error_reply(self.request.id, error))
+
+
+class Desk(Labour):
+    """``open``, ``submit`` and ``leave`` may be called from any thread: they only leave an order for the loop.
+
+    ``when_ready`` is called once there is a loop to leave orders for.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.when_ready: Callable[[], None] = _nothing
+        self._limits = limits
+        self._books = Books()
+        self._ops = Ops(self._books, limits)
+        self._port: Port | None = None
+        self._orders: deque[_Order] = deque()
+        self._polls: deque[_Order] = deque()
+        self._backlog: deque[Batch] = deque()
+        self._sealed: _Order | None = None
+        self._committing: list[_Order] = []
+        self._closing: list[_Order] = []
+        self._uncommitted = 0
+        self._assignment: Message | None = None
+        self._stopped = False
+        self._loop: Loop
+        self._facts: Callable[[], Facts]
+        self._later: Mapping[str, Callable[[_Order], None]] = {
+            "poll": self._polls.append,
+            "commit": self._commit,
+            "close": self._close,
+            "tasks": lambda order: order.answer(self._tasks()),
+            "lag": lambda order: order.answer({task: told["lag"] for task, told in self._facts().tasks.items()}),
+        }
+
+    def connect(self, loop: Loop, facts: Callable[[], Facts]) -> None:
+        self._loop, self._facts = loop, facts
+        self.when_ready()
+
+    # --- the session's side, from any thread --------------------------------------------
+
+    def open(self, port: Port) -> None:
+        """A session begins; the one before has left."""
+        self._loop.order(lambda: self._open(port))
+
+    def submit(self, port: Port, request: Request) -> None:
+        self._loop.order(lambda: self._take(_Order(port, request)))
+
+    def leave(self, port: Port) -> None:
+        """A session is over: what it did not commit never was, and its input is read again."""
+        self._loop.order(lambda: self._roll_back(port))
+
+    # --- what the loop asks and tells ----------------------------------------------------
+
+    def appetite(self) -> int:
+        if not self._polls or self._backlog:
+            return 0
+        wanted = int(self._polls[0].request.fields["max_records"])
+        return max(0, min(wanted, self._limits.records_max - self._uncommitted))
+
+    def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> None:
+        self._backlog.append(Batch(running, partition, records))
+
+    def turn(self) -> None:
+        self._carry_out()
+        self._serve_polls()
+
+    def wants_commit(self) -> bool:
+        return self._sealed is not None
+
+    def commit_begins(self) -> None:
+        if self._sealed is not None:
+            self._committing.append(self._sealed)
+            self._sealed = None
+
+    def commit_ends(self, end: CommitStep) -> None:
+        """Offsets that a rebalance put off go with the next commit; so their answer waits for that."""
+        if end is CommitStep.DEFERRED:
+            return
+        committing, self._committing = self._committing, []
+        if end is CommitStep.DONE:
+            generation = self._facts().generation
+            for order in committing:
+                order.answer(generation)
+        else:
+            _refuse_all(committing, "commit_failed", f"the commit ended as {end.value}; the tasks are assigned anew")
+        self._finish_closing()
+
+    def begins(self, running: Running) -> None:
+        self._books.begins(running)
+        self._push("restored", task=str(running.task.id))
+
+    def ends(self, task: TaskId) -> None:
+        self._books.ends(task)
+        self._backlog = deque(batch for batch in self._backlog if batch.running.task.id != task)
+
+    def assigned(self, generation: int, adopted: Adopted) -> None:
+        before = set(self._assignment["active"]) if self._assignment else set()
+        self._books.restoring = frozenset(adopted.active)
+        self._assignment = {
+            "generation": generation,
+            "active": [*map(str, sorted(adopted.active))],
+            "standby": [*map(str, sorted(adopted.standby))],
+            "warmup": [*map(str, sorted(adopted.warmup))],
+        }
+        if revoked := sorted(before - set(self._assignment["active"])):
+            self._push("revoked", tasks=revoked)
+        self._push("assigned", **self._assignment)
+
+    def dropped(self, reason: str) -> None:
+        tasks = self._assignment["active"] if self._assignment else []
+        self._assignment, self._books.restoring = None, frozenset()
+        self._backlog.clear()
+        failed = [*self._committing, *([self._sealed] if self._sealed else [])]
+        self._committing, self._sealed, self._uncommitted = [], None, 0
+        self._ops.forget_sizes()
+        _refuse_all(failed, "commit_failed", reason)
+        self._push("lost", tasks=tasks, reason=reason)
+        self._finish_closing()
+
+    def stops(self) -> None:
+        self._stopped = True
+        waiting = [*self._committing, *([self._sealed] if self._sealed else []), *self._orders, *self._polls]
+        self._committing, self._sealed = [], None
+        self._orders.clear()
+        self._polls.clear()
+        _refuse_all(waiting, "closing", "the worker ends")
+        self._finish_closing()
+
+    # --- on the loop's thread --------------------------------------------------------------
+
+    def _open(self, port: Port) -> None:
+        self._port = port
+        if self._assignment is not None:
+            self._push("assigned", **self._assignment)
+        for task in self._books.running():
+            self._push("restored", task=str(task))
+
+    def _push(self, event: str, **facts: object) -> None:
+        assert event in EVENTS
+        if self._port is not None:
+            self._port.push({"event": event, **facts})
+
+    def _take(self, order: _Order) -> None:
+        if self._stopped:
+            order.refuse(refused("closing", "the worker ends"))
+            return
+        self._orders.append(order)
+        self._carry_out()
+
+    def _carry_out(self) -> None:
+        while self._orders and self._sealed is None:
+            order = self._orders.popleft()
+            try:
+                if order.request.op in self._later:
+                    self._later[order.request.op](order)
+                else:
+                    order.answer(self._ops.do(order.request))
+            except SidecarRefused as error:
+                order.refuse(error)
+
+    def _tasks(self) -> list[dict[str, Any]]:
+        return [{"task": task, **told} for task, told in sorted(self._facts().tasks.items())]
+
+    def _commit(self, order: _Order) -> None:
+        self._books.seal(order.request.fields["offsets"])
+        self._ops.forget_sizes()
+        self._uncommitted = 0
+        self._sealed = order
+
+    def _close(self, order: _Order) -> None:
+        self._roll_back(order.port)
+        self._closing.append(order)
+        if not self._committing:
+            self._finish_closing()
+
+    def _finish_closing(self) -> None:
+        closing, self._closing = self._closing, []
+        for order in closing:
+            order.answer(True)
+
+    def _roll_back(self, port: Port) -> None:
+        """Only while that session is the open one: it may have left twice, by asking and by hanging up."""
+        if port is not self._port:
+            return
+        self._port = None
+        self._orders.clear()
+        self._polls.clear()
+        read = {batch.partition: 0 for batch in self._backlog}
+        self._backlog.clear()
+        self._uncommitted = 0
+        self._ops.forget_sizes()
+        again = self._books.roll_back(read)
+        if again:
+            self._loop.rewind(again)
+
+    # --- polls -------------------------------------------------------------------------------
+
+    def _serve_polls(self) -> None:
+        while self._polls:
+            order = self._polls[0]
+            if self._backlog:
+                batches = self._fill(int(order.request.fields["max_records"]))
+                order.answer((as_columns if order.request.fields["columns"] else as_records)(batches))
+            elif self._uncommitted >= self._limits.records_max:
+                text = f"{self._uncommitted} polled records are not committed: commit first (buffered_records_max)"
+                order.refuse(refused("uncommitted_limit", text))
+            elif monotonic_ms() >= order.deadline_ms:
+                order.answer((as_columns if order.request.fields["columns"] else as_records)([]))
+            else:
+                return
+            self._polls.popleft()
+            self._books.poll_answered()
+
+    def _fill(self, records_max: int) -> list[Batch]:
+        """The next batches for an answer; what does not fit stays."""
+        chosen: list[Batch] = []
+        records_left, bytes_left = records_max, ANSWER_BYTES_MAX
+        while self._backlog and records_left > 0 and bytes_left > 0:
+            fits, rest, size = split(self._backlog.popleft(), records_left, bytes_left)
+            if size > bytes_left and chosen:
+                self._backlog.appendleft(
+                    fits if rest is None else fits._replace(records=[*fits.records, *rest.records])
+                )
+                break
+            if rest is not None:
+                self._backlog.appendleft(rest)
+            chosen.append(fits)
+            records_left, bytes_left = records_left - len(fits.records), bytes_left - size
+            self._books.polled(fits.running, fits.partition, fits.records[-1].offset + 1)
+            self._uncommitted += len(fits.records)
+        return chosen
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
+
+
+def _refuse_all(orders: Sequence[_Order], code: str, text: str) -> None:
+    for order in orders:
+        order.refuse(refused(code, text))

@@ -1,0 +1,68 @@
+"""Bytes of the socket <-> messages, without the socket.
+
+A frame is a 4-byte big-endian length and one msgpack map. What lives here: cutting the stream and (un)packing. What must
+not: what a message means. ``Frames`` keeps no more than one frame and the chunk that completed it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped]
+
+from kstreams_assign.errors import MalformedFrame
+
+_LENGTH = struct.Struct(">I")
+
+VERSION = 1
+FRAME_BYTES_MAX = 16 << 20
+"""Both stand in ``protocol/sidecar.json``, too; here for clients, which read no schema."""
+
+Message = dict[str, Any]
+
+
+class Frames:
+    """A stream of frames, fed in pieces of any size. ``bytes_max`` bounds a frame and may be changed between frames."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Take what arrived."""
+        self._held += data
+
+    def next(self) -> Message | None:
+        """The next message, or None while it is not complete. Raises ``MalformedFrame``; the stream is of no use then."""
+        if len(self._held) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._held)
+        if not 0 < length <= self.bytes_max:
+            raise MalformedFrame(f"a frame of {length} bytes; allowed are 1 to {self.bytes_max}")
+        end = _LENGTH.size + length
+        if len(self._held) < end:
+            return None
+        packed = bytes(memoryview(self._held)[_LENGTH.size : end])
+        del self._held[:end]
+        return unpack(packed)
+
+
+def unpack(packed: bytes) -> Message:
+    """One msgpack map with text keys; arrays become tuples. Raises ``MalformedFrame`` for anything else."""
+    try:
+        message = msgpack.unpackb(packed, use_list=False, strict_map_key=True)
+    except (ValueError, msgpack.UnpackException, RecursionError) as cause:
+        raise MalformedFrame(f"msgpack cannot read the frame: {type(cause).__name__}: {cause}"[:200]) from None
+    if not isinstance(message, dict) or not all(type(key) is str for key in message):
+        raise MalformedFrame("the frame is no msgpack map with text keys")
+    return message
+
+
+def frame(message: Message) -> bytes:
+    """The bytes of a message. Raises ``MalformedFrame`` for one that msgpack cannot write."""
+    try:
+        packed: bytes = msgpack.packb(message)
+    except (ValueError, TypeError, OverflowError) as cause:
+        raise MalformedFrame(f"msgpack cannot write the message: {cause}") from None
+    return _LENGTH.pack(len(packed)) + packed

@@ -1,0 +1,171 @@
+"""What the ops on a task do: read its stores, write into its buffer. Each is one function of a checked request.
+
+What must not live here: waiting, sockets, when to commit. Used on the processing loop's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from kstreams_assign.errors import ConfigError, SidecarRefused
+from kstreams_assign.tasks.buffer import Emitted
+from kstreams_assign.worker.sidecar.books import Book, Books
+from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX
+from kstreams_assign.worker.sidecar.messages import Request, refused
+from kstreams_assign.worker.task import KeyValueStore
+
+ANSWER_BYTES_MAX = FRAME_BYTES_MAX - (1 << 20)
+VALUE_BYTES = 9  # what msgpack puts around a value, at most
+LOOK_UP_KEYS = 256  # read at once: an answer that would be too large is not read to its end
+WRITTEN_BYTES_MAX = 64 << 20
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a session may ask for. ``partition_counts`` are the sinks'."""
+
+    records_max: int
+    record_bytes_max: int = 1_000_000 - 512
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class Ops:
+    """``do`` carries out a request. Raises ``SidecarRefused``; then nothing of it was done."""
+
+    def __init__(self, books: Books, limits: Limits) -> None:
+        self._books = books
+        self._limits = limits
+        self._written_bytes = 0
+        self._table: Mapping[str, Callable[[Fields], Any]] = {
+            "get": self._get,
+            "put": self._put,
+            "delete": self._delete,
+            "range": self._range,
+            "emit": self._emit,
+        }
+
+    def do(self, request: Request) -> Any:
+        return self._table[request.op](request.fields)
+
+    def forget_sizes(self) -> None:
+        """What was written is on its way, or gone."""
+        self._written_bytes = 0
+
+    def _get(self, fields: Fields) -> list[bytes | None]:
+        store = _store(self._books.to_read(fields["task"]), fields["store"])
+        found: list[bytes | None] = []
+        size = 0
+        keys: Sequence[bytes] = fields["keys"]
+        for start in range(0, len(keys), LOOK_UP_KEYS):
+            values = store.get_many(keys[start : start + LOOK_UP_KEYS])
+            size += sum(len(value or b"") + VALUE_BYTES for value in values)
+            if size > ANSWER_BYTES_MAX:
+                raise refused("too_large", f"the values of {len(keys)} keys do not fit into an answer; ask for fewer")
+            found += values
+        return found
+
+    def _put(self, fields: Fields) -> int:
+        entries = _paired(fields, "entries", "keys", "values")
+        return self._write(fields, entries)
+
+    def _delete(self, fields: Fields) -> int:
+        return self._write(fields, [(key, None) for key in fields["keys"]])
+
+    def _write(self, fields: Fields, entries: Sequence[tuple[bytes, bytes | None]]) -> int:
+        store = _store(self._books.to_write(fields["task"]), fields["store"])
+        self._weigh([_size(key, value) for key, value in entries])
+        store.put_many(entries)
+        return len(entries)
+
+    def _range(self, fields: Fields) -> dict[str, Any]:
+        store = _store(self._books.to_read(fields["task"]), fields["store"])
+        entries: list[tuple[bytes, bytes]] = []
+        size = 0
+        more = False
+        found = store.range(fields["from"], fields["to"], reverse=fields["reverse"])
+        for key, value in islice(found, fields["limit"] + 1):
+            size += len(key) + len(value) + 2 * VALUE_BYTES
+            if len(entries) == fields["limit"] or size > ANSWER_BYTES_MAX:
+                more = True
+                break
+            entries.append((key, value))
+        return {"entries": entries, "more": more}
+
+    def _emit(self, fields: Fields) -> int:
+        book = self._books.to_write(fields["task"])
+        emitted = _emitted(fields)
+        self._check_sinks(book, emitted)
+        self._weigh([_size(record.key, record.value) + _headers_size(record) for record in emitted])
+        book.running.task.emit_many(emitted)
+        return len(emitted)
+
+    def _check_sinks(self, book: Book, emitted: Iterable[Emitted]) -> None:
+        for topic, partition in {(record.topic, record.partition) for record in emitted}:
+            if topic not in book.running.task.sinks:
+                allowed = ", ".join(sorted(book.running.task.sinks)) or "none"
+                raise refused("no_such_topic", f"topic {topic!r}: the sinks of the task are {allowed}")
+            count = self._limits.partition_counts.get(topic)
+            if partition is not None and count is not None and partition >= count:
+                raise refused("no_such_topic", f"topic {topic!r} has no partition {partition}; it has {count}")
+
+    def _weigh(self, sizes: Sequence[int]) -> None:
+        """Refuse what the brokers would refuse at the commit, where it would cost the member its tasks."""
+        if max(sizes, default=0) > self._limits.record_bytes_max:
+            text = f"a record of {max(sizes)} bytes; a topic takes {self._limits.record_bytes_max}"
+            raise refused("too_large", text)
+        weight = self._written_bytes + sum(sizes) + len(sizes) * VALUE_BYTES
+        if weight > WRITTEN_BYTES_MAX:
+            raise refused("uncommitted_limit", f"{weight} bytes would be uncommitted, of {WRITTEN_BYTES_MAX}: commit")
+        self._written_bytes = weight
+
+
+def _size(key: bytes | None, value: bytes | None) -> int:
+    return len(key or b"") + len(value or b"")
+
+
+def _headers_size(record: Emitted) -> int:
+    return sum(len(name) * 4 + len(value or b"") for name, value in record.headers) if record.headers else 0
+
+
+def _store(book: Book, name: str) -> KeyValueStore:
+    try:
+        return book.running.task.store(name)
+    except ConfigError as cause:
+        raise refused("no_such_store", str(cause)) from cause
+
+
+def _paired(fields: Fields, whole: str, left: str, right: str) -> Sequence[Any]:
+    """The entries of a request that may bring them as pairs or as two arrays."""
+    pairs, lefts, rights = fields[whole], fields[left], fields[right]
+    if pairs is not None and lefts is None and rights is None:
+        return tuple(pairs)
+    if pairs is not None or lefts is None or rights is None or len(lefts) != len(rights):
+        raise refused("bad_request", f"either {whole}, or {left} and {right} of one length")
+    return list(zip(lefts, rights, strict=True))
+
+
+def _emitted(fields: Fields) -> list[Emitted]:
+    records, topic = fields["records"], fields["topic"]
+    if records is not None and topic is None:
+        _paired(fields, "records", "keys", "values")
+        return [_one(record) for record in records]
+    if topic is None:
+        raise _neither()
+    pairs = _paired(fields, "records", "keys", "values")
+    return [Emitted(topic, key, value) for key, value in pairs]
+
+
+def _neither() -> SidecarRefused:
+    return refused("bad_request", "either records, or topic with keys and values of one length")
+
+
+def _one(record: Fields) -> Emitted:
+    headers = tuple((name, value) for name, value in record.get("headers") or ())
+    return Emitted(
+        record["topic"], record["key"], record["value"], headers, record.get("partition"), record.get("timestamp_ms")
+    )

@@ -1,0 +1,244 @@
+"""The socket: connections, each with its session machine, and the one that may work.
+
+What lives here: asyncio, in a thread of its own. What must not: what a request means (``session``, ``desk``). Bounds: a few
+connections, a time to say hello, a number of unanswered requests, and no reading from whoever does not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Protocol, cast
+
+from kstreams_assign.errors import SidecarError
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.sidecar.address import Address, TcpAddress, listen, remove
+from kstreams_assign.worker.sidecar.desk import Port
+from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX, VERSION, Message, frame
+from kstreams_assign.worker.sidecar.messages import Request, refused
+from kstreams_assign.worker.sidecar.session import (
+    Action,
+    Do,
+    HangUp,
+    Opened,
+    RollBack,
+    Send,
+    Session,
+    State,
+    error_reply,
+)
+
+HELLO_TIMEOUT_S = 5.0
+CONNECTIONS_MAX = 16
+UNSENT_BYTES_MAX = 64 << 20
+"""Events for a peer that does not read may grow to this; then it is taken for gone."""
+
+STOP_TIMEOUT_S = 1.0
+
+
+class Work(Protocol):
+    """Who carries out the requests of the open session (``desk.Desk``)."""
+
+    def open(self, port: Port) -> None: ...
+
+    def submit(self, port: Port, request: Request) -> None: ...
+
+    def leave(self, port: Port) -> None: ...
+
+
+class Server:
+    """Listens from the moment it is made. Raises ``ConfigError`` for an address that cannot be had."""
+
+    def __init__(
+        self, address: Address, token: str | None, welcome: Mapping[str, Any], work: Work, log: EventLog
+    ) -> None:
+        self._address = address
+        self._listener = listen(address)
+        self._token = token
+        self._welcome = {**welcome, "version": VERSION}
+        self.work = work
+        self.log = log
+        self._connections: set[_Connection] = set()
+        self._current: _Connection | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._ready = threading.Event()
+        self.failure: BaseException | None = None
+        self._stopping: asyncio.Event
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="kstreams-sidecar", daemon=True)
+
+    @property
+    def address(self) -> str:
+        """Where to connect to; with the port that was taken."""
+        if isinstance(self._address, TcpAddress):
+            return str(self._address._replace(port=self._listener.getsockname()[1]))
+        return str(self._address)
+
+    def start(self, on_failure: Callable[[], None]) -> None:
+        """Accept sessions. A bug in here is kept as ``failure``, and told."""
+        self._on_failure = on_failure
+        self._thread.start()
+        self._ready.wait()
+
+    def stop(self) -> None:
+        """Send what has been answered, hang up on everybody, and let the address go."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join()
+        remove(self._address, self._listener)
+
+    async def _serve(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        self._loop.set_exception_handler(self._failed)
+        server = await self._loop.create_server(lambda: _Connection(self, self._loop), sock=self._listener)
+        self._ready.set()
+        await self._stopping.wait()
+        server.close()
+        ending = [connection.stopped() for connection in list(self._connections)]
+        if ending:
+            await asyncio.wait(ending, timeout=STOP_TIMEOUT_S)
+        for connection in list(self._connections):
+            connection.abort()
+
+    def _failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """asyncio would only write a callback's error into a log."""
+        self.failure = context.get("exception") or SidecarError(context["message"])
+        self._on_failure()
+
+    # --- for connections ------------------------------------------------------------------
+
+    def came(self, connection: _Connection) -> bool:
+        """Whether there is room for one more."""
+        self._connections.add(connection)
+        return len(self._connections) <= CONNECTIONS_MAX
+
+    def greet(self, connection: _Connection, request: Request) -> Mapping[str, Any]:
+        """Let a session in. Raises ``SidecarRefused``."""
+        version, token = request.fields["version"], request.fields["token"] or ""
+        if version != VERSION:
+            raise refused("unsupported_version", f"version {version}: this worker speaks version {VERSION}")
+        if self._token is not None and not hmac.compare_digest(token.encode(), self._token.encode()):
+            raise refused("unauthorized", "the token is missing or wrong")
+        if self._current is not None:
+            raise refused("busy", "another session is open")
+        self._current = connection
+        return self._welcome
+
+    def went(self, connection: _Connection) -> None:
+        """The session of a connection is over: another may come."""
+        if self._current is connection:
+            self._current = None
+
+    def forget(self, connection: _Connection) -> None:
+        self._connections.discard(connection)
+
+
+class _Connection(asyncio.Protocol):
+    """One peer. ``answer`` and ``push`` may be called from any thread."""
+
+    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+        self._server = server
+        self._loop = loop
+        self._session = Session(lambda request: server.greet(self, request))
+        self._transport: asyncio.Transport
+        self._ended = loop.create_future()
+        self._sending_stalls = False
+
+    # --- the desk's side -------------------------------------------------------------------
+
+    def answer(self, number: int, message: Message) -> None:
+        self._later(lambda: self._act(self._session.answered(number, message)))
+
+    def push(self, message: Message) -> None:
+        self._later(lambda: self._push(message))
+
+    def _later(self, work: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it the session
+            self._loop.call_soon_threadsafe(work)
+
+    # --- asyncio's side ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        if self._server.came(self):
+            self._loop.call_later(HELLO_TIMEOUT_S, self._too_late)
+        else:
+            self._act(self._session.gone())
+
+    def data_received(self, data: bytes) -> None:
+        self._act(self._session.receive(data))
+
+    def eof_received(self) -> bool:
+        return False  # half a connection is none: whoever stops sending is gone
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # why does not matter
+        self._act(self._session.gone())
+        self._server.forget(self)
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._sending_stalls = True
+        self._mind_reading()
+
+    def resume_writing(self) -> None:
+        self._sending_stalls = False
+        self._mind_reading()
+
+    def stopped(self) -> asyncio.Future[None]:
+        """The worker ends; done when the connection is."""
+        self._act(self._session.stop())
+        return self._ended
+
+    def abort(self) -> None:
+        self._act(self._session.gone())
+        self._transport.abort()
+
+    # --- actions -------------------------------------------------------------------------------
+
+    def _act(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Send):
+                self._transport.write(_fitting(action.message))
+            elif isinstance(action, Opened):
+                self._server.work.open(self)
+                self._server.log.emit("session_began")
+            elif isinstance(action, Do):
+                self._server.work.submit(self, action.request)
+            elif isinstance(action, RollBack):
+                self._server.work.leave(self)
+                self._server.log.emit("session_ended")
+            elif isinstance(action, HangUp):
+                self._server.went(self)
+                self._transport.close()
+        self._mind_reading()
+
+    def _push(self, message: Message) -> None:
+        if self._session.state in (State.OPEN, State.CLOSING):
+            self._transport.write(_fitting(message))
+            if self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+                self.abort()
+
+    def _mind_reading(self) -> None:
+        """Read only what can be answered, and only from whoever reads the answers."""
+        if self._transport.is_closing():
+            return
+        if self._session.satiated or self._sending_stalls:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _too_late(self) -> None:
+        if self._session.state is State.NEW:
+            self._act(self._session.gone())
+
+
+def _fitting(message: Message) -> bytes:
+    """The frame of a message, or of an error that says that it does not fit."""
+    packed = frame(message)
+    if len(packed) <= FRAME_BYTES_MAX:
+        return packed
+    size = len(packed)
+    return frame(error_reply(message["id"], refused("too_large", f"the answer has {size} bytes; ask for less")))

@@ -1,0 +1,69 @@
+"""``Sidecar``: an engine whose labour is an application at a socket. The composition root of this room."""
+
+from __future__ import annotations
+
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.worker.events import EventLog, Listener
+from kstreams_assign.worker.runtime import Engine
+from kstreams_assign.worker.sidecar.desk import Desk
+from kstreams_assign.worker.sidecar.ops import Limits
+from kstreams_assign.worker.sidecar.server import Server
+from kstreams_assign.worker.sidecar.settings import SidecarSettings
+
+LOOKUP_TIMEOUT_S = 20.0
+RECORD_OVERHEAD_BYTES = 512
+RECORD_BYTES_MAX = 1_000_000
+"""librdkafka's ``message.max.bytes`` where the settings do not say another; Kafka's topics take a little more."""
+
+
+class Sidecar:
+    """One member, and one application at a time.
+
+    Making one looks the sinks up, locks the state directory and listens; raises ``ConfigError``, ``BrokerUnavailable`` and
+    ``StateDirectoryLocked``. ``run`` blocks until ``close`` or an error, and runs once.
+    """
+
+    def __init__(self, settings: SidecarSettings, on_event: Listener | None = None) -> None:
+        config = settings.config
+        largest = int(config.client.get("message.max.bytes", RECORD_BYTES_MAX)) - RECORD_OVERHEAD_BYTES
+        desk = Desk(Limits(config.buffered_records_max, largest, _sink_partitions(settings)))
+        self._engine = Engine(config, settings.flows, desk, on_event)
+        process_id = str(self._engine.process_id)
+        welcome = {"application_id": config.application_id, "process_id": process_id}
+        log = EventLog(process_id, on_event)
+        self._server = Server(settings.address, config.socket_token, welcome, desk, log)
+        self._log = log
+        desk.when_ready = self._serve
+
+    @property
+    def address(self) -> str:
+        """Where applications connect to."""
+        return self._server.address
+
+    def run(self) -> None:
+        """Join the group and serve until ``close``. Raises what ended it."""
+        try:
+            self._engine.run()
+        finally:
+            self._server.stop()
+        if self._server.failure is not None:
+            raise self._server.failure
+
+    def _serve(self) -> None:
+        self._server.start(on_failure=self._engine.close)
+        self._log.emit("listening", socket=self.address)
+
+    def close(self) -> None:
+        """End ``run``: what the application asked to commit is committed. From any thread or a signal handler."""
+        self._engine.close()
+
+
+def _sink_partitions(settings: SidecarSettings) -> dict[str, int]:
+    """How many partitions each sink has. A sink that is missing would only be missed at a commit, too late to say so."""
+    sinks = {sink for flow in settings.flows for sink in flow.sinks}
+    admin = ClusterAdmin(settings.config.bootstrap_servers, settings.config.client)
+    counts = admin.partition_counts(sinks, LOOKUP_TIMEOUT_S)
+    if missing := sorted(sinks - counts.keys()):
+        raise ConfigError(f"sinks: the brokers have no topic {', '.join(missing)}; create it first")
+    return counts
