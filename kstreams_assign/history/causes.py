@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kstreams_assign.group.values import ErrorCode
 from kstreams_assign.history.memory import Last, Memory
+from kstreams_assign.history.reading import plain
 from kstreams_assign.history.seen import Generation, SeenMember
 
 CERTAIN, LIKELY, GUESS = "certain", "likely", "guess"
@@ -62,12 +63,12 @@ def cause_of(seen: Generation, memory: Memory) -> Cause:
     crowded = any(one.confidence == CERTAIN for one in others)
     also = "".join(f"; also {one.evidence}" for one in others)
     confidence = LIKELY if first.confidence == CERTAIN and (crowded or note) else first.confidence
-    return Cause(first.cause, confidence, first.evidence + also + note, joined, gone)
+    return Cause(first.cause, confidence, plain(first.evidence + also + note), joined, gone)
 
 
 def remembered(seen: Generation) -> Last:
     """What the cause of the next generation may depend on."""
-    codes = [one.info.error_code for one in seen.members if one.info is not None]
+    codes = [one.common.error_code for one in seen.members if one.common is not None]
     due = [time for time in seen.asked_ms if time > 0]
     return Last(
         generation=seen.place.generation,
@@ -78,6 +79,7 @@ def remembered(seen: Generation) -> Last:
         asked=_asked(seen),
         due_ms=min(due, default=None),
         error_code=max(codes, default=0),
+        ours=seen.trailer is not None,
         asking_known=seen.probing is not None and all(one.unreadable is None for one in seen.members),
     )
 
@@ -226,6 +228,12 @@ def _by_elimination(seen: Generation, last: Last, note: str, joined: list[str], 
     if note or not (last.asking_known and readable):
         why = "whether a follow-up or a probe was due cannot be read" if not note else "more cannot be known"
         return Cause(None, None, f"{same}; {why}{note}", joined, gone)
+    if last.ours and last.due_ms is not None:
+        early_ms = last.due_ms - seen.place.time_ms
+        evidence = (
+            f"{same}, and a probe was due in {early_ms} ms; a leader of ours asks earlier where copies have caught up"
+        )
+        return Cause("probe", LIKELY, evidence, joined, gone)
     evidence = f"{same}, and neither a follow-up nor a probe was due: a member rejoined for a reason of its own"
     return Cause("rejoin", GUESS, evidence, joined, gone)
 

@@ -111,10 +111,10 @@ class _Group:
         return self._generation(record, told.group or "", metadata)
 
     def _commit(self, record: Record, told: RecordKey, value: bytes) -> None:
-        committed = decode_offset_commit(value)
+        decode_offset_commit(value)
         if self.memory.last is not None:
             partition = f"{told.topic}-{told.partition}"
-            self._moved(commit(self.memory, partition, committed.commit_timestamp_ms, record.offset))
+            self._moved(commit(self.memory, partition, record.timestamp_ms, record.offset))
 
     def _generation(self, record: Record, group: str, metadata: GroupMetadata) -> str:
         last = self.memory.last

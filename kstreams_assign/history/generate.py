@@ -216,8 +216,7 @@ class Written(NamedTuple):
 def write_fleet(folder: Path, fleet: Fleet, workers: int = 1) -> Written:
     """Write the fleet's records as Parquet, one file a partition of the topic, as ``history follow --records`` reads them.
 
-    Columns: ``key``, ``value``, ``partition``, ``offset``, ``timestamp``, as Spark's Kafka source names them. ``workers`` are
-    processes.
+    Columns as in ``RawRecords``. ``workers`` are processes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     large, shares = fleet.too_large(), [range(n, fleet.partitions, workers) for n in range(workers)]
@@ -252,10 +251,10 @@ def _write_file(path: Path, records: Sequence[RawRecord]) -> None:
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
     columns = {
-        "key": pa.array([one.key for one in records], pa.binary()),
-        "value": pa.array([one.value for one in records], pa.binary()),
         "partition": pa.array([one.partition for one in records], pa.int32()),
         "offset": pa.array(range(len(records)), pa.int64()),
-        "timestamp": pa.array([one.time_ms for one in records], pa.timestamp("ms", "UTC")),
+        "timestamp_ms": pa.array([one.time_ms for one in records], pa.int64()),
+        "key": pa.array([one.key for one in records], pa.binary()),
+        "value": pa.array([one.value for one in records], pa.binary()),
     }
     pq.write_table(pa.table(columns), path, compression="zstd", row_group_size=1_000)

@@ -23,7 +23,7 @@ class Last:
     """The generation before, as far as a cause may depend on it.
 
     ``members`` maps each member's identity to its member id, its process and what else it says of itself. ``asked``
-    tells in words why a follow-up was to come, ``due_ms`` when a probe was. ``asking_known`` is False where those bytes cannot
+    tells in words why a follow-up was to come, ``due_ms`` when a probe was. ``ours``: a leader of ours decided. ``asking_known`` is False where those bytes cannot
     tell, or could not all be read.
     """
 
@@ -35,6 +35,7 @@ class Last:
     asked: str | None
     due_ms: int | None
     error_code: int
+    ours: bool
     asking_known: bool
 
 

@@ -60,11 +60,16 @@ def _member(seen: Generation, one: SeenMember) -> tuple[object, ...]:
         told.user_end_point if told else None,
         list(told.client_tags.items()) if told else None,
         None if told is None else trailer is not None,
-        list(trailer.assignors.items()) if trailer else None,
+        _int32(trailer.assignors) if trailer else None,
         trailer.settings_digest if trailer else None,
-        one.info.error_code if one.info else None,
+        one.common.error_code if one.common else None,
         one.unreadable,
     )
+
+
+def _int32(numbers: Mapping[str, int]) -> list[tuple[str, int]]:
+    """What the column can hold; a version beyond that is none."""
+    return [(name, number) for name, number in numbers.items() if -(2**31) <= number < 2**31]
 
 
 def _versions(one: SeenMember) -> tuple[int | None, int | None]:

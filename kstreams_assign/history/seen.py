@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 from kstreams_assign.errors import MalformedUserData
 from kstreams_assign.group.dialects import APACHE, KIP441, Dialect, MemberReport
+from kstreams_assign.history.reading import Assignments, Inputs, Told, task_text
 from kstreams_assign.history.tables import GENERATION
-from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
+from kstreams_assign.model import NO_PROBE_MS, TopicPartition
 from kstreams_assign.wire import (
     OFFSET_SUMS_VERSION,
     AssignmentInfo,
@@ -30,9 +31,6 @@ from kstreams_assign.wire import (
 
 DIALECT_OF: Mapping[str | None, Dialect] = {one.protocol_name: one for one in (APACHE, KIP441)}
 """By the protocol that a group chose; any other protocol is none of Kafka Streams'."""
-
-Inputs = Mapping[str, tuple[TopicPartition, ...]]
-"""Task -> its input partitions."""
 
 
 class Place(NamedTuple):
@@ -58,14 +56,17 @@ class Damage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SeenMember:
-    """A member of a generation. What could not be read is None or empty, and ``unreadable`` says why."""
+    """A member of a generation. What could not be read is None or empty, and ``unreadable`` says why.
+
+    ``common`` holds what its assignment says behind its tasks (``reading.Told``).
+    """
 
     raw: GroupMember
     process: str | None = None
     report: MemberReport | FutureSubscription | None = None
     said: ConsumerSubscription | None = None
     given: ConsumerAssignment | None = None
-    info: AssignmentInfo | None = None
+    common: AssignmentInfo | None = None
     active: Inputs = field(default_factory=dict)
     standby: Inputs = field(default_factory=dict)
     unreadable: str | None = None
@@ -137,7 +138,7 @@ class Generation:
     @cached_property
     def trailer(self) -> GroupTrailer | None:
         """What a leader of ours says behind the assignments."""
-        return next((one.info.trailer for one in self.members if one.info and one.info.trailer), None)
+        return next((one.common.trailer for one in self.members if one.common and one.common.trailer), None)
 
     @property
     def leader_process(self) -> str | None:
@@ -146,16 +147,16 @@ class Generation:
     @cached_property
     def asked_ms(self) -> tuple[int, ...]:
         """Every time at which the assignments ask for another rebalance; 0 is at once."""
-        told = [m.info.next_rebalance_ms for m in self.members if m.info and m.info.next_rebalance_ms != NO_PROBE_MS]
+        told = [one.common.next_rebalance_ms for one in self.members if one.common]
         probe = self.trailer.next_probe_ms if self.trailer else None
-        return (*told, *([] if probe is None else [probe]))
+        return tuple(time for time in (*told, probe) if time is not None and 0 <= time < NO_PROBE_MS)
 
     @property
     def probing(self) -> bool | None:
         """Whether the leader asked for another rebalance; None if these versions cannot ask."""
         if self.trailer is not None:
             return self.trailer.followup or bool(self.asked_ms)
-        can_ask = any(m.info and m.info.version >= OFFSET_SUMS_VERSION for m in self.members)
+        can_ask = any(one.common and one.common.version >= OFFSET_SUMS_VERSION for one in self.members)
         return bool(self.asked_ms) if can_ask and self.dialect.tells_probe else None
 
     @cached_property
@@ -169,26 +170,21 @@ class Generation:
         return found
 
 
-@lru_cache(maxsize=1 << 16)
-def task_text(task: TaskId) -> str:
-    """How a task stands in the tables."""
-    return str(task)
-
-
 def read_generation(place: Place, metadata: GroupMetadata) -> Generation | None:
     """The generation, or None if its protocol is not Kafka Streams'. An empty generation has no protocol."""
     dialect = DIALECT_OF.get(metadata.protocol, None if metadata.members else APACHE)
     if dialect is None:
         return None
     damage: list[Damage] = []
-    members = tuple(_member(one, dialect, damage) for one in metadata.members)
+    assignments = Assignments(dialect)
+    members = tuple(_member(one, dialect, assignments, damage) for one in metadata.members)
     return Generation(place, metadata, members, tuple(damage), dialect)
 
 
-def _member(raw: GroupMember, dialect: Dialect, damage: list[Damage]) -> SeenMember:
+def _member(raw: GroupMember, dialect: Dialect, assignments: Assignments, damage: list[Damage]) -> SeenMember:
     """Each half is read on its own: a damaged assignment leaves what the member said, and the other way round."""
     said, report, wrong_said = _said(raw, dialect)
-    given, info, wrong_given = _given(raw, dialect)
+    given, told, wrong_given = _given(raw, assignments)
     damage += [one for one in (wrong_said, wrong_given) if one is not None]
     unreadable = "; ".join(one.reason for one in (wrong_said, wrong_given) if one is not None) or None
     if isinstance(report, FutureSubscription):
@@ -199,15 +195,15 @@ def _member(raw: GroupMember, dialect: Dialect, damage: list[Damage]) -> SeenMem
         report=report,
         said=said,
         given=given,
-        info=info,
-        active=_active(given, info),
-        standby={task_text(task): inputs for task, inputs in info.standby_tasks.items()} if info else {},
+        common=told.common if told else None,
+        active=_active(given, told),
+        standby=told.own.standby if told else {},
         unreadable=unreadable,
     )
 
 
 Said = tuple[ConsumerSubscription | None, MemberReport | FutureSubscription | None, Damage | None]
-Given = tuple[ConsumerAssignment | None, AssignmentInfo | None, Damage | None]
+Given = tuple[ConsumerAssignment | None, Told | None, Damage | None]
 
 
 def _said(raw: GroupMember, dialect: Dialect) -> Said:
@@ -219,24 +215,24 @@ def _said(raw: GroupMember, dialect: Dialect) -> Said:
         return said, None, Damage(f"subscription of member {raw.member_id}: {wrong}", raw.subscription)
 
 
-def _given(raw: GroupMember, dialect: Dialect) -> Given:
+def _given(raw: GroupMember, assignments: Assignments) -> Given:
     given = None
     try:
         given = decode_consumer_assignment(raw.assignment)
-        info = dialect.read_assignment(given.user_data or b"")
+        told = assignments.read(given.user_data or b"")
     except MalformedUserData as wrong:
         return given, None, Damage(f"assignment of member {raw.member_id}: {wrong}", raw.assignment)
-    if len(info.active_tasks) == len(given.assigned_partitions):
-        return given, info, None
-    told = f"{len(info.active_tasks)} active tasks for {len(given.assigned_partitions)} partitions"
-    return given, None, Damage(f"assignment of member {raw.member_id} names {told}", raw.assignment)
+    if len(told.own.active) == len(given.assigned_partitions):
+        return given, told, None
+    why = f"{len(told.own.active)} active tasks for {len(given.assigned_partitions)} partitions"
+    return given, None, Damage(f"assignment of member {raw.member_id} names {why}", raw.assignment)
 
 
-def _active(given: ConsumerAssignment | None, info: AssignmentInfo | None) -> Inputs:
+def _active(given: ConsumerAssignment | None, told: Told | None) -> Inputs:
     """The n-th task belongs to the n-th partition, in sorted order (``validateActiveTaskEncoding``)."""
-    if given is None or info is None:
+    if given is None or told is None:
         return {}
-    return grouped(zip(map(task_text, info.active_tasks), sorted(given.assigned_partitions), strict=True))
+    return grouped(zip(told.own.active, sorted(given.assigned_partitions), strict=True))
 
 
 def grouped(pairs: Iterable[tuple[str, TopicPartition]]) -> dict[str, tuple[TopicPartition, ...]]:

@@ -1,0 +1,555 @@
+"""A group's records become rows: movements with their gaps, placements, balance; and whatever is strange becomes a count."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kstreams_assign.errors import StateError
+from kstreams_assign.group.dialects import APACHE, KIP441
+from kstreams_assign.history.derive import derive, derive_strangers
+from kstreams_assign.history.generate import Name, named_records
+from kstreams_assign.history.lives import KINDS, play
+from kstreams_assign.history.reading import Assignments
+from kstreams_assign.history.records import EndOffset, Kind, key_of
+from kstreams_assign.history.tables import COLUMNS
+from kstreams_assign.wire import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+    GroupMember,
+    GroupMetadata,
+    GroupMetadataKey,
+    OffsetCommitKey,
+    decode_assignment,
+    encode_consumer_assignment,
+    encode_consumer_subscription,
+    encode_group_metadata,
+    encode_offsets_key,
+)
+from tests.history.groups import (
+    GROUP,
+    JAVA,
+    OURS,
+    P1,
+    P2,
+    P3,
+    TEN_MINUTES,
+    Told,
+    changed,
+    columns,
+    derived,
+    derived_in_parts,
+    end_offsets,
+    group,
+    rows,
+)
+from tests.wire.golden import blobs, cases, kafka_cases
+
+each_kind = pytest.mark.parametrize("kind", [OURS, JAVA], ids=["ours", "java"])
+each_life = pytest.mark.parametrize("kind", KINDS, ids=str)
+
+
+def scaled_out(kind=JAVA, **settings) -> Told:
+    """One process, then a second, played until nobody asks for a rebalance, with commits in between."""
+    told = Told(group(kind, stateless=False, **settings), kind)
+    told.start(P1)
+    told.rebalance()
+    told.commit()
+    told.start(P2)
+    told.settle()
+    told.commit()
+    return told
+
+
+def life_records(kind, members=12, generations=12):
+    return list(named_records(play(kind, members, generations, 3), Name("fleet", 0, 0)))
+
+
+# --- movements -------------------------------------------------------------------
+
+
+@each_kind
+def test_a_task_that_moves_with_a_copy_there_is_planned_and_warm(kind):
+    told = scaled_out(kind)
+    moved = told.rows("movements")
+    assert [row["task"] for row in moved] == sorted({row["task"] for row in moved})
+    assert len(moved) == 2
+    for row in moved:
+        assert (row["from_process"], row["to_process"]) == (str(P1), str(P2))
+        assert (row["planned"], row["warm"]) == (True, True)
+        assert row["held_ms"] > 0
+
+
+@each_kind
+def test_owner_changes_are_the_planned_movements_and_adoptions_the_others(kind):
+    told = scaled_out(kind)
+    told.played.stop(P1)
+    told.rebalance(TEN_MINUTES)
+    told.commit()
+    changes, moved = told.rows("rebalances"), told.rows("movements")
+    assert sum(row["owner_changes"] or 0 for row in changes) == sum(row["planned"] for row in moved) == 2
+    assert sum(row["adopted"] or 0 for row in changes) == sum(not row["planned"] for row in moved) == 2
+
+
+def test_the_gap_is_from_the_old_owners_last_commit_to_the_new_owners_first():
+    told = Told(group(JAVA, stateless=False, partitions=1), JAVA)
+    told.start(P1)
+    told.rebalance()
+    told.rebalance()
+    told.commit(after_ms=100)
+    told.commit(after_ms=700)
+    told.played.stop(P1)
+    told.start(P2)
+    told.rebalance(after_ms=5_000)
+    told.commit(after_ms=250)
+    told.commit(after_ms=1_000)
+    (row,) = told.rows("movements")
+    assert (row["gap_ms"], row["planned"], row["warm"], row["held_ms"]) == (5_250, False, False, None)
+
+
+def test_a_commit_from_before_the_old_owner_had_the_task_does_not_count():
+    told = Told(group(JAVA, stateless=False, partitions=1), JAVA)
+    for process in (P1, P2, P3):
+        told.start(process)
+        told.rebalance(after_ms=5_000)
+        if process != P2:
+            told.commit()
+        told.played.stop(process)
+    first, second = told.rows("movements")
+    assert (first["to_process"], first["gap_ms"]) == (str(P2), None)
+    assert (second["from_process"], second["to_process"], second["gap_ms"]) == (str(P2), str(P3), None)
+
+
+def test_a_movement_waits_for_its_first_commit_and_is_told_once():
+    told = Told(group(JAVA, stateless=False, partitions=1), JAVA)
+    told.start(P1)
+    told.rebalance()
+    told.commit()
+    told.played.stop(P1)
+    told.start(P2)
+    told.rebalance(after_ms=5_000)
+    records = told.records()
+    assert rows(derived(records), "movements") == []
+    told.commit()
+    state, before = derive(None, columns(records))
+    _, after = derive(state, columns(told.records()[len(records) :], len(records)))
+    assert [row["gap_ms"] for row in rows(after, "movements")] == [5_100]
+    assert rows(before, "movements") == []
+
+
+def test_a_task_without_input_is_told_without_a_gap_after_ten_minutes():
+    told = Told(group(JAVA, stateless=False, partitions=2), JAVA)
+    told.start(P1)
+    told.rebalance()
+    told.played.stop(P1)
+    told.start(P2)
+    told.rebalance(after_ms=5_000)
+    told.rebalance(after_ms=TEN_MINUTES)
+    assert told.rows("movements") == []
+    told.rebalance(after_ms=1)
+    assert [row["gap_ms"] for row in told.rows("movements")] == [None, None]
+
+
+def test_the_end_of_the_group_tells_the_movements_that_still_wait():
+    told = Told(group(JAVA, stateless=False, partitions=1), JAVA)
+    told.start(P1)
+    told.rebalance()
+    told.played.stop(P1)
+    told.start(P2)
+    told.rebalance(after_ms=5_000)
+    *records, last = told.records()
+    gone = rows(derived([*records, last, last._replace(value=None)]), "movements")
+    assert [(row["to_process"], row["gap_ms"]) for row in gone] == [(str(P2), None)]
+
+
+def test_a_stateless_task_is_neither_warm_nor_cold():
+    told = Told(group(JAVA), JAVA)
+    told.start(P1)
+    told.rebalance()
+    told.played.stop(P1)
+    told.start(P2)
+    told.rebalance(after_ms=5_000)
+    told.rebalance(after_ms=TEN_MINUTES + 1)
+    assert {row["task"][0]: row["warm"] for row in told.rows("movements")} == {"0": None, "1": None}
+    told.played.stop(P2)
+    told.start(P3)
+    told.rebalance(after_ms=TEN_MINUTES)
+    told.commit()
+    later = [row for row in told.rows("movements") if row["to_process"] == str(P3)]
+    assert {row["task"][0]: row["warm"] for row in later} == {"0": False, "1": None}
+
+
+def took_over_with(copy_at: int, end: int | None) -> dict:
+    """The movement to a process whose standby was at ``copy_at`` as it joined, the changelog ending at ``end``."""
+    told = Told(group(JAVA, stateless=False, partitions=1, num_standby_replicas=1), JAVA)
+    told.start(P1, P2)
+    told.rebalance()
+    told.rebalance(TEN_MINUTES)
+    (owner,) = told.played.owners().values()
+    heir = P1 if owner == P2 else P2
+    told.played.stop(owner)
+    told.played.processes[heir].positions.update(dict.fromkeys(told.played.processes[heir].positions, copy_at))
+    told.rebalance(TEN_MINUTES, offsets_per_s=0)
+    told.commit()
+    ends = [] if end is None else end_offsets(told.events[-2].time_ms + 1_000, end, partitions=1)
+    (row,) = told.rows("movements", ends)
+    assert (row["planned"], row["to_process"]) == (False, str(heir))
+    return row
+
+
+@pytest.mark.parametrize(
+    ("copy_at", "end", "warm"),
+    [
+        (50_000, 50_000, True),
+        (40_000, 50_000, True),
+        (39_999, 50_000, False),
+        (50_000, 20_000, False),
+        (50, None, None),
+    ],
+)
+def test_a_copy_is_warm_within_ten_thousand_offsets_of_the_sampled_end(copy_at, end, warm):
+    assert took_over_with(copy_at, end)["warm"] is warm
+
+
+# --- the other tables --------------------------------------------------------------
+
+
+@each_life
+def test_every_active_task_and_every_copy_stands_in_the_placements_as_it_was_given(kind):
+    life = play(kind, 12, 8, 3)
+    found = rows(derived(list(named_records(life, Name("fleet", 0, 0)))), "task_placements")
+    for event in life.events:
+        for member in getattr(event, "members", ()):
+            info = decode_assignment(member.answer.user_data)
+            mine = [
+                row
+                for row in found
+                if row["generation"] == event.generation
+                and row["process_id"] == str(member.thread.process)
+                and row["member_id"].endswith(member.thread.member_id)
+            ]
+            active = {row["task"] for row in mine if row["role"] == "active"}
+            copies = {row["task"] for row in mine if row["role"] != "active"}
+            warm = {str(t) for t in info.trailer.warmups.get(member.thread.process, ())}
+            assert active == set(map(str, info.active_tasks))
+            assert copies == set(map(str, info.standby_tasks))
+            assert {row["warmup_known"] for row in mine} <= {kind.ours}
+            assert {row["task"] for row in mine if row["role"] == "warmup"} == (warm & copies if kind.ours else set())
+
+
+def test_a_placement_tells_what_its_process_reported_as_it_joined():
+    told = scaled_out(JAVA)
+    sums = {}
+    for row in told.rows("task_placements"):
+        sums.setdefault(row["generation"], {})[row["process_id"], row["task"]] = row["offset_sum"]
+    assert set(sums[1].values()) == {None}
+    assert sums[2][str(P1), "0_0"] == -2
+    assert 0 in {total for (process, _), total in sums[3].items() if process == str(P2)} or 50_000 in sums[4].values()
+
+
+def test_a_member_is_told_with_all_that_it_says_of_itself():
+    told = Told(group(), OURS)
+    told.start(P1, endpoint=f"{P1}.example.org:8080", tags={"zone": "a"})
+    told.rebalance()
+    (row,) = told.rows("members")
+    assert (row["process_id"], row["version"], row["latest_supported_version"]) == (str(P1), 11, 11)
+    assert (row["endpoint"], row["tags"]) == (f"{P1}.example.org:8080", [("zone", "a")])
+    assert (row["ours"], dict(row["assignors"])["least_movement"] >= 1, len(row["settings_digest"])) == (True, True, 16)
+    assert (row["error_code"], row["unreadable"], row["instance_id"]) == (0, None, None)
+    assert row["client_id"] == f"{GROUP}-{P1}-StreamThread-1-consumer"
+
+
+def test_balance_is_counted_in_tasks_a_thread():
+    told = Told(group(partitions=6), OURS)
+    told.start(P1, threads=2, tags={"zone": "a"})
+    told.start(P2, tags={"zone": "b"})
+    told.rebalance()
+    found = {(row["scope"], row["name"]): row for row in told.rows("balance")}
+    assert set(found) == {
+        *((scope, None) for scope in ("active", "standby", "all")),
+        *(("subtopology", name) for name in "01"),
+        ("rack", "zone=a"),
+        ("rack", "zone=b"),
+    }
+    owners = [row["process_id"] for row in told.rows("task_placements")]
+    shares = sorted([owners.count(str(P1)) / 2, owners.count(str(P2))])
+    active = found["active", None]
+    assert (active["tasks"], active["least"], active["most"]) == (12, -(-shares[0] // 1), -(-shares[1] // 1))
+    assert active["skew"] == shares[1] - shares[0]
+    assert found["rack", "zone=a"]["tasks"] == owners.count(str(P1))
+    assert found["standby", None]["tasks"] == 0
+
+
+def test_end_offsets_belong_to_generations_within_a_minute():
+    told = scaled_out()
+    times = {row["generation"]: row["time_ms"] for row in told.rows("rebalances")}
+    found = told.rows("end_offsets", end_offsets(times[1] + 59_000))
+    assert {row["generation"] for row in found} == {
+        n for n, time in times.items() if abs(time - times[1] - 59_000) <= 60_000
+    }
+    late = max(times)
+    assert told.rows("end_offsets", end_offsets(times[late] + 61_000)) == []
+
+
+def test_a_changelog_that_may_be_of_two_subtopologies_has_no_task():
+    told = scaled_out()
+    time_ms = told.rows("rebalances")[-1]["time_ms"]
+    row = told.rows("end_offsets", end_offsets(time_ms))[0]
+    assert (row["task"], row["topic"], row["end_offset"], row["begin_offset"]) == (
+        "0_0",
+        "app-totals-changelog",
+        50_000,
+        0,
+    )
+    told.played.topology = replace(told.played.topology, subtopologies=told.played.topology.subtopologies * 2)
+    two = Told(told.played, JAVA)
+    two.rebalance(TEN_MINUTES)
+    two.rebalance(TEN_MINUTES)
+    two.rebalance(TEN_MINUTES)
+    time_ms = two.rows("rebalances")[-1]["time_ms"]
+    assert {row["task"] for row in two.rows("end_offsets", [EndOffset("app-x-changelog", 0, 1, 0, time_ms)])} == {None}
+
+
+# --- batches ------------------------------------------------------------------------
+
+
+@each_life
+@pytest.mark.parametrize("size", [1, 7])
+def test_where_one_batch_ends_makes_no_difference(kind, size):
+    records = life_records(kind)
+    whole_state, whole = derive(None, columns(records))
+    state, parts = derived_in_parts(records, size)
+    assert {name: rows(parts, name) for name in COLUMNS} == {name: rows(whole, name) for name in COLUMNS}
+    assert state == whole_state
+    assert len(rows(whole, "rebalances")) == 12
+
+
+@each_life
+def test_every_column_of_every_table_is_of_one_length(kind):
+    tables = derived(life_records(kind))
+    assert {name: tuple(table) for name, table in tables.items()} == COLUMNS
+    assert all(len({len(column) for column in table.values()}) == 1 for table in tables.values())
+
+
+def test_a_state_of_another_release_is_refused():
+    state, _ = derive(None, columns(scaled_out().records()))
+    with pytest.raises(StateError, match="another release"):
+        derive(state.replace(b'"format":1', b'"format":0'), columns([]))
+
+
+# --- what is strange ------------------------------------------------------------------
+
+
+def counted(records, first_offset=0, state=None):
+    _, tables = derive(state, columns(records, first_offset))
+    return {row["kind"]: row["records"] for row in rows(tables, "counts")}, tables
+
+
+def test_records_that_were_there_before_are_duplicates_and_add_nothing():
+    records = scaled_out().records()
+    state, _ = derive(None, columns(records))
+    counts, tables = counted(records, 0, state)
+    assert counts == {"duplicate": len(records)}
+    assert [name for name in COLUMNS if name != "counts" and rows(tables, name)] == []
+
+
+def test_an_older_generation_that_comes_again_is_late():
+    records = [one for one in scaled_out().records() if key_of(one.key).kind is Kind.GROUP_METADATA]
+    counts, tables = counted([*records, records[0]])
+    assert counts == {"group_metadata": len(records), "late": 1}
+    assert len(rows(tables, "rebalances")) == len(records)
+
+
+def test_a_group_that_was_deleted_and_made_again_begins_anew():
+    first = Told(group(JAVA), JAVA)
+    first.start(P1)
+    first.rebalance()
+    first.rebalance(TEN_MINUTES)
+    again = Told(group(JAVA), JAVA)
+    again.start(P2)
+    again.rebalance(after_ms=10 * TEN_MINUTES)
+    old, new = first.records(), again.records()
+    gone = [old[-1]._replace(value=None)]
+    for records in ([*old, *gone, *new], [*old, *new]):
+        found = rows(derived(records), "rebalances")
+        assert [(row["generation"], row["cause"]) for row in found][-1] == (1, "first")
+        assert rows(derived(records), "movements") == []
+
+
+def test_tombstones_and_commits_are_counted():
+    told = scaled_out()
+    commit = next(one for one in told.records() if key_of(one.key).kind is Kind.OFFSET_COMMIT)
+    counts, _ = counted([*told.records(), commit._replace(value=None)])
+    assert counts["tombstone"] == 1
+    assert counts["offset_commit"] > 0
+
+
+def test_groups_that_are_not_of_kafka_streams_are_counted_and_leave_no_state():
+    key = encode_offsets_key(GroupMetadataKey("console"))
+    member = GroupMember("m", "c", "/h", 1, b"anything", b"anything")
+    plain = encode_group_metadata(GroupMetadata(4, "consumer", 1, "range", "m", (member,)))
+    empty = encode_group_metadata(GroupMetadata(4, "", 0))
+    template = scaled_out_template()
+    records = [template._replace(key=key, value=value) for value in (empty, plain)]
+    state, tables = derive(None, columns(records))
+    assert (state, rows(tables, "counts")) == (b"", [{"kind": "not_streams", "records": 2}])
+    assert rows(tables, "rebalances") == []
+
+
+def test_a_value_that_is_damaged_is_kept_with_the_reason_and_the_rest_goes_on():
+    records = scaled_out().records()
+    bad = records[1]._replace(value=b"\0\x09nonsense")
+    counts, tables = counted([records[0], bad, *records[1:]])
+    (row,) = rows(tables, "quarantine")
+    assert (row["kind"], row["key"], row["value"]) == ("damaged_value", bad.key, bad.value)
+    assert "9 is none of" in row["reason"]
+    assert counts["damaged_value"] == 1
+    assert len(rows(tables, "rebalances")) == len(scaled_out().rows("rebalances"))
+
+
+@pytest.mark.parametrize("part", ["subscription", "assignment"])
+def test_a_members_damaged_user_data_leaves_the_rest_of_its_generation_usable(part):
+    told = Told(group(JAVA), JAVA)
+    told.start(P1, P2)
+    told.rebalance()
+    (record,) = told.records()
+    broken = changed(record, members=lambda m: replace(m, **{part: b"\0\1"}) if str(P2) in m.client_id else m)
+    counts, tables = counted([broken])
+    assert counts == {"damaged_user_data": 1, "group_metadata": 1}
+    (bad,) = rows(tables, "quarantine")
+    assert (bad["kind"], bad["value"], str(P2) in bad["reason"]) == ("damaged_user_data", b"\0\1", True)
+    members = {row["client_id"]: row for row in rows(tables, "members")}
+    whole, spoilt = members[f"app-{P1}-StreamThread-1-consumer"], members[f"app-{P2}-StreamThread-1-consumer"]
+    assert (whole["unreadable"], whole["process_id"]) == (None, str(P1))
+    assert part in spoilt["unreadable"]
+    assert spoilt["process_id"] == (None if part == "subscription" else str(P2))
+    placed = {row["member_id"] for row in rows(tables, "task_placements")}
+    assert (whole["member_id"] in placed, spoilt["member_id"] in placed) == (True, part == "subscription")
+
+
+def test_a_member_of_a_newer_release_is_no_damage():
+    told = Told(group(JAVA), JAVA)
+    told.start(P1, P2)
+    told.rebalance()
+    future = encode_consumer_subscription(ConsumerSubscription(1, ("orders",), b"\0\0\0\x0d\0\0\0\x0d"))
+    newer = changed(
+        told.records()[0], members=lambda m: replace(m, subscription=future) if str(P2) in m.client_id else m
+    )
+    counts, tables = counted([newer])
+    row = next(row for row in rows(tables, "members") if row["unreadable"])
+    assert counts == {"group_metadata": 1}
+    assert (row["version"], row["latest_supported_version"], row["process_id"]) == (13, 13, None)
+    assert "newer than" in row["unreadable"]
+
+
+def test_records_of_newer_protocols_and_damaged_keys_are_counted_apart():
+    keys = [bytes.fromhex(case["hex"]) for case in kafka_cases("offsets_key")]
+    others = [key for key in keys if key_of(key).kind is Kind.OTHER_PROTOCOL]
+    template = scaled_out().records()[0]
+    bad = [None, b"", b"\0\2\0\x09x"]
+    tables = derive_strangers(columns([template._replace(key=key) for key in (*others, *bad)]))
+    assert {row["kind"]: row["records"] for row in rows(tables, "counts")} == {
+        "other_protocol": len(others),
+        "damaged_key": 3,
+    }
+    assert len(others) > 15
+    assert [row["key"] for row in rows(tables, "quarantine")] == bad
+    assert all(row["reason"] for row in rows(tables, "quarantine"))
+
+
+def test_a_key_tells_its_group_and_partition():
+    assert key_of(encode_offsets_key(OffsetCommitKey("g", "orders", 3))) == (Kind.OFFSET_COMMIT, "g", "orders", 3, "")
+    assert key_of(encode_offsets_key(GroupMetadataKey("g")))[:2] == (Kind.GROUP_METADATA, "g")
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data())
+def test_no_record_whatever_its_bytes_ends_the_derivation(data):
+    records = SAMPLE
+    at = data.draw(st.integers(0, len(records) - 1))
+    value = bytearray(records[at].value)
+    for place in data.draw(st.lists(st.integers(0, len(value) - 1), min_size=1, max_size=6)):
+        value[place] = data.draw(st.integers(0, 255))
+    spoilt = [*records[:at], records[at]._replace(value=bytes(value[: data.draw(st.integers(0, len(value)))]))]
+    tables = derived([*spoilt, *records[at + 1 :]])
+    for table in tables.values():
+        for name, column in table.items():
+            for one in column:
+                assert not isinstance(one, int) or -(2**63) <= one < 2**63, name
+                assert not isinstance(one, str) or one.encode() is not None
+
+
+SAMPLE = [one for one in life_records(KINDS[0], 4, 6) if key_of(one.key).kind is Kind.GROUP_METADATA]
+
+
+# --- bytes that Java wrote, and the dialect ---------------------------------------------
+
+
+@pytest.mark.parametrize("said", cases("subscription"), ids=lambda case: f"v{case['request']['version']}")
+@pytest.mark.parametrize("form", ["hex", "ours"])
+def test_what_java_wrote_stands_in_the_members(said, form):
+    told = said["java_reads"]
+    assignment = encode_consumer_assignment(ConsumerAssignment(1, (), bytes.fromhex(cases("assignment")[0]["hex"])))
+    subscription = encode_consumer_subscription(ConsumerSubscription(1, ("t",), bytes.fromhex(said[form])))
+    member = GroupMember("m", "c", "/h", 1, subscription, assignment)
+    value = encode_group_metadata(GroupMetadata(4, "consumer", 1, "stream", "m", (member,)))
+    record = scaled_out_template()._replace(value=value)
+    (row,) = rows(derived([record]), "members")
+    assert (row["process_id"], row["version"], row["endpoint"]) == (
+        told["process_id"],
+        told["version"],
+        told["user_end_point"],
+    )
+    assert dict(row["tags"]) == told["client_tags"]
+    assert row["ours"] is (form == "ours")
+
+
+def scaled_out_template():
+    told = Told(group(JAVA), JAVA)
+    told.start(P1)
+    told.rebalance()
+    return told.records()[0]
+
+
+def test_sharing_what_assignments_end_with_reads_them_as_they_are_read_one_by_one():
+    everything = blobs("assignment")
+    for kind in KINDS:
+        life = play(kind, 12, 4, 1)
+        for event in life.events:
+            everything += [member.answer.user_data for member in getattr(event, "members", ())]
+    shared = Assignments(APACHE)
+    for data in (*everything, *reversed(everything)):
+        told, alone = shared.read(data), decode_assignment(data)
+        assert told.own.active == tuple(map(str, alone.active_tasks))
+        assert told.own.standby == {str(task): inputs for task, inputs in alone.standby_tasks.items()}
+        assert (told.common.version, told.common.error_code, told.common.next_rebalance_ms, told.common.trailer) == (
+            alone.version,
+            alone.error_code,
+            alone.next_rebalance_ms,
+            alone.trailer,
+        )
+
+
+def test_a_group_that_speaks_the_text_of_kip_441_is_read_in_its_dialect():
+    told = Told(group(), OURS)
+    told.played.dialect = KIP441
+    told.start(P1, P2)
+    told.rebalance()
+    value = GroupMetadata(4, "consumer", 1, "kip441", "m-1", tuple(map(kip_member, told.events[0].members)))
+    record = scaled_out_template()._replace(value=encode_group_metadata(value))
+    tables = derived([record])
+    (row,) = rows(tables, "rebalances")
+    assert (row["protocol"], row["members"], row["processes"], row["assignor"]) == ("kip441", 2, 2, "least_movement")
+    assert {row["version"] for row in rows(tables, "members")} == {7}
+    assert {row["offset_sum"] for row in rows(tables, "task_placements")} == {None}
+    assert rows(tables, "quarantine") == []
+
+
+def kip_member(member):
+    said = ConsumerSubscription(1, member.joined.topics, member.joined.user_data, member.joined.owned)
+    given = ConsumerAssignment(1, member.answer.partitions, member.answer.user_data)
+    client, name = member.thread.client_id, member.thread.member_id
+    return GroupMember(name, client, "/h", 1, encode_consumer_subscription(said), encode_consumer_assignment(given))
