@@ -7,15 +7,25 @@ at the end says so and why; with ``STRICT=1`` in the environment the run fails i
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from kstreams_assign.adapters.java import find_java
-from kstreams_assign.errors import LocalBrokerError
+from kstreams_assign.errors import LocalBrokerError, SparkError
+from kstreams_assign.history.session import spark_session
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.local.jars import class_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 settings.register_profile("steady", deadline=None)  # a busy machine is not a failure
 settings.register_profile("brief", deadline=None, max_examples=10)
@@ -45,10 +55,40 @@ def java_peer_missing() -> str | None:
     return None
 
 
+def spark_missing() -> str | None:
+    """Why no Spark with a Kafka connector can run here, or None; starts it, and so fetches the connector once."""
+    try:
+        started_spark()
+    except (SparkError, LocalBrokerError) as error:
+        return str(error)
+    return None
+
+
+@cache
+def started_spark() -> tuple[SparkSession, ExitStack]:
+    """One Spark for the whole run, and what ends it."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-")))
+        session = stack.enter_context(spark_session("local[2]", log=folder / "spark.log"))
+        return session, stack.pop_all()
+
+
+def find_chromium() -> str | None:
+    """A Chromium of this machine; playwright drives it and brings none."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def chromium_missing() -> str | None:
+    """Why no page can be looked at here, or None."""
+    return None if find_chromium() else "no Chromium on the path (Debian: apt-get install chromium)"
+
+
 PARTS: dict[str, Callable[[], str | None]] = {
     # marker, and also the fixture whose users carry it: why the part cannot run here, or None
     "broker": broker_missing,
     "java_peer": java_peer_missing,
+    "chromium": chromium_missing,
+    "spark": spark_missing,
 }
 
 
@@ -60,11 +100,27 @@ def broker() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A Spark session on this machine, with two cores; name folders of your own."""
+    session, stack = started_spark()
+    with stack:
+        yield session
+
+
+@pytest.fixture(scope="session")
 def java_peer() -> list[str]:
     """The command before the sub-command of Kafka's own classes."""
     from bench.java_peer import command
 
     return command()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of a Chromium."""
+    found = find_chromium()
+    assert found is not None
+    return found
 
 
 @pytest.hookimpl(wrapper=True)
