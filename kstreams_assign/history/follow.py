@@ -74,7 +74,7 @@ class Batches:
     def __call__(self, records: DataFrame, batch: int) -> None:
         started_ms = monotonic_ms()
         if batch % COMPACT_EVERY == 0:
-            compact(self._layout, _today(), self._reached)
+            compact(self._layout, today(), self._reached)
         ends, note = self._ends(records)
         staged = derive_batch(records, BatchJob(self._layout, batch, ends), self._tasks)
         self._reached("derived")
@@ -112,7 +112,7 @@ def following(
     with held(layout):
         layout.check()
         recover(layout)
-        compact(layout, _today(), reached)
+        compact(layout, today(), reached)
         tasks = settings.tasks or 2 * session.sparkContext.defaultParallelism
         batches = Batches(layout, tasks, sampler, watch, reached)
         query = _start(source.stream(session), batches, layout, settings)
@@ -152,5 +152,6 @@ def _report(batch: int, staged: Sequence[Staged], took_ms: int, note: str) -> Ba
     return BatchReport(batch, total(COUNTS), total("rebalances"), newest_ms, took_ms, (note,) if note else ())
 
 
-def _today() -> str:
+def today() -> str:
+    """The present day (UTC), as it stands in a folder's name."""
     return datetime.now(UTC).date().isoformat()

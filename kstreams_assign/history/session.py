@@ -62,6 +62,7 @@ def spark_session(
 
 def _started(master: str, log: Path, settings: Mapping[str, str]) -> SparkSession:
     try:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark import SparkConf, SparkContext
         from pyspark.errors import PySparkRuntimeError
         from pyspark.java_gateway import launch_gateway
@@ -78,7 +79,8 @@ def _started(master: str, log: Path, settings: Mapping[str, str]) -> SparkSessio
         with log.open("ab") as output, _java_home(java.parent.parent):
             gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
             return SparkSession(SparkContext(gateway=gateway, conf=conf))
-    except PySparkRuntimeError as error:
+    except (PySparkRuntimeError, Py4JError) as error:
+        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - as in _end
         raise start_failure(log.read_text(encoding="utf-8", errors="replace"), log) from error
 
 

@@ -1,0 +1,139 @@
+"""``kstreams-assign history``: the words of the commands. The work is in the modules beside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kstreams_assign.errors import ConfigError
+
+app = typer.Typer(
+    help="The rebalance history: __consumer_offsets as tables, a report, and a what-if of the whole fleet.\n\n"
+    "Example: kstreams-assign history follow -b localhost:9092 --out history",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+Out = Annotated[Path, typer.Option("--out", help="Folder of the tables.")]
+Master = Annotated[str, typer.Option("--master", help="Spark's master: local[*], spark://HOST:7077, yarn, k8s://...")]
+Conf = Annotated[list[str] | None, typer.Option("--conf", help="A setting of Spark: KEY=VALUE.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
+
+
+@app.command()
+def follow(
+    out: Out,
+    bootstrap_servers: Annotated[
+        str | None, typer.Option("--bootstrap-servers", "-b", help="Brokers whose groups to follow, HOST:PORT,...")
+    ] = None,
+    records: Annotated[Path | None, typer.Option("--records", help="Parquet files of records instead.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="End when all that is there now is in the tables.")] = False,
+    every_s: Annotated[float, typer.Option("--every", min=0.1, help="Seconds from one batch to the next.")] = 5.0,
+    client: Annotated[
+        list[str] | None,
+        typer.Option("--client", help="For the Kafka clients: KEY=VALUE, as in security.protocol=SASL_SSL."),
+    ] = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+) -> None:
+    """Tail __consumer_offsets into tables, with Spark; Ctrl-C ends it, and it goes on from there the next time.
+
+    Exit status 3 if no broker answers or Spark cannot run.
+
+    Example: kstreams-assign history follow -b localhost:9092 --out history --client security.protocol=SSL
+    """
+    from kstreams_assign.history import live
+    from kstreams_assign.history.follow import Settings
+
+    asked = live.Asked(
+        out=out,
+        bootstrap_servers=bootstrap_servers,
+        records=records,
+        master=master,
+        client=_pairs("--client", client),
+        conf=_pairs("--conf", conf),
+        settings=Settings(once=once, every_s=every_s),
+    )
+    try:
+        live.follow(asked)
+    except KeyboardInterrupt:
+        typer.echo("interrupted; nothing is left running, and the next run goes on from here", err=True)
+        raise typer.Exit(130) from None
+
+
+@app.command()
+def report(
+    out: Out,
+    html: Annotated[Path, typer.Option("--html", help="The page to write.")],
+    group: Annotated[str | None, typer.Option("--group", help="This group alone.")] = None,
+    days: Annotated[int | None, typer.Option("--days", min=1, help="The last days before the newest.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw the tables as one self-contained page.
+
+    Exit status 2 if the folder has no tables.
+
+    Example: kstreams-assign history report --out history --html history.html
+    """
+    import dataclasses
+    import json
+
+    from kstreams_assign.history.report import report as draw
+
+    told = draw(out, html, group=group, days=days)
+    if as_json:
+        typer.echo(json.dumps({**dataclasses.asdict(told), "html": str(told.html)}))
+        return
+    typer.echo("\n".join((f"wrote {told.html} ({told.size:,} bytes)", *told.headlines)))
+
+
+@app.command()
+def generate(
+    records: Annotated[Path, typer.Option("--records", help="Folder for the Parquet files.")],
+    groups: Annotated[int, typer.Option(min=1, help="How many groups.")] = 1_000,
+    members: Annotated[int, typer.Option(min=1, help="Most members of a group.")] = 100,
+    generations: Annotated[int, typer.Option(min=1, help="Generations of each group.")] = 10,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that write.")] = 1,
+) -> None:
+    """Make the records of a fleet of groups, to try and measure with.
+
+    Example: kstreams-assign history generate --records fleet --groups 100
+    """
+    from kstreams_assign.history.generate import Fleet, write_fleet
+
+    done = write_fleet(records, Fleet(groups, members, generations, seed), workers)
+    typer.echo(
+        f"{done.groups:,} groups, {done.generations:,} generations, {done.commits:,} commits, {done.bytes:,} bytes"
+    )
+    typer.echo(
+        f"largest record: {done.largest:,} bytes; a default broker could not hold {len(done.too_large):,} groups"
+    )
+
+
+@app.command()
+def compact(out: Out) -> None:
+    """Merge each past day's many files into one; history follow does the same from time to time.
+
+    Exit status 1 while another run works on the folder.
+
+    Example: kstreams-assign history compact --out history
+    """
+    from kstreams_assign.history.live import compact_folder
+
+    for one in compact_folder(out):
+        typer.echo(f"{one.table} {one.day}: {one.folders:,} folders, {one.rows:,} rows, now one")
+
+
+def _pairs(option: str, given: Sequence[str] | None) -> Mapping[str, str]:
+    found = {}
+    for one in given or ():
+        key, sign, value = one.partition("=")
+        if not key or not sign:
+            raise ConfigError(f"{option} {one!r} is not allowed; write KEY=VALUE")
+        found[key] = value
+    return found

@@ -1,0 +1,138 @@
+"""``history follow`` from the first look at the brokers to the last line: what the command does around the query.
+
+What lives here: checks before Spark starts (it takes seconds and says little), progress on standard error, and an end in order.
+What must not: options of the command line, and what a batch does.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kstreams_assign.adapters.clock import wall_ms
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.errors import BrokerError, ConfigError
+from kstreams_assign.history.compaction import Merged, compact
+from kstreams_assign.history.follow import BatchReport, Settings, follow_until_done, following, today
+from kstreams_assign.history.layout import Layout, held
+from kstreams_assign.history.sampling import Sampler
+from kstreams_assign.history.session import spark_session
+from kstreams_assign.history.source import TOPIC, Broker, Folder, Source
+from kstreams_assign.history.writing import Boundary, no_boundary, recover
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+ASK_S = 10.0
+WAIT_S = 2.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command was called with. Either ``bootstrap_servers`` or ``records``."""
+
+    out: Path
+    bootstrap_servers: str | None = None
+    records: Path | None = None
+    master: str = "local[*]"
+    client: Mapping[str, str] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
+
+
+def follow(asked: Asked, reached: Boundary = no_boundary) -> None:
+    """Follow until the end, or until a signal. Raises what stands in the way, as ``errors`` has it."""
+    layout = Layout(asked.out.absolute())
+    layout.check()
+    source, sampler = source_of(asked)
+    # Set before Spark, which installs its own for Ctrl-C that cancels its jobs and then does the same.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with (
+        spark_session(asked.master, log=layout.log, settings=asked.conf, kafka=isinstance(source, Broker)) as session,
+        following(session, source, layout, asked.settings, sampler=sampler, watch=tell_batch, reached=reached) as query,
+    ):
+        try:
+            follow_until_done(query, layout, TellLag())
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # what follows is short, and ends the JVM
+            raise
+
+
+def source_of(asked: Asked) -> tuple[Source, Sampler | None]:
+    """Where to read from, once it is known to be there, and who samples end offsets.
+
+    Raises ``ConfigError`` for a wrong call, ``BrokerUnavailable``, and ``BrokerError`` where the topic is not to be seen.
+    """
+    if (asked.records is None) == (asked.bootstrap_servers is None):
+        raise ConfigError("history follow: give either --bootstrap-servers or --records")
+    if asked.records is not None:
+        if not asked.records.is_dir():
+            raise ConfigError(f"--records {asked.records}: there is no such folder; history generate makes one")
+        return Folder(asked.records.absolute()), None
+    assert asked.bootstrap_servers is not None
+    admin = ClusterAdmin(asked.bootstrap_servers, asked.client)
+    partitions = _partitions(admin, wait=not asked.settings.once)
+    return Broker(asked.bootstrap_servers, asked.client, partitions), Sampler(admin)
+
+
+def _partitions(admin: ClusterAdmin, *, wait: bool) -> int:
+    """How many partitions the topic has. A new cluster has none until a group first commits: that is waited for."""
+    told = False
+    while True:
+        count = admin.topics(ASK_S).get(TOPIC)
+        if count:
+            return count
+        if not wait:
+            raise BrokerError(
+                f"the cluster shows no topic {TOPIC}: no group has ever been there, or these clients may not describe it (--client)"
+            )
+        if not told:
+            say(f"waiting: the cluster shows no topic {TOPIC} yet")
+            told = True
+        threading.Event().wait(WAIT_S)  # nothing tells when a topic comes
+
+
+def compact_folder(out: Path) -> list[Merged]:
+    """Merge what can be merged, where nobody follows just now."""
+    layout = Layout(out.absolute())
+    if not layout.checkpoint.is_dir():
+        raise ConfigError(f"--out {out}: no history follow has written there")
+    with held(layout):
+        recover(layout)
+        return compact(layout, today())
+
+
+def tell_batch(report: BatchReport) -> None:
+    """One line a batch."""
+    age_s = max(0, wall_ms() - report.newest_ms) // 1000
+    newest = f"; newest {age_s:,} s old" if report.newest_ms else ""
+    took_s = report.took_ms / 1000
+    say(f"batch {report.batch}: {report.records:,} records, {report.rebalances:,} rebalances in {took_s:.1f} s{newest}")
+    for note in report.notes:
+        say(f"  {note}")
+
+
+class TellLag:
+    """Says how far the tables are behind the topic, once a batch and only if they are."""
+
+    def __init__(self) -> None:
+        self._told = -1
+
+    def __call__(self, query: StreamingQuery) -> None:
+        progress = query.lastProgress
+        if progress is None or progress["batchId"] == self._told:
+            return
+        self._told = progress["batchId"]
+        behind = progress["sources"][0].get("metrics", {}).get("maxOffsetsBehindLatest")
+        if behind and int(behind):
+            say(f"  {int(behind):,} records behind in one partition")
+
+
+def say(line: str) -> None:
+    """Progress, to standard error."""
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,119 @@
+"""Batches as Spark would hand them over, without Spark: for everything that happens around the derivation."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from kstreams_assign.history.generate import Fleet
+from kstreams_assign.history.layout import BUCKETS, Layout
+from kstreams_assign.history.staging import BatchJob, Staged
+from kstreams_assign.history.tables import COLUMNS
+from kstreams_assign.history.writing import publish
+
+RECORD = pa.schema(
+    {
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp_ms": pa.int64(),
+        "key": pa.binary(),
+        "value": pa.binary(),
+    }
+)
+
+
+class Raw(NamedTuple):
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Killed(BaseException):
+    """The run ends here, as if by SIGKILL: nothing after it happens."""
+
+
+def fleet(groups: int = 5, members: int = 3, generations: int = 4) -> list[Raw]:
+    """The records of a small fleet in the order of time, with a few that are about nothing or broken."""
+    made = Fleet(groups=groups, members=members, generations=generations, seed=7, partitions=3)
+    found = [
+        Raw(partition, offset, one.time_ms, one.key, one.value)
+        for partition in range(3)
+        for offset, one in enumerate(made.records(partition))
+    ]
+    last = max(one.timestamp_ms for one in found)
+    odd = [Raw(0, 90_000, last, b"\0\7zz", b"x"), Raw(1, 90_000, last, None, b"x"), Raw(2, 90_000, last, b"\0", None)]
+    key = next(one.key for one in found if one.key.startswith(b"\0\2"))
+    partition = next(one.partition for one in found if one.key == key)
+    odd.append(Raw(partition, 90_001, last, key, b"\0\4broken"))
+    return [*sorted(found, key=lambda one: one.timestamp_ms), *odd]
+
+
+def cut(records: Sequence[Raw], parts: int) -> list[list[Raw]]:
+    """Neighbouring records in so many batches."""
+    size = -(-len(records) // parts)
+    return [list(records[start : start + size]) for start in range(0, len(records), size)]
+
+
+def route_of(key: bytes | None) -> bytes:
+    """The twin of the expression in ``source``, in Python."""
+    if key is None or len(key) < 3:
+        return b""
+    return key[2 : 4 + int.from_bytes(key[2:4], "big")]
+
+
+def as_spark_does(records: Sequence[Raw], size: int = 50) -> Iterator[pa.RecordBatch]:
+    """Sorted by bucket, route, partition and offset, in Arrow batches of ``size``."""
+    routed = [(zlib.crc32(route) % BUCKETS, route, *one) for one in records for route in [route_of(one.key)]]
+    routed.sort(key=lambda row: row[:4])
+    schema = pa.schema([("bucket", pa.int32()), ("route", pa.binary()), *RECORD])
+    for start in range(0, len(routed), size):
+        columns = zip(*routed[start : start + size], strict=True)
+        yield pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+
+def stage(layout: Layout, batch: int, records: Sequence[Raw]) -> list[Staged]:
+    """What one task leaves that gets the whole batch."""
+    return [Staged(**row) for out in BatchJob(layout, batch)(as_spark_does(records)) for row in out.to_pylist()]
+
+
+def run(
+    layout: Layout, batches: Sequence[Sequence[Raw]], reached: Callable[[int, str], None] = lambda *_: None
+) -> None:
+    """The batches that are not done yet, each then noted as done where Spark notes it."""
+    commits = layout.checkpoint / "commits"
+    commits.mkdir(parents=True, exist_ok=True)
+    for batch in range(layout.committed() + 1, len(batches)):
+        staged = stage(layout, batch, batches[batch])
+        reached(batch, "derived")
+        publish(layout, batch, staged, lambda where, batch=batch: reached(batch, where))
+        (commits / str(batch)).touch()
+
+
+def rows(layout: Layout) -> dict[str, list[str]]:
+    """Every row of every table as a reader finds it that knows nothing of us, in one order."""
+    return {name: sorted(map(repr, table_rows(layout.root / name))) for name in COLUMNS}
+
+
+def table_rows(folder: Path) -> list[dict[str, Any]]:
+    """The rows of one table, with the day that their folder names."""
+    if not folder.exists():
+        return []
+    table = ds.dataset(folder, partitioning=ds.partitioning(flavor="hive")).to_table()
+    return table.drop_columns(["batch"]).to_pylist()
+
+
+def write_records(folder: Path, name: str, records: Sequence[Raw]) -> None:
+    """A file as ``--records`` reads it."""
+    folder.mkdir(exist_ok=True)
+    columns: list[Any] = [
+        pa.array(column, field.type) for column, field in zip(zip(*records, strict=True), RECORD, strict=True)
+    ]
+    pq.write_table(pa.table(columns, schema=RECORD), folder / name)
