@@ -14,6 +14,7 @@ from kstreams_assign.assign import AssignConfig, Client, Cluster, caught_up, dis
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.group.choice import known_assignors
 from kstreams_assign.group.dialects import MemberReport
+from kstreams_assign.group.probing import FLOOR_MS
 from kstreams_assign.model import (
     RUNNING_OFFSET_SUM,
     UNKNOWN_OFFSET_SUM,
@@ -30,6 +31,9 @@ from kstreams_assign.wire import LATEST_SUPPORTED_VERSION, MemberTrailer
 NO_TASKS: frozenset[TaskId] = frozenset()
 CLEANUP_DELAY_MS = 600_000
 """Default of ``state_cleanup_delay_ms``: for how long the state of a task that left is kept, and reported."""
+
+PACE = ("state_cleanup_delay_ms", "early_probing", "early_probing_floor_ms", "warmup_queue")
+"""The settings of a ``GroupState`` beside ``AssignConfig``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,8 @@ class GroupState:
     """A whole group. ``ends``: stateful task -> where its changelogs end, added up. They are taken to stay where they are.
 
     ``promised``: tasks that a KIP-429 rebalance under way withholds, with the process that gets each. ``rebalance_in_ms``:
-    when a member asks for the next rebalance if nothing happens before, None for never.
+    when a member asks for the next rebalance if nothing happens before; 0 for a follow-up, None for never. The fields
+    from ``state_cleanup_delay_ms`` on are settings that decide when what happens; Java members have no early probing and no queue.
     """
 
     processes: Mapping[UUID, ProcessState]
@@ -87,18 +92,18 @@ class GroupState:
     leader: UUID
     promised: Mapping[TaskId, UUID] = field(default_factory=dict)
     rebalance_in_ms: int | None = None
-    state_cleanup_delay_ms: int = CLEANUP_DELAY_MS
     application_id: str = "group"
     assumed: Mapping[str, str] = field(default_factory=dict)
+    state_cleanup_delay_ms: int = CLEANUP_DELAY_MS
+    early_probing: bool = True
+    early_probing_floor_ms: int = FLOOR_MS
+    warmup_queue: bool = False
 
 
-def report_of(process: UUID, *, ours: bool, like: MemberReport | None = None) -> MemberReport:
-    """What a member of a process that is new tells of itself; the tags and the endpoint are those of ``like``."""
-    trailer = MemberTrailer(known_assignors()) if ours else None
-    tags = like.client_tags if like else {}
-    endpoint = like.user_end_point if like else None
-    newest = LATEST_SUPPORTED_VERSION
-    return MemberReport(newest, newest, process, endpoint, client_tags=tags, trailer=trailer)
+def report_of(process: UUID, *, ours: bool, tags: Mapping[str, str]) -> MemberReport:
+    """What a member of a process of this release, or of Java's, tells of itself beside tasks."""
+    newest, trailer = LATEST_SUPPORTED_VERSION, MemberTrailer(known_assignors()) if ours else None
+    return MemberReport(newest, newest, process, client_tags=tags, trailer=trailer)
 
 
 def ends_not_known(tasks: Iterable[TaskId], config: AssignConfig) -> dict[TaskId, int]:
@@ -159,10 +164,7 @@ def _process(client: Client, cluster: Cluster, ends: Mapping[TaskId, int], *, ou
     stateful = client.prev_active & cluster.stateful
     copies = client.prev_standby & cluster.stateful
     spread = distribute(stateful, copies, client.prev_active & cluster.stateless, names, {})
-    about = report_of(client.process_id, ours=ours)
-    about = MemberReport(
-        about.version, about.version, client.process_id, client_tags=client.tags, trailer=about.trailer
-    )
+    about = report_of(client.process_id, ours=ours, tags=client.tags)
     return ProcessState(
         tuple(ConsumerState(name, frozenset(one.active), frozenset(one.standby)) for name, one in spread.items()),
         about,
@@ -176,11 +178,13 @@ def _position(lag: int, end: int) -> int:
     return UNKNOWN_OFFSET_SUM if lag < 0 else max(0, end - lag)
 
 
-def state_of_group(group: ObservedGroup, *, state_cleanup_delay_ms: int = CLEANUP_DELAY_MS) -> GroupState:
+def state_of_group(group: ObservedGroup) -> GroupState:
     """A group as it was observed. Raises ``ConfigError`` where there is nothing that could be played on."""
     decoded, snapshot = group.decoded, group.decoded.snapshot
     if not group.tasks or not decoded.processes:
-        raise ConfigError(f"group {snapshot.group} has no tasks or no members that can be read; nothing can be predicted")
+        raise ConfigError(
+            f"group {snapshot.group} has no tasks or no members that can be read; nothing can be predicted"
+        )
     assumed = dict(group.assumed)
     ends = dict(group.end_offset_sums) if group.ends_known else ends_not_known(sorted(group.stateful), group.config)
     if not group.ends_known:
@@ -206,8 +210,7 @@ def state_of_group(group: ObservedGroup, *, state_cleanup_delay_ms: int = CLEANU
         config=group.config,
         leader=_leader(group, assumed),
         promised=decoded.promised,
-        rebalance_in_ms=None if due_ms is None else max(0, due_ms - snapshot.taken_ms),
-        state_cleanup_delay_ms=state_cleanup_delay_ms,
+        rebalance_in_ms=max(1, due_ms - snapshot.taken_ms) if due_ms else due_ms,
         application_id=snapshot.group,
         assumed=assumed,
     )
@@ -240,7 +243,7 @@ def _observed_process(
     positions = {}
     for task in sorted({*told, *(process.active & ends.keys()), *(process.copies & ends.keys())}):
         sum_told, end = told.get(task, 0), ends[task]
-        near = sum_told == RUNNING_OFFSET_SUM or caught_up(end - sum_told, acceptable)
+        near = sum_told == RUNNING_OFFSET_SUM or (0 <= sum_told <= end and caught_up(end - sum_told, acceptable))
         ended = task in process.active or (task in process.copies and rest) or near
         positions[task] = end if ended else sum_told
     return ProcessState(tuple(consumers), process.report, positions)

@@ -1,0 +1,152 @@
+"""What may be changed about a group: who is in it, its settings, its assignor. Applied to a state at once.
+
+Pure values. An alternative is one event: whoever leaves is gone and whoever comes is there at the next rebalance, together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
+from typing import Any, Literal
+from uuid import UUID
+
+from kstreams_assign.assign import ASSIGNORS, AssignConfig
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import process_order
+from kstreams_assign.observe.group_state import PACE, ConsumerState, GroupState, ProcessState, report_of
+
+Place = Literal["first", "middle", "last"]
+PLACES: tuple[Place, ...] = ("last", "middle", "first")
+"""Where the random ids of new processes sort among the others. Java deals tasks in that order, so it matters there."""
+
+CONFIG_KEYS = tuple(one.name for one in fields(AssignConfig))
+
+LEAST_ID, GREATEST_ID = -(2**127), 2**127 - 1
+"""The range of process ids as Java orders them (``model.process_order``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A change of a group. ``add`` and ``add_java`` count processes, of ``threads`` members each and without any state.
+
+    ``replace``: these are gone, and processes without state are there in their place. ``settings``: fields of
+    ``AssignConfig``, or of ``PACE``. ``assignor``: what the leader is set to; a group with Java members gets Java's decision all the same.
+    """
+
+    add: int = 0
+    add_java: int = 0
+    threads: int = 1
+    remove: tuple[UUID, ...] = ()
+    replace: tuple[UUID, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    assignor: str | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.add, self.add_java) < 0 or self.threads < 1:
+            raise ConfigError("a change adds 0 or more processes, with 1 or more threads each")
+        if self.assignor is not None and self.assignor not in ASSIGNORS:
+            raise ConfigError(f"assignor {self.assignor!r}: must be one of {', '.join(ASSIGNORS)}")
+
+    @property
+    def newcomers(self) -> int:
+        return self.add + self.add_java + len(self.replace)
+
+    @property
+    def changes_members(self) -> bool:
+        return bool(self.newcomers or self.remove)
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.changes_members or self.settings or self.assignor)
+
+    def text(self, names: Mapping[UUID, str] | None = None) -> str:
+        """In words; ``names`` are those that people know processes by. The assignor is not told."""
+        known = names or {}
+        counted = f" of {self.threads} threads" if self.threads > 1 else ""
+        parts = [
+            f"add {self.add}{counted}" if self.add else "",
+            f"add {self.add_java} Java{counted}" if self.add_java else "",
+            *(f"remove {known.get(one, one)}" for one in self.remove),
+            *(f"replace {known.get(one, one)}" for one in self.replace),
+            *(f"{key} = {_shown(value)}" for key, value in self.settings.items()),
+        ]
+        return ", ".join(filter(None, parts)) or "nothing changes"
+
+
+def _shown(value: Any) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def changed(state: GroupState, alternative: Alternative, place: Place = "last") -> GroupState:
+    """The group right before the rebalance that the change brings.
+
+    Raises ``ConfigError`` for a process that is not in the group or named twice, a setting's wrong value, and where nobody would be left.
+    """
+    going = [*alternative.remove, *alternative.replace]
+    if strangers := [one for one in going if one not in state.processes]:
+        raise ConfigError(f"process {strangers[0]} is not in the group: {_listed(state.processes)}")
+    if len(set(going)) < len(going):
+        raise ConfigError("a process is named twice to be removed or replaced")
+    if unknown := alternative.settings.keys() - {*CONFIG_KEYS, *PACE}:
+        raise ConfigError(f"{min(unknown)}: must be one of {', '.join([*CONFIG_KEYS, *PACE])}")
+    settings = alternative.settings
+    stay = {name: process for name, process in state.processes.items() if name not in going}
+    come = _newcomers(state, alternative, new_ids(state.processes, alternative.newcomers, place))
+    processes = {**stay, **{one.process_id: one for one in come}}
+    if not processes:
+        raise ConfigError("nobody would be left in the group")
+    return replace(
+        state,
+        processes=processes,
+        leader=state.leader if state.leader in stay else _next_leader(stay or processes),
+        config=replace(state.config, **{key: settings[key] for key in CONFIG_KEYS if key in settings}),
+        assignor=alternative.assignor or state.assignor,
+        **{key: settings[key] for key in PACE if key in settings},
+    )
+
+
+def _newcomers(state: GroupState, alternative: Alternative, ids: Sequence[UUID]) -> list[ProcessState]:
+    """Processes without state. Added ones carry the tags of those that are there, in turn; a replacement its predecessor's."""
+    there = [state.processes[name] for name in sorted(state.processes, key=process_order)]
+    tags = [one.about.client_tags for one in there]
+    added = [True] * alternative.add + [False] * alternative.add_java
+    models = [(ours, tags[n % len(tags)], alternative.threads) for n, ours in enumerate(added)]
+    gone = (state.processes[name] for name in alternative.replace)
+    models += [(one.ours, one.about.client_tags, len(one.consumers)) for one in gone]
+    return [_newcomer(one, *model) for one, model in zip(ids, models, strict=True)]
+
+
+def _newcomer(process: UUID, ours: bool, tags: Mapping[str, str], threads: int) -> ProcessState:
+    about = report_of(process, ours=ours, tags=tags)
+    return ProcessState(tuple(ConsumerState(f"{process}-{n}") for n in range(1, threads + 1)), about)
+
+
+def new_ids(present: Iterable[UUID], count: int, place: Place) -> list[UUID]:
+    """``count`` process ids that nobody has, next to each other, as near to ``place`` in Java's order as there is room."""
+    gaps = list(pairwise([LEAST_ID - 1, *sorted(map(_number, present)), GREATEST_ID + 1]))
+    aim = {"first": 0, "middle": len(gaps) // 2, "last": len(gaps)}[place]
+    near = sorted(enumerate(gaps), key=lambda gap: abs(gap[0] - aim))
+    low, high = next((low, high) for _, (low, high) in near if high - low > count)
+    return [_id(low + (high - low) * (number + 1) // (count + 1)) for number in range(count)]
+
+
+def _number(process: UUID) -> int:
+    most, least = process_order(process)
+    return (most << 64) + least
+
+
+def _id(number: int) -> UUID:
+    """The process id with this place; the least half is signed as well."""
+    least = ((number + 2**63) % 2**64) - 2**63
+    most = (number - least) >> 64
+    return UUID(int=((most % 2**64) << 64) | (least % 2**64))
+
+
+def _next_leader(processes: Mapping[UUID, ProcessState]) -> UUID:
+    """Whom the broker makes leader is told by nothing; all of one release and setting decide alike."""
+    return min(processes, key=lambda name: min(one.member_id for one in processes[name].consumers))
+
+
+def _listed(processes: Mapping[UUID, ProcessState]) -> str:
+    return ", ".join(map(str, sorted(processes, key=process_order)))

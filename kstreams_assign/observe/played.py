@@ -1,0 +1,207 @@
+"""A group played on: everybody joins, the real leader decides, everybody takes what it is given, copies read on.
+
+The leader is ``group.leader.decide`` with all it does: the choice of the assignor, KIP-429, who asks for the next rebalance. Only
+the bytes are left out: members reach it as values and its answer is taken as values, which makes a generation of 100 members
+some milliseconds. What lives here: one generation, and time. What must not: when the next one comes (``pace``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from kstreams_assign.assign import Placement, Plan, caught_up
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
+from kstreams_assign.group.leader import Question, decide
+from kstreams_assign.group.values import Decision, JoinedMember, Standing, WarmupQueue
+from kstreams_assign.group.view import Consumer, GroupView
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.observe.group_state import ConsumerState, GroupState
+from kstreams_assign.observe.played_process import PlayedProcess
+from kstreams_assign.wire import AssignmentInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One rebalance: why it came, what its leader decided, and how the group stood right after it.
+
+    ``at_ms`` counts from the start. ``cause``: ``change``, ``probe`` or ``follow_up``; the decision has its own ``kind``.
+    ``warmups``: copies beside the standbys that are set. ``exposed``: stateful tasks of which nobody but the owner has a copy
+    that has caught up, so that its loss costs a restore. ``cold``: tasks that a process got to run and has to restore first.
+    """
+
+    at_ms: int
+    cause: str
+    decision: Decision
+    warmups: int
+    exposed: int
+    cold: frozenset[TaskId]
+
+
+class PlayedGroup:
+    """A group that goes on from ``state``. ``now_ms`` is the play's own time."""
+
+    def __init__(self, state: GroupState) -> None:
+        self.state = state
+        self.now_ms = 0
+        self.offsets_read = 0
+        self.promised: Mapping[TaskId, UUID] = dict(state.promised)
+        self._tasks = state.topology.tasks(state.partition_counts)
+        self._task_of = {partition: task for task, partitions in self._tasks.items() for partition in partitions}
+        self._ends = _end_offsets(state)
+        self.processes = {name: PlayedProcess(one, state.ends) for name, one in state.processes.items()}
+
+    # --- one rebalance ------------------------------------------------------------
+
+    def rebalance(self, cause: str) -> Generation:
+        """Everybody joins, gets an assignment and adopts it. Raises ``ConfigError`` where the leader refuses to assign."""
+        for process in self.processes.values():
+            process.clean_up(self.now_ms, self.state.state_cleanup_delay_ms)
+        decision, answers = self._decide()
+        ran = {name: process.active for name, process in self.processes.items()}
+        self._adopt(decision, answers)
+        self.promised = dict(decision.withheld)
+        acceptable = self.state.config.acceptable_recovery_lag
+        return Generation(
+            at_ms=self.now_ms,
+            cause=cause,
+            decision=decision,
+            warmups=sum(len(placed.warmup) for placed in decision.placements.values()),
+            exposed=self.exposed(),
+            cold=frozenset(
+                task
+                for name, process in self.processes.items()
+                for task in (process.active - ran[name]) & self.state.ends.keys()
+                if not caught_up(process.lag(task), acceptable)
+            ),
+        )
+
+    def _decide(self) -> tuple[Decision, dict[str, AssignmentInfo]]:
+        """What the leader answers to everybody, as values beside the empty bytes of the decision."""
+        answers: list[AssignmentInfo] = []
+
+        def keep(infos: Iterable[AssignmentInfo]) -> list[bytes]:
+            answers.extend(infos)
+            return [b""] * len(answers)
+
+        view = self._view(replace(APACHE, write_assignments=keep))
+        decision = decide(view, self._question())
+        if decision.kind == "refused":
+            raise ConfigError(f"nothing can be predicted: {'; '.join(decision.warnings)}")
+        return decision, dict(zip(view.member_ids, answers, strict=True))
+
+    def _view(self, dialect: Dialect) -> GroupView:
+        """What ``read_group`` would answer: members in the order of their ids."""
+        joined = {}
+        for name, process in self.processes.items():
+            for member, sums in process.reports().items():
+                joined[member] = name, self._consumer(process, member, sums)
+        processes: dict[UUID, list[Consumer]] = {}
+        for member in sorted(joined):
+            name, consumer = joined[member]
+            processes.setdefault(name, []).append(consumer)
+        reports = [process.about for process in self.processes.values()]
+        return GroupView(
+            processes={name: tuple(consumers) for name, consumers in processes.items()},
+            unreadable={},
+            version=min(report.version for report in reports),
+            supported=min(report.latest_supported_version for report in reports),
+            dialect=dialect,
+        )
+
+    def _consumer(self, process: PlayedProcess, member: str, sums: Mapping[TaskId, int]) -> Consumer:
+        owned = tuple(p for task in sorted(process.consumers[member].active) for p in self._tasks[task])
+        report: MemberReport = replace(process.about, task_offset_sums=sums, task_lags=None)
+        return Consumer(JoinedMember(member, self.state.topology.source_topics, owned, b""), report)
+
+    def _question(self) -> Question:
+        return Question(
+            application_id=self.state.application_id,
+            topology=self.state.topology,
+            assignor=self.state.assignor,
+            config=self.state.config,
+            leader=self.state.leader,
+            partition_counts=self.state.partition_counts,
+            end_offsets=self._ends,
+            now_ms=self.now_ms,
+            promised=self.promised,
+            warmup_queue=self.state.warmup_queue,
+        )
+
+    def _adopt(self, decision: Decision, answers: Mapping[str, AssignmentInfo]) -> None:
+        for name, process in self.processes.items():
+            taken = [
+                ConsumerState(
+                    member,
+                    frozenset(self._task_of[partition] for partition in decision.assignments[member].partitions),
+                    frozenset(answers[member].standby_tasks),
+                )
+                for member in process.consumers
+            ]
+            trailer = answers[taken[0].member_id].trailer
+            at_once = trailer.at_once.get(name) if trailer and process.ours else None
+            queue = WarmupQueue(trailer.warmups.get(name, ()), at_once) if trailer and at_once else None
+            process.adopt(taken, self.now_ms, queue)
+
+    # --- how it stands ---------------------------------------------------------------
+
+    @property
+    def capacities(self) -> dict[UUID, int]:
+        return {name: len(process.consumers) for name, process in self.processes.items()}
+
+    def owners(self) -> dict[TaskId, UUID]:
+        """Task -> the process that runs it, or is promised it by a rebalance under way."""
+        owners = {task: name for name, process in self.processes.items() for task in process.active}
+        return {**owners, **{task: name for task, name in self.promised.items() if name in self.processes}}
+
+    def next_decision(self) -> Decision:
+        """What a rebalance would decide now; nothing of it is carried out."""
+        return self._decide()[0]
+
+    def standing(self) -> Standing:
+        """As if the last decision had been what the group has now."""
+        found = self.next_decision().standing
+        assert found is not None, "no refusal"
+        held = {name: Placement(process.active, process.copies) for name, process in self.processes.items()}
+        return Standing(found.cluster, Plan(held, probing=True), found.config, found.assign)
+
+    def exposed(self) -> int:
+        """How many stateful tasks have no copy beside the owner's that has caught up."""
+        acceptable = self.state.config.acceptable_recovery_lag
+        covered = {
+            task
+            for process in self.processes.values()
+            for task in process.copies & self.state.ends.keys()
+            if caught_up(process.lag(task), acceptable)
+        }
+        return len(self.state.ends) - len(covered)
+
+    # --- time ----------------------------------------------------------------------
+
+    def until_next_ms(self, offsets_per_s: int) -> int | None:
+        """How long until the next task or copy gets near its end, or there; None if nothing is read."""
+        acceptable = self.state.config.acceptable_recovery_lag
+        found = [process.until_next_ms(offsets_per_s, acceptable) for process in self.processes.values()]
+        return min((ms for ms in found if ms is not None), default=None)
+
+    def read_for(self, ms: int, offsets_per_s: int) -> None:
+        """Time passes, and every process reads ``offsets_per_s``. No longer than ``until_next_ms``."""
+        acceptable = self.state.config.acceptable_recovery_lag
+        self.offsets_read += sum(one.read_for(ms, offsets_per_s, acceptable) for one in self.processes.values())
+        self.now_ms += ms
+
+    def read_all(self) -> None:
+        """Everything is read to its end, in whatever time."""
+        self.offsets_read += sum(process.read_all() for process in self.processes.values())
+
+
+def _end_offsets(state: GroupState) -> dict[TopicPartition, int]:
+    """Ends by task as ends by changelog: a decision looks at the sum over a task's changelogs alone."""
+    ends: dict[TopicPartition, int] = {}
+    for task, end in state.ends.items():
+        changelogs = list(state.topology.changelogs(state.application_id, task).values())
+        ends.update(dict.fromkeys(changelogs, 0))
+        ends.update(dict.fromkeys(changelogs[:1], end))
+    return ends
