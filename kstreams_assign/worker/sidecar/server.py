@@ -52,15 +52,13 @@ class Work(Protocol):
 class Server:
     """Listens from the moment it is made. Raises ``ConfigError`` for an address that cannot be had."""
 
-    def __init__(
-        self, address: Address, token: str | None, welcome: Mapping[str, Any], work: Work, log: EventLog
-    ) -> None:
+    def __init__(self, address: Address, token: str | None, work: Work) -> None:
         self._address = address
         self._listener = listen(address)
         self._token = token
-        self._welcome = {**welcome, "version": VERSION}
+        self._welcome: Mapping[str, Any] = {}
         self.work = work
-        self.log = log
+        self.log: EventLog
         self._connections: set[_Connection] = set()
         self._current: _Connection | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -76,9 +74,9 @@ class Server:
             return str(self._address._replace(port=self._listener.getsockname()[1]))
         return str(self._address)
 
-    def start(self, on_failure: Callable[[], None]) -> None:
-        """Accept sessions. A bug in here is kept as ``failure``, and told."""
-        self._on_failure = on_failure
+    def start(self, welcome: Mapping[str, Any], log: EventLog, on_failure: Callable[[], None]) -> None:
+        """Accept sessions, and tell them ``welcome``. A bug in here is kept as ``failure``, and told."""
+        self._welcome, self.log, self._on_failure = {**welcome, "version": VERSION}, log, on_failure
         self._thread.start()
         self._ready.wait()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
-from kstreams_assign.errors import ConfigError
+from kstreams_assign.errors import ConfigError, KStreamsAssignError
 from kstreams_assign.worker.events import EventLog, Listener
 from kstreams_assign.worker.runtime import Engine
 from kstreams_assign.worker.sidecar.desk import Desk
@@ -28,12 +28,14 @@ class Sidecar:
         config = settings.config
         largest = int(config.client.get("message.max.bytes", RECORD_BYTES_MAX)) - RECORD_OVERHEAD_BYTES
         desk = Desk(Limits(config.buffered_records_max, largest, _sink_partitions(settings)))
-        self._engine = Engine(config, settings.flows, desk, on_event)
-        process_id = str(self._engine.process_id)
-        welcome = {"application_id": config.application_id, "process_id": process_id}
-        log = EventLog(process_id, on_event)
-        self._server = Server(settings.address, config.socket_token, welcome, desk, log)
-        self._log = log
+        self._server = Server(settings.address, config.socket_token, desk)
+        try:
+            self._engine = Engine(config, settings.flows, desk, on_event)
+        except KStreamsAssignError:
+            self._server.stop()
+            raise
+        self._log = EventLog(str(self._engine.process_id), on_event)
+        self._welcome = {"application_id": config.application_id, "process_id": str(self._engine.process_id)}
         desk.when_ready = self._serve
 
     @property
@@ -51,7 +53,7 @@ class Sidecar:
             raise self._server.failure
 
     def _serve(self) -> None:
-        self._server.start(on_failure=self._engine.close)
+        self._server.start(self._welcome, self._log, on_failure=self._engine.close)
         self._log.emit("listening", socket=self.address)
 
     def close(self) -> None:

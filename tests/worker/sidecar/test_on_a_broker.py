@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import socket
+import stat
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.worker.sidecar.shop import PARTITIONS, Shop, add_up_until
+from kstreams_assign.errors import ConfigError, SidecarGone, SidecarRefused
+from kstreams_assign.worker.sidecar.client import SidecarClient
+from tests.worker.sidecar.shop import PARTITIONS, STORE, Shop, add_up, add_up_until, sink_of
 
 ORDERS = [b"customer-%d" % (n % 53) for n in range(2_000)]
 
@@ -20,6 +25,13 @@ def shop(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
     found.stop()
 
 
+def work_once(session: SidecarClient) -> int:
+    """One round that had orders, not committed."""
+    while not (count := add_up(session)):
+        pass
+    return count
+
+
 def test_an_application_counts_everything_and_emits_the_totals(shop: Shop) -> None:
     shop.send(ORDERS)
     shop.start()
@@ -27,9 +39,218 @@ def test_an_application_counts_everything_and_emits_the_totals(shop: Shop) -> No
         assert session.welcome["application_id"] == shop.name
         add_up_until(session, shop)
         assert shop.emitted() == shop.sent
-        tasks = session.tasks()
-        assert [(t["task"], t["role"], t["state"]) for t in tasks] == [
-            (f"0_{p}", "active", "running") for p in range(PARTITIONS)
-        ]
+        found = [(t["task"], t["role"], t["state"]) for t in session.tasks()]
+        assert found == [(f"0_{p}", "active", "running") for p in range(PARTITIONS)]
+        assert session.lag() == {f"0_{p}": 0 for p in range(PARTITIONS)}
         assert session.events[0]["event"] == "assigned"
         session.close()
+
+
+def test_what_an_application_had_not_committed_when_it_died_never_was(shop: Shop) -> None:
+    shop.send(ORDERS)
+    shop.start()
+    with shop.connect() as first:
+        assert work_once(first)
+        first.commit()
+        before = shop.committed()
+        assert work_once(first)
+        first.put("0_0", STORE, {b"never": b"1"})
+    assert shop.committed() == before
+    with shop.connect() as second:
+        add_up_until(second, shop)
+        assert second.get("0_0", STORE, [b"never"]) == (None,)
+    assert shop.emitted() == shop.sent
+
+
+def test_a_commit_that_was_asked_for_is_done_although_its_application_died_at_once(shop: Shop) -> None:
+    shop.send(ORDERS)
+    shop.start()
+    with shop.connect() as first:
+        work_once(first)
+        first.commit_later()
+    with shop.connect() as second:
+        add_up_until(second, shop)
+
+
+def test_a_part_of_what_was_polled_can_be_committed_and_the_rest_comes_again(shop: Shop) -> None:
+    shop.send(ORDERS)
+    shop.start()
+    with shop.connect() as first:
+        records = []
+        while not records:
+            records = first.poll(100)
+        at = records[0]
+        partition = f"{at.topic}-{at.partition}"
+        with pytest.raises(SidecarRefused, match="bad_offset"):
+            first.commit({partition: at.offset + 1_000_000})
+        first.commit({partition: at.offset + 1})
+        with pytest.raises(SidecarRefused, match="bad_offset"):
+            first.commit({partition: at.offset})
+    with shop.connect() as second:
+        again = []
+        while not any(record.partition == at.partition for record in again):
+            again = second.poll(100)
+        assert next(r.offset for r in again if r.partition == at.partition) == at.offset + 1
+
+
+def test_an_application_that_hangs_does_not_hold_up_the_group_and_keeps_only_the_tasks_that_stay(shop: Shop) -> None:
+    shop.send(ORDERS)
+    one = shop.start(1)
+    with shop.connect(1) as slow:
+        one.until_running(PARTITIONS)
+        polled: Counter[str] = Counter()
+        while len(polled) < PARTITIONS:
+            polled.update(record.task for record in slow.poll(500))
+        for task in polled:
+            slow.put(task, STORE, {b"half-done": b"1"})
+        two = shop.start(2)
+        two.until_running(PARTITIONS // 2)  # while the slow one is silent, with work at hand
+        gone = next(task for task in polled if _revoked(slow, task))
+        (kept,) = polled.keys() - {gone}
+        assert slow.get(kept, STORE, [b"half-done"]) == (b"1",)
+        with pytest.raises(SidecarRefused, match="task_migrated"):
+            slow.put(gone, STORE, {b"late": b"1"})
+        slow.delete(kept, STORE, [b"half-done"])
+    with shop.connect(1) as first, shop.connect(2) as second:
+        while shop.committed() != shop.sent:
+            for session in (first, second):
+                add_up(session)
+                session.commit()
+        assert second.get(gone, STORE, [b"half-done"]) == (None,)
+
+
+def _revoked(session: SidecarClient, task: str) -> bool:
+    session.tasks()  # brings what was pushed before its reply
+    return any(event["event"] == "revoked" and task in event["tasks"] for event in session.events)
+
+
+def test_a_task_that_went_away_and_came_back_takes_no_write_of_before(shop: Shop) -> None:
+    shop.send(ORDERS)
+    one = shop.start(1)
+    with shop.connect(1) as session:
+        one.until_running(PARTITIONS)
+        polled: set[str] = set()
+        while len(polled) < PARTITIONS:
+            polled |= {record.task for record in session.poll()}
+        shop.start(2).until_running(PARTITIONS // 2)
+        gone = "0_0" if _revoked(session, "0_0") else "0_1"
+        shop.sidecars.pop().stop()
+        one.until_running(PARTITIONS)
+        with pytest.raises(SidecarRefused, match=r"task_migrated.*came back"):
+            session.put(gone, STORE, {b"of-before": b"1"})
+        again = session.poll(10, 5_000)
+        assert session.put(again[0].task, STORE, {b"of-now": b"1"}) == 1
+    with shop.connect() as second:
+        add_up_until(second, shop)
+
+
+def test_a_second_session_is_told_that_the_first_is_open(shop: Shop) -> None:
+    shop.start()
+    with shop.connect(), pytest.raises(SidecarRefused, match="busy"):
+        shop.connect()
+    shop.connect().close()
+
+
+def test_rubbish_gets_one_error_and_a_closed_connection_and_the_next_session_works(shop: Shop) -> None:
+    shop.send(ORDERS)
+    shop.start()
+    with shop.connect() as session:
+        work_once(session)
+        session._socket.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        with pytest.raises(SidecarRefused, match="malformed"):
+            session.tasks()
+        with pytest.raises(SidecarGone):
+            session.tasks()
+    with shop.connect() as second:
+        add_up_until(second, shop)
+
+
+def test_columns_ranges_and_deletes_show_the_same_as_records_do(shop: Shop) -> None:
+    shop.send([b"ann", b"bob", b"ann"])
+    shop.start()
+    with shop.connect() as session:
+        rows = set()
+        while len(rows) < 3:
+            for c in session.poll_columns():
+                assert c.headers is None
+                rows |= {(c.task, o, k, v) for o, k, v in zip(c.offset, c.key, c.value, strict=True)}
+    with shop.connect() as session:
+        again = set()
+        while len(again) < 3:
+            again |= {(r.task, r.offset, r.key, r.value) for r in session.poll()}
+        assert again == rows
+        entries = {b"k%d" % n: b"v" for n in range(5)}
+        session.put("0_0", STORE, entries)
+        session.commit()
+        session.delete("0_0", STORE, [b"k1"])
+        session.put("0_0", STORE, {b"k9": b"new"})
+        found = session.range("0_0", STORE, b"k0", b"k9", limit=3)
+        assert ([key for key, _ in found.entries], found.more) == ([b"k0", b"k2", b"k3"], True)
+        found = session.range("0_0", STORE, reverse=True)
+        assert ([key for key, _ in found.entries], found.more) == ([b"k9", b"k4", b"k3", b"k2", b"k0"], False)
+
+
+def test_what_the_brokers_would_refuse_at_the_commit_is_refused_before(shop: Shop) -> None:
+    one = shop.start(buffered_records_max=100)
+    shop.send(ORDERS[:500])
+    with shop.connect() as session:
+        one.until_running(PARTITIONS)
+        with pytest.raises(SidecarRefused, match="no_such_topic"):
+            session.emit("0_0", "elsewhere", [b"k"], [b"v"])
+        out_of_range = {"topic": sink_of(session), "key": b"k", "value": b"v", "partition": PARTITIONS}
+        with pytest.raises(SidecarRefused, match=r"no_such_topic.*no partition"):
+            session.emit_records("0_0", [out_of_range])
+        with pytest.raises(SidecarRefused, match="too_large"):
+            session.put("0_0", STORE, {b"k": b"v" * 1_000_000})
+        with pytest.raises(SidecarRefused, match="no_such_store"):
+            session.put("0_0", "elsewhere", {b"k": b"v"})
+        with pytest.raises(SidecarRefused, match="task_migrated"):
+            session.put("0_7", STORE, {b"k": b"v"})
+        with pytest.raises(SidecarRefused, match=r"bad_request.*one length"):
+            session.emit("0_0", sink_of(session), [b"k"], [])
+        record = {"topic": sink_of(session), "key": None, "value": b"1", "partition": 1, "headers": [("h", None)]}
+        assert session.emit_records("0_0", [{**record, "timestamp_ms": 7}]) == 1
+        polled = 0
+        while polled < 100:
+            polled += len(session.poll(30, 5_000))
+        with pytest.raises(SidecarRefused, match="uncommitted_limit"):
+            session.poll()
+        session.commit()
+        assert session.poll(30, 5_000)
+
+
+def test_the_socket_is_its_users_alone_and_goes_with_the_worker(shop: Shop) -> None:
+    path = shop.folder / "1.sock"
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(str(path))
+    stale.close()
+    running = shop.start()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(ConfigError, match="another worker listens"):
+        shop.start(1, state_dir=str(shop.folder / "other"))
+    running.stop()
+    assert not path.exists()
+
+
+def test_tcp_takes_the_token_and_nothing_else(shop: Shop) -> None:
+    token = "a token of some length"
+    running = shop.start(socket="tcp://127.0.0.1:0", socket_token=token)
+    running.until_event("listening")
+    address = running.sidecar.address
+    for wrong in (None, "another token of that"):
+        with pytest.raises(SidecarRefused, match="unauthorized"):
+            SidecarClient(address, token=wrong)
+    SidecarClient(address, token=token).close()
+
+
+def test_an_answer_of_the_worker_is_at_most_a_frame(shop: Shop) -> None:
+    one = shop.start()
+    with shop.connect() as session:
+        one.until_running(PARTITIONS)
+        for n in range(20):
+            session.put("0_0", STORE, {b"%02d" % n: b"v" * 900_000})
+        with pytest.raises(SidecarRefused, match="too_large"):
+            session.get("0_0", STORE, [b"%02d" % n for n in range(20)])
+        found = session.range("0_0", STORE)
+        assert found.more
+        assert 15 <= len(found.entries) < 20
