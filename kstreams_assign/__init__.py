@@ -1,6 +1,7 @@
 """Kafka Streams' group protocol and KIP-441 in Python: tasks move only when their state is warm.
 
-``Worker`` runs a topology as a full member, and leader, of a Kafka Streams group. The names below are the public API;
+``Worker`` runs a topology as a full member, and leader, of a Kafka Streams group; ``GroupMember`` is the membership alone,
+for programs with a loop of their own. The names below are the public API;
 they are imported when first used, so that the command line starts quickly.
 """
 
@@ -11,19 +12,48 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kstreams_assign.config import Config
-    from kstreams_assign.model import Store, TaskId, TopicPartition
+    from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition
     from kstreams_assign.tasks.record import Record
-    from kstreams_assign.worker import KeyValueStore, Subtopology, Task, Worker
+    from kstreams_assign.worker import (
+        Assignment,
+        CommitDue,
+        GroupMember,
+        KeyValueStore,
+        Lost,
+        Subtopology,
+        Task,
+        Worker,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["Config", "KeyValueStore", "Record", "Store", "Subtopology", "Task", "TaskId", "TopicPartition", "Worker"]
+__all__ = [
+    "Assignment",
+    "CommitDue",
+    "Config",
+    "GroupMember",
+    "KeyValueStore",
+    "Lost",
+    "Record",
+    "Store",
+    "Subtopology",
+    "SubtopologyShape",
+    "Task",
+    "TaskId",
+    "TopicPartition",
+    "Worker",
+]
 
 _ROOM_OF = {
+    "Assignment": "kstreams_assign.worker",
+    "CommitDue": "kstreams_assign.worker",
     "Config": "kstreams_assign.config",
+    "GroupMember": "kstreams_assign.worker",
     "KeyValueStore": "kstreams_assign.worker",
+    "Lost": "kstreams_assign.worker",
     "Record": "kstreams_assign.tasks.record",
     "Store": "kstreams_assign.model",
     "Subtopology": "kstreams_assign.worker",
+    "SubtopologyShape": "kstreams_assign.model",
     "Task": "kstreams_assign.worker",
     "TaskId": "kstreams_assign.model",
     "TopicPartition": "kstreams_assign.model",

@@ -21,14 +21,19 @@ WORDS = [b"to", b"be", b"or", b"not", b"to", b"be"] * 50
 @contextmanager
 def running(example: str, *arguments: str, folder: Path):
     """An example at work in ``folder``, ended by Ctrl-C; fails if it does not end then."""
-    process = subprocess.Popen([sys.executable, EXAMPLES / example, *arguments], cwd=folder)
-    try:
-        yield process
-        process.send_signal(signal.SIGINT)
-        process.wait(WITHIN_S)
-    finally:
-        process.kill()
-        process.wait()
+    command = [sys.executable, EXAMPLES / example, *arguments]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+            process.send_signal(signal.SIGINT)
+            process.wait(WITHIN_S)
+        finally:
+            process.kill()
+
+
+def until_it_has_a_task(process) -> None:
+    """The loops of one's own say what they have."""
+    assert any("active 0_" in line for line in process.stdout), "it ended without a task"
 
 
 def last_values(broker: str, topic: str, wanted: dict[bytes, bytes]) -> dict[bytes, bytes]:
@@ -56,6 +61,50 @@ def test_word_count_counts_words_and_ends_on_ctrl_c(broker, tmp_path):
         assert last_values(broker, "word-counts", wanted) == wanted
         assert process.poll() is None
     assert (tmp_path / "state" / "word-count").is_dir()
+
+
+def produce(broker: str, topic: str, keys, value=b"") -> None:
+    producer = RecordProducer(broker, delivery_timeout_ms=WITHIN_S * 1_000)
+    for key in keys:
+        producer.produce(topic, None, key, value)
+    producer.flush(WITHIN_S)
+    producer.close()
+
+
+def test_a_loop_of_ones_own_hands_its_counts_over_to_a_second_process_and_back(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"own-loop-words": 2, "own-loop-counts": 2}, WITHIN_S)
+    sent: Counter[bytes] = Counter()
+
+    def counted_after(more) -> None:
+        produce(broker, "own-loop-words", more)
+        sent.update(more)
+        wanted = {word: b"%d" % count for word, count in sent.items()}
+        assert last_values(broker, "own-loop-counts", wanted) == wanted
+
+    with running("own_loop.py", broker, "one", folder=tmp_path):
+        counted_after(WORDS)
+        with running("own_loop.py", broker, "two", folder=tmp_path) as second:
+            until_it_has_a_task(second)
+            counted_after(WORDS)
+        counted_after(WORDS)
+
+
+def test_an_asyncio_loop_shouts_on_while_a_second_process_comes_and_goes(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"shout-in": 2, "shout-out": 2}, WITHIN_S)
+
+    wanted: dict[bytes, bytes] = {}
+
+    def shouted(keys) -> None:
+        produce(broker, "shout-in", keys, b"quiet")
+        wanted.update(dict.fromkeys(keys, b"QUIET"))
+        assert last_values(broker, "shout-out", wanted) == wanted
+
+    with running("own_asyncio_loop.py", broker, "one", folder=tmp_path):
+        shouted([b"a%d" % n for n in range(50)])
+        with running("own_asyncio_loop.py", broker, "two", folder=tmp_path) as second:
+            until_it_has_a_task(second)
+            shouted([b"b%d" % n for n in range(50)])
+        shouted([b"c%d" % n for n in range(50)])
 
 
 def test_the_word_count_is_short_enough_to_be_copied():

@@ -1,4 +1,7 @@
-"""Tasks at work: ``Worker`` and what the user's code sees; imported when first used, as a sidecar's client needs none of it."""
+"""Tasks at work: ``Worker`` and what the user's code sees; ``GroupMember`` is the membership without the work.
+
+All of it is imported when first used, as a sidecar's client needs none of it.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kstreams_assign.worker.group_member import Assignment, CommitDue, GroupMember, Lost
     from kstreams_assign.worker.runtime import Worker
     from kstreams_assign.worker.task import KeyValueStore, Subtopology, Task
 
-__all__ = ["KeyValueStore", "Subtopology", "Task", "Worker"]
+__all__ = ["Assignment", "CommitDue", "GroupMember", "KeyValueStore", "Lost", "Subtopology", "Task", "Worker"]
 
-_MODULE_OF = {"KeyValueStore": "task", "Subtopology": "task", "Task": "task", "Worker": "runtime"}
+_MODULE_OF = {
+    **dict.fromkeys(("Assignment", "CommitDue", "GroupMember", "Lost"), "group_member"),
+    **dict.fromkeys(("KeyValueStore", "Subtopology", "Task"), "task"),
+    "Worker": "runtime",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,93 @@
+"""An asyncio loop of your own: ``python own_asyncio_loop.py localhost:9092 NAME``. One coroutine a task, stateless.
+
+Each record of ``shout-in`` comes out of ``shout-out`` in capitals. The membership has a thread of its own, so heartbeats never
+wait for the loop; its events are awaited like anything else.
+"""
+
+import asyncio
+import signal
+import sys
+import uuid
+from contextlib import suppress
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as At
+
+from kstreams_assign import Assignment, CommitDue, Config, GroupMember, SubtopologyShape, TopicPartition
+from kstreams_assign.errors import CommitDeferred
+
+SERVERS, NAME = sys.argv[1:3]
+CONFIG = Config(application_id="shout", bootstrap_servers=SERVERS)
+CLIENT = {"bootstrap.servers": SERVERS, "group.id": CONFIG.application_id, "auto.offset.reset": "earliest"}
+
+
+class Shouting:
+    def __init__(self, member: GroupMember) -> None:
+        self.member = member
+        self.producer = Producer({"bootstrap.servers": SERVERS})
+        self.tasks, self.processed = {}, {}
+
+    async def listen(self) -> None:
+        """Follow the group until this coroutine is cancelled."""
+        while True:
+            event = await asyncio.to_thread(self.member.poll, 0.2)
+            await self.commit()
+            if isinstance(event, CommitDue):
+                self.member.ready_to_join()
+            elif isinstance(event, Assignment):
+                for task in self.tasks.keys() - event.active.keys():
+                    await self.end(task)
+                await self.commit()
+                for task in event.active.keys() - self.tasks.keys():
+                    (source,) = event.active[task]
+                    self.tasks[task] = asyncio.create_task(self.shout(source))
+                self.member.let_go()
+                print("generation", event.generation, "active", *sorted(map(str, self.tasks)), flush=True)
+            elif event is not None:  # lost: it runs elsewhere
+                self.processed.clear()
+                for task in list(self.tasks):
+                    await self.end(task)
+
+    async def shout(self, source: TopicPartition) -> None:
+        consumer = Consumer({**CLIENT, "enable.auto.commit": False})
+        committed = await asyncio.to_thread(self.member.committed, [source])
+        consumer.assign([At(*source, committed.get(source, 0))])
+        try:
+            while True:
+                for record in await asyncio.to_thread(consumer.consume, 500, 0.1):
+                    if record.error() is None:
+                        self.producer.produce("shout-out", record.value().upper(), record.key())
+                        self.processed[source] = record.offset() + 1
+        finally:
+            consumer.close()
+
+    async def end(self, task: object) -> None:
+        coroutine = self.tasks.pop(task)
+        coroutine.cancel()
+        with suppress(asyncio.CancelledError):
+            await coroutine
+
+    async def commit(self) -> None:
+        if self.processed:
+            await asyncio.to_thread(self.producer.flush)
+            offsets, self.processed = self.processed, {}
+            try:
+                await asyncio.to_thread(self.member.commit, offsets)
+            except CommitDeferred:  # the group rebalances: with the next assignment
+                self.processed = {**offsets, **self.processed}
+
+
+async def main() -> None:
+    topology = [SubtopologyShape(("shout-in",))]
+    with GroupMember(CONFIG, topology, uuid.uuid5(uuid.NAMESPACE_DNS, NAME)) as member:
+        shouting = Shouting(member)
+        listening = asyncio.create_task(shouting.listen())
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, listening.cancel)
+        with suppress(asyncio.CancelledError):
+            await listening
+        for task in list(shouting.tasks):
+            await shouting.end(task)
+        await shouting.commit()
+
+
+asyncio.run(main())
