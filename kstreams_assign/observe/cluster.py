@@ -37,8 +37,12 @@ class ObservedGroup:
     def assumed(self) -> dict[str, str]:
         return {**self.decoded.snapshot.gaps, **self.topology.assumed, **self.settings.assumed}
 
-    @property
+    @cached_property
     def config(self) -> AssignConfig:
+        """The settings for a decision. A leader with a warm-up queue places all warm-ups and bounds how many restore at a time."""
+        trailer = self.decoded.trailer
+        if trailer and trailer.at_once:
+            return replace(self.settings.config, max_warmup_replicas=max(1, len(self.tasks)))
         return self.settings.config
 
     @cached_property

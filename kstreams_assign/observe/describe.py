@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kstreams_assign.assign import Plan, instance_balanced, owner_changes, subtopology_balanced
-from kstreams_assign.model import TaskId
+from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.lags import CopyLag, copy_lags
 
@@ -73,7 +73,7 @@ def describe(group: ObservedGroup) -> Description:
     lags = copy_lags(group)
     if not group.decoded.processes:
         return Description(group, lags, True, True, (), (), False, {}, {}, tuple(sorted(group.tasks)), ())
-    closing = {(one.process, one.task) for one in lags.values() if not one.stuck} & group.copies
+    closing = {key for key, copy in lags.items() if not copy.stuck and copy.told != UNKNOWN_OFFSET_SUM} & group.copies
     later = group.assignor(group.cluster_at_next_join(closing), group.config)
     next_moves = _moves(group, later)
     restores, risks = _exposed(group, lags)

@@ -70,6 +70,7 @@ def trailer_form(trailer: MemberTrailer | GroupTrailer | None) -> Json | None:
         "assignor": trailer.assignor,
         "assignor_version": trailer.assignor_version,
         "warmups": {str(process): texts(tasks) for process, tasks in trailer.warmups.items()},
+        "at_once": {str(process): number for process, number in trailer.at_once.items()},
         "next_probe_ms": trailer.next_probe_ms,
         "followup": trailer.followup,
         "withheld": texts(trailer.withheld),

@@ -20,7 +20,7 @@ class CopyLag:
     """One copy of a stateful task on one process.
 
     ``told`` is the number that was told at the last join, None for nothing. ``lag`` is in offsets, 0 for what runs; None where
-    nobody knows. ``ready``: the leader counts it as caught up. ``stuck`` says why the lag cannot close by reading on.
+    nobody knows, as where a position is told to be unknown (-3; assignors let no other copy pass before that one). ``ready``: the leader counts it as caught up. ``stuck`` says why the lag cannot close by reading on.
     """
 
     process: UUID
@@ -46,10 +46,7 @@ def _copy(group: ObservedGroup, process: DecodedProcess, task: TaskId) -> CopyLa
         return CopyLag(process.process_id, task, told, 0, ready=True)
     if task in process.active:  # it was given cold, and nothing tells whether it is restored by now
         return CopyLag(process.process_id, task, told, None, ready=True)
-    if told == UNKNOWN_OFFSET_SUM:
-        stuck = "its position is not known there, which counts as not caught up until it tells one"
-        return CopyLag(process.process_id, task, told, None, ready=False, stuck=stuck)
-    if not group.ends_known:
+    if told == UNKNOWN_OFFSET_SUM or not group.ends_known:
         return CopyLag(process.process_id, task, told, None, ready=False)
     if process.report.task_lags is not None:
         lag = group.end_offset_sums[task] if told is None else told

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
 from kstreams_assign.group.values import ErrorCode
-from kstreams_assign.model import TaskId
+from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.describe import Description, Move
 from kstreams_assign.observe.lags import CopyLag, Stalled
@@ -91,7 +91,8 @@ def _probe(about: Description, names: Mapping[UUID, str]) -> list[str]:
         return [
             f"a follow-up rebalance comes at once; it moves {moves}" if moves else "a follow-up rebalance is under way"
         ]
-    when = f"the next probing rebalance is {_due(due_ms - group.decoded.snapshot.taken_ms)}"
+    latest = " at the latest" if group.decoded.trailer else ""  # ours may tell earlier that they are ready
+    when = f"the next probing rebalance is {_due(due_ms - group.decoded.snapshot.taken_ms)}{latest}"
     if not group.ends_known:
         return [f"{when}; changelog end offsets are not known here, so what it moves is not either"]
     if not moves:
@@ -108,6 +109,8 @@ def _waits(copy: CopyLag, about: Description, names: Mapping[UUID, str]) -> str:
         return f"{on} and cannot catch up: {copy.stuck}"
     if copy.ready:
         return f"{on} and has caught up: it waits for the next probe"
+    if copy.told == UNKNOWN_OFFSET_SUM:
+        return f"{on}, which tells no position of it: it may be handed over before its state is there"
     if copy.lag is None:
         return f"{on}; where its changelog ends is not known here"
     behind = _behind(group, copy.task)

@@ -5,6 +5,7 @@ What was not told stands in ``assumed``. Members of ours publish a digest of the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -94,17 +95,17 @@ def _standbys(group: DecodedGroup) -> int | None:
     """How many copies beside warm-ups every task with copies or reported state has; None if none could have any."""
     if len(group.processes) < 2:
         return None
-    told = {task for process in group.processes for task in process.offset_sums}
-    copies = [task for process in group.processes for task in process.standby]
-    return min((copies.count(task) for task in told & group.owners.keys()), default=0)
+    stateful = {task for process in group.processes for task in (*process.offset_sums, *process.copies)}
+    copies = Counter(task for process in group.processes for task in process.standby)
+    return min((copies[task] for task in stateful & group.owners.keys()), default=0)
 
 
 def _warmups(group: DecodedGroup, standbys: int) -> int:
     """How many copies there are beyond the standbys, or how many are called warm-ups."""
     if group.trailer:
         return sum(len(tasks) for tasks in group.trailer.warmups.values())
-    copies = [task for process in group.processes for task in process.copies]
-    return sum(max(0, copies.count(task) - standbys) for task in set(copies))
+    copies = Counter(task for process in group.processes for task in process.copies)
+    return sum(max(0, number - standbys) for number in copies.values())
 
 
 def _proved(group: DecodedGroup, config: AssignConfig, assignor: str, assumed: dict[str, str]) -> dict[str, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from kstreams_assign.assign import AssignConfig
+from kstreams_assign.group.dialects import MemberReport
 from kstreams_assign.group.values import Decision, JoinedMember
-from kstreams_assign.model import TopicPartition, TopologyShape
+from kstreams_assign.model import TopicPartition
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.decoded import DecodedGroup, decode_group
 from kstreams_assign.observe.settings import settings_of
@@ -30,6 +31,8 @@ class SeenGroup(LittleGroup):
     joined: list[JoinedMember] = field(default_factory=list)
     decision: Decision | None = None
     java_leads: bool = False
+    digest: str = ""
+    end: int = END
 
     def rebalance(self) -> Decision:
         self.joined = [member.joins(self.dialect) for member in self.members.values()]
@@ -49,7 +52,7 @@ class SeenGroup(LittleGroup):
             generation=7,
             leader=min(member.member_id for member in self.joined),
             partition_counts={**self.counts, CHANGELOG: len(partitions)},
-            end_offsets=dict.fromkeys(changelogs, END),
+            end_offsets=dict.fromkeys(changelogs, self.end),
             begin_offsets=dict.fromkeys(changelogs, 0),
         )
 
@@ -67,10 +70,18 @@ class SeenGroup(LittleGroup):
             client_host="/127.0.0.1",
             instance_id=joined.instance_id,
             subscription=encode_consumer_subscription(
-                ConsumerSubscription(1, joined.topics, joined.user_data, joined.owned)
+                ConsumerSubscription(1, joined.topics, self._told(joined), joined.owned)
             ),
             assignment=encode_consumer_assignment(ConsumerAssignment(1, given.partitions, user_data)),
         )
+
+    def _told(self, joined: JoinedMember) -> bytes:
+        report = self.dialect.read_report(joined.user_data)
+        if not self.digest:
+            return joined.user_data
+        assert isinstance(report, MemberReport)
+        assert report.trailer is not None
+        return self.dialect.write_report(replace(report, trailer=replace(report.trailer, settings_digest=self.digest)))
 
     def decoded(self) -> DecodedGroup:
         return decode_group(self.snapshot())
@@ -95,7 +106,3 @@ def settled(*, members: int = 2, partitions: int = 6, ours: bool = True, **setti
         group.add(number).ours = ours
     group.settle()
     return group
-
-
-def given_shape(topology: TopologyShape) -> ObservedTopology:
-    return ObservedTopology(topology)

@@ -1,0 +1,104 @@
+"""A seen group reaches the assignors as the leader's own members do: what is foretold is what the leader then decides."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from uuid import UUID
+
+import pytest
+
+from kstreams_assign.group.dialects import KIP441
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
+from kstreams_assign.observe.describe import describe
+from tests.observe.seen_group import SeenGroup, scaled_out, settled
+
+
+def told(group: SeenGroup) -> dict[str, object]:
+    return {one.name: getattr(group.config, one.name) for one in fields(group.config)} | {"assignor": group.assignor}
+
+
+def foretold(group: SeenGroup) -> dict[TaskId, tuple[UUID | None, UUID]]:
+    about = describe(group.observed(**told(group)))
+    return {move.task: (move.source, move.target) for move in about.next_moves}
+
+
+@pytest.mark.parametrize("ours", [True, False])
+@pytest.mark.parametrize("assignor", ["high_availability", "least_movement"])
+@pytest.mark.parametrize("members", [2, 3, 5])
+@pytest.mark.parametrize("standbys", [0, 1])
+def test_the_next_moves_are_those_that_the_leader_makes_once_copies_have_caught_up(ours, assignor, members, standbys):
+    group = settled(members=members - 1, partitions=9, num_standby_replicas=standbys)
+    group.assignor = assignor
+    group.java_leads = not ours
+    for member in group.members.values():
+        member.ours = ours
+    group.add(members).ours = ours
+    for rounds in range(40):
+        decision = group.rebalance()
+        if decision.withheld:
+            continue
+        expected = foretold(group)
+        group.catch_up()
+        again = group.rebalance()
+        assert expected == {**again.changed, **{task: (None, group.owners()[task]) for task in again.adopted}}
+        if again.next_probe_ms is None and not again.withheld:
+            assert rounds or not standbys
+            return
+    raise AssertionError("the group never settled")
+
+
+def test_the_last_join_is_seen_as_its_leader_saw_it():
+    group = scaled_out(members=3, num_standby_replicas=1)
+    observed = group.observed(**told(group))
+    cluster = observed.cluster_at_last_join()
+    plan = observed.assignor(cluster, observed.config)
+    assert plan.placements == group.decision.placements
+
+
+def test_a_task_that_is_between_two_owners_belongs_to_the_one_who_is_promised_it():
+    group = scaled_out()
+    group.catch_up()
+    decision = group.rebalance()
+    assert decision.withheld
+    observed = group.observed()
+    assert {task: observed.owners[task] for task in decision.withheld} == dict(decision.withheld)
+    assert not describe(observed).unowned
+
+
+def test_a_java_leader_does_not_say_who_gets_what_it_withholds():
+    group = scaled_out(ours=False)
+    group.catch_up()
+    decision = group.rebalance()
+    about = describe(group.observed())
+    assert set(about.unowned) == set(decision.withheld)
+
+
+def test_what_ran_here_and_was_let_go_counts_as_read_to_the_end():
+    group = scaled_out()
+    group.catch_up()
+    moved = set(group.rebalance().withheld)
+    first = group.observed().cluster_at_next_join().clients[0]
+    assert {first.lags[task] for task in moved} == {0}
+    assert {first.lags[task] for task in first.prev_active} == {RUNNING_OFFSET_SUM}
+
+
+def test_lags_of_the_kips_dialect_are_taken_as_told():
+    group = scaled_out()
+    group.dialect = KIP441
+    group.rebalance()
+    group.members[UUID(int=2)].positions = dict.fromkeys(group.members[UUID(int=2)].positions, 40_000)
+    group.rebalance()
+    observed = group.observed()
+    second = observed.cluster_at_next_join().clients[1]
+    assert {second.lags[task] for task in second.prev_standby} == {10_000}
+    caught_up = observed.cluster_at_next_join(observed.copies).clients[1]
+    assert {caught_up.lags[task] for task in second.prev_standby} == {0}
+
+
+def test_without_end_offsets_prior_owners_stay_and_nothing_is_foretold():
+    group = scaled_out()
+    seen = group.observed()
+    blind = replace(seen, decoded=replace(seen.decoded, snapshot=replace(group.snapshot(), end_offsets={})))
+    assert not blind.ends_known
+    assert blind.choice.name == "fallback_prior"
+    assert describe(blind).next_moves == ()

@@ -1,0 +1,216 @@
+"""What a group waits for, what comes next, what a loss would cost: in facts, in sentences, in JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId, TopicPartition
+from kstreams_assign.observe.cluster import ObservedGroup
+from kstreams_assign.observe.decoded import decode_group
+from kstreams_assign.observe.describe import describe
+from kstreams_assign.observe.document import document
+from kstreams_assign.observe.lags import stalled
+from kstreams_assign.observe.reasons import first, process_names, reasons, span
+from kstreams_assign.observe.settings import settings_of
+from kstreams_assign.observe.topology import inferred_topology
+from tests.group.little_group import END
+from tests.observe.seen_group import CHANGELOG, SeenGroup, scaled_out, settled
+
+FIRST, SECOND, THIRD = (UUID(int=number) for number in (1, 2, 3))
+ACCEPTABLE = {"acceptable_recovery_lag": 100}
+
+
+def said(group: SeenGroup, **told: object) -> str:
+    return "\n".join(reasons(describe(group.observed(**{**ACCEPTABLE, **told}))))
+
+
+def observed(group: SeenGroup, **changes: object) -> ObservedGroup:
+    decoded = decode_group(replace(group.snapshot(), **changes))
+    return ObservedGroup(decoded, inferred_topology(decoded), settings_of(decoded, ACCEPTABLE))
+
+
+def with_position(offset: int) -> SeenGroup:
+    """The newcomer of a scale-out tells this of its warm-ups at the next probe."""
+    group = scaled_out()
+    group.members[SECOND].positions = dict.fromkeys(group.members[SECOND].positions, offset)
+    group.rebalance()
+    return group
+
+
+def test_a_scale_out_is_explained():
+    text = said(scaled_out())
+    assert (
+        "the next probing rebalance is due in 10 min at the latest; once the warm-ups have caught up it moves" in text
+    )
+    assert f"0_1, 0_3 from {FIRST} to {SECOND}, then probes go on" in text
+    assert f"0_1 warms up on {SECOND}: at the last join it had nothing of 50,000 offsets of {CHANGELOG}-1" in text
+    assert "it needs a lag of at most 100" in text
+    assert "not balanced: tasks per thread differ by more than one" in text
+    assert f"losing {FIRST} would cost a restore of 0_0, 0_2, 0_4, 0_5 (up to 200,000 records)" in text
+    assert f"losing {FIRST} may cost a restore of 0_1, 0_3" in text
+
+
+def test_a_settled_group_is_quiet():
+    text = said(settled(members=3))
+    assert text.startswith("no probing rebalance is due\nbalanced: ")
+    assert "warms up" not in text
+
+
+def test_a_lag_is_told_with_changelog_and_process():
+    text = said(with_position(40_000))
+    assert (
+        f"0_3 warms up on {SECOND}: at the last join it lagged 10,000 behind {CHANGELOG}-3; it needs at most 100"
+        in text
+    )
+
+
+def test_a_copy_that_has_caught_up_waits_for_the_probe():
+    text = said(scaled_out(), acceptable_recovery_lag=END)
+    assert f"0_1 warms up on {SECOND} and has caught up: it waits for the next probe" in text
+
+
+def test_the_blame_goes_to_java_members_too():
+    assert f"0_1 warms up on {SECOND}: at the last join it had nothing" in said(scaled_out(ours=False))
+
+
+def test_a_lag_that_cannot_close_is_called_that_and_foretells_no_move():
+    about = describe(with_position(END + 1).observed(**ACCEPTABLE))
+    assert "cannot catch up: its position 50,001 is beyond the changelog's end 50,000" in "\n".join(reasons(about))
+    stuck = {(copy.process, copy.task) for copy in about.waiting if copy.stuck}
+    assert stuck == {(SECOND, TaskId(0, 1)), (SECOND, TaskId(0, 3))}
+    assert not {move.task for move in about.next_moves} & {task for _, task in stuck}
+
+
+def test_a_copy_whose_position_nobody_knows_is_not_called_caught_up():
+    group = scaled_out()
+    joined = group.joined[1]
+    report = group.dialect.read_report(joined.user_data)
+    unknown = replace(report, task_offset_sums=dict.fromkeys([TaskId(0, 1), TaskId(0, 3)], UNKNOWN_OFFSET_SUM))
+    group.joined[1] = replace(joined, user_data=group.dialect.write_report(unknown))
+    about = describe(group.observed(**ACCEPTABLE))
+    assert document(about)["processes"][1]["lags"] == {"0_1": None, "0_3": None}
+    assert f"0_1 warms up on {SECOND}, which tells no position of it" in "\n".join(reasons(about))
+    assert set(about.risks[FIRST]) == {TaskId(0, 1), TaskId(0, 3)}
+
+
+def test_a_position_that_the_changelog_no_longer_holds_is_told():
+    group = with_position(40_000)
+    begins = {TopicPartition(CHANGELOG, partition): 45_000 for partition in range(6)}
+    text = "\n".join(reasons(describe(observed(group, begin_offsets=begins))))
+    assert "its position 40,000 is gone from the changelog, which begins at 45,000" in text
+
+
+def test_a_lag_that_does_not_shrink_from_join_to_join_is_called_that():
+    group = with_position(40_000)
+    before = observed(group)
+    group.end += 500
+    group.rebalance()
+    now = observed(group, generation=8)
+    assert [(copy.task, copy.before, copy.after) for copy in stalled(before, now)] == [
+        (TaskId(0, 1), 10_000, 10_500),
+        (TaskId(0, 3), 10_000, 10_500),
+    ]
+    assert f"0_1 on {SECOND} comes no nearer: it lagged 10,000" in "\n".join(
+        reasons(describe(now), stalled(before, now))
+    )
+    assert stalled(now, now) == []
+    group.members[SECOND].positions = dict.fromkeys(group.members[SECOND].positions, 45_000)
+    group.rebalance()
+    assert stalled(before, observed(group, generation=9)) == []
+
+
+def test_what_is_between_two_owners_is_named():
+    group = scaled_out()
+    group.catch_up()
+    group.rebalance()
+    text = said(group)
+    assert f"between two owners until the follow-up rebalance: 0_1 (for {SECOND}), 0_3 (for {SECOND})" in text
+    assert "a follow-up rebalance comes at once" in text
+    javas = scaled_out(ours=False)
+    javas.catch_up()
+    javas.rebalance()
+    assert "run by nobody in this generation: 0_1, 0_3" in said(javas)
+
+
+def test_standbys_that_have_caught_up_make_a_loss_cheap():
+    group = settled(members=3, num_standby_replicas=1)
+    assert describe(group.observed(**ACCEPTABLE)).restores == {FIRST: (), SECOND: (), THIRD: ()}
+    assert any(describe(group.observed(**ACCEPTABLE)).risks.values()), "nobody told of them yet"
+    group.rebalance()
+    assert not any(describe(group.observed(**ACCEPTABLE)).risks.values())
+
+
+def test_rebalancing_empty_and_mixed_groups_get_a_word():
+    group = settled()
+    assert reasons(describe(observed(group, state="PreparingRebalance", members=()))) == [
+        "the group is in the state PreparingRebalance: who has what can be read once it is stable"
+    ]
+    assert reasons(describe(observed(group, state="Empty", protocol="", members=()))) == [
+        "the group has no members: nobody runs its tasks"
+    ]
+    mixed = settled(members=3)
+    mixed.assignor = "least_movement"
+    mixed.members[SECOND].ours = False
+    mixed.rebalance()
+    assert "members without our trailer (member-2)" in said(mixed, assignor="least_movement")
+
+
+def test_racks_are_told_by_tag():
+    group = settled(members=3, num_standby_replicas=1)
+    decoded = group.decoded()
+    zones = {FIRST: "a", SECOND: "a", THIRD: "b"}
+    members = {
+        name: replace(member, report=replace(member.report, client_tags={"zone": zones[member.report.process_id]}))
+        for name, member in decoded.members.items()
+    }
+    seen = group.observed()
+    (rack,) = describe(replace(seen, decoded=replace(decoded, members=members))).racks
+    assert (rack.tag, rack.values) == ("zone", ("a", "b"))
+    shared = decoded.processes[0].active & decoded.processes[1].copies
+    shared |= decoded.processes[1].active & decoded.processes[0].copies
+    assert set(rack.together) == shared
+    assert rack.spread == 6 - len(shared)
+
+
+def test_the_document_has_what_scripts_rely_on():
+    group = scaled_out(ours=False)
+    facts = json.loads(json.dumps(document(describe(group.observed(**ACCEPTABLE)))))
+    keys = {"group", "state", "generation", "leader", "balanced", "probing_due_ms", "processes", "next_moves", "why"}
+    assert {*keys, "assumed"} <= facts.keys()
+    first_one, second = facts["processes"]
+    assert {"process_id", "endpoint", "ours", "version", "tags", "active", "standby", "warmup", "lags"} <= second.keys()
+    assert (facts["probing_due_ms"], second["warmup"], second["ours"]) == (None, None, False)
+    assert facts["next_rebalance_ms"] == group.now_ms + 600_000
+    assert second["lags"] == {"0_1": END, "0_3": END}
+    assert set(first_one["lags"].values()) == {0}
+    assert second["members"][0]["standby"] == ["0_1", "0_3"]
+    assert facts["next_moves"] == [
+        {"task": "0_1", "from": str(FIRST), "to": str(SECOND)},
+        {"task": "0_3", "from": str(FIRST), "to": str(SECOND)},
+    ]
+    ours = document(describe(scaled_out().observed()))
+    assert ours["probing_due_ms"] == 1_600_000
+    assert ours["processes"][1]["warmup"] == ["0_1", "0_3"]
+
+
+def test_names_are_as_short_as_they_can_be():
+    near = [UUID("11111111-0000-0000-0000-000000000000"), UUID("11111111-1000-0000-0000-000000000000")]
+    assert list(process_names([near[0]]).values()) == ["11111111"]
+    assert list(process_names(near).values()) == ["11111111-0", "11111111-1"]
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(0, "0 s"), (-5, "0 s"), (59_400, "59 s"), (61_000, "1 min 1 s"), (3_600_000, "1 h"), (90_000_000, "1 d 1 h")],
+)
+def test_spans_are_told_in_their_two_largest_units(milliseconds, text):
+    assert span(milliseconds) == text
+
+
+def test_many_sentences_of_a_kind_are_cut():
+    assert first(list("abcdefgh"), "letters") == list("abcdefgh")
+    assert first(list("abcdefghij"), "letters") == [*"abcdefgh", "... and 2 more letters"]

@@ -1,0 +1,82 @@
+"""Settings that are told, seen or assumed, and never taken for granted in silence."""
+
+from __future__ import annotations
+
+import pytest
+
+from kstreams_assign.assign import AssignConfig
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.group.leader import settings_digest
+from kstreams_assign.observe.settings import settings_of, told_settings
+from tests.observe.seen_group import SeenGroup, scaled_out, settled
+
+
+def test_texts_become_values_under_kafkas_names_or_ours():
+    told = told_settings(
+        ["acceptable.recovery.lag=0", "num_standby_replicas = 2", "rack_aware_assignment_tags=zone, cluster"]
+    )
+    assert told == {
+        "acceptable_recovery_lag": 0,
+        "num_standby_replicas": 2,
+        "rack_aware_assignment_tags": ("zone", "cluster"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("pair", "said"),
+    [
+        ("lag=1", "--set lag=1: write KEY=VALUE with one of acceptable_recovery_lag,"),
+        ("assignor", "--set assignor: write KEY=VALUE"),
+        ("assignor=best", "--set assignor=best: must be one of high_availability,"),
+        ("max_warmup_replicas=0", "max_warmup_replicas is 0; it must be a whole number of at least 1"),
+        ("max_warmup_replicas=-1", "--set max_warmup_replicas=-1: must be a whole number"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_key_and_value(pair, said):
+    with pytest.raises(ConfigError) as refused:
+        told_settings([pair])
+    assert str(refused.value).startswith(said)
+
+
+def test_what_is_told_is_not_assumed_and_all_else_is():
+    found = settings_of(scaled_out().decoded(), {"acceptable_recovery_lag": 5, "assignor": "sticky"})
+    assert (found.config.acceptable_recovery_lag, found.assignor) == (5, "sticky")
+    assert found.assumed.keys() == {
+        "max_warmup_replicas",
+        "num_standby_replicas",
+        "probing_rebalance_interval_ms",
+        "rack_aware_assignment_tags",
+    }
+
+
+def test_standbys_and_warm_ups_are_counted_where_they_can_be_seen():
+    found = settings_of(settled(members=3, num_standby_replicas=1).decoded(), {})
+    assert found.config.num_standby_replicas == 1
+    assert found.assumed["num_standby_replicas"] == "1, as many as every stateful task has"
+    many = settings_of(scaled_out(partitions=12, max_warmup_replicas=5).decoded(), {})
+    assert many.config.max_warmup_replicas == 5
+    javas = settings_of(scaled_out(partitions=12, max_warmup_replicas=5, ours=False).decoded(), {})
+    assert javas.config.max_warmup_replicas == 5
+    alone = settings_of(settled(members=1).decoded(), {})
+    assert alone.assumed["num_standby_replicas"] == "0, the default; one process has no standbys"
+
+
+def test_a_java_leader_does_not_tell_its_assignor_and_ours_does():
+    assert settings_of(scaled_out(ours=False).decoded(), {}).assumed["assignor"].startswith("high_availability")
+    assert "assignor" not in settings_of(scaled_out().decoded(), {}).assumed
+
+
+def with_digests(config: AssignConfig) -> SeenGroup:
+    group = settled(members=2)
+    group.digest = settings_digest("high_availability", config)
+    return group
+
+
+def test_a_digest_proves_settings_right_or_wrong():
+    default = with_digests(AssignConfig()).decoded()
+    assert settings_of(default, {}).assumed == {}
+    wrong = settings_of(default, {"acceptable_recovery_lag": 7})
+    assert "their digests say so" in wrong.assumed["settings"]
+    other = with_digests(AssignConfig(acceptable_recovery_lag=7)).decoded()
+    assert "settings" in settings_of(other, {}).assumed
+    assert settings_of(other, {"acceptable_recovery_lag": 7}).assumed == {}

@@ -1,0 +1,190 @@
+"""Topologies, given in Java's words or ours, or inferred from a group; nothing is concluded in silence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopologyShape
+from kstreams_assign.observe.decoded import decode_group
+from kstreams_assign.observe.snapshot import GroupSnapshot
+from kstreams_assign.observe.topology import UNSEEN_STORE, given_topology, inferred_topology
+from tests.group.little_group import shape
+from tests.observe.seen_group import CHANGELOG, SeenGroup, scaled_out
+
+JAVAS = """Topologies:
+   Sub-topology: 0
+    Source: KSTREAM-SOURCE-0000000000 (topics: [clicks, orders])
+      --> KSTREAM-FILTER-0000000005
+    Processor: KSTREAM-FILTER-0000000005 (stores: [])
+      --> KSTREAM-SINK-0000000004
+      <-- KSTREAM-SOURCE-0000000000
+    Sink: KSTREAM-SINK-0000000004 (topic: totals-repartition)
+      <-- KSTREAM-FILTER-0000000005
+
+  Sub-topology: 1
+    Source: KSTREAM-SOURCE-0000000006 (topics: [totals-repartition])
+      --> KSTREAM-AGGREGATE-0000000003
+    Processor: KSTREAM-AGGREGATE-0000000003 (stores: [totals, cache])
+      --> none
+      <-- KSTREAM-SOURCE-0000000006
+
+  Sub-topology: 2 for global store (will not generate tasks)
+    Source: prices (topics: [prices])
+      --> keep
+    Processor: keep (stores: [prices-store])
+      --> none
+      <-- prices
+  Sub-topology: 3
+    Source: wide (topics: region-.*)
+      --> none
+"""
+TOPICS = {
+    "clicks": 2,
+    "orders": 2,
+    "app-totals-repartition": 4,
+    "app-totals-changelog": 4,
+    "region-eu": 1,
+    "region-us": 3,
+}
+SNAPSHOT = GroupSnapshot("app", "Stable", "consumer", "stream", (), 0, partition_counts=TOPICS)
+
+
+def test_javas_description_is_read_with_its_internal_topics_patterns_and_global_stores():
+    found = given_topology(JAVAS, SNAPSHOT)
+    assert found.shape == TopologyShape(
+        (
+            SubtopologyShape(("clicks", "orders")),
+            SubtopologyShape(("app-totals-repartition",), (Store("totals"), Store("cache", logged=False))),
+            SubtopologyShape(()),
+            SubtopologyShape(("region-eu", "region-us")),
+        )
+    )
+    assert len(found.shape.tasks(TOPICS)) == 2 + 4 + 0 + 3
+    assert found.assumed == {
+        "store cache": "there is no topic app-cache-changelog, so it counts as a store without a changelog"
+    }
+
+
+def test_our_own_description_is_read_too():
+    text = """
+        [[topology.subtopology]]
+        sources = ["orders"]
+        stores = ["totals", { name = "seen", changelog = false }]
+        [[topology.subtopology]]
+        repartition_sources = ["gone"]
+    """
+    found = given_topology(text, SNAPSHOT, "t.toml")
+    assert found.shape.subtopologies == (
+        SubtopologyShape(("orders",), (Store("totals"), Store("seen", logged=False))),
+        SubtopologyShape(("gone",)),
+    )
+    assert found.assumed == {"topology": "t.toml names topics that do not exist: gone; they count as empty"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "describes no subtopology"),
+        ("{ no", "neither Java's Topology.describe() nor TOML"),
+        ("Sub-topology: 1\n", "numbered from 0 without a gap"),
+        ("Topology: fast:\n Sub-topology: 0\n", "the named topology fast"),
+        ("Sub-topology: 0\n Source: s (topics: a[)\n", "the topic pattern 'a[' cannot be read"),
+        ("[[topology.subtopology]]\nsources = []", "subtopology 0: sources = []: must be"),
+        ('[[topology.subtopology]]\nsources = "a"', "sources = 'a': must be a list"),
+        ('[[topology.subtopology]]\nsources = ["a"]\nstores = [1]', "stores has 1; write"),
+    ],
+)
+def test_a_description_that_makes_no_sense_is_refused_by_its_name(text, said):
+    with pytest.raises(ConfigError) as refused:
+        given_topology(text, SNAPSHOT, "t.txt")
+    assert "t.txt" in str(refused.value)
+    assert said in str(refused.value)
+
+
+def test_a_group_shows_sources_state_and_changelog():
+    found = inferred_topology(scaled_out().decoded())
+    assert found.shape == shape()
+    assert found.assumed["changelog of totals"].startswith("subtopology 0: it has state, and 6 tasks")
+    assert found.assumed["topic clicks"] == "subscribed, and no assigned task reads it; its tasks are left out"
+
+
+def test_a_subtopology_without_state_is_seen_as_stateless():
+    group = SeenGroup(shape(stateless=True), {"orders": 4, "clicks": 3})
+    for number in (1, 2):
+        group.add(number)
+    group.settle()
+    assert inferred_topology(group.decoded()).shape == shape(stateless=True)
+
+
+def two_stateful(orders: int, clicks: int, changelogs: dict[str, int]):
+    both = TopologyShape(
+        (SubtopologyShape(("orders",), (Store("totals"),)), SubtopologyShape(("clicks",), (Store("visits"),)))
+    )
+    group = SeenGroup(both, {"orders": orders, "clicks": clicks})
+    group.add(1)
+    group.settle()
+    group.rebalance()  # now it tells of its state
+    counts = {"orders": orders, "clicks": clicks, **changelogs}
+    return inferred_topology(decode_group(replace(group.snapshot(), partition_counts=counts)))
+
+
+def stores(found):
+    return [[store.name for store in sub.stores] for sub in found.shape.subtopologies]
+
+
+def test_changelogs_go_where_their_number_of_partitions_fits():
+    found = two_stateful(4, 3, {"app-visits-changelog": 3, "app-totals-changelog": 4, "app-old-changelog": 9})
+    assert stores(found) == [["totals"], ["visits"]]
+    assert found.assumed["changelog of old"].startswith("left out")
+
+
+def test_what_fits_twice_is_given_by_order_and_called_a_guess():
+    found = two_stateful(4, 4, {"app-S-0000000009-changelog": 4, "app-S-0000000002-changelog": 4})
+    assert stores(found) == [["S-0000000002"], ["S-0000000009"]]
+    assert "one of 0, 1 by order" in found.assumed["changelog of S-0000000002"]
+
+
+def test_state_without_a_visible_changelog_is_state_all_the_same():
+    found = two_stateful(4, 3, {})
+    assert stores(found) == [[UNSEEN_STORE], [UNSEEN_STORE]]
+    assert "no changelog of it was found" in found.assumed["state of subtopology 1"]
+
+
+def test_a_repartition_topic_names_the_store_behind_it():
+    one = TopologyShape(
+        (
+            SubtopologyShape(("orders",), (Store("a"),)),
+            SubtopologyShape(("app-totals-repartition",), (Store("totals"),)),
+        )
+    )
+    group = SeenGroup(one, {"orders": 4, "app-totals-repartition": 4})
+    group.add(1)
+    group.settle()
+    counts = {**group.counts, CHANGELOG: 4, "app-zz-changelog": 4}
+    found = inferred_topology(decode_group(replace(group.snapshot(), partition_counts=counts)))
+    assert stores(found) == [["zz"], ["totals"]]
+    assert found.assumed["changelog of totals"] == "subtopology 1: it reads app-totals-repartition"
+
+
+def test_a_group_nobody_of_which_told_anything_yet_has_the_state_that_its_changelogs_show():
+    group = SeenGroup(shape(), {"orders": 4, "clicks": 3})
+    group.add(1)
+    group.rebalance()
+    decoded = group.decoded()
+    assert not decoded.processes[0].offset_sums
+    found = inferred_topology(decoded)
+    assert found.shape == shape()
+    assert "nobody told of its state yet" in found.assumed["changelog of totals"]
+
+
+def test_named_topologies_are_shown_and_not_decided_about():
+    decoded = scaled_out().decoded()
+    named = {TaskId(0, 0, "fast"): ()}
+    (first, *_) = decoded.members.values()
+    members = {first.member_id: replace(first, given=replace(first.given, active=named))}
+    found = inferred_topology(replace(decoded, members=members))
+    assert found.shape == TopologyShape(())
+    assert found.assumed["topology"].startswith("named topologies")
