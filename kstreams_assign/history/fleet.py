@@ -1,0 +1,261 @@
+"""The fleet's what-if: every recorded group replayed under each alternative, in parallel on Spark, and the alternatives ranked.
+
+What lives here: how the tables become one row a group, what Spark's tasks do with it, and the ranking. What must not: the
+replay itself (``replay``). One group is one row, so groups spread over cores and machines as they come.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.replay import replay
+from kstreams_assign.observe.changes import Alternative
+from kstreams_assign.observe.settings import told_settings
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch  # type: ignore[import-untyped]
+    from pyspark.sql import DataFrame, SparkSession
+
+DEFAULT_ASSIGNORS = ("least_movement", "high_availability")
+
+_PLACE = ("offsets_partition", "offsets_offset")
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "rebalances": (*_PLACE, "generation", "owner_changes", "cause"),
+    "members": (*_PLACE, "process_id", "tags"),
+    "task_placements": (*_PLACE, "task", "role", "process_id", "offset_sum"),
+    "end_offsets": (*_PLACE, "task", "end_offset"),
+}
+"""The columns of each table that a replay looks at."""
+
+GROUPS_AT_ONCE = {"spark.sql.execution.arrow.maxRecordsPerBatch": "8"}
+"""A group's whole history is one row."""
+
+ANSWERS = (
+    "`group` string, generation int, offsets_partition int, offsets_offset bigint, alternative int, owner_changes int, "
+    "lower_bound int, rounds int, rebalances int, skew double, without_standby int, ends_sampled boolean, "
+    "converged boolean, note string, amount bigint"
+)
+"""One row an answer; or, with ``note``, how many generations of a group something holds for."""
+
+CONTINUED, RECORDED_CHANGES, RECORDED_ROUNDS = "continued", "recorded owner changes", "recorded rounds"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One alternative over all replayed generations. ``skew`` is the mean, in tasks a thread."""
+
+    assignor: str
+    settings: Mapping[str, Any]
+    owner_changes: int
+    lower_bound: int
+    rounds: int
+    rebalances: int
+    skew: float
+    skew_max: float
+    without_standby: int
+    not_converged: int
+
+
+@dataclass(frozen=True)
+class FleetAnswer:
+    """The alternatives, best first: by owner changes, then rounds, then skew.
+
+    ``caught_up``: group -> generations replayed as 'all copies caught up', because their end offsets were not sampled.
+    ``left_out``: why -> how many generations.
+    """
+
+    ranking: tuple[Ranked, ...]
+    groups: int
+    replayed: int
+    continued: int
+    recorded_owner_changes: int
+    recorded_rounds: int
+    caught_up: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+def alternatives_of(settings: Iterable[str], assignors: Iterable[str]) -> list[Alternative]:
+    """Every assignor with every combination of settings; ``key=2,4,8`` are three values of a number.
+
+    Raises ``ConfigError`` naming the key, the value and what is allowed.
+    """
+    grid: dict[str, list[Any]] = {}
+    for pair in settings:
+        key, equals, text = pair.partition("=")
+        values = [text] if key.replace(".", "_") == "rack_aware_assignment_tags" else text.split(",")
+        for value in values:
+            for name, told in told_settings([f"{key}{equals}{value}"]).items():
+                if name == "assignor":
+                    raise ConfigError(f"--set {pair}: name assignors with --assignor")
+                grid.setdefault(name, []).append(told)
+    combined = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    return [
+        Alternative(settings=one, assignor=name) for name in tuple(assignors) or DEFAULT_ASSIGNORS for one in combined
+    ]
+
+
+def what_if(
+    session: SparkSession, folder: Path, alternatives: Sequence[Alternative], tasks: int | None = None
+) -> FleetAnswer:
+    """Replay the history below ``folder``. Raises ``ConfigError`` where there are no tables.
+
+    ``tasks``: among how many Spark tasks the groups are dealt; None: four for each core.
+    """
+    groups = _groups(session, folder)
+    spread = groups.repartition(tasks or 4 * session.sparkContext.defaultParallelism)
+    rows = spread.mapInArrow(ReplayJob(tuple(alternatives)), ANSWERS).collect()
+    return ranked(alternatives, (row.asDict() for row in rows))
+
+
+def _groups(session: SparkSession, folder: Path) -> DataFrame:
+    """One row a group: its name, and a list of rows for each table."""
+    from pyspark.sql import functions as f
+
+    if not (folder / "rebalances").is_dir():
+        raise ConfigError(f"--out {folder}: there is no table rebalances; history follow writes it")
+    found: DataFrame | None = None
+    for table, columns in NEEDED.items():
+        if not (folder / table).is_dir():
+            continue
+        rows = session.read.parquet(str(folder / table)).select("group", f.struct(*columns).alias("row"))
+        gathered = rows.groupBy("group").agg(f.collect_list("row").alias(table))
+        found = gathered if found is None else found.join(gathered, "group", "left")
+    assert found is not None
+    return found
+
+
+@dataclass(frozen=True)
+class ReplayJob:
+    """What Spark's tasks run: groups as rows in, answers as rows out."""
+
+    alternatives: tuple[Alternative, ...]
+
+    def __call__(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        import pyarrow as pa
+
+        for batch in batches:
+            rows = [row for group in batch.to_pylist() for row in self.rows(group)]
+            yield pa.RecordBatch.from_pylist(rows, schema=answer_schema())
+
+    def rows(self, group: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """One row an answer, then one a note."""
+        name, replayed = group["group"], replay(group, self.alternatives)
+        for answer in replayed.answers:
+            yield {"group": name, **answer._asdict()}
+        told = group["rebalances"]
+        notes = {
+            CONTINUED: replayed.continued,
+            RECORDED_CHANGES: sum(row["owner_changes"] or 0 for row in told),
+            RECORDED_ROUNDS: sum(row["cause"] != "follow_up" for row in told),
+            **replayed.left_out,
+        }
+        for note, amount in notes.items():
+            yield {"group": name, "note": note, "amount": amount}
+
+
+def answer_schema() -> Any:
+    """``ANSWERS`` as Arrow's schema."""
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+    }
+    return pa.schema([(name.strip("`"), types[kind]) for name, kind in map(str.split, ANSWERS.split(","))])
+
+
+def ranked(alternatives: Sequence[Alternative], rows: Iterable[Mapping[str, Any]]) -> FleetAnswer:
+    """What the rows of all groups come to."""
+    answers: list[list[Mapping[str, Any]]] = [[] for _ in alternatives]
+    notes: Counter[str] = Counter()
+    caught_up: dict[str, set[int]] = {}
+    groups = set()
+    for row in rows:
+        groups.add(row["group"])
+        if row.get("note") is not None:
+            notes[row["note"]] += row["amount"]
+            continue
+        answers[row["alternative"]].append(row)
+        if not row["ends_sampled"]:
+            caught_up.setdefault(row["group"], set()).add(row["generation"])
+    ranking = [_ranked(*pair) for pair in zip(alternatives, answers, strict=True)]
+    return FleetAnswer(
+        ranking=tuple(sorted(ranking, key=lambda one: (one.owner_changes, one.rounds, one.skew))),
+        groups=len(groups),
+        replayed=len(answers[0]) if answers else 0,
+        continued=notes.pop(CONTINUED, 0),
+        recorded_owner_changes=notes.pop(RECORDED_CHANGES, 0),
+        recorded_rounds=notes.pop(RECORDED_ROUNDS, 0),
+        caught_up={name: tuple(sorted(found)) for name, found in sorted(caught_up.items())},
+        left_out=dict(notes),
+    )
+
+
+def _ranked(alternative: Alternative, answers: Sequence[Mapping[str, Any]]) -> Ranked:
+    def total(name: str) -> int:
+        return sum(one[name] for one in answers)
+
+    skews = [one["skew"] for one in answers]
+    return Ranked(
+        assignor=alternative.assignor or "",
+        settings=dict(alternative.settings),
+        owner_changes=total("owner_changes"),
+        lower_bound=total("lower_bound"),
+        rounds=total("rounds"),
+        rebalances=total("rebalances"),
+        skew=round(sum(skews) / len(skews), 3) if skews else 0.0,
+        skew_max=max(skews, default=0.0),
+        without_standby=total("without_standby"),
+        not_converged=sum(not one["converged"] for one in answers),
+    )
+
+
+def as_text(answer: FleetAnswer) -> str:
+    """For people: what was replayed, then the ranking as a table."""
+    head = (
+        "",
+        "assignor",
+        "settings",
+        "owner changes",
+        "lower bound",
+        "rounds",
+        "rebalances",
+        "skew",
+        "worst",
+        "unfinished",
+    )
+    body = [
+        (
+            *(f"{number}.", one.assignor, _settings_text(one.settings) or "as recorded, or defaults"),
+            *(f"{one.owner_changes:,}", f"{one.lower_bound:,}", f"{one.rounds:,}", f"{one.rebalances:,}"),
+            *(f"{one.skew:.2f}", f"{one.skew_max:.2f}", f"{one.not_converged:,}"),
+        )
+        for number, one in enumerate(answer.ranking, 1)
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+    table = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *body)
+    ]
+    assumed = sum(map(len, answer.caught_up.values()))
+    told = [
+        f"{answer.groups:,} groups: {answer.replayed:,} generations replayed, {answer.continued:,} only went on with the one before",
+        f"recorded: {answer.recorded_owner_changes:,} owner changes in {answer.recorded_rounds:,} rounds",
+        f"{assumed:,} generations of {len(answer.caught_up):,} groups had no sampled end offsets: all copies caught up",
+        *(f"left out: {amount:,} generations: {why}" for why, amount in answer.left_out.items()),
+    ]
+    return "\n".join([*told, "", *table])
+
+
+def _settings_text(settings: Mapping[str, Any]) -> str:
+    return " ".join(
+        f"{key}={','.join(value) if isinstance(value, tuple) else value}" for key, value in settings.items()
+    )

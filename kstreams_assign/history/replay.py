@@ -1,0 +1,251 @@
+"""What each rebalance of a recorded group would have been under other settings: pure, one group at a time.
+
+A generation that brought something new (who is there, which tasks there are) is a question: everybody with what they had
+before it. The question is put to the leader again, under each alternative, and played on until nobody asks for a rebalance
+(``observe.what_if``). Generations that bring nothing new only went on with the one before. What lives here: rows of the tables
+-> questions -> answers. What must not: Spark, files, ranking.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kstreams_assign.assign import AssignConfig, Client, Cluster, TaskLags
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
+from kstreams_assign.observe.changes import Alternative
+from kstreams_assign.observe.group_state import ends_not_known, state_of_cluster
+from kstreams_assign.observe.what_if import Outcome, predict
+
+STANDBYS = "num_standby_replicas"
+REBALANCES_MAX = 2_000
+"""Of one replay: a group of 100 members under Java's settings takes some hundred."""
+
+Row = Mapping[str, Any]
+Copies = dict[TaskId, set[UUID]]
+
+
+@dataclass
+class Recorded:
+    """One stable or empty generation as the tables have it. ``sums``: what a process reported of a task it then got."""
+
+    place: tuple[int, int]
+    generation: int
+    threads: Counter[UUID] = field(default_factory=Counter)
+    tags: dict[UUID, dict[str, str]] = field(default_factory=dict)
+    unreadable: int = 0
+    active: dict[TaskId, UUID] = field(default_factory=dict)
+    copies: Copies = field(default_factory=dict)
+    warmups: Copies = field(default_factory=dict)
+    sums: dict[tuple[UUID, TaskId], int] = field(default_factory=dict)
+    ends: dict[TaskId, int] = field(default_factory=dict)
+    ends_unknown: bool = False
+
+    @property
+    def tasks(self) -> set[TaskId]:
+        return {*self.active, *self.copies}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Who is there with which tasks before a generation. ``ends`` is None where they were not sampled."""
+
+    generation: int
+    place: tuple[int, int]
+    cluster_of: Recorded
+    owners: Mapping[TaskId, UUID]
+    copies: Copies
+    tasks: frozenset[TaskId]
+    stateful: frozenset[TaskId]
+    ends: Mapping[TaskId, int] | None
+
+
+class Answer(NamedTuple):
+    """One question under one alternative, by its number. ``skew``: tasks a thread, most minus least, at the end."""
+
+    generation: int
+    offsets_partition: int
+    offsets_offset: int
+    alternative: int
+    owner_changes: int
+    lower_bound: int
+    rounds: int
+    rebalances: int
+    skew: float
+    without_standby: int
+    ends_sampled: bool
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A group's answers; how many generations went on with the one before, and how many cannot be replayed, and why."""
+
+    answers: list[Answer]
+    continued: int
+    left_out: Counter[str]
+
+
+def replay(group: Mapping[str, Iterable[Row] | None], alternatives: Sequence[Alternative]) -> Replayed:
+    """``group``: table name -> its rows of one group (``rebalances``, ``members``, ``task_placements``, ``end_offsets``)."""
+    recorded = _recorded(group)
+    stateful = {(task.topology, task.subtopology) for one in recorded for task in _with_state(one)}
+    standbys = _standbys(recorded, stateful)
+    answers: list[Answer] = []
+    left_out: Counter[str] = Counter({"nothing is known of what was before": 1} if recorded else {})
+    continued = 0
+    for question in _questions(recorded, stateful):
+        if isinstance(question, str):
+            left_out[question] += 1
+        elif question is None:
+            continued += 1
+        else:
+            try:
+                answers += [_answer(question, number, one, standbys) for number, one in enumerate(alternatives)]
+            except ConfigError as wrong:
+                left_out[str(wrong)] += 1
+    return Replayed(answers, continued, left_out)
+
+
+def _recorded(group: Mapping[str, Iterable[Row] | None]) -> list[Recorded]:
+    """Generations in the order of the topic."""
+    found = {
+        _place(row): Recorded(_place(row), row["generation"])
+        for row in sorted(group.get("rebalances") or (), key=_place)
+    }
+    for row in group.get("members") or ():
+        one = found.get(_place(row))
+        if one is None:
+            continue
+        if row["process_id"] is None:
+            one.unreadable += 1
+            continue
+        process = UUID(row["process_id"])
+        one.threads[process] += 1
+        one.tags[process] = dict(row["tags"] or ())
+    for row in group.get("task_placements") or ():
+        if (one := found.get(_place(row))) is not None and row["process_id"] is not None:
+            _note_placement(one, row)
+    for row in group.get("end_offsets") or ():
+        if (one := found.get(_place(row))) is not None:
+            _note_end(one, row)
+    return list(found.values())
+
+
+def _place(row: Row) -> tuple[int, int]:
+    return row["offsets_partition"], row["offsets_offset"]
+
+
+def _note_placement(one: Recorded, row: Row) -> None:
+    task, process = TaskId.parse(row["task"]), UUID(row["process_id"])
+    if row["role"] == "active":
+        one.active[task] = process
+    else:
+        one.copies.setdefault(task, set()).add(process)
+    if row["role"] == "warmup":
+        one.warmups.setdefault(task, set()).add(process)
+    if row["offset_sum"] is not None:
+        one.sums[process, task] = row["offset_sum"]
+
+
+def _note_end(one: Recorded, row: Row) -> None:
+    if row["task"] is None:
+        one.ends_unknown = True
+        return
+    task = TaskId.parse(row["task"])
+    one.ends[task] = one.ends.get(task, 0) + row["end_offset"]
+
+
+def _with_state(one: Recorded) -> set[TaskId]:
+    return {*one.copies, *(task for _, task in one.sums)}
+
+
+def _standbys(recorded: Iterable[Recorded], stateful: set[tuple[str | None, int]]) -> int:
+    """How many standbys each stateful task had, as most generations of two processes or more had it."""
+    seen: Counter[int] = Counter()
+    for one in recorded:
+        held = [task for task in one.active if (task.topology, task.subtopology) in stateful]
+        if len(one.threads) > 1 and held:
+            seen[min(len(one.copies.get(t, set()) - one.warmups.get(t, set())) for t in held)] += 1
+    return seen.most_common(1)[0][0] if seen else 0
+
+
+def _questions(recorded: Sequence[Recorded], stateful: set[tuple[str | None, int]]) -> Iterator[Question | str | None]:
+    """For each generation after the first: the question, None where there is none, or why it cannot be put."""
+    owners: dict[TaskId, UUID] = {}
+    tasks: set[TaskId] = set()
+    for before, now in pairwise(recorded):
+        owners |= before.active
+        known = tasks | before.tasks
+        tasks = known | now.tasks
+        if not now.threads and not now.unreadable:
+            continue
+        if now.unreadable:
+            yield "members that cannot be read"
+            continue
+        if now.threads == before.threads and tasks == known:
+            yield None
+            continue
+        held = frozenset(task for task in tasks if (task.topology, task.subtopology) in stateful)
+        sampled = not now.ends_unknown and held <= now.ends.keys()
+        yield Question(
+            now.generation,
+            now.place,
+            now,
+            dict(owners),
+            before.copies,
+            frozenset(tasks),
+            held,
+            now.ends if sampled else None,
+        )
+
+
+def _answer(question: Question, number: int, alternative: Alternative, standbys: int) -> Answer:
+    config = AssignConfig(**{STANDBYS: standbys, **alternative.settings})
+    ends = ends_not_known(question.stateful, config) if question.ends is None else question.ends
+    assignor = alternative.assignor or "high_availability"
+    state = state_of_cluster(_cluster(question, ends), ends, config, assignor, rebalance_in_ms=0)
+    outcome = predict(state, Alternative(), generations_max=REBALANCES_MAX)
+    return Answer(
+        question.generation,
+        *question.place,
+        number,
+        outcome.owner_changes,
+        outcome.lower_bound,
+        outcome.rounds,
+        outcome.rebalances,
+        _skew(outcome, question.cluster_of.threads),
+        outcome.tasks_without_standby,
+        question.ends is not None,
+        outcome.converged,
+    )
+
+
+def _cluster(question: Question, ends: Mapping[TaskId, int]) -> Cluster:
+    """Everybody who is there, with what they had."""
+    now = question.cluster_of
+    clients = []
+    for process, threads in now.threads.items():
+        active = frozenset(task for task in question.tasks if question.owners.get(task) == process)
+        copies = frozenset(task for task, held in question.copies.items() if process in held) - active
+        sums = {task: RUNNING_OFFSET_SUM for task in active if task in ends}
+        sums |= {task: _position(question, process, task, ends[task]) for task in copies if task in ends}
+        clients.append(Client(process, threads, active, copies, TaskLags(ends, sums), now.tags[process]))
+    return Cluster(tuple(clients), question.stateful, question.tasks - question.stateful)
+
+
+def _position(question: Question, process: UUID, task: TaskId, end: int) -> int:
+    """Where a copy is: as it was reported, against ends that were sampled; else it has caught up."""
+    told = question.cluster_of.sums.get((process, task), RUNNING_OFFSET_SUM)
+    return end if question.ends is None or told < 0 else min(told, end)
+
+
+def _skew(outcome: Outcome, threads: Mapping[UUID, int]) -> float:
+    placements = outcome.generations[-1].decision.placements
+    loads = [len(placed.active) / threads[process] for process, placed in placements.items()]
+    return max(loads, default=0.0) - min(loads, default=0.0)
