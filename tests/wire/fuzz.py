@@ -191,11 +191,13 @@ def main(arguments: list[str]) -> int:
         kind = names[n % len(names)]
         read, write, seeds = found[kind]
         data, start = mutated(choose, seeds), time.monotonic()
+        verdict = ""
         try:
-            verdicts[judge(data, read, write)] += 1
-        except Exception:
-            print(f"--seed {options.seed} --only {n}: {kind} {data.hex()}", file=sys.stderr)
-            raise
+            verdict = judge(data, read, write)
+        finally:
+            if not verdict:
+                print(f"--seed {options.seed} --only {n}: {kind} {data.hex()}", file=sys.stderr)
+        verdicts[verdict] += 1
         if time.monotonic() - start > SECONDS_MAX:
             print(f"--seed {options.seed} --only {n}: {kind} took too long", file=sys.stderr)
             return 1

@@ -176,9 +176,9 @@ final class BenchTimes {
     }
 
     private static void rate(final String what, final double seconds, final Supplier<?> work) throws IOException {
-        loop(seconds, work);
+        final int batches = loop(seconds, work) * seconds < 1 ? 1 : BATCHES;
         final List<Double> rates = new ArrayList<>();
-        for (int batch = 0; batch < BATCHES; batch++) {
+        for (int batch = 0; batch < batches; batch++) {
             rates.add(loop(seconds / BATCHES, work));
         }
         final ObjectNode row = BenchPeer.JSON.createObjectNode().put("what", what).put("median_ops_per_s", median(rates));
