@@ -76,6 +76,9 @@ class ParquetFolder:
             condition = young if condition is None else condition & young
         try:
             return _lists(dataset.to_table(columns=columns, filter=condition))
+        except FileNotFoundError:  # compaction put other files in their place
+            del self._datasets[table]
+            return self.read(table, columns, groups, since_ms)
         except (pa.ArrowException, OSError) as wrong:
             raise damaged(self._folder / table, wrong) from wrong
 
@@ -85,18 +88,24 @@ class SparkFolder:
 
     def __init__(self, session: SparkSession, folder: str) -> None:
         self._session, self._folder = session, folder
+        self._frames: dict[str, Any] = {}
         if not any(self.columns_of(table) for table in ("rebalances", "counts")):
             raise no_tables(folder)
 
     def _frame(self, table: str) -> Any:
+        if table not in self._frames:
+            self._frames[table] = self._opened(f"{self._folder}/{table}")
+        return self._frames[table]
+
+    def _opened(self, place: str) -> Any:
         from pyspark.errors import AnalysisException
 
         try:
-            return self._session.read.parquet(f"{self._folder}/{table}")
+            return self._session.read.parquet(place)
         except AnalysisException as wrong:
             if (wrong.getCondition() or "").startswith(NO_TABLES):
                 return None
-            raise damaged(f"{self._folder}/{table}", wrong) from wrong
+            raise damaged(place, wrong) from wrong
 
     def columns_of(self, table: str) -> frozenset[str]:
         frame = self._frame(table)
@@ -141,11 +150,10 @@ def split(listed: Iterable[Any]) -> dict[str, list[Any]]:
 def no_tables(folder: str) -> ConfigError:
     """What to do about a folder that is no history."""
     return ConfigError(
-        f"out = {folder!r} holds no table of the history (no folder 'rebalances'); "
-        "write them there first, with: kstreams-assign history follow --out DIR"
+        f"--out {folder}: no table of the history stands there; write them first, with: kstreams-assign history follow --out {folder}"
     )
 
 
 def damaged(place: object, wrong: Exception) -> ConfigError:
     """A file that is no Parquet, or lacks what the schema promises."""
-    return ConfigError(f"out: {str(place)!r} cannot be read as Parquet: {wrong}; remove or mend the file that is named")
+    return ConfigError(f"--out: {place} cannot be read as Parquet ({wrong}); remove the file that is named, or name another folder")

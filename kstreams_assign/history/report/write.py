@@ -72,7 +72,7 @@ def report(
     from kstreams_assign.history.report.read import ParquetFolder, SparkFolder
 
     if days is not None and days < 1:
-        raise ConfigError(f"days = {days!r} is not allowed; give a whole number of days from 1 on")
+        raise ConfigError(f"--days {days} is not allowed; give a whole number of days from 1 on")
     reader = ParquetFolder(Path(tables_dir)) if spark is None else SparkFolder(spark, str(tables_dir))
     fleet, since_ms, rebalances = _fleet(reader, group, days)
     shown = [line.group for line in fleet.lines[:SECTIONS_MAX]]
@@ -113,7 +113,7 @@ def _no_group(group: str, known: set[str]) -> ConfigError:
         if near
         else "they are empty"
     )
-    return ConfigError(f"group = {group!r} is in no table; {hint}")
+    return ConfigError(f"--group {group!r} is in no table; {hint}")
 
 
 def _views(

@@ -2,22 +2,20 @@
 // The plots that plotly draws: histograms and the skew over time. Nothing that comes from the data as text is given to plotly.
 
 const Charts = (() => {
-  const { colour, causeWords, duration } = Timeline;
+  const { colour, causeWords, duration, element } = Timeline;
   const OUTCOMES = { "handed over": "instance-2", "kept as standby": "instance-4", "given up": "instance-5", "under way": "instance-11" };
   const LIMITS = [0, 1, 5, 15, 30, 60, 120, 300, 600, 1200, 2400, 3600, 7200, 14400, 28800, 86400, Infinity].map((seconds) => seconds * 1000);
   const LINES = { active: ["instance-0", "solid"], standby: ["instance-5", "dash"], all: ["quiet", "dot"], subtopology: ["instance-2", "dashdot"], rack: ["instance-3", "longdash"] };
 
-  const LEGEND = { orientation: "h", y: 1.03, yanchor: "bottom", x: 0, traceorder: "normal", itemwidth: 30, entrywidth: 84, font: { size: 11.5 } };
-
   const iso = (ms) => new Date(ms).toISOString().replace("Z", "");
 
   function layout(extra) {
-    const axis = { gridcolor: colour("faint"), linecolor: colour("line"), zerolinecolor: colour("line"), tickcolor: colour("line"), automargin: true };
+    const axis = { gridcolor: colour("faint"), linecolor: colour("line"), zerolinecolor: colour("line"), tickcolor: colour("line") };
     return {
-      margin: { l: 44, r: 12, t: 46, b: 30 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      margin: { l: 46, r: 12, t: 8, b: 40, autoexpand: false }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("quiet") },
       hoverlabel: { bgcolor: colour("paper"), bordercolor: colour("line"), font: { color: colour("ink") } },
-      legend: LEGEND, showlegend: true, bargap: 0.12, dragmode: "zoom",
+      showlegend: false, bargap: 0.12, dragmode: "zoom",
       ...extra, xaxis: { ...axis, ...extra.xaxis }, yaxis: { ...axis, rangemode: "tozero", ...extra.yaxis },
     };
   }
@@ -26,12 +24,36 @@ const Charts = (() => {
 
   const whole = (most) => ({ dtick: most <= 6 ? 1 : undefined });
 
-  function empty(host, text) {
-    if (host.data) Plotly.purge(host);
-    host.replaceChildren(Timeline.element("p", { class: "quiet", textContent: text }));
+  // A legend of our own wraps where it has to; its buttons take a kind out of the plot and back.
+  function legend(host, traces) {
+    const box = host.previousElementSibling && host.previousElementSibling.matches(".kinds") ? host.previousElementSibling : element("div", { class: "kinds" });
+    box.replaceChildren(...traces.map((trace, index) => {
+      const line = trace.line, swatch = element("span", { class: "swatch" });
+      if (line) swatch.classList.add("line");
+      swatch.style[line ? "borderTopColor" : "background"] = line ? line.color : trace.marker.color;
+      if (line) swatch.style.borderTopStyle = { solid: "solid", dot: "dotted" }[line.dash] || "dashed";
+      const button = element("button", { type: "button", onclick: () => {
+        const shown = button.getAttribute("aria-pressed") === "true";
+        button.setAttribute("aria-pressed", !shown);
+        Plotly.restyle(host, { visible: !shown }, [index]);
+      } }, swatch, trace.name);
+      button.setAttribute("aria-pressed", "true");
+      return button;
+    }));
+    host.before(box);
   }
 
-  function ready(host) { if (!host.data) host.replaceChildren(); }
+  function draw(host, traces, extra) {
+    if (!host.data) host.replaceChildren();
+    legend(host, traces);
+    return Plotly.react(host, traces.map((trace) => ({ visible: true, ...trace })), layout(extra), config);
+  }
+
+  function empty(host, text) {
+    if (host.data) Plotly.purge(host);
+    legend(host, []);
+    host.replaceChildren(element("p", { class: "quiet", textContent: text }));
+  }
 
   function causes(host, buckets) {
     const totals = new Array(buckets.length).fill(0);
@@ -45,19 +67,17 @@ const Charts = (() => {
       return { type: "bar", name: causeWords[cause], x, y, width: buckets.width * 0.9, marker: { color: colour(`cause-${cause}`) }, hovertemplate: "%{y}" };
     });
     if (!traces.length) return empty(host, "No rebalance.");
-    ready(host);
     const length = Math.max(buckets.length, 12);
-    return Plotly.react(host, traces, layout({
+    return draw(host, traces, {
       barmode: "stack", hovermode: "x unified",
       xaxis: { type: "date", range: [iso(buckets.start), iso(buckets.start + length * buckets.width)], hoverformat: "%Y-%m-%d %H:%M" },
       yaxis: { title: { text: `a${buckets.unit === "hour" ? "n hour" : ` ${buckets.unit}`}`.replace("a 5 minutes", "in 5 minutes").replace("a 6 hours", "in 6 hours") }, ...whole(Math.max(...totals)) },
-    }), config);
+    });
   }
 
   function skew(host, group) {
     const names = Object.keys(group.skews);
     if (!names.length) return empty(host, "The tables tell nothing of it.");
-    ready(host);
     const { generations } = group;
     let most = 0;
     const traces = names.map((scope) => {
@@ -72,11 +92,11 @@ const Charts = (() => {
       const [paint, dash] = LINES[scope];
       return { type: "scatter", mode: "lines", name: scope, x, y, line: { shape: "hv", width: 2, color: colour(paint), dash }, hovertemplate: "%{y}" };
     });
-    return Plotly.react(host, traces, layout({
+    return draw(host, traces, {
       hovermode: "x unified",
       xaxis: group.equal ? { title: { text: "generation, counted from the first shown" } } : { type: "date" },
       yaxis: { title: { text: "tasks a thread" }, ...whole(most) },
-    }), config);
+    });
   }
 
   // Durations in classes that grow: a warm-up takes seconds or days.
@@ -86,10 +106,9 @@ const Charts = (() => {
     return counts;
   }
 
-  const className = (at) => (LIMITS[at + 1] === Infinity ? `over ${duration(LIMITS[at])}` : at === 0 ? `up to ${duration(LIMITS[1])}` : `${duration(LIMITS[at])} to ${duration(LIMITS[at + 1])}`);
+  const className = (at) => (LIMITS[at + 1] === Infinity ? `over ${duration(LIMITS[at])}` : at === 0 ? `to ${duration(LIMITS[1])}` : `${duration(LIMITS[at])}<br>to ${duration(LIMITS[at + 1])}`);
 
   function durations(host, parts, label) {
-    ready(host);
     const counted = parts.map(([name, paint, values]) => [name, paint, classed(values)]);
     const sums = counted[0][2].map((_, at) => counted.reduce((sum, part) => sum + part[2][at], 0));
     const used = sums.map((sum, at) => (sum ? at : -1)).filter((at) => at >= 0);
@@ -98,10 +117,10 @@ const Charts = (() => {
     const traces = counted.map(([name, paint, counts]) => ({
       type: "bar", name, x: classes.map(className), y: classes.map((at) => counts[at]), marker: { color: colour(paint) }, hovertemplate: "%{y}",
     }));
-    return Plotly.react(host, traces, layout({
-      barmode: "stack", hovermode: "x unified", showlegend: parts.length > 1 || Boolean(label),
-      legend: { ...LEGEND, entrywidth: parts.length > 1 ? 120 : 220 }, xaxis: { type: "category" }, yaxis: { title: { text: label }, ...whole(Math.max(...sums)) },
-    }), config);
+    return draw(host, traces, {
+      barmode: "stack", hovermode: "x unified",
+      xaxis: { type: "category", tickangle: 0 }, yaxis: { title: { text: label }, ...whole(Math.max(...sums)) },
+    });
   }
 
   function warmups(host, group) {

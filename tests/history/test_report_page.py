@@ -1,0 +1,227 @@
+"""The page on the disk: what it is made of, what it refuses, and that no name from the data becomes markup."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from html.parser import HTMLParser
+
+import pytest
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.report import report
+from kstreams_assign.history.report.frame import Html, data_block, page, table, tag
+from kstreams_assign.history.report.rows import TABLES, Placement, Rebalance
+from kstreams_assign.history.report.write import SECTIONS_MAX
+from kstreams_assign.history.tables import empty_tables, joined_tables
+from tests.history.report_data import NOON_MS, Story, derived, write_tables
+
+HOSTILE = "<script>alert(1)</script>\"'&\u2028</title>"
+
+
+@cache
+def pair_tables(group):
+    story = Story({"orders": 4})
+    story.start(1)
+    story.rebalance()
+    story.group.wait(60_000)
+    story.start(2)
+    story.rebalance()
+    story.settle(6)
+    return derived(group, story)
+
+
+class Reader(HTMLParser):
+    """What a browser would see: elements and the text of data blocks."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.scripts, self.attributes, self._kind = [], {}, [], None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        self._kind = dict(attrs).get("id", "code") if tag == "script" else None
+
+    def handle_endtag(self, _tag):
+        self._kind = None
+
+    def handle_data(self, data):
+        if self._kind:
+            self.scripts.setdefault(self._kind, []).append(data)
+
+    def data(self, name):
+        return json.loads("".join(self.scripts[name]))
+
+
+def drawn(tmp_path, tables, **options):
+    write_tables(tmp_path / "tables", tables)
+    told = report(tmp_path / "tables", tmp_path / "page.html", **options)
+    return told, (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_page_names_every_group_and_its_summary_says_what_is_on_it(tmp_path):
+    tables = joined_tables([pair_tables("orders"), pair_tables("clicks")])
+    told, text = drawn(tmp_path, tables)
+    assert (told.groups, told.sections, told.rebalances) == (2, 2, len(tables["rebalances"]["group"]))
+    assert told.owner_changes == sum(count or 0 for count in tables["rebalances"]["owner_changes"]) > 0
+    assert told.size == len(text.encode())
+    assert {Reader(text).data(f"group-{index}")["group"] for index in (0, 1)} == {"orders", "clicks"}
+
+
+def test_a_page_asks_nobody_for_anything_and_allows_no_script_but_its_own(tmp_path):
+    _, text = drawn(tmp_path, pair_tables("orders"))
+    seen = Reader(text)
+    assert [value for name, value in seen.attributes if name in {"src", "srcset"}] == []
+    assert {value for name, value in seen.attributes if name == "href"} == {"data:,", "#group-0"}
+    policy = next(value for name, value in seen.attributes if name == "content" and value.startswith("default-src"))
+    allowed = policy.partition("script-src ")[2].split()
+    hashes = [f"'sha256-{b64encode(sha256(code.encode()).digest()).decode()}'" for code in seen.scripts["code"]]
+    assert len(hashes) == 4
+    assert allowed == hashes
+
+
+def test_a_hostile_name_is_text_wherever_it_comes_from(tmp_path):
+    tables = pair_tables("calm")
+    columns = {
+        "rebalances": ("group", "evidence", "confidence", "assignor", "cause"),
+        "members": ("group", "client_id", "client_host", "endpoint"),
+        "task_placements": ("group", "task"),
+        "movements": ("group", "task"),
+    }
+    hostile = {name: dict(rows) for name, rows in tables.items()}
+    for name, some in columns.items():
+        for column in some:
+            hostile[name][column] = [HOSTILE] * len(tables[name]["group"])
+    lost = {"offsets_partition": [1], "offsets_offset": [2], "time_ms": [NOON_MS], "kind": [HOSTILE]}
+    hostile["quarantine"] = lost | {"reason": [HOSTILE], "key": [b""], "value": [b""]}
+    _, harmless = drawn(
+        tmp_path / "a", tables | {"quarantine": hostile["quarantine"] | {"kind": ["x"], "reason": ["y"]}}
+    )
+    _, text = drawn(tmp_path / "b", hostile)
+    assert Reader(text).tags == Reader(harmless).tags
+    assert Reader(text).data("group-0")["group"] == HOSTILE
+
+
+def test_tables_without_a_generation_give_a_page_that_says_so(tmp_path):
+    counted = empty_tables()
+    counted["counts"] = {"kind": ["not_streams"], "records": [7]}
+    told, text = drawn(tmp_path, counted)
+    assert (told.groups, told.headlines) == (0, ())
+    assert "No rebalance of any Kafka Streams group stands in these tables" in text
+    assert "7 records were read" in text
+    assert "script" not in Reader(text).tags
+
+
+def test_tables_that_were_made_and_never_written_give_that_page_too(tmp_path):
+    (tmp_path / "rebalances").mkdir()
+    assert report(tmp_path, tmp_path / "page.html").groups == 0
+
+
+def test_a_folder_without_tables_is_refused_with_what_to_do(tmp_path):
+    with pytest.raises(ConfigError, match=r"no table of the history stands there; write them first, with: .* follow"):
+        report(tmp_path, tmp_path / "page.html")
+
+
+def test_a_group_that_is_in_no_table_is_refused_with_those_that_are_near(tmp_path):
+    write_tables(tmp_path, pair_tables("orders"))
+    with pytest.raises(
+        ConfigError, match=r"--group 'ordres' is in no table; the tables have 1 group, such as 'orders'"
+    ):
+        report(tmp_path, tmp_path / "page.html", group="ordres")
+
+
+def test_a_file_that_is_no_parquet_is_named(tmp_path):
+    write_tables(tmp_path, pair_tables("orders"))
+    (broken,) = (tmp_path / "members").rglob("*.parquet")
+    broken.write_bytes(b"PAR1 no more")
+    with pytest.raises(ConfigError, match=r"members cannot be read as Parquet \(.*part-0\.parquet"):
+        report(tmp_path, tmp_path / "page.html")
+
+
+def test_no_days_at_all_are_refused(tmp_path):
+    write_tables(tmp_path, pair_tables("orders"))
+    with pytest.raises(ConfigError, match="--days 0 is not allowed"):
+        report(tmp_path, tmp_path / "page.html", days=0)
+
+
+def test_files_that_no_reader_looks_at_are_not_looked_at(tmp_path):
+    write_tables(tmp_path, pair_tables("orders"))
+    for name in ("_work", ".hidden"):
+        (tmp_path / "rebalances" / name).mkdir()
+        (tmp_path / "rebalances" / name / "x.parquet").write_bytes(b"not ready")
+    assert report(tmp_path, tmp_path / "page.html").groups == 1
+
+
+def test_one_group_alone_is_shown_when_it_is_asked_for(tmp_path):
+    tables = joined_tables([pair_tables("orders"), pair_tables("clicks")])
+    told, text = drawn(tmp_path, tables, group="clicks")
+    assert (told.groups, told.sections) == (1, 1)
+    assert "orders" not in re.findall(r"<option[^>]*>([^<]*)", text)
+
+
+def test_the_last_days_are_counted_back_from_the_newest_generation(tmp_path):
+    old, new = pair_tables("orders"), pair_tables("clicks")
+    days = 10
+    moved = {name: dict(columns) for name, columns in old.items()}
+    for columns in moved.values():
+        if "time_ms" in columns:
+            columns["time_ms"] = [time_ms - days * 86_400_000 for time_ms in columns["time_ms"]]
+    write_tables(tmp_path, moved, day="2026-11-11")
+    write_tables(tmp_path, new, batch=1)
+    assert report(tmp_path, tmp_path / "page.html").groups == 2
+    assert report(tmp_path, tmp_path / "page.html", days=11).groups == 2
+    assert report(tmp_path, tmp_path / "page.html", days=9).groups == 1
+
+
+def test_tables_of_an_earlier_version_lack_columns_and_are_read_all_the_same(tmp_path):
+    import pyarrow.parquet as pq
+
+    write_tables(tmp_path, pair_tables("orders"))
+    for kind, gone in ((Rebalance, ["assignor", "joined"]), (Placement, ["warmup_known"])):
+        (file,) = (tmp_path / TABLES[kind]).rglob("*.parquet")
+        pq.write_table(pq.read_table(file, partitioning=None).drop_columns(gone), file)
+    assert report(tmp_path, tmp_path / "page.html").rebalances > 1
+
+
+def test_groups_beyond_the_limit_are_in_the_overview_and_the_page_says_that_they_have_no_section(tmp_path):
+    one = pair_tables("orders")
+    many = empty_tables()
+    many["rebalances"] = {
+        column: [f"g{n}" if column == "group" else values[0] for n in range(SECTIONS_MAX + 2)]
+        for column, values in one["rebalances"].items()
+    }
+    told, text = drawn(tmp_path, many)
+    assert (told.groups, told.sections) == (SECTIONS_MAX + 2, SECTIONS_MAX)
+    assert "2 groups have no section here" in text
+    assert all(f">g{n}<" in text for n in range(SECTIONS_MAX + 2))
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # Spark's own, to its JVM
+def test_spark_reads_the_same_page(tmp_path, spark):
+    write_tables(tmp_path / "tables", joined_tables([pair_tables("orders"), pair_tables("clicks")]))
+    pages = []
+    for session in (None, spark):
+        report(tmp_path / "tables", tmp_path / "page.html", days=3, spark=session)
+        pages.append((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert pages[0] == pages[1]
+    with pytest.raises(ConfigError, match="no table of the history stands there"):
+        report(tmp_path / "nothing", tmp_path / "page.html", spark=spark)
+
+
+def test_everything_but_markup_is_escaped():
+    assert tag("p", "<b>", Html("<i>x</i>"), title='"', hidden=True, id=None) == (
+        '<p title="&quot;" hidden>&lt;b&gt;<i>x</i></p>'
+    )
+    assert "&lt;td&gt;" in table(("<td>",), (("<td>",),), "<td>")
+    assert Reader(table(("<b>",), (("<b>",),), "<b>")).tags.count("b") == 0
+
+
+def test_no_text_ends_a_data_block():
+    text = page("t", data=(data_block("d", {"x": "</script><b>" + HOSTILE}),))
+    assert Reader(text).data("d") == {"x": "</script><b>" + HOSTILE}
+    assert "b" not in Reader(text).tags
