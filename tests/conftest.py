@@ -6,6 +6,7 @@ at the end says so and why; with ``STRICT=1`` in the environment the run fails i
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -69,7 +70,8 @@ def started_spark() -> tuple[SparkSession, ExitStack]:
     """One Spark for the whole run, and what ends it."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="spark-")))
-        session = stack.enter_context(spark_session("local[2]", log=folder / "spark.log"))
+        quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+        session = stack.enter_context(spark_session("local[2]", log=folder / "spark.log", settings=quick))
         return session, stack.pop_all()
 
 
@@ -92,6 +94,10 @@ PARTS: dict[str, Callable[[], str | None]] = {
 }
 
 
+SPARKS_SOCKETS = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+"""pyspark leaves the sockets of each collected frame to the garbage collector."""
+
+
 @pytest.fixture(scope="session")
 def broker() -> Iterator[str]:
     """A real broker for the whole run: its bootstrap servers. Name topics and groups of your own."""
@@ -100,11 +106,18 @@ def broker() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A Spark session on this machine, with two cores; name folders of your own."""
+def spark_for_all() -> Iterator[SparkSession]:
+    """The one Spark of the run; ended with it."""
     session, stack = started_spark()
     with stack:
         yield session
+
+
+@pytest.fixture
+def spark(spark_for_all: SparkSession) -> Iterator[SparkSession]:
+    """A Spark session on this machine, with two cores; name folders of your own."""
+    yield spark_for_all
+    gc.collect()  # so that what pyspark leaves open is told of now (SPARKS_SOCKETS), and not in another test
 
 
 @pytest.fixture(scope="session")
@@ -129,6 +142,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         for part in PARTS.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker(part)
+            if part == "spark":
+                item.add_marker(pytest.mark.filterwarnings(SPARKS_SOCKETS))
     yield
     missing = {part: reason for part in _parts_needed(items) if (reason := PARTS[part]())}
     config.stash[LEFT_OUT] = {}

@@ -28,7 +28,6 @@ from kstreams_assign.history.writing import Boundary, no_boundary, recover
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-ASK_S = 10.0
 WAIT_S = 2.0
 
 
@@ -43,6 +42,7 @@ class Asked:
     client: Mapping[str, str] = field(default_factory=dict)
     conf: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
+    timeout_s: float = 10.0
 
 
 def follow(asked: Asked, reached: Boundary = no_boundary) -> None:
@@ -76,15 +76,15 @@ def source_of(asked: Asked) -> tuple[Source, Sampler | None]:
         return Folder(asked.records.absolute()), None
     assert asked.bootstrap_servers is not None
     admin = ClusterAdmin(asked.bootstrap_servers, asked.client)
-    partitions = _partitions(admin, wait=not asked.settings.once)
+    partitions = _partitions(admin, asked.timeout_s, wait=not asked.settings.once)
     return Broker(asked.bootstrap_servers, asked.client, partitions), Sampler(admin)
 
 
-def _partitions(admin: ClusterAdmin, *, wait: bool) -> int:
+def _partitions(admin: ClusterAdmin, timeout_s: float, *, wait: bool) -> int:
     """How many partitions the topic has. A new cluster has none until a group first commits: that is waited for."""
     told = False
     while True:
-        count = admin.topics(ASK_S).get(TOPIC)
+        count = admin.topics(timeout_s).get(TOPIC)
         if count:
             return count
         if not wait:

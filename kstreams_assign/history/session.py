@@ -7,6 +7,7 @@ stays readable and an error can quote the one line that matters.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -28,6 +29,8 @@ _SPARKS_OWN = ("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-
 
 _DEBIANS_TRUST = Path("/etc/ssl/certs/java/cacerts")
 """Where Debian's ca-certificates-java keeps the machine's own authorities; a packaged Java does not know of it."""
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -71,9 +74,11 @@ def _started(master: str, log: Path, settings: Mapping[str, str]) -> SparkSessio
         raise SparkError("the history needs Spark: pip install 'kstreams-assign[history]'") from error
     java = find_java()
     conf = SparkConf().setMaster(master).setAppName("kstreams-assign history")
-    conf.setAll([*_java_options().items(), *settings.items()])
+    conf.setAll([*settings.items(), (_JAVA_OPTIONS, " ".join([*_java_options(), settings.get(_JAVA_OPTIONS, "")]))])
     # Workers on this machine run this very Python, whichever "python3" is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # It would tell each error on the terminal, with three stack traces, before it raises it.
+    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
         with log.open("ab") as output, _java_home(java.parent.parent):
@@ -128,11 +133,8 @@ def _with_connector() -> dict[str, str]:
     return {"spark.jars.packages": CONNECTOR, "spark.jars.excludes": ",".join(_SPARKS_OWN)}
 
 
-def _java_options() -> dict[str, str]:
-    options = ["-XX:+IgnoreUnrecognizedVMOptions"]
-    if _DEBIANS_TRUST.exists():
-        options.append(f"-Djavax.net.ssl.trustStore={_DEBIANS_TRUST}")
-    return {"spark.driver.extraJavaOptions": " ".join(options)}
+def _java_options() -> list[str]:
+    return [f"-Djavax.net.ssl.trustStore={_DEBIANS_TRUST}"] if _DEBIANS_TRUST.exists() else []
 
 
 @contextmanager

@@ -1,0 +1,116 @@
+"""Following a real broker: what the tables say of a group is what its members themselves have logged."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import defaultdict
+
+import psutil
+import pytest
+
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.errors import BrokerError, BrokerUnavailable
+from kstreams_assign.history.follow import Settings, following
+from kstreams_assign.history.layout import Layout
+from kstreams_assign.history.live import Asked, source_of
+from kstreams_assign.history.sampling import Sampler
+from kstreams_assign.history.source import TOPIC, Broker
+from kstreams_assign.local import LocalBroker
+from tests.history.play import table_rows
+from tests.worker.app import PARTITIONS, App
+
+
+@pytest.fixture
+def app(broker, tmp_path):
+    found = App(broker, "history-agrees", tmp_path)
+    found.send([b"word-%d" % (n % 97) for n in range(1_000)])
+    yield found
+    found.stop()
+
+
+def scale_out_and_in(app):
+    """One worker, a second one, and the first alone again; answers with what all of them logged."""
+    settings = {"num_standby_replicas": 1, "acceptable_recovery_lag": 10_000}
+    first = app.start(1, **settings)
+    first.until_running(PARTITIONS)
+    second = app.start(2, **settings)
+    second.until_running(PARTITIONS // 2)
+    first.until_running(PARTITIONS // 2)
+    second.stop()
+    first.until_running(PARTITIONS)
+    first.stop()
+    return [*first.events, *second.events]
+
+
+def group_rows(layout, table, group):
+    return [row for row in table_rows(layout.root / table) if row["group"] == group]
+
+
+def test_the_tables_agree_with_what_the_members_logged(broker, spark, app, tmp_path):
+    layout = Layout(tmp_path / "out")
+    admin = ClusterAdmin(broker)
+    source = Broker(broker, partitions=admin.topics(10).get(TOPIC, 5))
+    with following(spark, source, layout, Settings(every_s=0.5, tasks=2), sampler=Sampler(admin)) as query:
+        events = scale_out_and_in(app)
+        query.processAllAvailable()
+
+    rebalances = group_rows(layout, "rebalances", app.name)
+    stable = {row["generation"]: row for row in rebalances if row["state"] == "stable"}
+    logged = [event for event in events if event["event"] == "assigned"]
+    decided = [event for event in events if event["event"] == "decision"]
+    assert sorted(stable) == sorted({event["generation"] for event in logged})
+    assert len(stable) == len(decided)
+
+    placed = defaultdict(set)
+    for row in group_rows(layout, "task_placements", app.name):
+        placed[row["generation"], row["process_id"], row["role"]].add(row["task"])
+    for event in logged:
+        for role in ("active", "standby", "warmup"):
+            assert placed[event["generation"], event["process_id"], role] == set(event[role]), event
+
+    told = [stable[generation] for generation in sorted(stable)]
+    decided.sort(key=lambda event: event["time_ms"])
+    assert [row["leader_process"] for row in told] == [event["process_id"] for event in decided]
+    assert [row["cause"] == "follow_up" for row in told] == [event["kind"] == "follow_up" for event in decided]
+    assert [row["cause"] for row in told][:2] == ["first", "join"]
+    assert "leave" in [row["cause"] for row in told]
+    assert sum(row["owner_changes"] or 0 for row in told) == sum(len(event["changed"]) for event in decided)
+    assert sum(row["adopted"] or 0 for row in told[1:]) == PARTITIONS // 2
+    sampled = group_rows(layout, "end_offsets", app.name)
+    assert {(row["topic"], row["partition"]) for row in sampled} == {
+        (f"{app.name}-totals-changelog", partition) for partition in range(PARTITIONS)
+    }
+
+
+def test_ctrl_c_ends_it_with_everything_that_it_started(broker, app, tmp_path):
+    app.start(1).until_running(PARTITIONS)
+    command = [sys.executable, "-m", "kstreams_assign", "history", "follow", "-b", broker, "--out", str(tmp_path / "o")]
+    quick = ["--master", "local[1]", "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"]
+    with subprocess.Popen([*command, *quick], stderr=subprocess.PIPE, text=True) as running:
+        first = running.stderr.readline()
+        children = psutil.Process(running.pid).children(recursive=True)
+        os.kill(running.pid, signal.SIGINT)
+        rest = running.stderr.read()
+    assert first.startswith("batch 0: ")
+    assert running.returncode == 130, rest
+    assert rest.splitlines()[-1].startswith("interrupted; nothing is left running")
+    assert "Traceback" not in rest
+    assert len(children) > 0
+    assert psutil.wait_procs(children, timeout=20)[1] == []
+
+
+def test_brokers_that_do_not_answer_are_told_before_spark_starts(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        nobody = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(BrokerUnavailable):
+            source_of(Asked(tmp_path, bootstrap_servers=nobody, timeout_s=0.5))
+
+
+def test_a_cluster_where_no_group_has_ever_been_is_told(tmp_path):
+    with LocalBroker() as fresh, pytest.raises(BrokerError, match=f"shows no topic {TOPIC}: no group has ever been"):
+        source_of(Asked(tmp_path, bootstrap_servers=fresh.bootstrap_servers, settings=Settings(once=True)))
