@@ -33,6 +33,9 @@ COMMANDS = {
         "kstreams_assign.demo.command:demo", "A real group on this machine scales out warm, survives a crash."
     ),
     "inspect": Entry("kstreams_assign.insight.command:inspect", "A live group decoded: who has what, and why."),
+    "what-if": Entry(
+        "kstreams_assign.insight.what_if_command:what_if", "What a change would cost a group, before it is made."
+    ),
     "decode": Entry("kstreams_assign.insight.command:decode", "User-data and group records, from bytes to JSON."),
     "worker": Entry(
         "kstreams_assign.worker.command:worker", "A member for an application in any language, at a socket."

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Client, Cluster, caught_up, distribute
-from kstreams_assign.errors import ConfigError
+from kstreams_assign.errors import ConfigError, NotAStreamsGroup
 from kstreams_assign.group.choice import known_assignors
 from kstreams_assign.group.dialects import MemberReport
 from kstreams_assign.group.probing import FLOOR_MS
@@ -179,12 +179,12 @@ def _position(lag: int, end: int) -> int:
 
 
 def state_of_group(group: ObservedGroup) -> GroupState:
-    """A group as it was observed. Raises ``ConfigError`` where there is nothing that could be played on."""
+    """A group as it was observed. Raises ``NotAStreamsGroup`` for one without members, ``ConfigError`` without tasks."""
     decoded, snapshot = group.decoded, group.decoded.snapshot
-    if not group.tasks or not decoded.processes:
-        raise ConfigError(
-            f"group {snapshot.group} has no tasks or no members that can be read; nothing can be predicted"
-        )
+    if not decoded.processes:
+        raise NotAStreamsGroup(f"group {snapshot.group} has no members whose user-data can be read: nothing to play on")
+    if not group.tasks:
+        raise ConfigError(f"group {snapshot.group}: no tasks are known; describe its subtopologies by --topology FILE")
     assumed = dict(group.assumed)
     ends = dict(group.end_offset_sums) if group.ends_known else ends_not_known(sorted(group.stateful), group.config)
     if not group.ends_known:
@@ -213,6 +213,7 @@ def state_of_group(group: ObservedGroup) -> GroupState:
         rebalance_in_ms=max(1, due_ms - snapshot.taken_ms) if due_ms else due_ms,
         application_id=snapshot.group,
         assumed=assumed,
+        warmup_queue=bool(decoded.trailer and decoded.trailer.at_once),
     )
 
 
