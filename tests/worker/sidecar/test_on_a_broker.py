@@ -14,6 +14,7 @@ import pytest
 from kstreams_assign.errors import ConfigError, SidecarGone, SidecarRefused
 from kstreams_assign.worker.sidecar.client import SidecarClient
 from tests.worker.sidecar.shop import PARTITIONS, STORE, Shop, add_up, add_up_until, sink_of
+from tests.worker.sidecar_fuzz import run
 
 ORDERS = [b"customer-%d" % (n % 53) for n in range(2_000)]
 
@@ -254,3 +255,18 @@ def test_an_answer_of_the_worker_is_at_most_a_frame(shop: Shop) -> None:
         found = session.range("0_0", STORE)
         assert found.more
         assert 15 <= len(found.entries) < 20
+
+
+def test_hostile_frames_leave_the_worker_and_the_counts_as_they_were(shop: Shop) -> None:
+    shop.send(ORDERS)
+    one = shop.start()
+    one.until_running(PARTITIONS)
+    with shop.connect() as first:
+        while add_up(first):
+            first.commit()
+    found = run(2_000, seed=11, path=str(shop.folder / "1.sock"))
+    assert found["sessions"] > 10
+    assert one.error is None
+    shop.send(ORDERS)
+    with shop.connect() as second:
+        assert {task["state"] for task in second.tasks()} == {"running"}

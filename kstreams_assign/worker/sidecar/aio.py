@@ -1,0 +1,185 @@
+"""A session with a sidecar for asyncio: the same ops as ``client.SidecarClient``, awaited, and as many at once as one likes.
+
+What must not live here: Kafka, stores, the rest of the package.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from kstreams_assign.errors import MalformedFrame, SidecarGone, SidecarRefused
+from kstreams_assign.worker.sidecar.client import (
+    RECEIVE_BYTES,
+    Columns,
+    Found,
+    InputRecord,
+    read_answer,
+    tcp_address,
+)
+from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
+
+
+class AsyncSidecarClient:
+    """One session: ``async with await AsyncSidecarClient.connect("app.sock") as session: ...``.
+
+    Every method raises ``SidecarRefused`` (``code`` says why) and, once the worker has hung up, ``SidecarGone``.
+    Requests may be awaited together; the worker answers a ``commit`` when it is done and others meanwhile.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.events: deque[Mapping[str, Any]] = deque()
+        """What the worker pushed, oldest first: assigned, restored, revoked, lost. Take them when you like."""
+        self.welcome: Mapping[str, Any] = {}
+        self._reader = reader
+        self._writer = writer
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._number = 0
+        self._gone: SidecarGone | SidecarRefused | None = None
+        self._listening = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def connect(cls, address: str, *, token: str | None = None) -> Self:
+        """``address`` is the socket's path, or ``tcp://HOST:PORT``.
+
+        Raises ``SidecarGone`` where nobody listens, ``SidecarRefused`` with ``busy`` where another session is open.
+        """
+        tcp = tcp_address(address)
+        try:
+            streams = await (asyncio.open_connection(*tcp) if tcp else asyncio.open_unix_connection(address))
+        except OSError as cause:
+            raise SidecarGone(f"{address}: no worker listens there: {cause}") from cause
+        session = cls(*streams)
+        try:
+            session.welcome = await session._call("hello", version=VERSION, token=token)
+        except (SidecarRefused, SidecarGone):
+            await session._hang_up()
+            raise
+        return session
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Without ``close``, whatever is not committed is dropped."""
+        await self._hang_up()
+
+    # --- ops: see SidecarClient ---------------------------------------------------------------
+
+    async def tasks(self) -> list[dict[str, Any]]:
+        return list(await self._call("tasks"))
+
+    async def poll(self, max_records: int = 1_000, timeout_ms: int = 1_000) -> list[InputRecord]:
+        answer = await self._call("poll", max_records=max_records, timeout_ms=timeout_ms)
+        return [InputRecord(**record) for record in answer["records"]]
+
+    async def poll_columns(self, max_records: int = 10_000, timeout_ms: int = 1_000) -> list[Columns]:
+        answer = await self._call("poll", max_records=max_records, timeout_ms=timeout_ms, columns=True)
+        return [Columns(**partition) for partition in answer["partitions"]]
+
+    async def get(self, task: str, store: str, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        found: Sequence[bytes | None] = await self._call("get", task=task, store=store, keys=keys)
+        return found
+
+    async def put(self, task: str, store: str, entries: Mapping[bytes, bytes]) -> int:
+        keys, values = list(entries), list(entries.values())
+        return int(await self._call("put", task=task, store=store, keys=keys, values=values))
+
+    async def delete(self, task: str, store: str, keys: Sequence[bytes]) -> int:
+        return int(await self._call("delete", task=task, store=store, keys=keys))
+
+    async def range(
+        self,
+        task: str,
+        store: str,
+        start: bytes | None = None,
+        end: bytes | None = None,
+        *,
+        limit: int = 1_000,
+        reverse: bool = False,
+    ) -> Found:
+        fields = {"task": task, "store": store, "from": start, "to": end, "limit": limit, "reverse": reverse}
+        return Found(**await self._call("range", **fields))
+
+    async def emit(self, task: str, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> int:
+        return int(await self._call("emit", task=task, topic=topic, keys=keys, values=values))
+
+    async def emit_records(self, task: str, records: Iterable[Mapping[str, Any]]) -> int:
+        return int(await self._call("emit", task=task, records=list(records)))
+
+    async def commit(self, offsets: Mapping[str, int] | None = None) -> int | None:
+        generation: int | None = await self._call("commit", offsets=offsets)
+        return generation
+
+    async def locate(self, store: str, key: bytes) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = await self._call("locate", store=store, key=key)
+        return found
+
+    async def lag(self) -> Mapping[str, int]:
+        found: Mapping[str, int] = await self._call("lag")
+        return found
+
+    async def close(self) -> None:
+        """End the session in order. What is not committed is dropped."""
+        try:
+            await self._call("close")
+        finally:
+            await self._hang_up()
+
+    # --- the wire ---------------------------------------------------------------------------------
+
+    async def _call(self, op: str, **fields: Any) -> Any:
+        if self._gone is not None:
+            raise self._gone
+        self._number += 1
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        packed = frame({"id": self._number, "op": op, **fields})
+        self._waiting[self._number] = answer
+        self._writer.write(packed)
+        return await answer
+
+    async def _listen(self) -> None:
+        """Take answers and events until the worker hangs up; then nobody may go on waiting."""
+        frames = Frames(FRAME_BYTES_MAX)
+        try:
+            while data := await self._reader.read(RECEIVE_BYTES):
+                frames.feed(data)
+                while (message := frames.next()) is not None:
+                    self._take(message)
+        except (OSError, MalformedFrame) as cause:
+            self._gone = self._gone or SidecarGone(f"the connection broke: {cause}")
+        finally:
+            self._give_up()
+
+    def _take(self, message: Message) -> None:
+        if "event" in message:
+            self.events.append(message)
+            return
+        answer = self._waiting.pop(message["id"], None)
+        try:
+            ok = read_answer(message)
+        except SidecarRefused as refused:
+            if answer is None:
+                self._gone = refused  # the last word before the worker hangs up
+            elif not answer.done():
+                answer.set_exception(refused)
+            return
+        if answer is not None and not answer.done():
+            answer.set_result(ok)
+
+    def _give_up(self) -> None:
+        self._gone = self._gone or SidecarGone("the worker has hung up")
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(self._gone)
+        self._waiting.clear()
+
+    async def _hang_up(self) -> None:
+        self._writer.close()
+        self._listening.cancel()
+        await asyncio.wait([self._listening])

@@ -1,0 +1,116 @@
+"""Requests against the protocol's own description: each op, each field, each error code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import kstreams_assign.worker.sidecar
+from kstreams_assign.errors import SidecarRefused
+from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX, VERSION
+from kstreams_assign.worker.sidecar.messages import ERROR_CODES, EVENTS, ID_MAX, PROTOCOL, read_request
+
+GOOD = {
+    "integer": 1,
+    "boolean": True,
+    "text": "orders",
+    "task": "0_3",
+    "bytes": b"k",
+    "bytes_list": (b"k",),
+    "nullable_bytes_list": (b"k", None),
+    "entries": ((b"k", b"v"),),
+    "records": ({"topic": "t", "key": b"k", "value": None, "headers": (("h", None),), "partition": 1},),
+    "offsets": {"orders-eu-3": 7},
+}
+BAD = {
+    "integer": ("1", 1.0, True, -1, 2**40),
+    "boolean": (1, "true"),
+    "text": ("", b"orders", "x" * 256, 7),
+    "task": ("0", "0_x", "a_b", 3, "_"),
+    "bytes": ("k", 7),
+    "bytes_list": (b"k", ("k",), (None,), {"k": 1}),
+    "nullable_bytes_list": (("k",), 7),
+    "entries": (((b"k",),), ((b"k", None),), (("k", b"v"),), (b"kv",), {b"k": b"v"}),
+    "records": (
+        ({},),
+        ({"topic": "t", "key": b"k"},),
+        ({"topic": "t", "key": "k", "value": b"v"},),
+        ({"topic": "t", "key": b"k", "value": b"v", "partition": -1},),
+        ({"topic": "t", "key": b"k", "value": b"v", "timestamp_ms": 2**63},),
+        ({"topic": "t", "key": b"k", "value": b"v", "headers": ((b"h", b"v"),)},),
+        ({"topic": "t", "key": b"k", "value": b"v", "more": 1},),
+        (7,),
+    ),
+    "offsets": ({"orders": 7}, {"orders-x": 7}, {"orders-3": -1}, {"-3": 7}, {7: 7}, {"orders-3": "7"}, ()),
+}
+FIELDS = [(op, name, spec) for op, told in PROTOCOL["ops"].items() for name, spec in told["fields"].items()]
+
+
+def whole(op: str, **changed: object) -> dict[str, object]:
+    fields = {name: GOOD[spec["type"]] for name, spec in PROTOCOL["ops"][op]["fields"].items()}
+    return {"id": 1, "op": op, **fields, **changed}
+
+
+@pytest.mark.parametrize("op", PROTOCOL["ops"])
+def test_a_request_with_every_field_of_its_op_is_read(op):
+    request = read_request(whole(op))
+    assert (request.id, request.op, request.fields.keys()) == (1, op, PROTOCOL["ops"][op]["fields"].keys())
+
+
+@pytest.mark.parametrize(("op", "name", "spec"), FIELDS, ids=lambda found: found if isinstance(found, str) else "")
+def test_a_field_that_is_not_as_its_type_says_is_refused_by_name(op, name, spec):
+    for value in BAD[spec["type"]]:
+        with pytest.raises(SidecarRefused, match=f"{op}: {name} = ") as refused:
+            read_request(whole(op, **{name: value}))
+        assert refused.value.code == "bad_request"
+        assert len(str(refused.value)) < 600
+
+
+@pytest.mark.parametrize(("op", "name", "spec"), FIELDS, ids=lambda found: found if isinstance(found, str) else "")
+def test_a_field_left_out_is_its_default_or_nothing_or_refused(op, name, spec):
+    message = whole(op)
+    del message[name]
+    if "default" in spec or spec.get("optional"):
+        assert read_request(message).fields[name] == spec.get("default")
+    else:
+        with pytest.raises(SidecarRefused, match=f"{name} is missing"):
+            read_request(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {},
+        {"id": 1},
+        {"op": "tasks"},
+        {"id": -1, "op": "tasks"},
+        {"id": ID_MAX + 1, "op": "tasks"},
+        {"id": True, "op": "tasks"},
+    ]
+    + [{"id": 1, "op": op} for op in ("", "drop", b"tasks", 7, None, ("tasks",))]
+    + [{"id": 1, "op": "tasks", "task": "0_0"}],
+    ids=repr,
+)
+def test_what_is_no_request_is_refused(message):
+    with pytest.raises(SidecarRefused, match="bad_request"):
+        read_request(message)
+
+
+def test_clients_that_read_no_schema_have_the_same_numbers():
+    assert (PROTOCOL["version"], PROTOCOL["frame_bytes_max"]) == (VERSION, FRAME_BYTES_MAX)
+
+
+def test_every_type_is_explained_and_every_explained_type_is_used():
+    assert {spec["type"] for _, _, spec in FIELDS} | {"id"} == PROTOCOL["types"].keys() == GOOD.keys() | {"id"}
+
+
+def test_every_code_and_event_of_the_closed_lists_is_one_that_the_worker_sends():
+    room = Path(str(kstreams_assign.worker.sidecar.__file__)).parent
+    source = "".join(path.read_text(encoding="utf-8") for path in room.glob("*.py"))
+    assert (
+        set(re.findall(r'refused\(\s*"(\w+)"', source)) | set(re.findall(r'_refuse_all\(\w+, "(\w+)"', source))
+        == ERROR_CODES
+    )
+    assert set(re.findall(r'_push\("(\w+)"', source)) == EVENTS
