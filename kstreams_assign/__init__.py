@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kstreams_assign.worker import (
         Assignment,
         CommitDue,
+        Drained,
         GroupMember,
         KeyValueStore,
         Lost,
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Assignment",
     "CommitDue",
+    "Drained",
     "Config",
     "GroupMember",
     "KeyValueStore",
@@ -47,6 +49,7 @@ _ROOM_OF = {
     "Assignment": "kstreams_assign.worker",
     "CommitDue": "kstreams_assign.worker",
     "Config": "kstreams_assign.config",
+    "Drained": "kstreams_assign.worker",
     "GroupMember": "kstreams_assign.worker",
     "KeyValueStore": "kstreams_assign.worker",
     "Lost": "kstreams_assign.worker",

@@ -18,6 +18,7 @@ from kstreams_assign.assign.balance import (
 )
 from kstreams_assign.assign.check import check
 from kstreams_assign.assign.converge import Round, after, converge, previous_owners
+from kstreams_assign.assign.drain import drained
 from kstreams_assign.assign.fallback_prior import fallback_prior
 from kstreams_assign.assign.high_availability import high_availability
 from kstreams_assign.assign.lags import TaskLags, by_lag, caught_up, lag_of, previous_tasks, rank
@@ -68,6 +69,7 @@ __all__ = [
     "check",
     "converge",
     "distribute",
+    "drained",
     "fallback_prior",
     "high_availability",
     "instance_balanced",

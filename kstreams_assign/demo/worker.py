@@ -1,7 +1,7 @@
 """One worker process: ``python -m kstreams_assign.demo.worker --bootstrap … --application-id … --name … --state-dir …``.
 
 Runs the application of ``app`` until SIGTERM or SIGINT, or until standard input ends, which is when whoever started it is
-gone. Events go to standard output, one JSON object a line; a line ``rejoin`` on standard input asks for a rebalance.
+gone. Events go to standard output, one JSON object a line; a line ``rejoin`` on standard input asks for a rebalance, ``drain`` for a leave without silence.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kstreams_assign import Config, Worker
 from kstreams_assign.demo.app import PROCESS_NAME_BYTES, totals_app
 
 REJOIN = "rejoin"
+DRAIN = "drain"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -61,6 +62,8 @@ def _obey(worker: Worker, control: TextIO) -> None:
     for line in control:
         if line.strip() == REJOIN:
             worker.rejoin("asked to")
+        elif line.strip() == DRAIN:
+            worker.drain()
     worker.close()
 
 

@@ -107,5 +107,6 @@ def adopted(
         promised=trailer.owners if trailer else {},
         assignor=trailer.assignor if trailer else None,
         warnings=(info.trailer_warning,) if info.trailer_warning else (),
+        draining=process in trailer.draining if trailer else False,
         queue=WarmupQueue(order, at_once) if at_once and at_once > 0 else None,
     )

@@ -45,6 +45,7 @@ def encode_group(
         assignor_version=choice.version,
         warmups=warmups,
         at_once=at_once,
+        draining=tuple(sorted(view.draining, key=process_order)),
         next_probe_ms=next_probe_ms,
         followup=bool(handed.withheld),
         withheld=tuple(sorted(handed.withheld)),

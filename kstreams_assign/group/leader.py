@@ -19,6 +19,7 @@ from kstreams_assign.assign import (
     Cluster,
     Plan,
     TaskLags,
+    drained,
     owner_changes,
     owner_changes_lower_bound,
     previous_tasks,
@@ -84,7 +85,8 @@ def decide(view: GroupView, question: Question) -> Decision:
     choice = choose(view, question.assignor, ends_known=question.end_offsets is not None)
     queued = question.warmup_queue and not view.foreign
     config = replace(question.config, max_warmup_replicas=max(1, len(tasks))) if queued else question.config
-    standing = Standing(cluster, choice.assign(cluster, config), config, choice.assign)
+    assign = drained(choice.assign, view.draining) if view.draining else choice.assign
+    standing = Standing(cluster, assign(cluster, config), config, assign)
     return _decision(view, question, tasks, choice, standing, queued=queued)
 
 
@@ -157,12 +159,20 @@ def _decision(
         placements=plan.placements,
         changed={task: (before[task], after[task]) for task in changed},
         adopted=tuple(adopted),
-        owner_changes_lower_bound=owner_changes_lower_bound(before, cluster.capacities, tasks.keys()),
+        owner_changes_lower_bound=_lower_bound(before, cluster, tasks.keys(), view.draining),
         withheld=handed.withheld,
         next_probe_ms=next_probe_ms,
         standing=standing,
         warnings=(*_warnings(view), *((choice.warning,) if choice.warning else ())),
     )
+
+
+def _lower_bound(
+    before: Mapping[TaskId, UUID], cluster: Cluster, tasks: Collection[TaskId], draining: Collection[UUID]
+) -> int:
+    """The fewest owner changes that balance among those who stay allows; all tasks of the others have to change."""
+    staying = {process: threads for process, threads in cluster.capacities.items() if process not in draining}
+    return owner_changes_lower_bound(before, staying, tasks) + sum(process in draining for process in before.values())
 
 
 def _warmups(cluster: Cluster, plan: Plan) -> dict[UUID, tuple[TaskId, ...]]:

@@ -89,7 +89,7 @@ class Adopted:
     """An assignment as its member reads it.
 
     ``next_rebalance_ms`` is wall-clock time; 0 asks for a rejoin at once, ``NO_PROBE_MS`` for none.
-    ``follow_up`` says that a rebalance comes next for certain, so whoever knows need not wait to be told.
+    ``draining``: the leader knows that this member is about to leave. ``follow_up`` says that a rebalance comes next for certain, so whoever knows need not wait to be told.
     """
 
     active: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -102,3 +102,4 @@ class Adopted:
     assignor: str | None = None
     warnings: tuple[str, ...] = ()
     queue: WarmupQueue | None = None
+    draining: bool = False

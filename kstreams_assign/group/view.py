@@ -56,6 +56,12 @@ class GroupView:
         """Members that are not ours: they carry no trailer."""
         return [consumer.member.member_id for consumer in self._consumers if consumer.info.trailer is None]
 
+    @property
+    def draining(self) -> frozenset[UUID]:
+        """The processes that are about to leave and want their tasks warmed up elsewhere first."""
+        asked = {c.info.process_id for c in self._consumers if c.info.trailer and c.info.trailer.draining}
+        return frozenset(asked) if asked != self.processes.keys() else frozenset()
+
     def newest_version_of_all(self, assignor: str) -> int:
         """The newest version of this assignor that every member knows; 0 if some do not know it."""
         return min((self._version(consumer, assignor) for consumer in self._consumers), default=0)

@@ -33,10 +33,14 @@ SUBTOPOLOGY_DIGITS_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class MemberTrailer:
-    """What a member of ours can do: its assignors with their versions, and a digest of its settings."""
+    """What a member of ours can do: its assignors with their versions, and a digest of its settings.
+
+    ``draining``: it is about to leave, and wants its tasks warmed up elsewhere first.
+    """
 
     assignors: Mapping[str, int] = field(default_factory=dict)
     settings_digest: str = ""
+    draining: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class GroupTrailer:
     many of those a process restores at a time, where there is a limit (the warm-up queue). ``next_probe_ms``: the wall-clock time of the
     next probing rebalance, ``None`` if there is none to come. ``followup``: the rebalance that completes this one comes
     next (KIP-429). ``withheld``: active tasks that no one gets before that. ``owners``: the decided process of each
-    active task.
+    active task. ``draining``: processes that are about to leave and keep only what nobody else has warm.
     """
 
     assignor: str
@@ -58,6 +62,7 @@ class GroupTrailer:
     withheld: tuple[TaskId, ...] = ()
     owners: Mapping[TaskId, UUID] = field(default_factory=dict)
     at_once: Mapping[UUID, int] = field(default_factory=dict)
+    draining: tuple[UUID, ...] = ()
 
 
 Trailer = TypeVar("Trailer")
@@ -113,7 +118,8 @@ def _opened(rest: bytes) -> Mapping[str, Any]:
 
 
 def _member_map(trailer: MemberTrailer) -> dict[str, Any]:
-    return {"assignors": dict(trailer.assignors), "settings": trailer.settings_digest}
+    draining = {"draining": True} if trailer.draining else {}
+    return {"assignors": dict(trailer.assignors), "settings": trailer.settings_digest, **draining}
 
 
 def _member_trailer(content: Mapping[str, Any]) -> MemberTrailer:
@@ -121,14 +127,15 @@ def _member_trailer(content: Mapping[str, Any]) -> MemberTrailer:
     for name, version in assignors.items():
         _typed(name, str, "assignors")
         _typed(version, int, "assignors")
-    return MemberTrailer(assignors, _typed(content.get("settings"), str, "settings"))
+    draining = _typed(content.get("draining", False), bool, "draining")
+    return MemberTrailer(assignors, _typed(content.get("settings"), str, "settings"), draining)
 
 
 def _group_map(trailer: GroupTrailer) -> dict[str, Any]:
     by_owner: dict[UUID, list[TaskId]] = {}
     for task, owner in sorted(trailer.owners.items(), key=_by_subtopology):
         by_owner.setdefault(owner, []).append(task)
-    return {
+    content = {
         "assignor": trailer.assignor,
         "version": trailer.assignor_version,
         "warmups": {process.bytes: _runs(tasks) for process, tasks in trailer.warmups.items()},
@@ -136,12 +143,12 @@ def _group_map(trailer: GroupTrailer) -> dict[str, Any]:
         "followup": trailer.followup,
         "withheld": _runs(trailer.withheld),
         "owners": {process.bytes: _runs(tasks) for process, tasks in by_owner.items()},
-        **(
-            {"at_once": {process.bytes: number for process, number in trailer.at_once.items()}}
-            if trailer.at_once
-            else {}
-        ),
     }
+    if trailer.at_once:
+        content["at_once"] = {process.bytes: number for process, number in trailer.at_once.items()}
+    if trailer.draining:
+        content["draining"] = [process.bytes for process in trailer.draining]
+    return content
 
 
 def _group_trailer(content: Mapping[str, Any]) -> GroupTrailer:
@@ -158,6 +165,7 @@ def _group_trailer(content: Mapping[str, Any]) -> GroupTrailer:
             _process(raw, "at_once"): _typed(number, int, "at_once")
             for raw, number in _typed(content.get("at_once", {}), dict, "at_once").items()
         },
+        draining=tuple(_process(raw, "draining") for raw in _typed(content.get("draining", ()), tuple, "draining")),
     )
 
 

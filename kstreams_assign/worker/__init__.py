@@ -9,14 +9,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kstreams_assign.worker.group_member import Assignment, CommitDue, GroupMember, Lost
+    from kstreams_assign.worker.group_member import Assignment, CommitDue, Drained, GroupMember, Lost
     from kstreams_assign.worker.runtime import Worker
     from kstreams_assign.worker.task import KeyValueStore, Subtopology, Task
 
-__all__ = ["Assignment", "CommitDue", "GroupMember", "KeyValueStore", "Lost", "Subtopology", "Task", "Worker"]
+__all__ = [
+    "Assignment",
+    "CommitDue",
+    "Drained",
+    "GroupMember",
+    "KeyValueStore",
+    "Lost",
+    "Subtopology",
+    "Task",
+    "Worker",
+]
 
 _MODULE_OF = {
-    **dict.fromkeys(("Assignment", "CommitDue", "GroupMember", "Lost"), "group_member"),
+    **dict.fromkeys(("Assignment", "CommitDue", "Drained", "GroupMember", "Lost"), "group_member"),
     **dict.fromkeys(("KeyValueStore", "Subtopology", "Task"), "task"),
     "Worker": "runtime",
 }

@@ -65,7 +65,12 @@ class Lost:
     reason: str
 
 
-GroupEvent = CommitDue | Assignment | Lost
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """After ``drain``: this member has no task any more, or nobody can take them over warm. Leave now."""
+
+
+GroupEvent = CommitDue | Assignment | Lost | Drained
 
 
 class GroupMember:
@@ -109,6 +114,7 @@ class GroupMember:
             self._log,
             lambda membership: group_client(config, shape, membership),
             self._early.adopted,
+            lambda: self._events.put(Drained()),
         )
         self._threads = [
             threading.Thread(target=self._guarded, args=(work,), name=f"kstreams-{name}", daemon=True)
@@ -207,6 +213,10 @@ class GroupMember:
     def rejoin(self, reason: str) -> None:
         """Ask for a rebalance; kept if it cannot be asked for at this moment."""
         self._membership.rejoin(reason)
+
+    def drain(self) -> None:
+        """Ask the group to warm this member's tasks up elsewhere and to take them; ``Drained`` follows."""
+        self._membership.drain()
 
     # --- what the membership asks; on its threads ------------------------------------------
 

@@ -64,6 +64,7 @@ class Membership:
         log: EventLog,
         connect: Callable[[Membership], GroupClient],
         early: Callable[[int, Adopted, Standing | None], None],
+        drained: Callable[[], None],
     ) -> None:
         self._config = config
         self._shape = shape
@@ -84,6 +85,8 @@ class Membership:
         self._leads = False
         self._outage = False
         self._early = early
+        self._drained = drained
+        self._draining = self._told_draining = False
         self._client = connect(self)
 
     # --- what the processing loop needs ----------------------------------------
@@ -163,6 +166,11 @@ class Membership:
         """Ask for a rebalance; kept if it cannot be asked for right now."""
         self.handle(machine.RejoinWanted(reason))
 
+    def drain(self) -> None:
+        """Ask the group to warm this member's tasks up elsewhere; ``drained`` is called once it has none, or nobody can."""
+        self._draining = True
+        self.rejoin("draining: this member wants to leave")
+
     def close(self) -> None:
         """End ``run``. The group is left by ``leave``, once the tasks are closed."""
         self.handle(machine.CloseAsked())
@@ -178,6 +186,7 @@ class Membership:
         if not complete:
             self.rejoin("the cleaner held the lag report")
         self._unique = (self._unique + 1) % 128
+        self._told_draining = self._draining
         sums = self._sums.report(owned_only=not complete)
         report = MemberReport(
             version=self._dialect.latest_version,
@@ -191,6 +200,7 @@ class Membership:
             trailer=MemberTrailer(
                 assignors=known_assignors(),
                 settings_digest=settings_digest(self._config.assignor, assign_config(self._config)),
+                draining=self._draining,
             ),
         )
         return self._owned, self._dialect.write_report(report)
@@ -231,6 +241,15 @@ class Membership:
         )
         self._early(generation, adopted, self._leading.standing if self._leads else None)
         self.handle(machine.Assigned(generation, adopted))
+        if self._told_draining:
+            self._drain_on(adopted)
+
+    def _drain_on(self, adopted: Adopted) -> None:
+        if not adopted.draining:
+            why = "nobody is there to take the tasks over, or the leader is not ours"
+            self._log.emit("drain_refused", warnings=[f"{why}: this member leaves without warming them up elsewhere"])
+        if not adopted.draining or not (adopted.active or adopted.follow_up):
+            self._drained()
 
     def lost(self) -> None:
         self.handle(machine.MembershipLost("the group went on without this member"))

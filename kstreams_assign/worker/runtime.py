@@ -42,6 +42,10 @@ PACING = Pacing(progress_interval_ms=200, standby_ends_interval_ms=1_000, standb
 RESTORE_BATCH_RECORDS = 2_000  # a bigger batch in one write would hold up the running tasks
 
 
+Wish = Callable[[Membership], None]
+"""What somebody outside wants of the membership."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Local:
     """This process's state on its own disk, and who may touch it."""
@@ -68,7 +72,7 @@ class Engine:
         self._local = _Local(directory, sums_at_start(directory, self._offsets_on_disk), ReportMutex())
         self._log = EventLog(str(directory.process_id), on_event)
         self._ending = threading.Event()
-        self._wishes: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._wishes: queue.SimpleQueue[Wish] = queue.SimpleQueue()
 
     @property
     def process_id(self) -> UUID:
@@ -93,7 +97,14 @@ class Engine:
 
     def rejoin(self, reason: str) -> None:
         """Ask the group for a rebalance; kept if it cannot be asked for at this moment."""
-        self._wishes.put(reason)
+        self._wishes.put(lambda membership: membership.rejoin(reason))
+
+    def drain(self) -> None:
+        """Leave without silence: the group warms this member's tasks up elsewhere, takes them, and then ``run`` ends.
+
+        Where nobody can take them (it is alone, or a Java member leads) it leaves as ``close`` does. From any thread.
+        """
+        self._wishes.put(Membership.drain)
 
     def _offsets_on_disk(self, task: TaskId, path: Path) -> Mapping[TopicPartition, int]:
         """How far a closed task is, in the changelogs that this topology has. Read once: a join must not wait for it."""
@@ -169,12 +180,13 @@ class _Running:
             log,
             lambda membership: group_client(config, shape, membership),
             self._early.adopted,
+            self._ending.set,
         )
         self._processor.connect(self._membership, self._restoring)
         self._restoring.receiver = self._processor
         labour.connect(self._processor, self._facts)
 
-    def run(self, wishes: queue.SimpleQueue[str]) -> None:
+    def run(self, wishes: queue.SimpleQueue[Wish]) -> None:
         """Start the threads, wait for the end, and stop them in the order that loses nothing."""
         restoring = self._start("restore", self._restoring.run)
         processing = self._start("processing", self._processor.run)
@@ -241,7 +253,7 @@ class _Running:
 
     # --- upkeep ---------------------------------------------------------------------
 
-    def _upkeep(self, wishes: queue.SimpleQueue[str]) -> None:
+    def _upkeep(self, wishes: queue.SimpleQueue[Wish]) -> None:
         local, delay_ms = self._local, self._config.state_cleanup_delay_ms
         cleaner = Cleaner(local.directory, local.mutex, local.sums, state_cleanup_delay_ms=delay_ms)
         cleaner.empty_trash()
@@ -249,7 +261,7 @@ class _Running:
         while not self._stopped.wait(STATUS_INTERVAL_S):
             self._tell_status()
             while not wishes.empty():
-                self._membership.rejoin(wishes.get())
+                wishes.get()(self._membership)
             if monotonic_ms() >= next_clean_ms:
                 next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
                 cleaner.run()

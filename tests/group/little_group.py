@@ -36,6 +36,7 @@ class LittleMember:
     endpoint: str | None = None
     ours: bool = True
     assignors: dict[str, int] = field(default_factory=known_assignors)
+    draining: bool = False
 
     @property
     def name(self) -> str:
@@ -60,7 +61,7 @@ class LittleMember:
             self.endpoint,
             sums,
             lags if dialect.tells_lags else None,
-            trailer=MemberTrailer(self.assignors) if self.ours else None,
+            trailer=MemberTrailer(self.assignors, draining=self.draining) if self.ours else None,
         )
         return JoinedMember(self.name, ("orders", "clicks"), tuple(self.owned), dialect.write_report(report))
 

@@ -66,6 +66,7 @@ group_trailers = st.builds(
     trailer_tasks,
     st.dictionaries(st.builds(TaskId, small, small, st.none() | texts), st.uuids(), max_size=5),
     st.dictionaries(st.uuids(), st.integers(1, 100), max_size=3),
+    st.lists(st.uuids(), max_size=2).map(tuple),
 )
 
 

@@ -1,0 +1,65 @@
+"""Draining: processes that are about to leave keep their tasks until another process has a warm copy of each.
+
+Any assignor can be drained: it decides for the processes that stay, as if the others were gone. What it would then start cold
+stays where it runs, and its new owner warms it up first, within the group's budget of warm-ups. Stateless tasks and tasks
+with a caught-up copy move at once. The KIPs know no such thing: a Kafka Streams process that closes leaves its tasks to be
+restored wherever no standby is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from kstreams_assign.assign.java_order import sorted_tasks
+from kstreams_assign.assign.lags import caught_up
+from kstreams_assign.assign.values import NO_TASKS, AssignConfig, Assignor, Client, Cluster, Placement, Plan
+from kstreams_assign.model import TaskId
+
+
+def drained(assign: Assignor, draining: frozenset[UUID]) -> Assignor:
+    """The assignor for a cluster in which these processes are leaving, and at least one is not."""
+
+    def decide(cluster: Cluster, config: AssignConfig) -> Plan:
+        staying = tuple(client for client in cluster.clients if client.process_id not in draining)
+        leaving = [client for client in cluster.clients if client.process_id in draining]
+        plan = assign(Cluster(staying, cluster.stateful, cluster.stateless), config)
+        return _kept_until_warm(plan, staying, leaving, cluster, config)
+
+    return decide
+
+
+def _kept_until_warm(
+    plan: Plan, staying: Sequence[Client], leaving: Sequence[Client], cluster: Cluster, config: AssignConfig
+) -> Plan:
+    heirs = {client.process_id: client for client in staying}
+    keeper = {task: client.process_id for client in leaving for task in client.prev_active & cluster.stateful}
+    heir = {task: process for task, process in plan.owners.items() if task in keeper}
+    cold = [t for t in heir if not caught_up(heirs[heir[t]].lags[t], config.acceptable_recovery_lag)]
+    warming = set(_first_to_warm(cold, heir, heirs)[: _budget(plan, config)])
+    placements = {
+        process: Placement(
+            active=placed.active - {task for task in cold if heir[task] == process},
+            standby=placed.standby,
+            warmup=placed.warmup | {task for task in warming if heir[task] == process},
+        )
+        for process, placed in plan.placements.items()
+    }
+    for client in leaving:
+        kept = frozenset(task for task in cold if keeper[task] == client.process_id)
+        placements[client.process_id] = Placement(active=kept or NO_TASKS)
+    return Plan(placements, probing=plan.probing or bool(cold))
+
+
+def _budget(plan: Plan, config: AssignConfig) -> int:
+    return max(0, config.max_warmup_replicas - sum(len(placed.warmup) for placed in plan.placements.values()))
+
+
+def _first_to_warm(cold: Sequence[TaskId], heir: Mapping[TaskId, UUID], heirs: Mapping[UUID, Client]) -> list[TaskId]:
+    """Those that have begun, then the smallest lag."""
+
+    def rank(task: TaskId) -> tuple[bool, int]:
+        client = heirs[heir[task]]
+        return task not in client.prev_standby, client.lags[task]
+
+    return sorted(sorted_tasks(cold), key=rank)

@@ -1,0 +1,38 @@
+"""A member that is about to leave, as its leader sees it."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from kstreams_assign.assign import AssignConfig
+from tests.group.little_group import LittleGroup, shape
+
+
+@pytest.mark.parametrize("assignor", ["least_movement", "high_availability"])
+def test_its_tasks_move_as_they_get_warm_and_it_is_told_that_the_leader_knows(assignor):
+    little = LittleGroup(shape(stateless=True), {"orders": 9, "clicks": 3}, AssignConfig(), assignor)
+    for number in (1, 2, 3):
+        little.add(number)
+    little.settle()
+    leaving = little.members[UUID(int=3)]
+    had, leaving.draining = len(leaving.running), True
+    decisions = little.settle()
+    assert leaving.adopted is not None
+    assert leaving.adopted.draining
+    assert not leaving.running
+    assert not leaving.adopted.standby | leaving.adopted.warmup
+    assert decisions[0].owner_changes_lower_bound == had
+    changed = [task for decision in decisions for task, (old, _) in decision.changed.items() if old == leaving.process]
+    assert len(changed) == len(set(changed)) == had
+    assert not any(member.adopted and member.adopted.active.keys() & set(changed) for member in [leaving])
+
+
+def test_when_all_of_them_want_to_leave_nobody_is_drained():
+    little = LittleGroup(shape(), {"orders": 4, "clicks": 0}, AssignConfig(), "least_movement")
+    for number in (1, 2):
+        little.add(number).draining = True
+    little.rebalance()
+    assert not any(member.adopted and member.adopted.draining for member in little.members.values())
+    assert len(little.owners()) == 4
