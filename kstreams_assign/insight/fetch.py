@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 
 from kstreams_assign.adapters.clock import wall_ms
-from kstreams_assign.adapters.confluent import ClusterAdmin, GroupRecord, last_group_record
-from kstreams_assign.adapters.kafka_python import GroupDescriber, describes_groups
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.adapters.confluent.group_records import GroupRecord, last_group_record
+from kstreams_assign.adapters.kafka_python import GroupDescriber, describes_groups, kafka_python_settings
 from kstreams_assign.adapters.kafka_python.groups import DescribedGroup
-from kstreams_assign.errors import BrokerError, GroupNotFound, MalformedUserData, NotAStreamsGroup
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, GroupNotFound, MalformedUserData, NotAStreamsGroup
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.observe.snapshot import GroupMember, GroupSnapshot
 from kstreams_assign.observe.topology import CHANGELOG
@@ -146,6 +147,11 @@ def group_reader(
     bootstrap_servers: str, client: Mapping[str, str] | None = None, timeout_s: float = 10.0
 ) -> Iterator[GroupReader]:
     """A reader for as long as the block. Raises ``BrokerUnavailable`` where no broker answers within ``timeout_s``."""
+    kafka_python_settings(client or {})  # a wrong setting is told before anybody is asked
+    try:
+        ClusterAdmin(bootstrap_servers, client).topics(timeout_s)
+    except BrokerUnavailable as cause:  # librdkafka notices first, and leaves no half-open connections behind
+        raise BrokerUnavailable(f"no broker answers at {bootstrap_servers} ({cause})") from cause
     with describes_groups(bootstrap_servers, client, timeout_s) as describer:
         yield GroupReader(describer, bootstrap_servers, client or {}, timeout_s)
 

@@ -112,7 +112,7 @@ def _assignment_info(data: bytes, dialect: str | None) -> Json:
 
 
 def _is_user_data(data: bytes) -> bool:
-    return 0 < int.from_bytes(data[:4], "big") < LARGEST_VERSION
+    return len(data) >= 4 and 0 < int.from_bytes(data[:4], "big") < LARGEST_VERSION
 
 
 def _first(

@@ -1,23 +1,20 @@
 """The data plane: confluent-kafka (librdkafka) on explicit partitions, without group membership.
 
 The one room that imports ``confluent_kafka``. One file per client role: ``changelogs`` reads state back, ``inputs`` feeds
-tasks, ``producer`` writes what tasks make, ``admin`` asks about topics, ``group_records`` finds a group's last generation; ``feed`` is what both readers share, ``faults`` the
-one table from librdkafka's errors to ours. Membership and commits are ``adapters.kafka_python``'s.
+tasks, ``producer`` writes what tasks make, ``admin`` asks about topics, ``group_records`` finds a group's last generation;
+``feed`` is what both readers share, ``faults`` the one table from librdkafka's errors to ours. Membership and commits are ``adapters.kafka_python``'s.
 """
 
 from __future__ import annotations
 
 from kstreams_assign.adapters.confluent.admin import ClusterAdmin
 from kstreams_assign.adapters.confluent.changelogs import ConfluentChangelogReader
-from kstreams_assign.adapters.confluent.group_records import GroupRecord, last_group_record
 from kstreams_assign.adapters.confluent.inputs import InputConsumer
 from kstreams_assign.adapters.confluent.producer import RecordProducer
 
 __all__ = [
     "ClusterAdmin",
     "ConfluentChangelogReader",
-    "GroupRecord",
     "InputConsumer",
     "RecordProducer",
-    "last_group_record",
 ]

@@ -104,6 +104,14 @@ def describes_groups(
 
 
 class _RawAdmin(KafkaAdminClient):  # type: ignore[misc]
+    def __init__(self, **settings: Any) -> None:
+        try:
+            super().__init__(**settings)
+        except kafka_errors.KafkaTimeoutError:
+            self._closed = False  # its own constructor leaves thread and sockets behind
+            self.close()
+            raise
+
     def _describe_groups_process_response(self, response: Any) -> dict[str, Any]:
         """Each group's answer as it came."""
         return {group.group_id: group for group in response.groups}

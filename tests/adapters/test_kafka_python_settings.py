@@ -1,0 +1,39 @@
+"""SASL and TLS under librdkafka's names, handed to kafka-python under its own."""
+
+from __future__ import annotations
+
+import pytest
+from kafka.admin import KafkaAdminClient
+
+from kstreams_assign.adapters.kafka_python import kafka_python_settings
+from kstreams_assign.adapters.kafka_python.settings import _NAMES
+from kstreams_assign.errors import ConfigError
+
+
+def test_what_a_cluster_with_passwords_needs_is_translated():
+    client = {
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanisms": "scram-sha-512",
+        "sasl.username": "me",
+        "sasl.password": "secret",
+        "ssl.ca.location": "ca.pem",
+        "ssl.endpoint.identification.algorithm": "none",
+        "queued.min.messages": "1000",
+    }
+    assert kafka_python_settings(client) == {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "me",
+        "sasl_plain_password": "secret",
+        "ssl_cafile": "ca.pem",
+        "ssl_check_hostname": False,
+    }
+
+
+def test_kafka_python_knows_every_name_in_the_table():
+    assert {name for name, _ in _NAMES.values()} <= KafkaAdminClient.DEFAULT_CONFIG.keys()
+
+
+def test_security_that_cannot_be_handed_over_is_refused():
+    with pytest.raises(ConfigError, match=r"client setting ssl\.keystore\.location = 'k': must be one of"):
+        kafka_python_settings({"ssl.keystore.location": "k"})

@@ -1,0 +1,141 @@
+"""What ``what-if`` foretells of a live group, and what the same broker and the same group then really do."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstreams_assign import TopicPartition
+from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.insight.fetch import take_snapshot
+from kstreams_assign.insight.inspect import Asked
+from kstreams_assign.insight.what_if import Change, what_if
+from tests.worker.app import App, Running
+
+PARTITIONS = 12
+WORDS = [b"word-%d" % number for number in range(3_000)]
+SETTINGS: Mapping[str, Any] = {"acceptable_recovery_lag": 0, "early_probing_floor_ms": 1_000}
+CURRENT = {"acceptable_recovery_lag": 0}
+
+
+class WideApp(App):
+    """The workers' application on twelve partitions."""
+
+    def __init__(self, broker: str, name: str, folder: Path) -> None:
+        self.broker, self.name, self.folder = broker, name, folder
+        self.workers: list[Running] = []
+        self.admin = ClusterAdmin(broker)
+        self.admin.create_topics({name: PARTITIONS, f"{name}-counts": PARTITIONS}, 20)
+
+    def count_words(self) -> None:
+        """Every word once, so that each leaves one record in the changelog, and no more follow."""
+        producer = RecordProducer(self.broker, delivery_timeout_ms=10_000)
+        for word in WORDS:
+            producer.produce(self.name, None, word, b"x")
+        producer.flush(20)
+        changelogs = [TopicPartition(f"{self.name}-totals-changelog", number) for number in range(PARTITIONS)]
+        until(lambda: sum(self.admin.end_offsets(changelogs, 10).values()) == len(WORDS))
+
+    def generation(self) -> int:
+        found = take_snapshot(self.broker, self.name).generation
+        assert found is not None
+        return found
+
+    def at_rest(self, workers: int) -> bool:
+        """Everybody has the same number of tasks, and the last decision left nothing to do."""
+        last = self.decisions()[-1]
+        active = [one.named("assigned")[-1]["active"] for one in self.workers if one.named("assigned")]
+        spread = sorted(map(len, active)) == [PARTITIONS // workers] * workers
+        return spread and not last["withheld"] and last["next_probe_ms"] is None
+
+    def decisions(self) -> list[Mapping[str, Any]]:
+        found = [event for one in self.workers for event in one.named("decision")]
+        return sorted(found, key=lambda event: event["time_ms"])
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
+    for _ in range(int(timeout_s * 10)):
+        if condition():
+            return
+        threading.Event().wait(0.1)
+    raise AssertionError("it did not come to that in time")
+
+
+@pytest.fixture
+def start(broker: str, tmp_path: Path) -> Iterator[Callable[..., WideApp]]:
+    apps = []
+
+    def started(name: str, workers: int, **settings: Any) -> WideApp:
+        app = WideApp(broker, name, tmp_path)
+        apps.append(app)
+        for number in range(1, workers + 1):
+            app.start(number, **SETTINGS, **settings)
+        until(lambda: bool(app.decisions()) and app.at_rest(workers))
+        for worker in app.workers:
+            worker.until_running(PARTITIONS // workers)
+        app.count_words()
+        return app
+
+    yield started
+    for app in apps:
+        app.stop()
+
+
+def foretold(app: WideApp, capsys: pytest.CaptureFixture[str], **change: Any) -> list[Mapping[str, Any]]:
+    what_if(Asked(app.name, app.broker, told=CURRENT), Change(**change), as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["now"]["rebalances"] == 0
+    alternatives: list[Mapping[str, Any]] = told["alternatives"]
+    return alternatives
+
+
+def came_true(app: WideApp, decisions_before: int, generation_before: int) -> dict[str, Any]:
+    new = app.decisions()[decisions_before:]
+    return {
+        "assignor": new[-1]["assignor"],
+        "owner_changes": sum(len(one["changed"]) for one in new),
+        "lower_bound": new[0]["owner_changes_lower_bound"],
+        "rounds": sum(one["kind"] == "round" for one in new),
+        "rebalances": app.generation() - generation_before,
+        "adopted": sum(len(one["adopted"]) for one in new),
+    }
+
+
+@pytest.mark.parametrize(
+    ("assignor", "expected"),
+    [
+        ("least_movement", {"owner_changes": 4, "rounds": 3, "rebalances": 5}),
+        ("high_availability", {"owner_changes": 8, "rounds": 5, "rebalances": 9}),
+    ],
+)
+def test_a_third_worker_brings_the_owner_changes_the_rounds_and_the_rebalances_that_were_foretold(
+    start: Callable[..., WideApp], capsys: pytest.CaptureFixture[str], assignor: str, expected: Mapping[str, int]
+) -> None:
+    app = start(f"foretold-{assignor.replace('_', '-')}", 2, assignor=assignor)
+    ours, other = foretold(app, capsys, add=1)
+    before, generation = len(app.decisions()), app.generation()
+    app.start(3, **SETTINGS, assignor=assignor)
+    until(lambda: len(app.decisions()) > before and app.at_rest(3))
+    really = came_true(app, before, generation)
+    assert {key: ours[key] for key in really} == really
+    assert expected.items() <= really.items()
+    assert ours["owner_changes_range"] == [expected["owner_changes"]] * 2
+    assert other["assignor"] != assignor
+
+
+def test_who_leaves_brings_what_was_foretold(start: Callable[..., WideApp], capsys: pytest.CaptureFixture[str]) -> None:
+    app = start("foretold-leave", 3, num_standby_replicas=1)
+    leaver = app.workers[1]
+    standing, _ = foretold(app, capsys, remove=[str(leaver.worker.process_id)])
+    before, generation = len(app.decisions()), app.generation()
+    leaver.stop()
+    app.workers.remove(leaver)
+    until(lambda: len(app.decisions()) > before and app.at_rest(2))
+    really = came_true(app, before, generation)
+    assert {key: standing[key] for key in really} == really
+    assert (really["adopted"], standing["cold"]) == (4, 0)
