@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from uuid import UUID
 
 from kstreams_assign.assign.java_order import task_order
+from kstreams_assign.assign.shares import even_shares
 from kstreams_assign.assign.values import Cluster, Plan
 from kstreams_assign.model import TaskId
 
@@ -32,8 +33,10 @@ def instance_balanced(owners: Owners, capacities: Mapping[UUID, int]) -> bool:
     run nothing must be among ``capacities``.
     """
     running = Counter(owners.values())
-    low, high = _shares(len(owners), capacities)
-    return running.keys() <= capacities.keys() and all(low[one] <= running[one] <= high[one] for one in capacities)
+    shares = even_shares(len(owners), list(capacities.values()))
+    return running.keys() <= capacities.keys() and all(
+        low <= running[process] <= high for process, (low, high) in zip(capacities, shares, strict=True)
+    )
 
 
 def subtopology_balanced(owners: Owners) -> bool:
@@ -72,15 +75,8 @@ def owner_changes_lower_bound(before: Owners, capacities: Mapping[UUID, int], ta
     A process gives away what exceeds its share; the shares that round up go where they keep a task.
     """
     held = Counter(before[task] for task in tasks if before.get(task) in capacities)
-    low, high = _shares(len(tasks), capacities)
-    spare = len(tasks) - sum(low.values())
-    kept_by_rounding_up = sum(high[one] > low[one] and held[one] > low[one] for one in capacities)
-    return sum(max(0, held[one] - low[one]) for one in capacities) - min(spare, kept_by_rounding_up)
-
-
-def _shares(tasks: int, capacities: Mapping[UUID, int]) -> tuple[dict[UUID, int], dict[UUID, int]]:
-    """Per process the even share of ``tasks``, rounded down and rounded up."""
-    total = sum(capacities.values())
-    low = {process: tasks * capacity // total for process, capacity in capacities.items()}
-    high = {process: -(-tasks * capacity // total) for process, capacity in capacities.items()}
-    return low, high
+    shares = even_shares(len(tasks), list(capacities.values()))
+    spare = len(tasks) - sum(low for low, _ in shares)
+    each = [(held[process], *share) for process, share in zip(capacities, shares, strict=True)]
+    kept_by_rounding_up = sum(low < high and low < have for have, low, high in each)
+    return sum(max(0, have - low) for have, low, _ in each) - min(spare, kept_by_rounding_up)

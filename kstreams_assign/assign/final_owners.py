@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from heapq import heapify, heappop, heappush, heapreplace, nsmallest
+from heapq import heapify, heappop, heapreplace, nsmallest
 from itertools import chain, groupby
 
+from kstreams_assign.assign.exchanges import Exchanges
 from kstreams_assign.assign.holdings import NOBODY, Holdings
 from kstreams_assign.assign.seats import Matching, Room
 from kstreams_assign.assign.subtopologies import Subtopologies
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 
-Copy = tuple[int, int, int]
-"""(rank, lag, client), as ``Holdings.holders`` answers."""
+Pair = tuple[bool, int, int, int, int, int]
+"""(not caught up, what it means for the spread, rank, the task negated, its owner, a client with a copy)."""
+
+Leavers = list[tuple[int, int, int, list[int]]]
+"""A heap of (what its leaving means for the spread, lag, client, the tasks of a subtopology that may leave there)."""
 
 SOME = 16
 """Beside four times as many as may leave, so many tasks of a client and a subtopology are compared by where their copies are."""
@@ -30,21 +34,24 @@ def final_owners(held: Holdings) -> list[int]:
     2. A task without such an owner goes to one of its most caught-up clients, if seats allow.
     3. Everything else changes its owner once: to who has a copy first, then so that subtopologies spread, then the
        tasks with the least to restore, then the last ones.
+    4. What is cheaper together, as ``least_movement`` weighs it, is exchanged. Mostly nothing is.
     """
     owners = list(held.owner)
     room = Room.even(len(held.tasks), held.capacity)
     staying, choosy, anywhere = _sorted_out(held)
     leaving = Leaving(staying, room)
     matching = Matching(room, held.capacity)
-    choosy.sort(key=lambda each: len(each[1]))
+    choosy.sort(key=lambda each: (len(each[1]), -held.cold[each[0]]))
     homeless = [task for task, best in choosy if not matching.seat(task, best)]
     for client, seated in enumerate(matching.seated):
         for task in seated:
             owners[task] = client
     for task in (*homeless, *anywhere):
         owners[task] = NOBODY
-    if leaving.left or homeless or anywhere:
-        Moving(held, owners, room, leaving).move(homeless, anywhere)
+    if leaving.left or choosy or anywhere:
+        moving = Moving(held, owners, room, leaving)
+        moving.move(homeless, anywhere)
+        Exchanges(held, owners, room, moving.kinds).settle()
     return owners
 
 
@@ -119,33 +126,24 @@ class Moving:
         for source, tasks in enumerate(self.leaving.staying):
             if self.leaving.allows(source):
                 pairs += self._pairs(source, tasks, is_open)
-        heapify(pairs)
-        while pairs:
-            pair = heappop(pairs)
-            _, _, _, last, source, copy = pair
-            if -last in self.moved or not self.room.is_open(copy[2]) or not self._may_leave(source):
-                continue
-            now = self._pair(-last, source, copy)
-            if now == pair:
-                self._give(-last, source, copy[2])
-            else:
-                heappush(pairs, now)
+        for _, _, _, last, source, client in sorted(pairs):
+            if -last not in self.moved and self.room.is_open(client) and self._may_leave(source):
+                self._give(-last, source, client)
 
-    def _pairs(self, source: int, tasks: list[int], is_open: set[int]) -> list[tuple[bool, int, int, int, int, Copy]]:
+    def _pairs(self, source: int, tasks: list[int], is_open: set[int]) -> list[Pair]:
         told, holders = self.held.told, self.held.holders
         return [
-            self._pair(task, source, copy)
+            self._pair(task, source, rank, client)
             for task in tasks
             if not is_open.isdisjoint(told[task])
-            for copy in holders(task, source)
-            if copy[2] in is_open
+            for rank, _, client in holders(task, source)
+            if client in is_open
         ]
 
-    def _pair(self, task: int, source: int, copy: Copy) -> tuple[bool, int, int, int, int, Copy]:
-        spread = self.kinds.taking(task, copy[2])
-        if source != NOBODY:
-            spread += self.kinds.giving(task, source)
-        return copy[0] > 0, spread, copy[0], -task, source, copy
+    def _pair(self, task: int, source: int, rank: int, client: int) -> Pair:
+        kind = self.kinds.of[task]
+        spread = self.kinds.taking(kind, client) + (0 if source == NOBODY else self.kinds.giving(kind, source))
+        return rank > 0, spread, rank, -task, source, client
 
     def _may_leave(self, source: int) -> bool:
         return source == NOBODY or self.leaving.allows(source)
@@ -165,26 +163,41 @@ class Moving:
     # ------------------------------------------------------------------ to who has none
 
     def _cold_leavers(self) -> list[int]:
-        """Take away what is left to leave: of the subtopology that is too dense there, the least to restore."""
+        """Take away what is left to leave: of the subtopology that is too dense there, each in turn, the least to restore."""
         found: list[int] = []
-        heap = []
+        heaps: list[Leavers] = [[] for _ in self.kinds.size]
         for source in range(len(self.held.clients)):
             if most := self.leaving.most(source):
-                heap += [(self._leaver_key(source, tasks), source, tasks) for tasks in self._light(source, most)]
-        heapify(heap)
-        while heap and self.leaving.left:
-            key, source, tasks = heap[0]
-            now = self._leaver_key(source, tasks) if tasks and self.leaving.allows(source) else None
-            if now is None:
-                heappop(heap)
-            elif now > key:
-                heapreplace(heap, (now, source, tasks))
-            else:
-                task = tasks.pop()
-                self.leaving.leave(source)
-                self.kinds.remove(task, source)
-                found.append(task)
+                for tasks in self._light(source, most):
+                    heaps[self.kinds.of[tasks[-1]]].append((*self._leaver_key(source, tasks), tasks))
+        left = [0] * len(heaps)
+        for heap in heaps:
+            heapify(heap)
+        while self.leaving.left:
+            firsts = ((self._first_leaver(heap), kind) for kind, heap in enumerate(heaps) if heap)
+            _, _, _, kind = min(
+                (first[0], left[kind] / self.kinds.size[kind], first[1:3], kind) for first, kind in firsts if first
+            )
+            _, _, source, tasks = heaps[kind][0]
+            task = tasks.pop()
+            self.leaving.leave(source)
+            self.kinds.remove(task, source)
+            left[kind] += 1
+            found.append(task)
         return found
+
+    def _first_leaver(self, heap: Leavers) -> tuple[int, int, int, list[int]] | None:
+        """The first of the heap that may leave; its key, and those that have grown since, are brought up to date."""
+        while heap:
+            *key, source, tasks = heap[0]
+            if not tasks or not self.leaving.allows(source):
+                heappop(heap)
+                continue
+            now = self._leaver_key(source, tasks)
+            if now == (*key, source):
+                return heap[0]
+            heapreplace(heap, (*now, tasks))
+        return None
 
     def _light(self, source: int, most: int) -> list[list[int]]:
         """Per subtopology the tasks that are the first to leave, the very first at the end.
@@ -214,7 +227,7 @@ class Moving:
         return heights
 
     def _leaver_key(self, source: int, tasks: list[int]) -> tuple[int, int, int]:
-        return self.kinds.giving(tasks[-1], source), self.held.cold[tasks[-1]], source
+        return self.kinds.giving(self.kinds.of[tasks[-1]], source), self.held.cold[tasks[-1]], source
 
     def _deal(self, tasks: list[int]) -> None:
         """Seat the tasks where their subtopology is thin, on clients with the most open seats."""
@@ -245,7 +258,7 @@ class Moving:
 
     def _seat_key(self, task: int, client: int) -> tuple[bool, int, float, int]:
         seats = self.room.seats(client)
-        return seats == 0, self.kinds.taking(task, client), -seats / self.held.capacity[client], client
+        return seats == 0, self.kinds.taking(self.kinds.of[task], client), -seats / self.held.capacity[client], client
 
     def _first_open(self, heap: list[tuple[bool, int, float, int]], task: int) -> int:
         """The first client of the heap; its key, and those that have grown since, are brought up to date."""

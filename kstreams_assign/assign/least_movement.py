@@ -5,22 +5,24 @@ possible away from where things are), then what may be done of it now. A copy th
 and its previous owner runs on.
 
 **Balance**, as KIP-441 defines it. *Instance balance* is met exactly: every process runs its even share of all active tasks by
-threads, rounded down or up, and no task changes its owner that need not for this (``owner_changes_lower_bound``).
-*Subtopology balance*, taken literally, compares subtopologies: that on the most processes may be on one more than that on
-the fewest. A subtopology of 3 tasks and one of 30 never satisfy this on 10 processes, and if one put the 30 on 4 processes,
-they would. What the KIP wants ("spread the tasks for a subtopology evenly over the cluster") is read per subtopology: each
-process has its even share of *its* tasks. It decides which task moves, and where to, among equally few moves; it never
-moves a task of its own, for then a table that is balanced otherwise would not come to rest (property 5). A group that
-starts fresh is spread evenly in both senses.
+threads, rounded down or up. *Subtopology balance*, taken literally, compares subtopologies: that on the most processes may be
+on one more than that on the fewest. A subtopology of 3 tasks and one of 30 never satisfy this on 10 processes, and if one
+put the 30 on 4 processes, they would. What the KIP wants ("spread the tasks for a subtopology evenly over the cluster") is read
+per subtopology: each process has its even share of *its* tasks. It decides which task moves, and where to, among equally few
+moves; it never moves a task of its own, for then a table that is balanced otherwise would not come to rest (property 5).
 
-**What is preferred**, in this order: the most caught-up process (property 1); instance balance; the fewest owner changes;
-destinations that have a copy, caught up or warming up (so the goal stays the same from round to round); the spread of
-subtopologies; the smallest lag to restore; the last task. Stateless tasks count like all others and stay where they are.
-Process ids break ties that nothing else breaks: by their order, so renaming that keeps the order renames the plan, and no
-number of changes depends on names.
+**What is promised**: active tasks run on the most caught-up processes only (property 1). Over all rounds as few tasks change
+their owner as any balanced end allows, stateless ones counted like all others. An orphan that only one process can run now, and
+that has to move on later, counts once. Of all balanced ends that cost so few changes each decision aims at one with the fewest new
+owners without any copy, then the least *spread* (1 + 2 + ... + n for n tasks of a subtopology that a process has outside of its
+share), then the fewest offsets to restore. ``exchanges`` makes that exact. Copies that are made meanwhile may change what
+is cheapest at the next decision; the number of changes stays. Process ids break ties by their order, so renaming that keeps the
+order renames the plan, and no number of owner changes depends on names.
 
 **Standbys** stay where they are, and are spread so that when any one process is lost, its tasks fall to the others as evenly
-as balance wants it: see ``StandbyCells`` for that, and for what is given up where it would cost too much.
+as balance wants it: see ``StandbyCells`` for that, and for what is given up where it would cost too much. That comes first, and
+then that columns are even. Few copies are made for that, not always the fewest: of all small clusters without tags about one in
+four thousand makes one more than it must.
 
 **Warm-ups**: one budget, ``max_warmup_replicas``; active tasks first, and of each kind those that have begun, then the
 smallest lag. While a task has fewer caught-up standbys than it should, the copy to warm up is a standby and needs none.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kstreams_assign.assign.holdings import NOBODY
-from kstreams_assign.assign.shares import even_share
+from kstreams_assign.assign.shares import even_shares
 
 
 class Room:
@@ -26,7 +26,7 @@ class Room:
     @classmethod
     def even(cls, tasks: int, capacity: Sequence[int]) -> Room:
         """Even shares of so many tasks by threads."""
-        shares = [even_share(tasks, threads, sum(capacity)) for threads in capacity]
+        shares = even_shares(tasks, capacity)
         return cls(tasks, [low for low, _ in shares], [high for _, high in shares])
 
     def seats(self, client: int) -> int:

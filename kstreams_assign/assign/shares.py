@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 
-def even_share(tasks: int, capacity: int, total: int) -> tuple[int, int]:
-    """Of so many tasks the part of a process with ``capacity`` of ``total`` threads, rounded down and rounded up."""
-    return tasks * capacity // total, -(-tasks * capacity // total)
+def even_shares(tasks: int, capacity: Sequence[int]) -> list[tuple[int, int]]:
+    """Of so many tasks the part of each process by its threads (``capacity``), rounded down and rounded up."""
+    total = sum(capacity)
+    by_threads = {threads: (tasks * threads // total, -(-tasks * threads // total)) for threads in set(capacity)}
+    return [by_threads[threads] for threads in capacity]
 
 
 class Seats:
@@ -22,13 +24,13 @@ class Seats:
 
     def __init__(self, tasks: int, capacity: Sequence[int], taken: Iterable[int] = ()) -> None:
         """``taken`` has one client number for each seat that is taken already."""
-        total = sum(capacity)
-        shares = [even_share(max(tasks, total), threads, total) for threads in capacity]
+        seats = max(tasks, sum(capacity))
+        shares = even_shares(seats, capacity)
         self.capacity = capacity
         self.count = [0] * len(capacity)
         self.low = [low for low, _ in shares]
         self.high = [high for _, high in shares]
-        self.spare = max(tasks, total) - sum(self.low)
+        self.spare = seats - sum(self.low)
         for client in taken:
             self.take(client)
 

@@ -20,7 +20,7 @@ from kstreams_assign.assign.board import Board
 from kstreams_assign.assign.java_order import task_order
 from kstreams_assign.assign.lag_table import LagTable
 from kstreams_assign.assign.lags import UNBOUNDED_LAG, rank
-from kstreams_assign.assign.shares import even_share
+from kstreams_assign.assign.shares import even_shares
 from kstreams_assign.assign.values import AssignConfig, Cluster
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId, process_order
@@ -149,9 +149,8 @@ class Loads:
     """
 
     def __init__(self, tasks: int, capacities: Mapping[UUID, int], count: Counter[UUID]) -> None:
-        total = sum(capacities.values())
         self.count, self.capacities = count, capacities
-        self.share = {process: even_share(tasks, threads, total) for process, threads in capacities.items()}
+        self.share = dict(zip(capacities, even_shares(tasks, list(capacities.values())), strict=True))
         self.over = sum(max(0, count[process] - high) for process, (_, high) in self.share.items())
         self.under = sum(max(0, low - count[process]) for process, (low, _) in self.share.items())
         self.spare = tasks - sum(low + (count[process] > low < high) for process, (low, high) in self.share.items())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from kstreams_assign.assign.holdings import NOBODY
-from kstreams_assign.assign.shares import even_share
+from kstreams_assign.assign.shares import even_shares
 from kstreams_assign.model import TaskId
 
 
@@ -20,15 +20,14 @@ class Subtopologies:
     def __init__(self, tasks: Sequence[TaskId], capacity: Sequence[int]) -> None:
         """``tasks`` stand together by subtopology."""
         self.of: list[int] = []
-        sizes: list[int] = []
+        self.size: list[int] = []
         for _, group in groupby(tasks, key=lambda task: (task[2], task[0])):
             size = len(list(group))
-            self.of += [len(sizes)] * size
-            sizes.append(size)
-        total = sum(capacity)
-        by_capacity = {threads: [even_share(size, threads, total) for size in sizes] for threads in set(capacity)}
-        self.share = [by_capacity[threads] for threads in capacity]
-        self.count = [[0] * len(sizes) for _ in capacity]
+            self.of += [len(self.size)] * size
+            self.size.append(size)
+        by_kind = [even_shares(size, capacity) for size in self.size]
+        self.share = [[shares[client] for shares in by_kind] for client in range(len(capacity))]
+        self.count = [[0] * len(self.size) for _ in capacity]
 
     def add_all(self, owners: Sequence[int]) -> None:
         count = self.count
@@ -46,17 +45,15 @@ class Subtopologies:
         """How many tasks of the subtopology the client is below its even share."""
         return max(0, self.share[client][kind][0] - self.count[client][kind])
 
-    def giving(self, task: int, client: int) -> int:
-        """What it means for the spread that the client gives the task away."""
-        kind = self.of[task]
+    def giving(self, kind: int, client: int) -> int:
+        """What it means for the spread that the client gives a task of the subtopology away."""
         have, (low, high) = self.count[client][kind], self.share[client][kind]
         if have > high:
             return high - have
         return max(0, low - have + 1)
 
-    def taking(self, task: int, client: int) -> int:
-        """What it means for the spread that the client takes the task."""
-        kind = self.of[task]
+    def taking(self, kind: int, client: int) -> int:
+        """What it means for the spread that the client takes a task of the subtopology."""
         have, (low, high) = self.count[client][kind], self.share[client][kind]
         if have < low:
             return have - low

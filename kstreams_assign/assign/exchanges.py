@@ -1,0 +1,194 @@
+"""Better owners by exchanging tasks: whatever the first layout was, the cheapest one is left.
+
+A minimum cost flow, in integers. ``Prices`` say what it costs that a client runs a task; ``Exchanges`` look for a round of
+clients, each of which hands one task on, that makes the whole cheaper, until there is none (Klein's theorem: then nothing is).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kstreams_assign.assign.holdings import NOBODY, Holdings
+from kstreams_assign.assign.seats import Room
+from kstreams_assign.assign.subtopologies import Subtopologies
+
+Arc = tuple[int, int, int]
+"""(price, the node it leads to, the task that moves along it or ``NOBODY``)."""
+
+Step = tuple[int, int, int]
+"""(the node it leaves, the node it comes to, the task or ``NOBODY``)."""
+
+
+class Prices:
+    """What a layout costs, as one number: owner changes, then new owners without a copy, then spread, then lags.
+
+    Each weighs more than all that comes after it can add up to.
+    """
+
+    def __init__(self, held: Holdings) -> None:
+        self.held = held
+        tasks = len(held.tasks)
+        self.spread = 1 + sum(max(cold, 1) for cold in held.cold)
+        self.no_copy = self.spread * (2 * tasks + 1) * (tasks + 1)
+        self.change = self.no_copy * (tasks + 1)
+
+    def of(self, task: int) -> tuple[dict[int, int], int]:
+        """The price on each client that is special, and on all others."""
+        held, change = self.held, self.change
+        told, cold, owner = held.told[task], held.cold[task], held.owner[task]
+        useless = max(cold, 1)
+        copy_gone = self.no_copy + useless if cold else 0
+        ranks = {client: min(held.rank_of(lag), useless) for client, lag in told.items()}
+        if owner != NOBODY and held.may_run(task, owner):
+            prices = {
+                client: change + (rank if rank < useless else self.no_copy + useless) for client, rank in ranks.items()
+            }
+            prices[owner] = ranks.get(owner, cold)
+            return prices, change + copy_gone
+        least = held.least_rank(task)
+        prices = {
+            client: rank if rank == least else change + (rank if rank < useless else self.no_copy + useless)
+            for client, rank in ranks.items()
+        }
+        return prices, cold if cold == least else change + copy_gone
+
+
+class Exchanges:
+    """The flow network. Its nodes are clients, clients by subtopology, and two kinds of hub.
+
+    A task that comes to a client makes another one of the same subtopology leave, or any other, or a spare seat move. A hub
+    of each subtopology stands for all clients that are nothing special to a task, one more for the spare seats.
+    """
+
+    def __init__(self, held: Holdings, owners: list[int], room: Room, kinds: Subtopologies) -> None:
+        self.owners, self.low, self.high, self.kinds = owners, room.low, room.high, kinds
+        self.prices = Prices(held)
+        self.clients, self.sorts = len(held.clients), len(kinds.share[0])
+        self.client_nodes = self.clients * self.sorts
+        self.kind_hubs = self.client_nodes + self.clients
+        self.spare_hub = self.kind_hubs + self.sorts
+        self.tasks_of: list[set[int]] = [set() for _ in held.clients]
+        for task, owner in enumerate(owners):
+            self.tasks_of[owner].add(task)
+        self.count = [len(tasks) for tasks in self.tasks_of]
+        self.moves: list[list[Arc]] = [[] for _ in range(self.client_nodes)]
+        for client in range(self.clients):
+            self._list_moves(client)
+        self.price = [0] * (self.spare_hub + 1)
+        self.changed = set(range(self.spare_hub + 1))
+
+    def settle(self) -> None:
+        """Exchange until nothing gets cheaper."""
+        while rounds := self._cheaper_rounds():
+            touched = {client for each in rounds for client in self._exchange(each)}
+            for client in touched:
+                self._list_moves(client)
+                self.changed.update(
+                    range(client * self.sorts, (client + 1) * self.sorts), (self.client_nodes + client,)
+                )
+            self.changed.add(self.spare_hub)
+
+    def _list_moves(self, client: int) -> None:
+        """For each subtopology the cheapest task to hand on to each other client, and to all that are nothing special."""
+        best: dict[tuple[int, int], Arc] = {}
+        for task in sorted(self.tasks_of[client], reverse=True):
+            prices, others = self.prices.of(task)
+            kind = self.kinds.of[task]
+            here = prices.get(client, others)
+            goals = [(goal * self.sorts + kind, price) for goal, price in prices.items() if goal != client]
+            if all(price <= others for price in prices.values()):
+                goals.append((self.kind_hubs + kind, others))
+            else:
+                rest = (goal for goal in range(self.clients) if goal not in prices)
+                goals += [(goal * self.sorts + kind, others) for goal in rest]
+            for goal, price in goals:
+                known = best.get((kind, goal))
+                if known is None or price - here < known[0]:
+                    best[kind, goal] = (price - here, goal, task)
+        for kind in range(self.sorts):
+            self.moves[client * self.sorts + kind] = []
+        for (kind, _), arc in best.items():
+            self.moves[client * self.sorts + kind].append(arc)
+
+    def _arcs(self, node: int) -> Iterator[Arc]:
+        """What may leave a node that something has come to."""
+        if node < self.client_nodes:
+            client, kind = divmod(node, self.sorts)
+            yield from self.moves[node]
+            yield self.kinds.taking(kind, client) * self.prices.spread, self.client_nodes + client, NOBODY
+        elif node < self.kind_hubs:
+            client = node - self.client_nodes
+            for kind, have in enumerate(self.kinds.count[client]):
+                if have:
+                    price = self.kinds.giving(kind, client) * self.prices.spread
+                    yield price, client * self.sorts + kind, NOBODY
+            if self.count[client] < self.high[client]:
+                yield 0, self.spare_hub, NOBODY
+        elif node < self.spare_hub:
+            kind = node - self.kind_hubs
+            yield from ((0, client * self.sorts + kind, NOBODY) for client in range(self.clients))
+        else:
+            for client, count in enumerate(self.count):
+                if count > self.low[client]:
+                    yield 0, self.client_nodes + client, NOBODY
+
+    def _cheaper_rounds(self) -> list[list[Step]]:
+        """Rounds without a common node that make the whole cheaper (Bellman and Ford); none if there is no such round.
+
+        The prices of nodes may start anywhere, so they are kept; only nodes that ``changed`` can make others cheaper.
+        """
+        price, came = self.price, {}
+        while self.changed:
+            walk, self.changed = self.changed, set()
+            for node in sorted(walk):
+                base = price[node]
+                for more, goal, task in self._arcs(node):
+                    if base + more < price[goal]:
+                        price[goal] = base + more
+                        came[goal] = (node, task)
+                        self.changed.add(goal)
+            if found := _rounds(came, self.changed):
+                return found
+        return []
+
+    def _exchange(self, arcs: list[Step]) -> set[int]:
+        """Move along one round; answer whose tasks changed."""
+        touched = set()
+        after_hub = {source: goal for source, goal, _ in arcs}
+        for source, goal, task in arcs:
+            if task != NOBODY:
+                client = source // self.sorts
+                new = (goal if goal < self.client_nodes else after_hub[goal]) // self.sorts
+                self._move(task, client, new)
+                touched |= {client, new}
+        return touched
+
+    def _move(self, task: int, client: int, new: int) -> None:
+        self.tasks_of[client].remove(task)
+        self.tasks_of[new].add(task)
+        self.kinds.remove(task, client)
+        self.kinds.add(task, new)
+        self.count[client] -= 1
+        self.count[new] += 1
+        self.owners[task] = new
+
+
+def _rounds(came: dict[int, tuple[int, int]], starts: set[int]) -> list[list[Step]]:
+    """The closed rounds of arcs (source, goal, task) among those that nodes were last reached by."""
+    found = []
+    seen: dict[int, int] = {}
+    for start in sorted(starts):
+        node = start
+        while node in came and node not in seen:
+            seen[node] = start
+            node = came[node][0]
+        if node in came and seen.get(node) == start:
+            arcs, at = [], node
+            while True:
+                source, task = came[at]
+                arcs.append((source, at, task))
+                at = source
+                if at == node:
+                    break
+            found.append(arcs)
+    return found

@@ -1,0 +1,59 @@
+"""Prove least movement over all small clusters, run by hand: ``python -m tests.assign.brute_force`` (some minutes).
+
+Prints how many clusters there are of each size and what was found; status 1 if a promise does not hold. Texts are in
+``small_clusters``. With ``--part 1/2`` and ``--part 2/2`` two processes share the work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+
+from tests.assign.small_clusters import Small, faults, small_clusters
+
+SIZES: list[tuple[int, tuple[int, ...], int, str]] = [
+    *((clients, (0,) * tasks, 4, "-PFRO") for clients in (1, 2) for tasks in (1, 2, 3, 4)),
+    *((2, kinds, 4, "-PFRO") for kinds in ((0, 1), (0, 0, 1), (0, 1, 2), (0, 0, 1, 1))),
+    *((3, kinds, 4, "-PFRO") for kinds in ((0,), (0, 0), (0, 1), (0, 0, 0))),
+    *((3, kinds, 1, "-PFR") for kinds in ((0, 0, 1), (0, 1, 2), (0, 0, 0, 0), (0, 0, 1, 1))),
+    *((4, kinds, 2, "-PFRO") for kinds in ((0,), (0, 0), (0, 1))),
+    *((4, kinds, 1, "-PFR") for kinds in ((0, 0, 0), (0, 0, 1))),
+    (4, (0, 0, 0, 0), 1, "-FR"),
+    (4, (0, 0, 1, 1), 1, "-FR"),
+]
+"""Clients, the subtopology of each task, copies of a task beside its owner, letters."""
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--part", default="1/1", help="which of how many parts of the work")
+    part, parts = map(int, parser.parse_args(arguments).part.split("/"))
+    total, broken = Counter[str](), 0
+    for clients, kinds, copies_max, letters in SIZES:
+        seen = Counter[str]()
+        for number, small in enumerate(small_clusters(clients, kinds, copies_max, letters)):
+            if number % parts == part - 1:
+                seen["clusters"] += 1
+                broken += _judged(small, seen)
+        total += seen
+        print(f"{clients} clients, tasks of subtopologies {kinds}, {letters}: {_told(seen)}", flush=True)
+    print(f"all: {_told(total)}")
+    return int(broken > 0)
+
+
+def _judged(small: Small, seen: Counter[str]) -> bool:
+    found = faults(small)
+    for text in found:
+        seen[text if text.startswith("standby") else "broken promises"] += 1
+        if not text.startswith("standby"):
+            print(f"{small}: {text}")
+    return any(not text.startswith("standby") for text in found)
+
+
+def _told(seen: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {text}" for text, count in seen.items())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

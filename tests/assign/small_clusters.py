@@ -1,0 +1,268 @@
+"""All small clusters, and what ``least_movement`` promises of each, found by trying every possible answer.
+
+A cluster is drawn as one row of letters a task, one column a client. ``R``: runs there, ``O``: was its owner and has no state,
+``F``: a copy that is caught up, ``P``: one that is not, ``-``: nothing. Lower-case ``r`` runs a stateless task.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations, combinations_with_replacement, groupby, permutations, product
+from uuid import UUID
+
+from kstreams_assign.assign import (
+    AssignConfig,
+    Client,
+    Cluster,
+    Round,
+    TaskLags,
+    after,
+    check,
+    converge,
+    instance_balanced,
+    least_movement,
+    owner_changes_lower_bound,
+    previous_owners,
+)
+from kstreams_assign.assign.final_owners import final_owners
+from kstreams_assign.assign.holdings import Holdings
+from kstreams_assign.assign.shares import even_shares
+from kstreams_assign.assign.standby_spread import final_standbys
+from kstreams_assign.assign.standby_table import StandbyTable
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
+
+END, PART, ACCEPTABLE = 1000, 400, 100
+SUM = {"R": RUNNING_OFFSET_SUM, "F": END, "P": PART}
+RANK = {"R": 0, "F": 0, "P": END - PART, "O": END, "-": END}
+
+Rows = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Small:
+    """A cluster, drawn; ``kinds`` has the subtopology of each row."""
+
+    rows: Rows
+    kinds: tuple[int, ...]
+    threads: tuple[int, ...]
+    standbys: int
+
+    @property
+    def tasks(self) -> list[TaskId]:
+        return [TaskId(kind, number) for number, kind in enumerate(self.kinds)]
+
+    @property
+    def config(self) -> AssignConfig:
+        return AssignConfig(acceptable_recovery_lag=ACCEPTABLE, num_standby_replicas=self.standbys)
+
+    def cluster(self) -> Cluster:
+        """Client n has the process id n + 1."""
+        drawn = list(zip(self.tasks, self.rows, strict=True))
+        stateful = frozenset(task for task, row in drawn if has_state(row))
+        ends = dict.fromkeys(sorted(stateful), END)
+        clients = []
+        for number, threads in enumerate(self.threads):
+            active = frozenset(task for task, row in drawn if row[number] in "RrO")
+            sums = {task: SUM[row[number]] for task, row in drawn if row[number] in SUM}
+            clients.append(
+                Client(UUID(int=number + 1), threads, active, frozenset(sums) - active, TaskLags(ends, sums))
+            )
+        return Cluster(tuple(clients), stateful, frozenset(self.tasks) - stateful)
+
+
+def has_state(row: str) -> bool:
+    """Whether the row is drawn as that of a stateful task."""
+    return not {"r", "."} & set(row)
+
+
+# ---------------------------------------------------------------------- all of them
+
+
+def rows_of(clients: int, copies_max: int, letters: str) -> list[str]:
+    """Every row of a stateful task: at most one owner, at most so many copies beside it."""
+    rows = ("".join(row) for row in product(letters, repeat=clients))
+    return [
+        row for row in rows if row.count("R") + row.count("O") <= 1 and row.count("P") + row.count("F") <= copies_max
+    ]
+
+
+def stateless_rows_of(clients: int) -> list[str]:
+    """Every row of a stateless task: somebody ran it (``r``), or nobody."""
+    idle = "." * clients
+    return [idle, *(idle[:owner] + "r" + idle[owner + 1 :] for owner in range(clients))]
+
+
+def small_clusters(
+    clients: int, kinds: tuple[int, ...], copies_max: int, letters: str = "-PFRO", *, reduced: bool = True
+) -> Iterator[Small]:
+    """All clusters with 1 or 2 threads a client, no or one standby, each subtopology with or without state.
+
+    ``reduced``: of those that renaming clients makes equal only one, and of those that exchanging tasks of a subtopology does.
+    """
+    stateful, stateless = rows_of(clients, copies_max, letters), stateless_rows_of(clients)
+    sizes = [len(list(group)) for _, group in groupby(kinds)]
+    names = list(permutations(range(clients))) if reduced else []
+    for threads in combinations_with_replacement((1, 2), clients) if reduced else product((1, 2), repeat=clients):
+        same = [order for order in names if tuple(threads[one] for one in order) == threads]
+        for pools in product((stateful, stateless), repeat=len(sizes)):
+            parts = [combinations_with_replacement(pool, size) for pool, size in zip(pools, sizes, strict=True)]
+            for chosen in product(*parts):
+                if not _renamed_from_another(chosen, same):
+                    rows = tuple(row for part in chosen for row in part)
+                    yield from (Small(rows, kinds, threads, standbys) for standbys in ((0, 1) if clients > 1 else (0,)))
+
+
+def _renamed_from_another(parts: tuple[Rows, ...], orders: list[tuple[int, ...]]) -> bool:
+    mine = [sorted(part) for part in parts]
+    return any([sorted(_renamed(row, order) for row in part) for part in parts] < mine for order in orders)
+
+
+@cache
+def _renamed(row: str, order: tuple[int, ...]) -> str:
+    return "".join(row[one] for one in order)
+
+
+# ---------------------------------------------------------------------- every possible answer
+
+Cost = tuple[int, int, int, int]
+"""Owner changes, new owners without a copy, spread of subtopologies, offsets to restore."""
+
+
+@cache
+def balanced_owners(tasks: int, threads: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Every way to share the tasks out that is balanced."""
+    shares = even_shares(tasks, threads)
+    return [
+        owners
+        for owners in product(range(len(threads)), repeat=tasks)
+        if all(low <= owners.count(client) <= high for client, (low, high) in enumerate(shares))
+    ]
+
+
+@cache
+def spread(owners: tuple[int, ...], kinds: tuple[int, ...], threads: tuple[int, ...]) -> int:
+    """For each client and subtopology 1 + 2 + … + n, where the client has n tasks of it too few or too many."""
+    total = 0
+    for kind, client in product(set(kinds), range(len(threads))):
+        low, high = even_shares(kinds.count(kind), threads)[client]
+        have = sum(one == client and own == kind for one, own in zip(owners, kinds, strict=True))
+        out = max(low - have, have - high, 0)
+        total += out * (out + 1) // 2
+    return total
+
+
+@cache
+def prices(row: str) -> list[tuple[int, int, int]]:
+    """Per client what it costs that it runs the task in the end: owner changes, 1 without a copy, offsets to restore."""
+    if not has_state(row):
+        return [(int("r" in row and one != "r"), 0, 0) for one in row]
+    ranks = [0 if RANK[one] <= ACCEPTABLE else RANK[one] for one in row]
+    owner = max(row.find("R"), row.find("O"))
+    may_stay = owner != -1 and ranks[owner] == min(ranks)
+    found = []
+    for client, mine in enumerate(ranks):
+        # where nobody may stay, the first change, to who is most caught up, cannot be helped; of an orphan it is none
+        changes = int(client != owner) if may_stay else int(owner != -1) + int(mine > min(ranks))
+        found.append((changes, int(changes > 0 and mine == END), mine))
+    return found
+
+
+def cost(small: Small, owners: tuple[int, ...]) -> Cost:
+    """What it costs to get there, over all rounds."""
+    each = [prices(row)[owner] for row, owner in zip(small.rows, owners, strict=True)]
+    changes, without_copy, offsets = (sum(column) for column in zip(*each, strict=True))
+    return changes, without_copy, spread(owners, small.kinds, small.threads), offsets
+
+
+# ---------------------------------------------------------------------- judgement
+
+
+def faults(small: Small) -> list[str]:
+    """What of the promises does not hold. Texts that begin with ``standby`` are of layouts that are valid, not the cheapest."""
+    cluster = small.cluster()
+    ends = dict.fromkeys(cluster.stateful, END)
+    rounds = converge(cluster, small.config, least_movement, ends, rounds_max=50)
+    last = after(rounds[-1].cluster, rounds[-1].plan, ends)
+    found = [text for one in rounds for text in check(one.cluster, small.config, one.plan)]
+    if rounds[-1].plan.probing or least_movement(last, small.config) != rounds[-1].plan:
+        found.append("does not come to rest")
+    if not instance_balanced(rounds[-1].plan.owners, cluster.capacities):
+        found.append("is not balanced")
+    return found + _dear_owners(small, cluster, rounds) + _left_alone(small, last) + _dear_standbys(small, cluster)
+
+
+def _dear_owners(small: Small, cluster: Cluster, rounds: list[Round]) -> list[str]:
+    best = min(cost(small, owners) for owners in balanced_owners(len(small.rows), small.threads))
+    held = Holdings(cluster, ACCEPTABLE)
+    owners = final_owners(held)
+    found = []
+    changes = sum(len(one.changed) for one in rounds)
+    if changes != best[0]:
+        found.append(f"changes {changes} owners, {best[0]} would do")
+    if changes < owner_changes_lower_bound(previous_owners(cluster), cluster.capacities, cluster.tasks):
+        found.append("changes fewer owners than the lower bound")
+    mine = cost(small, tuple(owners[held.numbers[task]] for task in small.tasks))
+    if mine != best:
+        found.append(f"its goal costs {mine}, {best} would do")
+    return found
+
+
+def _left_alone(small: Small, at_rest: Cluster) -> list[str]:
+    """Lose each process in turn: nobody may have to move a task later but to make room, as without any standby."""
+    found = []
+    for lost in at_rest.clients if small.standbys and len(small.threads) > 2 else ():
+        rest = tuple(client for client in at_rest.clients if client is not lost)
+        left = Cluster(rest, at_rest.stateful, at_rest.stateless)
+        rounds = converge(left, small.config, least_movement, dict.fromkeys(left.stateful, END), rounds_max=50)
+        bound = owner_changes_lower_bound(previous_owners(left), left.capacities, left.tasks)
+        if sum(len(one.changed) for one in rounds) != bound:
+            found.append(f"when process {lost.process_id.int} is lost, tasks move that need not")
+    return found
+
+
+def _dear_standbys(small: Small, cluster: Cluster) -> list[str]:
+    """Against all layouts: how far cells and columns are from their limits, and how many copies are to be made."""
+    held = Holdings(cluster, ACCEPTABLE)
+    clients = range(len(held.clients))
+    if not small.standbys or len(clients) < 3:
+        return []
+    owners = final_owners(held)
+    table = StandbyTable(held, owners, small.standbys, None)
+    choices = [list(combinations([one for one in clients if one != owner], small.standbys)) for owner in table.owners]
+    mine = _layout_cost(table, final_standbys(held, owners, small.config))
+    best = min(_layout_cost(table, layout) for layout in product(*choices))
+    if mine[0] > best[0]:
+        return [f"cells are {mine[0]} off, {best[0]} would do"]
+    if mine[1] > best[1]:
+        return [f"standby columns {mine[1] - best[1]} farther off than need be"]
+    return [f"standby copies to make: {mine[2] - best[2]} too many"] if mine[2] > best[2] else []
+
+
+def _layout_cost(table: StandbyTable, layout: object) -> tuple[int, int, int]:
+    cells: Counter[tuple[int, int]] = Counter()
+    columns: Counter[int] = Counter()
+    made = 0
+    for owner, told, copies in zip(table.owners, table.held.told, layout, strict=False):  # type: ignore[call-overload]
+        for client in copies:
+            cells[owner, client] += 1
+            columns[client] += 1
+            made += client not in told
+    limits, clients = table.limits, range(len(table.column))
+    off = sum(
+        max(
+            limits.rows[owner].least[client] - cells[owner, client],
+            cells[owner, client] - limits.rows[owner].most[client],
+            0,
+        )
+        for owner in set(table.owners)
+        for client in clients
+        if client != owner
+    )
+    uneven = sum(
+        max(limits.column_low[client] - columns[client], columns[client] - limits.column_high[client], 0)
+        for client in clients
+    )
+    return off, uneven, made

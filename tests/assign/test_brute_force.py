@@ -1,0 +1,59 @@
+"""Least movement over all clusters of the smallest sizes; ``brute_force`` goes further."""
+
+from __future__ import annotations
+
+import pytest
+
+from kstreams_assign.assign import Plan, least_movement
+from tests.assign import small_clusters as small
+from tests.assign.small_clusters import Small, faults, small_clusters
+
+
+@pytest.mark.parametrize(
+    ("clients", "kinds", "copies_max", "letters", "count"),
+    [
+        (2, (0, 0), 2, "-PFRO", 982),
+        (2, (0, 1), 2, "-PFRO", 2336),
+        (3, (0,), 3, "-PFRO", 300),
+        (3, (0, 0, 0), 1, "-FR", 1400),
+        (4, (0, 0), 1, "-FR", 536),
+    ],
+)
+def test_every_small_cluster_reaches_balance_with_the_fewest_changes_and_the_least_to_restore(
+    clients, kinds, copies_max, letters, count
+):
+    seen = 0
+    for each in small_clusters(clients, kinds, copies_max, letters):
+        assert [text for text in faults(each) if not text.startswith("standby")] == [], each
+        seen += 1
+    assert seen == count
+
+
+def test_whatever_the_names_the_promises_hold():
+    seen = 0
+    for each in small_clusters(3, (0, 0), 1, "-FR", reduced=False):
+        assert faults(each) == [], each
+        seen += 1
+    assert seen == 1616
+
+
+def test_the_table_of_the_kip_when_an_instance_is_brought_down_is_reached_at_once():
+    """Part 1 of "Scaling In": T2 moves to its standby, so nobody restores a task that lost its owner."""
+    scaled_in = Small(("F-", "RF", "-R", "F-"), (0, 0, 0, 0), (1, 1), 1)
+    plan = least_movement(scaled_in.cluster(), scaled_in.config)
+    assert [sorted(task.partition for task in placed.active) for placed in plan.placements.values()] == [[0, 3], [1, 2]]
+    assert not plan.probing
+
+
+def test_the_proof_sees_an_assignor_that_moves_a_task_too_many(monkeypatch):
+    """Of two clients at rest with a task each, one is made to give its task away."""
+
+    def wasteful(cluster, config):
+        plan = least_movement(cluster, config)
+        first, second = plan.placements
+        return Plan({first: plan.placements[second], second: plan.placements[first]}, plan.probing)
+
+    at_rest = Small(("R-", "-R"), (0, 0), (1, 1), 0)
+    assert faults(at_rest) == []
+    monkeypatch.setattr(small, "least_movement", wasteful)
+    assert any("0 would do" in text for text in faults(at_rest))
