@@ -109,4 +109,6 @@ def adopted(
         warnings=(info.trailer_warning,) if info.trailer_warning else (),
         draining=process in trailer.draining if trailer else False,
         queue=WarmupQueue(order, at_once) if at_once and at_once > 0 else None,
+        hosts=info.partitions_by_host,
+        standby_hosts=info.standby_partitions_by_host,
     )

@@ -11,7 +11,10 @@ from enum import IntEnum
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Assignor, Cluster, Placement, Plan
-from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
+from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition
+
+Hosts = Mapping[HostInfo, tuple[TopicPartition, ...]]
+"""Endpoint of a process -> input partitions that it has."""
 
 
 class ErrorCode(IntEnum):
@@ -103,3 +106,5 @@ class Adopted:
     warnings: tuple[str, ...] = ()
     queue: WarmupQueue | None = None
     draining: bool = False
+    hosts: Hosts = field(default_factory=dict)
+    standby_hosts: Hosts = field(default_factory=dict)
