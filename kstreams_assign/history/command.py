@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -59,10 +60,12 @@ def follow(
         settings=Settings(once=once, every_s=every_s),
     )
     try:
-        live.follow(asked)
-    except KeyboardInterrupt:
+        number = live.follow(asked)
+    except KeyboardInterrupt:  # before there is anything to end in order
+        number = signal.SIGINT
+    if number is not None:
         typer.echo("interrupted; nothing is left running, and the next run goes on from here", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(128 + number)
 
 
 @app.command()

@@ -7,6 +7,7 @@ not end; everything here overwrites, so that a repeated batch changes nothing.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ FRESH_MS = 60_000
 COMPACT_EVERY = 100
 """Batches between two looks at what can be merged."""
 
-LOOK_EVERY_S = 1
+LOOK_EVERY_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -122,14 +123,23 @@ def following(
             query.stop()
 
 
-def follow_until_done(query: StreamingQuery, layout: Layout, look: Callable[[StreamingQuery], None]) -> None:
-    """Wait for the query's end, looking at it every second. Raises what ended it, as an error of ours."""
+def follow_until_done(
+    query: StreamingQuery, layout: Layout, look: Callable[[StreamingQuery], None], enough: threading.Event | None = None
+) -> None:
+    """Wait for the query's end, or for ``enough``, looking at the query now and then.
+
+    Raises what ended it, as an error of ours.
+    """
     from pyspark.errors import PySparkException
 
-    try:
-        while not query.awaitTermination(LOOK_EVERY_S):
-            look(query)
+    # Not query.awaitTermination: a signal that interrupts a call to the JVM leaves its answer for the next call to find.
+    waiting = enough or threading.Event()
+    while query.isActive and not waiting.wait(LOOK_EVERY_S):
         look(query)
+    if waiting.is_set():
+        return
+    try:
+        query.awaitTermination()
     except PySparkException as error:
         raise failure(error, layout.log) from error
 

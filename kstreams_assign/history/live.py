@@ -12,6 +12,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from kstreams_assign.adapters.clock import wall_ms
@@ -45,22 +46,36 @@ class Asked:
     timeout_s: float = 10.0
 
 
-def follow(asked: Asked, reached: Boundary = no_boundary) -> None:
-    """Follow until the end, or until a signal. Raises what stands in the way, as ``errors`` has it."""
+def follow(asked: Asked, reached: Boundary = no_boundary) -> int | None:
+    """Follow until the end, or until SIGINT or SIGTERM, which is returned. Raises what stands in the way, as ``errors`` has it."""
     layout = Layout(asked.out.absolute())
     layout.check()
     source, sampler = source_of(asked)
-    # Set before Spark, which installs its own for Ctrl-C that cancels its jobs and then does the same.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
         spark_session(asked.master, log=layout.log, settings=asked.conf, kafka=isinstance(source, Broker)) as session,
         following(session, source, layout, asked.settings, sampler=sampler, watch=tell_batch, reached=reached) as query,
     ):
-        try:
-            follow_until_done(query, layout, TellLag())
-        except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # what follows is short, and ends the JVM
-            raise
+        signals = (
+            Signals()
+        )  # from here on: Spark has a handler of its own for Ctrl-C, which breaks calls that are under way
+        follow_until_done(query, layout, TellLag(), signals.came)
+        if signals.came.is_set():
+            session.sparkContext.cancelAllJobs()  # the batch under way is done again the next time
+        return signals.number
+
+
+class Signals:
+    """The first SIGINT or SIGTERM, as something to wait for; those that come after it change nothing."""
+
+    def __init__(self) -> None:
+        self.came = threading.Event()
+        self.number: int | None = None
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, self._hear)
+
+    def _hear(self, number: int, _frame: FrameType | None) -> None:
+        self.number = self.number or number
+        self.came.set()
 
 
 def source_of(asked: Asked) -> tuple[Source, Sampler | None]:

@@ -74,6 +74,8 @@ def _started(master: str, log: Path, settings: Mapping[str, str]) -> SparkSessio
         raise SparkError("the history needs Spark: pip install 'kstreams-assign[history]'") from error
     java = find_java()
     conf = SparkConf().setMaster(master).setAppName("kstreams-assign history")
+    if master.startswith("local"):
+        conf.setAll([("spark.driver.host", "127.0.0.1"), ("spark.driver.bindAddress", "127.0.0.1")])
     conf.setAll([*settings.items(), (_JAVA_OPTIONS, " ".join([*_java_options(), settings.get(_JAVA_OPTIONS, "")]))])
     # Workers on this machine run this very Python, whichever "python3" is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -97,6 +99,8 @@ def start_failure(said: str, log: Path) -> KStreamsAssignError:
             f"Spark could not fetch its Kafka connector ({missing[0]}): is there a way to a Maven repository? "
             f"Name one with --conf spark.jars.repositories=..., or jars with --conf spark.jars=...; see {log}"
         )
+    if "Master must either be" in said or "Could not parse Master URL" in said:
+        return ConfigError("--master is not allowed; give local[*], spark://HOST:PORT, yarn or k8s://...")
     exceptions = re.findall(r"^(?:Exception in thread .main. |Error: )(.+)$", said, re.MULTILINE)
     return SparkError(f"Spark did not start: {exceptions[-1] if exceptions else 'it said nothing'}; see {log}")
 
