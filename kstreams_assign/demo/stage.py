@@ -190,6 +190,10 @@ class Stage:
     def tell_worker(self, name: str, line: str) -> None:
         self._fleet.tell(name, line)
 
+    def expect_exit(self, name: str) -> None:
+        """This worker is going to end by itself, and may."""
+        self._exits_expected[name] += 1
+
     def stop_worker(self, name: str) -> None:
         """Let one worker leave in order. Returns when it has ended."""
         self._exits_expected[name] += 1
