@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> None:
     results: list[Result] = []
     clock = "_cpu" if options.cpu else ""
     if "codec" in options.only:
-        results += codec.measure(java, options.quick)
+        results += codec.measure(java, options.quick, clock)
         show("Codecs, 1,000 tasks", results)
     if "assign" in options.only:
         settings = assign.Settings(java, options.quick, clock)

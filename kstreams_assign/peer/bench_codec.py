@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, cycle
-from time import perf_counter
+from time import perf_counter, process_time
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig
@@ -55,13 +55,15 @@ Work = Callable[[], object]
 def bench_codec(seconds: float, members: int = 1000) -> Iterator[Json]:
     """One row for each piece of work, measured for about ``seconds`` after a warm-up as long."""
     for what, size, work in works(members):
-        slow = _rate(work, seconds) * seconds < 1  # one call more says it all
-        rates = sorted(_rate(work, seconds / BATCHES) for _ in range(1 if slow else BATCHES))
+        slow = _rates(work, seconds)[0] * seconds < 1  # one call more says it all
+        batches = [_rates(work, seconds / BATCHES) for _ in range(1 if slow else BATCHES)]
+        rates, cpu_rates = map(sorted, zip(*batches, strict=True))
         yield {
             "what": what,
             "bytes": size,
             "median_ops_per_s": round(rates[len(rates) // 2], 1),
             "best_ops_per_s": round(rates[-1], 1),
+            "median_ops_per_cpu_s": round(cpu_rates[len(cpu_rates) // 2], 1),
             "about": info(),
         }
 
@@ -154,12 +156,12 @@ def member_assignment(member: int) -> AssignmentInfo:
     )
 
 
-def _rate(work: Work, seconds: float) -> float:
-    """Calls a second."""
-    calls, began = 0, perf_counter()
+def _rates(work: Work, seconds: float) -> tuple[float, float]:
+    """Calls a second, and calls a second of this process's processor time."""
+    calls, began, began_cpu = 0, perf_counter(), process_time()
     while True:
         work()
         calls += 1
         spent = perf_counter() - began
         if spent >= seconds:
-            return calls / spent
+            return calls / spent, calls / (process_time() - began_cpu)

@@ -176,23 +176,30 @@ final class BenchTimes {
     }
 
     private static void rate(final String what, final double seconds, final Supplier<?> work) throws IOException {
-        final int batches = loop(seconds, work) * seconds < 1 ? 1 : BATCHES;
+        final int batches = loop(seconds, work)[0] * seconds < 1 ? 1 : BATCHES;
         final List<Double> rates = new ArrayList<>();
+        final List<Double> cpuRates = new ArrayList<>();
         for (int batch = 0; batch < batches; batch++) {
-            rates.add(loop(seconds / BATCHES, work));
+            final double[] measured = loop(seconds / BATCHES, work);
+            rates.add(measured[0]);
+            cpuRates.add(measured[1]);
         }
-        final ObjectNode row = BenchPeer.JSON.createObjectNode().put("what", what).put("median_ops_per_s", median(rates));
+        final ObjectNode row = BenchPeer.JSON.createObjectNode().put("what", what).put("median_ops_per_s", median(rates))
+            .put("median_ops_per_cpu_s", median(cpuRates));
         row.set("about", BenchPeer.info());
         BenchPeer.print(row);
     }
 
-    private static double loop(final double seconds, final Supplier<?> work) {
+    /** Calls a second, and calls a second of the whole process's processor time. */
+    private static double[] loop(final double seconds, final Supplier<?> work) {
+        final var processors = (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+        final long beganCpu = processors.getProcessCpuTime();
         final long began = System.nanoTime();
         for (long calls = 1; ; calls++) {
             sink = work.get();
             final double spent = (System.nanoTime() - began) / 1e9;
             if (spent >= seconds) {
-                return calls / spent;
+                return new double[] {calls / spent, calls / (Math.max(1, processors.getProcessCpuTime() - beganCpu) / 1e9)};
             }
         }
     }
