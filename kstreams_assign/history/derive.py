@@ -16,7 +16,7 @@ from kstreams_assign.history import rows
 from kstreams_assign.history.causes import cause_of, remembered
 from kstreams_assign.history.changelogs import end_sums, subtopologies_of
 from kstreams_assign.history.memory import Memory, closed, opened
-from kstreams_assign.history.movements import Rows, commit, expired, move, without_gap
+from kstreams_assign.history.movements import Rows, commit, expired, move, note_state, without_gap
 from kstreams_assign.history.records import EndOffset, Kind, RawRecords, RecordKey, key_of
 from kstreams_assign.history.seen import Generation, Place, read_generation
 from kstreams_assign.history.tables import Tables, append_rows, empty_tables
@@ -136,6 +136,7 @@ class _Group:
             _quarantine(self.tables, record, DAMAGED_USER_DATA, damage.reason, damage.data)
         memory = self.memory
         cause, known_before = cause_of(seen, memory), memory.last is not None
+        note_state(memory, seen)
         ends = [end for end in self._ends if abs(end.sampled_ms - seen.place.time_ms) <= SAMPLED_WITHIN_MS]
         subtopologies = subtopologies_of(ends, {**memory.owners, **seen.inputs}, memory.stateful)
         moved = move(memory, seen, end_sums(ends, subtopologies))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +28,8 @@ DEFAULT_ASSIGNORS = ("least_movement", "high_availability")
 _PLACE = ("offsets_partition", "offsets_offset")
 NEEDED: Mapping[str, tuple[str, ...]] = {
     "rebalances": (*_PLACE, "generation", "owner_changes", "cause"),
-    "members": (*_PLACE, "process_id", "tags"),
-    "task_placements": (*_PLACE, "task", "role", "process_id", "offset_sum"),
+    "members": (*_PLACE, "process_id", "tags", "offset_sums"),
+    "task_placements": (*_PLACE, "task", "role", "process_id"),
     "end_offsets": (*_PLACE, "task", "end_offset"),
 }
 """The columns of each table that a replay looks at."""
@@ -119,15 +120,13 @@ def _groups(session: SparkSession, folder: Path) -> DataFrame:
 
     if not (folder / "rebalances").is_dir():
         raise ConfigError(f"--out {folder}: there is no table rebalances; history follow writes it")
-    found: DataFrame | None = None
-    for table, columns in NEEDED.items():
-        if not (folder / table).is_dir():
-            continue
-        rows = session.read.parquet(str(folder / table)).select("group", f.struct(*columns).alias("row"))
-        gathered = rows.groupBy("group").agg(f.collect_list("row").alias(table))
-        found = gathered if found is None else found.join(gathered, "group", "left")
-    assert found is not None
-    return found
+    there = [table for table in NEEDED if (folder / table).is_dir()]
+    frames = [
+        session.read.parquet(str(folder / table)).select("group", f.struct(*NEEDED[table]).alias(table))
+        for table in there
+    ]
+    rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+    return rows.groupBy("group").agg(*(f.collect_list(table).alias(table) for table in there))  # which skips nulls
 
 
 @dataclass(frozen=True)

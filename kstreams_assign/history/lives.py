@@ -85,17 +85,19 @@ def play(kind: Kind, members: int, generations: int, seed: int) -> Life:
         _start(group, kind, chance)
     events: list[PlayedGeneration | PlayedCommit] = []
     last: dict[TaskId, UUID] = {}
+    let_go: set[TaskId] = set()
     while group.generation < generations:
         before, commits = group.owners(), group.commits()
         completed = group.rebalance()
         owners, inputs = group.owners(), group.topology.tasks(group.counts)
         moved = [task for task, owner in owners.items() if last.get(task, owner) != owner]
-        orphans = [task for task in moved if last[task] not in group.processes]
+        orphans = [task for task in moved if task not in before and task not in let_go]
         events += [one for one in commits if chance.random() < COMMITTED]
         events += _commits(group.now_ms - 1, orphans, inputs)
         events.append(completed)
         group.wait(chance.randint(50, 400))
-        events += _commits(group.now_ms, before.keys() - owners.keys(), inputs)  # let go, before the follow-up
+        let_go = before.keys() - owners.keys()  # before the follow-up
+        events += _commits(group.now_ms, let_go, inputs)
         events += _commits(group.now_ms, moved, inputs)
         last.update(owners)
         _next_event(group, kind, members, chance)

@@ -37,7 +37,6 @@ class Moved(NamedTuple):
 
 def move(memory: Memory, seen: Generation, ends: Mapping[str, int]) -> Moved:
     """Note who owns what now. ``ends``: task -> the sampled end of its changelogs, added up."""
-    _note_state(memory, seen)
     moving = {task for task, process in seen.owners.items() if memory.owners.get(task, [process])[0] != process}
     rows = without_gap(memory, [one for one in memory.pending if one.row[TASK] in moving])
     started = [_pending(memory, seen, task, seen.owners[task], ends) for task in sorted(moving)]
@@ -71,8 +70,8 @@ def _pending(memory: Memory, seen: Generation, task: str, process: str, ends: Ma
     return Pending(row, inputs, max((ms for ms, offset in commits if offset > since_offset), default=None))
 
 
-def _note_state(memory: Memory, seen: Generation) -> None:
-    """A subtopology has state if anybody ever reported an offset of one of its tasks."""
+def note_state(memory: Memory, seen: Generation) -> None:
+    """Before ``move``: a subtopology has state if anybody ever reported an offset of one of its tasks."""
     told = {task for sums in seen.offset_sums.values() for task in sums}
     memory.stateful = sorted({*memory.stateful, *map(subtopology_of, told)})
 

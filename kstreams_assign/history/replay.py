@@ -32,7 +32,7 @@ Copies = dict[TaskId, set[UUID]]
 
 @dataclass
 class Recorded:
-    """One stable or empty generation as the tables have it. ``sums``: what a process reported of a task it then got."""
+    """One stable or empty generation as the tables have it. ``sums``: process -> what it reported as it joined."""
 
     place: tuple[int, int]
     generation: int
@@ -42,7 +42,7 @@ class Recorded:
     active: dict[TaskId, UUID] = field(default_factory=dict)
     copies: Copies = field(default_factory=dict)
     warmups: Copies = field(default_factory=dict)
-    sums: dict[tuple[UUID, TaskId], int] = field(default_factory=dict)
+    sums: dict[UUID, dict[TaskId, int]] = field(default_factory=dict)
     ends: dict[TaskId, int] = field(default_factory=dict)
     ends_unknown: bool = False
 
@@ -59,7 +59,6 @@ class Question:
     place: tuple[int, int]
     cluster_of: Recorded
     owners: Mapping[TaskId, UUID]
-    copies: Copies
     tasks: frozenset[TaskId]
     stateful: frozenset[TaskId]
     ends: Mapping[TaskId, int] | None
@@ -128,6 +127,8 @@ def _recorded(group: Mapping[str, Iterable[Row] | None]) -> list[Recorded]:
         process = UUID(row["process_id"])
         one.threads[process] += 1
         one.tags[process] = dict(row["tags"] or ())
+        told = {TaskId.parse(task): total for task, total in row["offset_sums"] or ()}
+        one.sums[process] = {**one.sums.get(process, {}), **told}
     for row in group.get("task_placements") or ():
         if (one := found.get(_place(row))) is not None and row["process_id"] is not None:
             _note_placement(one, row)
@@ -149,8 +150,6 @@ def _note_placement(one: Recorded, row: Row) -> None:
         one.copies.setdefault(task, set()).add(process)
     if row["role"] == "warmup":
         one.warmups.setdefault(task, set()).add(process)
-    if row["offset_sum"] is not None:
-        one.sums[process, task] = row["offset_sum"]
 
 
 def _note_end(one: Recorded, row: Row) -> None:
@@ -162,7 +161,7 @@ def _note_end(one: Recorded, row: Row) -> None:
 
 
 def _with_state(one: Recorded) -> set[TaskId]:
-    return {*one.copies, *(task for _, task in one.sums)}
+    return {*one.copies, *(task for told in one.sums.values() for task in told)}
 
 
 def _standbys(recorded: Iterable[Recorded], stateful: set[tuple[str | None, int]]) -> int:
@@ -198,7 +197,6 @@ def _questions(recorded: Sequence[Recorded], stateful: set[tuple[str | None, int
             now.place,
             now,
             dict(owners),
-            before.copies,
             frozenset(tasks),
             held,
             now.ends if sampled else None,
@@ -227,22 +225,22 @@ def _answer(question: Question, number: int, alternative: Alternative, standbys:
 
 
 def _cluster(question: Question, ends: Mapping[TaskId, int]) -> Cluster:
-    """Everybody who is there, with what they had."""
+    """Everybody who is there, with what they ran and whatever other state they told of."""
     now = question.cluster_of
     clients = []
     for process, threads in now.threads.items():
+        told = now.sums.get(process, {})
         active = frozenset(task for task in question.tasks if question.owners.get(task) == process)
-        copies = frozenset(task for task, held in question.copies.items() if process in held) - active
+        copies = frozenset(told) & question.tasks - active
         sums = {task: RUNNING_OFFSET_SUM for task in active if task in ends}
-        sums |= {task: _position(question, process, task, ends[task]) for task in copies if task in ends}
+        sums |= {task: _position(question, told[task], ends[task]) for task in copies if task in ends}
         clients.append(Client(process, threads, active, copies, TaskLags(ends, sums), now.tags[process]))
     return Cluster(tuple(clients), question.stateful, question.tasks - question.stateful)
 
 
-def _position(question: Question, process: UUID, task: TaskId, end: int) -> int:
+def _position(question: Question, told: int, end: int) -> int:
     """Where a copy is: as it was reported, against ends that were sampled; else it has caught up."""
-    told = question.cluster_of.sums.get((process, task), RUNNING_OFFSET_SUM)
-    return end if question.ends is None or told < 0 else min(told, end)
+    return end if question.ends is None or told == RUNNING_OFFSET_SUM else told
 
 
 def _skew(outcome: Outcome, threads: Mapping[UUID, int]) -> float:

@@ -11,6 +11,7 @@ from itertools import repeat
 from kstreams_assign.group.dialects import MemberReport
 from kstreams_assign.history.balance_rows import evenness
 from kstreams_assign.history.causes import Cause
+from kstreams_assign.history.reading import task_text
 from kstreams_assign.history.records import EndOffset
 from kstreams_assign.history.seen import Generation, SeenMember
 from kstreams_assign.history.tables import Tables, append_rows
@@ -62,9 +63,15 @@ def _member(seen: Generation, one: SeenMember) -> tuple[object, ...]:
         None if told is None else trailer is not None,
         _int32(trailer.assignors) if trailer else None,
         trailer.settings_digest if trailer else None,
+        None if told is None or told.task_lags is not None else _sums(told),
         one.common.error_code if one.common else None,
         one.unreadable,
     )
+
+
+def _sums(told: MemberReport) -> list[tuple[str, int]]:
+    """Task -> offset sum, as it stands in the bytes."""
+    return [(task_text(task), total) for task, total in told.task_offset_sums.items()]
 
 
 def _int32(numbers: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -23,6 +23,7 @@ TYPES: Mapping[str, pa.DataType] = {
     "array<string>": pa.list_(pa.string()),
     "map<string,string>": pa.map_(pa.string(), pa.string()),
     "map<string,int>": pa.map_(pa.string(), pa.int32()),
+    "map<string,bigint>": pa.map_(pa.string(), pa.int64()),
 }
 
 _TYPE_OF: Mapping[str, tuple[str, ...]] = {
@@ -41,6 +42,7 @@ _TYPE_OF: Mapping[str, tuple[str, ...]] = {
     "array<string>": ("joined", "gone"),
     "map<string,string>": ("tags",),
     "map<string,int>": ("assignors",),
+    "map<string,bigint>": ("offset_sums",),
 }
 
 _NAMES = {column: name for name, columns in _TYPE_OF.items() for column in columns}

@@ -29,7 +29,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "members": (
         *GENERATION,
         *("member_id", "instance_id", "client_id", "client_host", "process_id", "version", "latest_supported_version"),
-        *("endpoint", "tags", "ours", "assignors", "settings_digest", "error_code", "unreadable"),
+        *("endpoint", "tags", "ours", "assignors", "settings_digest", "offset_sums", "error_code", "unreadable"),
     ),
     "task_placements": (
         *GENERATION,
@@ -41,7 +41,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "quarantine": ("offsets_partition", "offsets_offset", "time_ms", "kind", "reason", "key", "value"),
     "counts": ("kind", "records"),
 }
-"""Table -> its columns in order. Maps (``tags``, ``assignors``) are lists of pairs, ids and tasks are text."""
+"""Table -> its columns in order. Maps (``tags``, ``assignors``, ``offset_sums``) are lists of pairs, ids and tasks are text."""
 
 
 def empty_tables() -> Tables:

@@ -1,0 +1,202 @@
+"""The fleet's what-if: what is replayed comes out as it was recorded, and other settings as they would have done."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pyarrow.parquet as pq
+import pytest
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.fleet import ReplayJob, alternatives_of, as_text, ranked, what_if
+from kstreams_assign.history.generate import Fleet
+from kstreams_assign.history.records import key_of
+from kstreams_assign.history.replay import replay
+from kstreams_assign.history.schemas import arrow_table
+from kstreams_assign.history.tables import joined_tables
+from kstreams_assign.observe.changes import Alternative
+from tests.history.groups import (
+    JAVA,
+    OURS,
+    P1,
+    P2,
+    P3,
+    TEN_MINUTES,
+    Told,
+    changed,
+    derived,
+    end_offsets,
+    group,
+    rows,
+)
+
+TABLES = ("rebalances", "members", "task_placements", "end_offsets")
+LEAST, HIGH = Alternative(assignor="least_movement"), Alternative(assignor="high_availability")
+each_kind = pytest.mark.parametrize(("kind", "same"), [(OURS, LEAST), (JAVA, HIGH)], ids=["ours", "java"])
+
+
+def scaled(kind, **settings) -> Told:
+    """One process, then two, then three, then two again, each settled and read to the end."""
+    told = Told(group(kind, partitions=6, **settings), kind)
+    told.start(P1)
+    told.settle()
+    for process in (P2, P3):
+        told.played.wait(TEN_MINUTES)
+        told.start(process)
+        told.settle()
+    told.played.wait(TEN_MINUTES)
+    told.played.stop(P1)
+    told.settle()
+    return told
+
+
+def of_group(tables):
+    return {name: rows(tables, name) for name in TABLES}
+
+
+@each_kind
+@pytest.mark.parametrize("settings", [{}, {"num_standby_replicas": 1}, {"max_warmup_replicas": 1}], ids=str)
+def test_under_its_own_settings_a_group_does_again_what_it_did(kind, same, settings):
+    told = scaled(kind, **settings)
+    found = of_group(derived(told.records()))
+    warmups = {key: value for key, value in settings.items() if key == "max_warmup_replicas"}
+    replayed = replay(found, [replace(same, settings=warmups)])
+    recorded = found["rebalances"]
+    starts = [row["generation"] for row in recorded if row["cause"] in {"join", "leave"}]
+    assert [answer.generation for answer in replayed.answers] == starts
+    for answer, following in zip(replayed.answers, [*starts[1:], 1_000], strict=True):
+        episode = [row for row in recorded if answer.generation <= row["generation"] < following]
+        assert answer.rebalances == len(episode)
+        assert answer.owner_changes == sum(row["owner_changes"] for row in episode)
+        assert answer.converged
+    assert replayed.continued == len(recorded) - len(starts) - 1
+    assert replayed.left_out == {"nothing is known of what was before": 1}
+
+
+def test_other_settings_are_told_apart():
+    found = of_group(derived(scaled(JAVA).records()))
+    few, many = replay(found, [replace(HIGH, settings={"max_warmup_replicas": n}) for n in (1, 8)]).answers[-2:]
+    answers = replay(found, [replace(HIGH, settings={"max_warmup_replicas": n}) for n in (1, 8)]).answers
+    rounds = [sum(one.rounds for one in answers if one.alternative == n) for n in (0, 1)]
+    assert rounds[0] > rounds[1]
+    assert few.owner_changes >= few.lower_bound
+    assert many.skew <= 1
+
+
+def test_without_sampled_ends_every_copy_counts_as_caught_up_and_it_is_said():
+    told = scaled(JAVA)
+    (times,) = [[row["time_ms"] for row in told.rows("rebalances") if row["cause"] in {"join", "leave"}]]
+    ends = end_offsets(times[0], partitions=6)
+    found = of_group(derived(told.records(), ends))
+    first, *others = replay(found, [HIGH]).answers
+    assert (first.ends_sampled, {one.ends_sampled for one in others}) == (True, {False})
+
+
+def lagging(copy_at: int):
+    """The heir's copies are at ``copy_at`` as the owner leaves; the ends are 50,000, sampled then."""
+    told = Told(group(JAVA, stateless=False, partitions=2, num_standby_replicas=1), JAVA)
+    told.start(P1, P2)
+    told.rebalance()
+    told.rebalance(TEN_MINUTES)
+    told.start(P3)
+    for process in (P1, P2):
+        disk = told.played.processes[process]
+        disk.positions.update({task: copy_at for task in disk.positions if task not in disk.running})
+    told.rebalance(TEN_MINUTES, offsets_per_s=0)
+    found = of_group(derived(told.records(), end_offsets(told.events[-1].time_ms, partitions=2)))
+    (answer,) = replay(found, [HIGH]).answers
+    assert answer.ends_sampled
+    return answer
+
+
+def test_how_far_copies_were_behind_sampled_ends_decides_what_they_are_worth():
+    assert lagging(50_000).without_standby < lagging(10).without_standby
+
+
+def test_a_generation_with_a_member_that_cannot_be_read_is_left_out():
+    told = scaled(JAVA)
+    *before, last = [one for one in told.records() if one.key.startswith(b"\0\2")]
+    spoilt = changed(last, members=lambda m: replace(m, subscription=b"") if str(P2) in m.client_id else m)
+    assert replay(of_group(derived([*before, spoilt])), [HIGH]).left_out["members that cannot be read"] == 1
+
+
+def test_tasks_that_nobody_could_play_are_left_out_with_the_reason():
+    found = of_group(derived(scaled(JAVA).records()))
+    named = [{**row, "task": f"shop__{row['task']}"} for row in found["task_placements"]]
+    replayed = replay({**found, "task_placements": named}, [HIGH])
+    assert replayed.answers == []
+    assert any("named topologies" in why for why in replayed.left_out)
+
+
+# --- the settings that are compared, and the ranking ---------------------------------
+
+
+def test_every_assignor_meets_every_combination_of_settings():
+    found = alternatives_of(["max_warmup_replicas=2,8", "num.standby.replicas=1"], ["sticky", "high_availability"])
+    assert [(one.assignor, dict(one.settings)) for one in found] == [
+        (name, {"max_warmup_replicas": warmups, "num_standby_replicas": 1})
+        for name in ("sticky", "high_availability")
+        for warmups in (2, 8)
+    ]
+    assert [one.assignor for one in alternatives_of([], [])] == ["least_movement", "high_availability"]
+    tags = alternatives_of(["rack_aware_assignment_tags=zone,rack"], ["sticky"])
+    assert [dict(one.settings) for one in tags] == [{"rack_aware_assignment_tags": ("zone", "rack")}]
+
+
+@pytest.mark.parametrize(
+    ("settings", "assignors", "said"),
+    [
+        (["max_warmup_replicas=0"], [], "max_warmup_replicas is 0"),
+        (["max_warmup_replica=1"], [], "max_warmup_replica=1"),
+        (["assignor=sticky"], [], "--assignor"),
+        ([], ["stickiest"], "stickiest"),
+    ],
+)
+def test_a_setting_that_is_none_is_refused_by_name(settings, assignors, said):
+    with pytest.raises(ConfigError, match=said):
+        alternatives_of(settings, assignors)
+
+
+@pytest.fixture(scope="module")
+def fleet_tables():
+    fleet = Fleet(groups=6, members=6, generations=8, seed=3, partitions=1)
+    by_key = {}
+    for record in fleet.records(0):
+        by_key.setdefault(key_of(record.key).group, []).append(record)
+    return [derived(records) for records in by_key.values()]
+
+
+def test_the_ranking_adds_up_what_the_groups_come_to(fleet_tables):
+    alternatives = alternatives_of(["max_warmup_replicas=1,8"], [])
+    job = ReplayJob(tuple(alternatives))
+    every = [{"group": tables["rebalances"]["group"][0], **of_group(tables)} for tables in fleet_tables]
+    told = ranked(alternatives, [row for one in every for row in job.rows(one)])
+    assert told.groups == len(fleet_tables)
+    assert told.replayed > len(fleet_tables)
+    assert sum(told.left_out.values()) + told.continued + told.replayed == 8 * len(fleet_tables)
+    keys = [(one.owner_changes, one.rounds, one.skew) for one in told.ranking]
+    assert keys == sorted(keys)
+    assert told.ranking[0].assignor == "least_movement"
+    assert {one.lower_bound for one in told.ranking} == {told.ranking[0].lower_bound}
+    assert set(told.caught_up) == {one["group"] for one in every}
+    text = as_text(told)
+    assert "no sampled end offsets: all copies caught up" in text
+    assert "max_warmup_replicas=8" in text
+
+
+def test_spark_comes_to_the_same(fleet_tables, spark, tmp_path):
+    alternatives = alternatives_of([], [])
+    for name, table in joined_tables(fleet_tables).items():
+        if name != "counts" and next(iter(table.values())):
+            path = tmp_path / name / "day=2026-01-01" / "batch=00000000"
+            path.mkdir(parents=True)
+            pq.write_table(arrow_table(name, table), path / "rows.parquet")
+    found = what_if(spark, tmp_path, alternatives, tasks=2)
+    every = [{"group": tables["rebalances"]["group"][0], **of_group(tables)} for tables in fleet_tables]
+    job = ReplayJob(tuple(alternatives))
+    assert asdict(found) == asdict(ranked(alternatives, [row for one in every for row in job.rows(one)]))
+
+
+def test_a_folder_without_tables_is_refused(spark, tmp_path):
+    with pytest.raises(ConfigError, match="no table rebalances"):
+        what_if(spark, tmp_path, [HIGH])
