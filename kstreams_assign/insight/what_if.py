@@ -144,30 +144,30 @@ def _document(
     }
 
 
-TABLE_WIDTH = 132
+TABLE_WIDTH = 140
 """Narrower, its cells would be cut."""
 
 COLUMNS = (
-    "owner changes",
-    "at least",
+    "owner\nchanges",
+    "at\nleast",
     "rounds",
     "rebalances",
     "time",
-    "extra replicas",
-    "without standby",
-    "restored cold",
-    "offsets read",
+    "extra\nreplicas",
+    "without\nstandby",
+    "restored\ncold",
+    "offsets\nread",
 )
 
 
 def _table(group: ObservedGroup, now: Row, rows: Iterable[Row], assumed: dict[str, str]) -> RenderableType:
     names, snapshot = names_of(group.decoded), group.decoded.snapshot
     title = f"{snapshot.group}: {len(group.tasks)} tasks on {len(group.decoded.processes)} processes"
-    table = Table(title=title, title_justify="left", box=box.ROUNDED, header_style="bold", show_lines=True)
-    table.add_column("what if", overflow="fold")
-    table.add_column("decided by", overflow="fold")
+    table = Table(title=title, title_justify="left", box=box.ROUNDED, header_style="bold")
+    table.add_column("what if", overflow="fold", min_width=24)
+    table.add_column("decided by", no_wrap=True)
     for name in COLUMNS:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     warnings: dict[str, None] = {}
     for row in (now, *rows):
         table.add_row(row.outcome.alternative.text(names), row.outcome.assignor, *_cells(row))
@@ -180,13 +180,13 @@ def _table(group: ObservedGroup, now: Row, rows: Iterable[Row], assumed: dict[st
 def _cells(row: Row) -> list[str]:
     one = row.outcome
     least, most = row.owner_changes_range or (one.owner_changes, one.owner_changes)
-    changes = f"{one.owner_changes:,}" if least == most else f"{one.owner_changes:,} ({least:,} to {most:,})"
-    rounds = f"{one.rounds:,}" if one.converged else f"over {one.rounds:,}"
+    changes = f"{one.owner_changes:,}" if least == most else f"{least:,}-{most:,}"
+    rounds = f"{one.rounds:,}" if one.converged else f"> {one.rounds:,}"
     return [
         changes,
         f"{one.lower_bound:,}",
         rounds,
-        f"{one.rebalances:,}" if one.converged else f"over {one.rebalances:,}",
+        f"{one.rebalances:,}" if one.converged else f"> {one.rebalances:,}",
         _time(row),
         f"{one.extra_replicas:,}",
         f"{one.tasks_without_standby:,}",
@@ -200,5 +200,5 @@ def _time(row: Row) -> str:
     if not one.converged:
         return "never at rest"
     if one.seconds is None:
-        return f"over {span(int(one.seconds_at_least * 1000))}"
+        return f"> {span(int(one.seconds_at_least * 1000))}"
     return span(int(one.seconds * 1000)) if one.seconds else "at once"
