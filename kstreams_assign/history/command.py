@@ -94,6 +94,32 @@ def report(
     typer.echo("\n".join((f"wrote {told.html} ({told.size:,} bytes)", *told.headlines)))
 
 
+@app.command("what-if")
+def what_if(
+    out: Out,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE, or KEY=2,4,8 to compare values; may be repeated.")
+    ] = None,
+    assignor: Annotated[
+        list[str] | None, typer.Option("--assignor", help="To compare; default least_movement and high_availability.")
+    ] = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replay every rebalance of the whole fleet under other settings and assignors, and rank them.
+
+    Example: kstreams-assign history what-if --out history --set max_warmup_replicas=2,8
+    """
+    import dataclasses
+    import json
+
+    from kstreams_assign.history.fleet import ask, as_text
+
+    answer = ask(out, change or (), assignor or (), master, _pairs("--conf", conf))
+    typer.echo(json.dumps(dataclasses.asdict(answer)) if as_json else as_text(answer))
+
+
 @app.command()
 def generate(
     records: Annotated[Path, typer.Option("--records", help="Folder for the Parquet files.")],

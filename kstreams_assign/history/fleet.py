@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.history.replay import replay
+from kstreams_assign.history.session import spark_session
 from kstreams_assign.observe.changes import Alternative
 from kstreams_assign.observe.settings import told_settings
 
@@ -101,6 +102,17 @@ def alternatives_of(settings: Iterable[str], assignors: Iterable[str]) -> list[A
     ]
 
 
+def ask(
+    folder: Path, settings: Iterable[str], assignors: Iterable[str], master: str, conf: Mapping[str, str]
+) -> FleetAnswer:
+    """What ``history what-if`` does: ``what_if`` on a Spark of its own. Raises ``ConfigError`` before Spark is started."""
+    alternatives = alternatives_of(settings, assignors)
+    _check(folder)
+    log = folder.absolute() / "_log" / "what-if.log"
+    with spark_session(master, log=log, settings={**GROUPS_AT_ONCE, **conf}, kafka=False) as session:
+        return what_if(session, folder.absolute(), alternatives)
+
+
 def what_if(
     session: SparkSession, folder: Path, alternatives: Sequence[Alternative], tasks: int | None = None
 ) -> FleetAnswer:
@@ -118,8 +130,7 @@ def _groups(session: SparkSession, folder: Path) -> DataFrame:
     """One row a group: its name, and a list of rows for each table."""
     from pyspark.sql import functions as f
 
-    if not (folder / "rebalances").is_dir():
-        raise ConfigError(f"--out {folder}: there is no table rebalances; history follow writes it")
+    _check(folder)
     there = [table for table in NEEDED if (folder / table).is_dir()]
     frames = [
         session.read.parquet(str(folder / table)).select("group", f.struct(*NEEDED[table]).alias(table))
@@ -127,6 +138,11 @@ def _groups(session: SparkSession, folder: Path) -> DataFrame:
     ]
     rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     return rows.groupBy("group").agg(*(f.collect_list(table).alias(table) for table in there))  # which skips nulls
+
+
+def _check(folder: Path) -> None:
+    if not (folder / "rebalances").is_dir():
+        raise ConfigError(f"--out {folder}: there is no table rebalances; history follow writes it")
 
 
 @dataclass(frozen=True)
