@@ -6,7 +6,7 @@ Processes are called by the shortest beginning of their ids that is theirs alone
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
 from kstreams_assign.group.values import ErrorCode
@@ -19,6 +19,7 @@ STABLE, EMPTY = "Stable", "Empty"
 SHORTEST_NAME = 8
 TASKS_SHOWN = 12
 SENTENCES_SHOWN = 8
+WAYS_SHOWN = 6
 
 _ERRORS: Mapping[int, str] = {
     ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA: "a source topic does not exist",
@@ -50,7 +51,7 @@ def reasons(about: Description, slow: Collection[Stalled] = ()) -> list[str]:
         lambda: _troubles(group),
         lambda: _between(about, names),
         lambda: _probe(about, names),
-        lambda: first([_waits(copy, about, names) for copy in about.waiting], "warm-ups"),
+        lambda: _waiting(about, names),
         lambda: [_slow(copy, group, names) for copy in slow],
         lambda: _balance(about),
         lambda: _losses(about, names),
@@ -88,9 +89,7 @@ def _probe(about: Description, names: Mapping[UUID, str]) -> list[str]:
         late = [f"a rebalance would move {moves}, but none is due"] if about.next_moves else []
         return ["no probing rebalance is due", *late]
     if due_ms == 0:
-        return [
-            f"a follow-up rebalance comes at once; it moves {moves}" if moves else "a follow-up rebalance is under way"
-        ]
+        return _follow_up(about, names)
     latest = " at the latest" if group.decoded.trailer else ""  # ours may tell earlier that they are ready
     when = f"the next probing rebalance is {_due(due_ms - group.decoded.snapshot.taken_ms)}{latest}"
     if not group.ends_known:
@@ -101,14 +100,29 @@ def _probe(about: Description, names: Mapping[UUID, str]) -> list[str]:
     return [f"{when}; once the warm-ups have caught up it moves {moves}{again}"]
 
 
+def _follow_up(about: Description, names: Mapping[UUID, str]) -> list[str]:
+    """What nobody runs is given out at once; all else that moves waits for its warm-up."""
+    given = move_list([move for move in about.next_moves if move.source is None], names)
+    later = move_list([move for move in about.next_moves if move.source is not None], names)
+    out = f", as far as can be told with {given}" if given else ""
+    after = [f"once the warm-ups have caught up, a later one moves {later}"] if later else []
+    return [f"a follow-up rebalance comes at once{out}", *after]
+
+
+def _waiting(about: Description, names: Mapping[UUID, str]) -> list[str]:
+    """Those that hold the group up, the worst first; then those that are done."""
+    behind = sorted((c for c in about.waiting if not c.ready), key=lambda c: (c.stuck is None, -(c.lag or 0), c.task))
+    done = [f"{copy.task} on {names[copy.process]}" for copy in about.waiting if copy.ready]
+    told = first([_waits(copy, about, names) for copy in behind], "warm-ups that have not caught up")
+    return told + ([f"warmed up, waiting for the next probe: {_listed(done)}"] if done else [])
+
+
 def _waits(copy: CopyLag, about: Description, names: Mapping[UUID, str]) -> str:
     group = about.group
     acceptable = f"{group.config.acceptable_recovery_lag:,}"
     on = f"{copy.task} warms up on {names[copy.process]}"
     if copy.stuck:
         return f"{on} and cannot catch up: {copy.stuck}"
-    if copy.ready:
-        return f"{on} and has caught up: it waits for the next probe"
     if copy.told == UNKNOWN_OFFSET_SUM:
         return f"{on}, which tells no position of it: it may be handed over before its state is there"
     if copy.lag is None:
@@ -185,19 +199,26 @@ def _racks(about: Description) -> list[str]:
 
 def task_list(tasks: Collection[TaskId]) -> str:
     """The first dozen, and how many more."""
-    shown = ", ".join(map(str, sorted(tasks)[:TASKS_SHOWN]))
-    return shown if len(tasks) <= TASKS_SHOWN else f"{shown} and {len(tasks) - TASKS_SHOWN:,} more"
+    return _listed([str(task) for task in sorted(tasks)])
 
 
-def move_list(moves: Iterable[Move], names: Mapping[UUID, str]) -> str:
-    """``0_1, 0_3 from a to b``; empty for none."""
+def _listed(texts: Sequence[str]) -> str:
+    shown = ", ".join(texts[:TASKS_SHOWN])
+    return shown if len(texts) <= TASKS_SHOWN else f"{shown} and {len(texts) - TASKS_SHOWN:,} more"
+
+
+def move_list(moves: Collection[Move], names: Mapping[UUID, str]) -> str:
+    """``0_1, 0_3 from a to b``; empty for none. Of many moves their number, and the first few ways."""
     ways: dict[tuple[UUID | None, UUID], list[TaskId]] = defaultdict(list)
     for move in moves:
         ways[move.source, move.target].append(move.task)
-    return "; ".join(
+    told = [
         f"{task_list(tasks)} {f'from {names.get(old, str(old))} ' if old else ''}to {names[new]}"
         for (old, new), tasks in ways.items()
-    )
+    ]
+    if len(told) <= WAYS_SHOWN:
+        return "; ".join(told)
+    return f"{len(moves):,} tasks: {'; '.join(told[:WAYS_SHOWN])}; and more in {len(told) - WAYS_SHOWN:,} other ways"
 
 
 def _due(left_ms: int) -> str:

@@ -101,9 +101,14 @@ def _standbys(group: DecodedGroup) -> int | None:
 
 
 def _warmups(group: DecodedGroup, standbys: int) -> int:
-    """How many copies there are beyond the standbys, or how many are called warm-ups."""
+    """How many copies there are beyond the standbys, or how many are called warm-ups.
+
+    While a hand-over is under way the old copies of what is withheld stand there too, and nothing can be counted.
+    """
     if group.trailer:
         return sum(len(tasks) for tasks in group.trailer.warmups.values())
+    if group.next_rebalance_ms == 0:
+        return 0
     copies = Counter(task for process in group.processes for task in process.copies)
     return sum(max(0, number - standbys) for number in copies.values())
 

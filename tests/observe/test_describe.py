@@ -11,10 +11,10 @@ import pytest
 from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId, TopicPartition
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.decoded import decode_group
-from kstreams_assign.observe.describe import describe
+from kstreams_assign.observe.describe import Move, describe
 from kstreams_assign.observe.document import document
 from kstreams_assign.observe.lags import stalled
-from kstreams_assign.observe.reasons import first, process_names, reasons, span
+from kstreams_assign.observe.reasons import first, move_list, process_names, reasons, span
 from kstreams_assign.observe.settings import settings_of
 from kstreams_assign.observe.topology import inferred_topology
 from tests.group.little_group import END
@@ -70,7 +70,7 @@ def test_a_lag_is_told_with_changelog_and_process():
 
 def test_a_copy_that_has_caught_up_waits_for_the_probe():
     text = said(scaled_out(), acceptable_recovery_lag=END)
-    assert f"0_1 warms up on {SECOND} and has caught up: it waits for the next probe" in text
+    assert f"warmed up, waiting for the next probe: 0_1 on {SECOND}, 0_3 on {SECOND}" in text
 
 
 def test_the_blame_goes_to_java_members_too():
@@ -134,6 +134,7 @@ def test_what_is_between_two_owners_is_named():
     javas.catch_up()
     javas.rebalance()
     assert "run by nobody in this generation: 0_1, 0_3" in said(javas)
+    assert f"a follow-up rebalance comes at once, as far as can be told with 0_1, 0_3 to {SECOND}" in said(javas)
 
 
 def test_standbys_that_have_caught_up_make_a_loss_cheap():
@@ -209,6 +210,17 @@ def test_names_are_as_short_as_they_can_be():
 )
 def test_spans_are_told_in_their_two_largest_units(milliseconds, text):
     assert span(milliseconds) == text
+
+
+def test_of_many_moves_the_number_and_the_first_ways_are_told():
+    names = {UUID(int=number): f"p{number}" for number in range(40)}
+    moves = [Move(TaskId(0, number), UUID(int=number), UUID(int=0)) for number in range(1, 10)]
+    text = move_list(moves, names)
+    assert text.startswith("9 tasks: 0_1 from p1 to p0; ")
+    assert text.endswith("0_6 from p6 to p0; and more in 3 other ways")
+    assert move_list([Move(TaskId(0, n), None, UUID(int=0)) for n in range(14)], names).endswith(
+        "0_11 and 2 more to p0"
+    )
 
 
 def test_many_sentences_of_a_kind_are_cut():
