@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreams_assign.history.report.build import GroupRows, build_group, bunched, natural, task_order
+from kstreams_assign.history.report.build import GroupRows, build_group, bunched, drawn_until, natural, task_order
 from kstreams_assign.history.report.fleet import build_fleet, span_of
 from kstreams_assign.history.report.rows import (
     TABLES,
@@ -201,6 +201,14 @@ def test_rebalances_in_bunches_ask_for_equal_widths_and_regular_ones_for_time():
     assert not bunched([0, 600, 1200, 1800], 2400)
     assert bunched([0, 1, 2, 3, 100_000, 100_001, 100_002], 200_000)
     assert not bunched([5], 100)
+
+
+@pytest.mark.parametrize(
+    ("until_ms", "drawn_ms"),
+    [(10_000, 10_600), (10_700, 10_700), (13_500, 13_500), (13_501, 11_500), (9_999_999, 11_500)],
+)
+def test_the_last_generation_can_be_seen_and_long_quiet_does_not_press_the_rest_together(until_ms, drawn_ms):
+    assert drawn_until([0, 4_000, 10_000], until_ms) == drawn_ms
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 120)), unique=True))

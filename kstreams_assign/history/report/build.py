@@ -44,6 +44,12 @@ BUNCHED_SHARE = 0.5
 BUNCHED_LENGTH = 0.02
 """Where more than this share of the generations lasts less than this part of a fair share each, time is a bad axis."""
 
+LEAST_BUSY_MS = 1_000
+LAST_SHOWN = 0.06
+QUIET_AT_MOST = 0.35
+QUIET_SHOWN = 0.15
+"""Parts of the time between first and last generation: what the last one gets at least; from when on quiet is cut, and to what."""
+
 Place = tuple[int, int]
 """Partition and offset of a generation's record: what identifies it."""
 
@@ -102,7 +108,8 @@ def build_group(rows: GroupRows, span: Span) -> GroupView:
         warmups=warmups_of(bars, generations, span.end_ms),
         warmups_told=all(bar.role is not Role.COPY for bar in bars),
         skews=_skews(rows.balance, at),
-        buckets=bucketed(((one.time_ms, one.cause) for one in generations), span),
+        buckets=bucketed(((one.time_ms, one.cause) for one in generations), Span(times[0], times[-1])),
+        drawn_until_ms=drawn_until(times, span.end_ms),
         equal_widths=bunched(times, span.end_ms),
     )
 
@@ -249,6 +256,13 @@ def _skews(rows: Iterable[Balance], at: Mapping[Place, int]) -> dict[str, tuple[
             of_scope[index] = max(row.skew, of_scope.get(index, 0.0))
     order = ("active", "standby", "all", "subtopology", "rack")
     return {scope: tuple(sorted(worst[scope].items())) for scope in order if scope in worst}
+
+
+def drawn_until(times_ms: Sequence[int], until_ms: int) -> int:
+    """Where the axis of time ends: with the history, unless the group was quiet for so long that nothing else could be seen."""
+    last, busy = times_ms[-1], max(times_ms[-1] - times_ms[0], LEAST_BUSY_MS)
+    quiet = until_ms - last
+    return last + round(QUIET_SHOWN * busy if quiet > QUIET_AT_MOST * busy else max(quiet, LAST_SHOWN * busy))
 
 
 def bunched(times_ms: Sequence[int], until_ms: int) -> bool:

@@ -156,4 +156,6 @@ def no_tables(folder: str) -> ConfigError:
 
 def damaged(place: object, wrong: Exception) -> ConfigError:
     """A file that is no Parquet, or lacks what the schema promises."""
-    return ConfigError(f"--out: {place} cannot be read as Parquet ({wrong}); remove the file that is named, or name another folder")
+    return ConfigError(
+        f"--out: {place} cannot be read as Parquet ({wrong}); remove the file that is named, or name another folder"
+    )

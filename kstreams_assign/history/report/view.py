@@ -200,6 +200,7 @@ class GroupView:
     warmups_told: bool
     skews: Mapping[str, tuple[tuple[int, float], ...]]
     buckets: Buckets
+    drawn_until_ms: int
     equal_widths: bool
 
 

@@ -12,7 +12,7 @@ const Charts = (() => {
   function layout(extra) {
     const axis = { gridcolor: colour("faint"), linecolor: colour("line"), zerolinecolor: colour("line"), tickcolor: colour("line") };
     return {
-      margin: { l: 46, r: 12, t: 8, b: 40, autoexpand: false }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      margin: { l: 56, r: 12, t: 8, b: 40, autoexpand: false }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("quiet") },
       hoverlabel: { bgcolor: colour("paper"), bordercolor: colour("line"), font: { color: colour("ink") } },
       showlegend: false, bargap: 0.12, dragmode: "zoom",
@@ -87,7 +87,7 @@ const Charts = (() => {
         y.push(pairs[at + 1]);
         most = Math.max(most, pairs[at + 1]);
       }
-      x.push(group.equal ? generations.length + 1 : iso(Math.max(group.end, generations[generations.length - 1].t)));
+      x.push(group.equal ? generations.length + 1 : iso(group.until));
       y.push(y[y.length - 1]);
       const [paint, dash] = LINES[scope];
       return { type: "scatter", mode: "lines", name: scope, x, y, line: { shape: "hv", width: 2, color: colour(paint), dash }, hovertemplate: "%{y}" };
@@ -106,7 +106,7 @@ const Charts = (() => {
     return counts;
   }
 
-  const className = (at) => (LIMITS[at + 1] === Infinity ? `over ${duration(LIMITS[at])}` : at === 0 ? `to ${duration(LIMITS[1])}` : `${duration(LIMITS[at])}<br>to ${duration(LIMITS[at + 1])}`);
+  const limit = (at) => (LIMITS[at] === Infinity ? "more" : at === 0 ? "0" : duration(LIMITS[at]));
 
   function durations(host, parts, label) {
     const counted = parts.map(([name, paint, values]) => [name, paint, classed(values)]);
@@ -114,12 +114,15 @@ const Charts = (() => {
     const used = sums.map((sum, at) => (sum ? at : -1)).filter((at) => at >= 0);
     const from = Math.max(0, used[0] - 1), to = Math.min(sums.length - 1, used[used.length - 1] + 1);
     const classes = sums.map((_, at) => at).slice(from, to + 1);
+    const edges = [...classes, to + 1], every = edges.length > 9 ? 2 : 1;
+    const shown = edges.filter((_, index) => index % every === 0);
     const traces = counted.map(([name, paint, counts]) => ({
-      type: "bar", name, x: classes.map(className), y: classes.map((at) => counts[at]), marker: { color: colour(paint) }, hovertemplate: "%{y}",
+      type: "bar", name, x: classes.map((at) => at + 0.5), y: classes.map((at) => counts[at]), marker: { color: colour(paint) },
+      customdata: classes.map((at) => `${limit(at)} to ${limit(at + 1)}`), hovertemplate: "%{customdata}: %{y}",
     }));
     return draw(host, traces, {
-      barmode: "stack", hovermode: "x unified",
-      xaxis: { type: "category", tickangle: 0 }, yaxis: { title: { text: label }, ...whole(Math.max(...sums)) },
+      barmode: "stack", hovermode: "closest", bargap: 0.06,
+      xaxis: { tickvals: shown, ticktext: shown.map(limit), tickangle: 0, range: [from, to + 1], zeroline: false }, yaxis: { title: { text: label }, ...whole(Math.max(...sums)) },
     });
   }
 

@@ -4,18 +4,25 @@
 (() => {
   const { element, moment, duration, nameOf, evidence, instanceColour, inkOn, causeWords } = Timeline;
   const FEW = 200; // rows of a table before "show all"
+  const WAY = 24; // moves of a flapping task that are shown
   const at = (id) => document.getElementById(id);
   const data = (id) => JSON.parse(at(id).textContent);
   let timeline = null;
   let group = null;
 
-  function who(process) {
-    if (process === null || process === undefined) return element("span", { class: "quiet", textContent: "unknown" });
-    const fill = instanceColour(process), number = element("span", { class: "number-swatch", textContent: String(process + 1) });
+  const unknown = () => element("span", { class: "quiet", textContent: "unknown" });
+
+  // An instance by its number alone; its name shows when one points at it.
+  function chip(process) {
+    if (process === null) return unknown();
+    const fill = instanceColour(process);
+    const number = element("span", { class: "number-swatch", textContent: String(process + 1), title: nameOf(group.processes[process], group) });
     number.style.background = fill;
     number.style.color = inkOn(fill);
-    return element("span", {}, number, ` ${nameOf(group.processes[process], group)}`);
+    return number;
   }
+
+  const who = (process) => (process === null ? unknown() : element("span", {}, chip(process), ` ${nameOf(group.processes[process], group)}`));
 
   const many = (processes) => element("span", {}, ...processes.flatMap((process, index) => (index ? [" ", who(process)] : [who(process)])));
   const known = (value, text) => (value === null || value === undefined ? element("span", { class: "quiet", textContent: "?" }) : text(value));
@@ -53,19 +60,19 @@
     const rows = group.generations.map((one) => {
       const swatch = element("span", { class: "swatch" });
       swatch.style.background = Timeline.colour(`cause-${one.cause}`);
-      return [one.n, moment(one.t), element("span", {}, swatch, causeWords[one.cause]), one.sure, evidence(group, one.why), many(one.joined), many(one.gone),
+      return [one.n, moment(one.t), element("span", {}, swatch, causeWords[one.cause], element("span", { class: "quiet", textContent: one.sure ? `, ${one.sure}` : "" })), evidence(group, one.why), many(one.joined), many(one.gone),
         known(one.changes, String), known(one.adopted, String), known(one.probing, (yes) => (yes ? "yes" : "no")), who(one.leader), known(one.assignor, String)];
     });
     table(at("rebalances"), group.titles.rebalances,
-      [["generation", "number"], ["time (UTC)"], ["cause"], ["confidence"], ["evidence", "text"], ["joined", "names"], ["gone", "names"], ["owner changes", "number"], ["adopted", "number"],
+      [["generation", "number"], ["time (UTC)"], ["cause, how sure"], ["evidence", "text"], ["joined", "names"], ["gone", "names"], ["changes", "number"], ["adopted", "number"],
         ["probing"], ["leader"], ["decided by"]], rows);
   }
 
   function flapping() {
     const rows = group.tasks.filter((task) => task[4] >= 3).sort((one, other) => other[4] - one[4]).map(([task, , , count, busiest]) => {
       const path = group.moves.filter((move) => move[1] === task);
-      const way = path.slice(0, 12).flatMap((move, index) => (index ? [" → ", who(move[3])] : [who(move[2]), " → ", who(move[3])]));
-      return [task, busiest, count, element("span", {}, ...way, path.length > 12 ? " …" : "")];
+      const way = path.slice(0, WAY).flatMap((move, index) => (index ? [" → ", chip(move[3])] : [chip(move[2]), " → ", chip(move[3])]));
+      return [task, busiest, count, element("span", {}, ...way, path.length > WAY ? " …" : "")];
     });
     at("flapping-block").hidden = !rows.length;
     table(at("flapping"), group.titles.flapping, [["task"], ["moves in its busiest hour", "number"], ["moves", "number"], ["its way", "text"]], rows);

@@ -88,16 +88,12 @@ const Timeline = (() => {
     // --- the data, by row --------------------------------------------------------------------------------------------------
 
     index() {
-      const { bars, tasks, generations, moves } = this.group;
+      const { bars, tasks, moves } = this.group;
       this.rowsOf = tasks.map(() => []);
       for (let at = 0; at < bars.length; at += FIELDS) this.rowsOf[bars[at]].push(at);
       const taskAt = new Map(tasks.map(([task], index) => [task, index]));
       this.cold = tasks.map(() => []);
       for (const [generation, task, , , , warm] of moves) if (warm === false && taskAt.has(task)) this.cold[taskAt.get(task)].push(generation);
-      const first = generations[0].t, last = generations[generations.length - 1].t;
-      const quiet = this.group.end - last, busy = Math.max(last - first, 1000);
-      this.cut = quiet > busy * 0.35;
-      this.end = last + Math.max(busy * 0.06, this.cut ? busy * 0.15 : quiet);
       this.holes = this.rowsOf.map((row) => this.unowned(row));
     }
 
@@ -265,7 +261,7 @@ const Timeline = (() => {
     edge(generation) {
       const { generations } = this.group;
       if (!this.byTime) return generation;
-      return generation < generations.length ? generations[generation].t : this.end;
+      return generation < generations.length ? generations[generation].t : this.group.until;
     }
 
     all() {
@@ -518,7 +514,7 @@ const Timeline = (() => {
       pen.globalAlpha = faded ? 0.12 : 1;
       if (role === WARMUP) this.stripes(pen, this.fills[process], x, top, width, height);
       else {
-        if (role !== ACTIVE) pen.globalAlpha *= 0.55;
+        if (role !== ACTIVE) pen.globalAlpha *= 0.6;
         pen.fillStyle = this.fills[process];
         pen.fillRect(x, top, width, height);
       }
