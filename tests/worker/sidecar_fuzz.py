@@ -36,8 +36,8 @@ class Hostile:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._kinds: tuple[Callable[[], bytes], ...] = (
-            *(self._strange_request,) * 12,
-            *(self._nonsense,) * 6,
+            *(self._strange_request,) * 40,
+            *(self._nonsense,) * 20,
             self._noise,
             self._noise_in_a_frame,
             self._flipped,
@@ -46,9 +46,12 @@ class Hostile:
             self._length,
         )
 
-    def frames(self) -> Iterator[bytes]:
+    def frames(self) -> Iterator[tuple[bytes, bool]]:
+        """Frames, and whether the peer hangs up after them: behind most noise nothing more would be read anyway."""
+        patient = (self._strange_request, self._nonsense, self._flipped)
         while True:
-            yield self._random.choice(self._kinds)()
+            kind = self._random.choice(self._kinds)
+            yield kind(), kind not in patient or self._random.random() < 0.002
 
     def hello(self) -> bytes:
         return frame({"id": 0, "op": "hello", "version": VERSION})
@@ -132,7 +135,7 @@ class Hostile:
 
     def _flipped(self) -> bytes:
         packed = bytearray(self._nonsense())
-        packed[self._random.randrange(len(packed))] ^= 1 << self._random.randrange(8)
+        packed[self._random.randrange(4, len(packed))] ^= 1 << self._random.randrange(8)
         return bytes(packed)
 
     def _cut(self) -> bytes:
@@ -162,9 +165,11 @@ class Machine:
         self.sessions += 1
         self._act(self._session.receive(self._hostile.hello()))
 
-    def send(self, stream: bytes) -> None:
+    def send(self, stream: bytes, leave: bool) -> None:
         for piece in self._hostile.cuts(stream):
             self._act(self._session.receive(piece))
+        if leave:
+            self._act(self._session.gone())
         if self._session.state is State.CLOSED:
             assert self._seen[HangUp] == self._seen[RollBack] == self._seen[Opened] == 1, self._seen
             self._begin()
@@ -204,19 +209,21 @@ class Wire:
         self.sessions += 1
         return made
 
-    def send(self, stream: bytes) -> None:
+    def send(self, stream: bytes, leave: bool) -> None:
         if self._socket is None:
             self._socket = self._begin()
         try:
             for piece in self._hostile.cuts(stream):
                 self._socket.sendall(piece)
-            self._read(self._socket)
+            if leave:
+                self._socket.shutdown(socket.SHUT_WR)
+            self._read(self._socket, None if leave else 0)
         except OSError:
             self._end()
 
-    def _read(self, made: socket.socket) -> None:
-        """What has come so far."""
-        while select.select([made], [], [], 0)[0]:
+    def _read(self, made: socket.socket, wait_s: float | None) -> None:
+        """What has come so far; without ``wait_s`` everything until the worker hangs up, which it must."""
+        while select.select([made], [], [], wait_s)[0]:
             data = made.recv(1 << 18)
             if not data:
                 raise ConnectionResetError
@@ -257,8 +264,8 @@ def run(count: int, seed: int, path: str | None = None) -> dict[str, Any]:
     target = Wire(hostile, path) if path else Machine(hostile)
     frames = hostile.frames()
     started = time.monotonic()
-    for _ in range(count):
-        target.send(next(frames))
+    for _ in range(count):  # each is one frame, or what a peer takes for one
+        target.send(*next(frames))
     target.finish()
     seconds = round(time.monotonic() - started, 1)
     return {

@@ -16,13 +16,14 @@ from typing import Any, Protocol
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.errors import SidecarRefused
-from kstreams_assign.group.values import Adopted
-from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.group.values import Adopted, Hosts
+from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.labour import Facts, Labour, Loop, Running
 from kstreams_assign.worker.sidecar.books import Books
 from kstreams_assign.worker.sidecar.framing import Message
+from kstreams_assign.worker.sidecar.locating import locate
 from kstreams_assign.worker.sidecar.messages import EVENTS, Request, refused
 from kstreams_assign.worker.sidecar.ops import Limits, Ops
 from kstreams_assign.worker.sidecar.poll import ANSWER_BYTES_MAX, Batch, as_columns, as_records, split
@@ -58,8 +59,9 @@ class Desk(Labour):
     ``when_ready`` is called once there is a loop to leave orders for.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, shape: TopologyShape, limits: Limits) -> None:
         self.when_ready: Callable[[], None] = _nothing
+        self._shape = shape
         self._limits = limits
         self._books = Books()
         self._ops = Ops(self._books, limits)
@@ -72,6 +74,7 @@ class Desk(Labour):
         self._closing: list[_Order] = []
         self._uncommitted = 0
         self._assignment: Message | None = None
+        self._hosts: tuple[Hosts, Hosts] = {}, {}
         self._stopped = False
         self._loop: Loop
         self._facts: Callable[[], Facts]
@@ -79,6 +82,7 @@ class Desk(Labour):
             "poll": self._polls.append,
             "commit": self._commit,
             "close": self._close,
+            "locate": lambda order: order.answer(self._locate(order.request.fields)),
             "tasks": lambda order: order.answer(self._tasks()),
             "lag": lambda order: order.answer({task: told["lag"] for task, told in self._facts().tasks.items()}),
         }
@@ -147,6 +151,7 @@ class Desk(Labour):
     def assigned(self, generation: int, adopted: Adopted) -> None:
         before = set(self._assignment["active"]) if self._assignment else set()
         self._books.restoring = frozenset(adopted.active)
+        self._hosts = adopted.hosts, adopted.standby_hosts
         self._assignment = {
             "generation": generation,
             "active": [*map(str, sorted(adopted.active))],
@@ -211,6 +216,13 @@ class Desk(Labour):
 
     def _tasks(self) -> list[dict[str, Any]]:
         return [{"task": task, **told} for task, told in sorted(self._facts().tasks.items())]
+
+    def _locate(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        for sub in self._shape.subtopologies:
+            if fields["store"] in [store.name for store in sub.stores]:
+                partitions = max(self._limits.partition_counts.get(source, 1) for source in sub.sources)
+                return locate(sub, partitions, fields["key"], *self._hosts)
+        raise refused("no_such_store", f"store {fields['store']!r}: the topology declares none of that name")
 
     def _commit(self, order: _Order) -> None:
         self._books.seal(order.request.fields["offsets"])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from kstreams_assign.errors import ConfigError, SidecarRefused
+from kstreams_assign.errors import ConfigError
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.worker.sidecar.books import Book, Books
 from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX
@@ -27,7 +27,7 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a session may ask for. ``partition_counts`` are the sinks'."""
+    """What a session may ask for. ``partition_counts`` are of the topology's topics."""
 
     records_max: int
     record_bytes_max: int = 1_000_000 - 512
@@ -150,18 +150,11 @@ def _paired(fields: Fields, whole: str, left: str, right: str) -> Sequence[Any]:
 
 
 def _emitted(fields: Fields) -> list[Emitted]:
-    records, topic = fields["records"], fields["topic"]
-    if records is not None and topic is None:
-        _paired(fields, "records", "keys", "values")
-        return [_one(record) for record in records]
-    if topic is None:
-        raise _neither()
-    pairs = _paired(fields, "records", "keys", "values")
-    return [Emitted(topic, key, value) for key, value in pairs]
-
-
-def _neither() -> SidecarRefused:
-    return refused("bad_request", "either records, or topic with keys and values of one length")
+    topic = fields["topic"]
+    if (topic is None) == (fields["keys"] is not None):
+        raise refused("bad_request", "either records, or topic with keys and values of one length")
+    found = _paired(fields, "records", "keys", "values")
+    return [_one(record) for record in found] if topic is None else [Emitted(topic, key, value) for key, value in found]
 
 
 def _one(record: Fields) -> Emitted:

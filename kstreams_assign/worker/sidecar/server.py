@@ -199,7 +199,7 @@ class _Connection(asyncio.Protocol):
     def _act(self, actions: list[Action]) -> None:
         for action in actions:
             if isinstance(action, Send):
-                self._transport.write(_fitting(action.message))
+                self._write(action.message)
             elif isinstance(action, Opened):
                 self._server.work.open(self)
                 self._server.log.emit("session_began")
@@ -215,9 +215,13 @@ class _Connection(asyncio.Protocol):
 
     def _push(self, message: Message) -> None:
         if self._session.state in (State.OPEN, State.CLOSING):
-            self._transport.write(_fitting(message))
+            self._write(message)
             if self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
                 self.abort()
+
+    def _write(self, message: Message) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(_fitting(message))
 
     def _mind_reading(self) -> None:
         """Read only what can be answered, and only from whoever reads the answers."""

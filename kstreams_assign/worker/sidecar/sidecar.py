@@ -10,6 +10,7 @@ from kstreams_assign.worker.sidecar.desk import Desk
 from kstreams_assign.worker.sidecar.ops import Limits
 from kstreams_assign.worker.sidecar.server import Server
 from kstreams_assign.worker.sidecar.settings import SidecarSettings
+from kstreams_assign.worker.task import topology_shape
 
 LOOKUP_TIMEOUT_S = 20.0
 RECORD_OVERHEAD_BYTES = 512
@@ -20,14 +21,15 @@ RECORD_BYTES_MAX = 1_000_000
 class Sidecar:
     """One member, and one application at a time.
 
-    Making one looks the sinks up, locks the state directory and listens; raises ``ConfigError``, ``BrokerUnavailable`` and
+    Making one looks the topics up, locks the state directory and listens; raises ``ConfigError``, ``BrokerUnavailable`` and
     ``StateDirectoryLocked``. ``run`` blocks until ``close`` or an error, and runs once.
     """
 
     def __init__(self, settings: SidecarSettings, on_event: Listener | None = None) -> None:
         config = settings.config
         largest = int(config.client.get("message.max.bytes", RECORD_BYTES_MAX)) - RECORD_OVERHEAD_BYTES
-        desk = Desk(Limits(config.buffered_records_max, largest, _sink_partitions(settings)))
+        limits = Limits(config.buffered_records_max, largest, _partition_counts(settings))
+        desk = Desk(topology_shape(settings.flows), limits)
         self._server = Server(settings.address, config.socket_token, desk)
         try:
             self._engine = Engine(config, settings.flows, desk, on_event)
@@ -61,11 +63,12 @@ class Sidecar:
         self._engine.close()
 
 
-def _sink_partitions(settings: SidecarSettings) -> dict[str, int]:
-    """How many partitions each sink has. A sink that is missing would only be missed at a commit, too late to say so."""
+def _partition_counts(settings: SidecarSettings) -> dict[str, int]:
+    """Of all topics. One that is missing would only be missed at a join or a commit, too late to say so."""
     sinks = {sink for flow in settings.flows for sink in flow.sinks}
+    sources = {source for flow in settings.flows for source in flow.shape.sources}
     admin = ClusterAdmin(settings.config.bootstrap_servers, settings.config.client)
-    counts = admin.partition_counts(sinks, LOOKUP_TIMEOUT_S)
-    if missing := sorted(sinks - counts.keys()):
-        raise ConfigError(f"sinks: the brokers have no topic {', '.join(missing)}; create it first")
+    counts = admin.partition_counts(sinks | sources, LOOKUP_TIMEOUT_S)
+    if missing := sorted((sinks | sources) - counts.keys()):
+        raise ConfigError(f"topology: the brokers have no topic {', '.join(missing)}; create it first")
     return counts

@@ -1,0 +1,47 @@
+"""Which process has a key: the task by Kafka's partitioner, its owners by the host maps that the leader told.
+
+Pure. What must not live here: asking that process.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kstreams_assign.group.values import Hosts
+from kstreams_assign.model import HostInfo, SubtopologyShape, TopicPartition
+
+_MULTIPLIER = 0x5BD1E995
+_SEED = 0x9747B28C
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(key: bytes) -> int:
+    """Kafka's hash of a key (``org.apache.kafka.common.utils.Utils.murmur2``), as an unsigned number of 32 bits."""
+    mixed = (_SEED ^ len(key)) & _MASK
+    whole = len(key) & ~3
+    for start in range(0, whole, 4):
+        word = int.from_bytes(key[start : start + 4], "little") * _MULTIPLIER & _MASK
+        word = (word ^ word >> 24) * _MULTIPLIER & _MASK
+        mixed = mixed * _MULTIPLIER & _MASK ^ word
+    if whole < len(key):
+        mixed = (mixed ^ int.from_bytes(key[whole:], "little")) * _MULTIPLIER & _MASK
+    mixed = (mixed ^ mixed >> 13) * _MULTIPLIER & _MASK
+    return mixed ^ mixed >> 15
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """Where Java's default partitioner puts a key."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def locate(flow: SubtopologyShape, partitions: int, key: bytes, active: Hosts, standby: Hosts) -> dict[str, Any]:
+    """``{active, standbys}`` of the task of a key, as HOST:PORT; None and nothing where no endpoint is known."""
+    number = partition_of(key, partitions)
+    inputs = {TopicPartition(source, number) for source in flow.sources}
+    owners = [_text(host) for host, has in active.items() if inputs.intersection(has)]
+    standbys = sorted(_text(host) for host, has in standby.items() if inputs.intersection(has))
+    return {"active": owners[0] if owners else None, "standbys": standbys}
+
+
+def _text(host: HostInfo) -> str:
+    return f"{host.host}:{host.port}"
