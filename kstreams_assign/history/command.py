@@ -121,39 +121,6 @@ def what_if(
 
 
 @app.command()
-def what_if(
-    out: Out,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A setting to try, or several values of one: max_warmup_replicas=2,4,8."),
-    ] = None,
-    assignor: Annotated[list[str] | None, typer.Option("--assignor", help="An assignor to try.")] = None,
-    master: Master = "local[*]",
-    conf: Conf = None,
-    as_json: AsJson = False,
-) -> None:
-    """Replay every recorded group under other settings and assignors, in parallel, and rank them.
-
-    Example: kstreams-assign history what-if --out history --set max_warmup_replicas=2,8 --set num_standby_replicas=0,1
-    """
-    import dataclasses
-    import json
-
-    from kstreams_assign.history import fleet
-    from kstreams_assign.history.layout import Layout
-    from kstreams_assign.history.session import spark_session
-
-    alternatives = fleet.alternatives_of(settings or (), assignor or ())
-    told = {**fleet.GROUPS_AT_ONCE, **_pairs("--conf", conf)}
-    layout = Layout(out.absolute())
-    if not (layout.root / "rebalances").is_dir():
-        raise ConfigError(f"--out {out}: there is no table rebalances; history follow writes it")
-    with spark_session(master, log=layout.log, settings=told, kafka=False) as session:
-        answer = fleet.what_if(session, layout.root, alternatives)
-    typer.echo(json.dumps(dataclasses.asdict(answer)) if as_json else fleet.as_text(answer))
-
-
-@app.command()
 def generate(
     records: Annotated[Path, typer.Option("--records", help="Folder for the Parquet files.")],
     groups: Annotated[int, typer.Option(min=1, help="How many groups.")] = 1_000,
