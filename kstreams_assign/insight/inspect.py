@@ -118,7 +118,7 @@ def watch(wanted: Asked, *, as_json: bool) -> None:
             told: dict[str, Any] | None = None
             for about, slow in _seen(wanted):
                 if live is not None:
-                    live.update(show(about, slow), refresh=True)
+                    live.update(show(about, slow, assumed=False), refresh=True)
                     continue
                 facts = document(about, slow)
                 if _unchanging(facts) != told:

@@ -87,7 +87,8 @@ def _who(process: DecodedProcess, name: str) -> Text:
     report = process.report
     text = Text(name, "bold")
     text.append(f"\n{'ours' if process.ours else 'not ours'}, version {report.version}", QUIET)
-    for line in (report.user_end_point, ", ".join(f"{k}={v}" for k, v in report.client_tags.items())):
+    hosts = sorted({member.described.client_host.lstrip("/") for member in process.members})
+    for line in (*hosts, report.user_end_point, ", ".join(f"{k}={v}" for k, v in report.client_tags.items())):
         if line:
             text.append(f"\n{line}", QUIET)
     return text
