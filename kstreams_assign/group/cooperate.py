@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from kstreams_assign.assign import Cluster, Plan, ThreadTasks, by_lag, distribute
+from kstreams_assign.assign import Client, Cluster, Plan, ThreadTasks, by_lag, distribute
 from kstreams_assign.group.view import Consumer
 from kstreams_assign.model import TaskId, TopicPartition
 
@@ -41,7 +41,7 @@ def hand_out(
     waiting: set[str] = set()
     clients = {client.process_id: client for client in cluster.clients}
     for process, consumers in processes.items():
-        for consumer, share in _spread(process, consumers, plan, cluster).items():
+        for consumer, share in _spread(clients[process], consumers, plan, cluster).items():
             held_back = {t for t in share.active if _owned_by_another(tasks[t], owners, consumer)}
             kept = clients[process].prev_standby & held_back & cluster.stateful
             active[consumer] = tuple(t for t in share.active if t not in held_back)
@@ -55,13 +55,16 @@ def _owned_by_another(partitions: Sequence[TopicPartition], owners: Mapping[Topi
     return any(owners.get(partition, me) != me for partition in partitions)
 
 
-def _spread(process: UUID, consumers: Sequence[Consumer], plan: Plan, cluster: Cluster) -> Mapping[str, ThreadTasks]:
-    placement = plan.placements[process]
-    lags = next(client.lags for client in cluster.clients if client.process_id == process)
+def _spread(client: Client, consumers: Sequence[Consumer], plan: Plan, cluster: Cluster) -> Mapping[str, ThreadTasks]:
+    placement = plan.placements[client.process_id]
     return distribute(
         stateful_active=placement.active & cluster.stateful,
         standby=placement.standby | placement.warmup,
         stateless_active=placement.active - cluster.stateful,
         consumers=[c.member.member_id for c in consumers],
-        previous={c.member.member_id: by_lag(c.info.reported_tasks, lags) for c in consumers},
+        # of what it reported, only what the process gets: 1,000 members with 1,000 tasks each would all be sorted
+        previous={
+            c.member.member_id: by_lag(placement.copies.intersection(c.info.reported_tasks), client.lags)
+            for c in consumers
+        },
     )
