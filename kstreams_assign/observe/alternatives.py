@@ -47,8 +47,8 @@ def process_called(group: DecodedGroup, word: str) -> UUID:
     known = "; ".join(
         f"{one.process_id} ({', '.join(sorted(_names(one) - {str(one.process_id)}))})" for one in group.processes
     )
-    found = "no process" if not fits else f"{len(fits)} processes"
-    raise ConfigError(f"{found} of the group {group.snapshot.group} are called {word!r}; there are {known}")
+    found = "no process is" if not fits else f"{len(fits)} processes are"
+    raise ConfigError(f"{found} called {word!r} in group {group.snapshot.group}; there are {known}")
 
 
 def _names(process: DecodedProcess) -> set[str]:

@@ -1,0 +1,156 @@
+"""``what-if`` as a command, on groups that were saved in a file: real bytes, no broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from kstreams_assign.observe.snapshot import GroupSnapshot, snapshot_text
+from tests.group.little_group import END
+from tests.insight.run import Cli
+from tests.observe.seen_group import SeenGroup, scaled_out, settled
+
+CONTRACT = {
+    "change",
+    "assignor",
+    "owner_changes",
+    "lower_bound",
+    "rebalances",
+    "seconds",
+    "extra_replicas",
+    "tasks_without_standby",
+}
+LAG = ("--current", "acceptable_recovery_lag=100")
+Save = Callable[..., Path]
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Save:
+    def saved(group: SeenGroup, name: str = "group.json") -> Path:
+        path = tmp_path / name
+        path.write_text(snapshot_text(group.snapshot()))
+        return path
+
+    return saved
+
+
+def rest(members: int = 3, partitions: int = 12, *, ours: bool = True, **settings: object) -> SeenGroup:
+    """At rest, and everybody has told so."""
+    group = settled(members=members, partitions=partitions, ours=ours, **settings)
+    group.assignor = "least_movement" if ours else "high_availability"
+    group.rebalance()
+    return group
+
+
+def test_the_facts_are_those_of_the_contract(run: Cli, save: Save) -> None:
+    file = save(rest(num_standby_replicas=1))
+    facts = run("what-if", file, "--add", 1, "--json", "--restore-rate", 1000, *LAG).facts
+    assert facts["now"]["change"] == "nothing changes"
+    assert (facts["group"], facts["processes"], facts["tasks"], facts["restore_rate"]) == ("app", 3, 12, 1000)
+    assert [(one["change"], one["assignor"]) for one in facts["alternatives"]] == [
+        ("add 1", "least_movement"),
+        ("add 1", "high_availability"),
+    ]
+    for one in (facts["now"], *facts["alternatives"]):
+        assert one.keys() >= CONTRACT
+    ours, java = facts["alternatives"]
+    assert ours["owner_changes"] == ours["lower_bound"] == 3
+    assert java["owner_changes"] > 3
+    assert ours["seconds"] > 0
+
+
+def test_new_settings_stand_beside_the_group_as_it_is(run: Cli, save: Save) -> None:
+    words = ("--add", 1, "--set", "max_warmup_replicas=8", "--set", "warmup_queue=true", "--assignor", "least_movement")
+    facts = run("what-if", save(rest()), *words, "--json", *LAG).facts
+    plain, changed = facts["alternatives"]
+    assert [plain["change"], changed["change"]] == ["add 1", "add 1, warmup_queue = True, max_warmup_replicas = 8"]
+    assert (plain["rounds"], plain["rebalances"]) > (changed["rounds"], changed["rebalances"]) == (2, 3)
+
+
+def test_java_processes_stand_beside_as_many_of_ours(run: Cli, save: Save) -> None:
+    done = run("what-if", save(rest()), "--add-java", 1, "--json", *LAG)
+    java, ours = done.facts["alternatives"]
+    assert (java["change"], java["assignor"]) == ("add 1 Java", "high_availability")
+    assert (ours["change"], ours["assignor"]) == ("add 1", "least_movement")
+    assert java["owner_changes"] > ours["owner_changes"]
+    assert "high_availability decides" in java["warnings"][0]
+
+
+def test_a_java_group_is_played_on_as_java_decides_whatever_is_set(run: Cli, save: Save) -> None:
+    facts = run("what-if", save(rest(ours=False)), "--add", 1, "--json", *LAG).facts
+    assert [one["assignor"] for one in facts["alternatives"]] == ["high_availability"]
+
+
+def test_a_group_that_warms_up_goes_on_from_where_it_is(run: Cli, save: Save) -> None:
+    facts = run("what-if", save(scaled_out(num_standby_replicas=0)), "--json", *LAG).facts
+    now = facts["now"]
+    assert (now["owner_changes"], now["rounds"], now["rebalances"], now["seconds"]) == (3, 2, 4, None)
+    assert "not known" in facts["assumed"]["restore rate"]
+    assert [one["change"] for one in facts["alternatives"]] == ["nothing changes"]
+
+
+def test_the_restore_rate_is_measured_from_an_earlier_snapshot(run: Cli, tmp_path: Path) -> None:
+    group = scaled_out()
+    earlier, later = tmp_path / "earlier.json", tmp_path / "later.json"
+    for file, assigned_ms in ((earlier, 1_000_000), (later, 1_010_000)):
+        file.write_text(snapshot_text(replace(group.snapshot(), assigned_ms=assigned_ms)))
+        newcomer = group.members[UUID(int=2)]
+        newcomer.positions = dict.fromkeys(newcomer.positions, END // 5)
+        group.rebalance()
+    facts = run("what-if", later, "--since", earlier, "--json", *LAG).facts
+    assert facts["restore_rate"] == 2 * (END // 5) // 10, "two copies, ten seconds"
+    assert facts["now"]["seconds"] is not None
+    still = run("what-if", later, "--since", later, "--json", *LAG).facts
+    assert still["restore_rate"] is None
+
+
+@pytest.mark.parametrize("word", ["00000000-0000-0000-0000-000000000002", "member-2", "client-of-member-2"])
+def test_a_process_has_several_names(run: Cli, save: Save, word: str) -> None:
+    facts = run("what-if", save(rest()), "--remove", word, "--json", *LAG).facts
+    assert "remove" in facts["alternatives"][0]["change"]
+    assert (facts["alternatives"][0]["adopted"], facts["alternatives"][0]["cold"]) == (4, 4)
+
+
+def test_people_see_a_table_and_what_is_taken_for_granted(run: Cli, save: Save) -> None:
+    done = run("what-if", save(rest()), "--replace", "member-3", *LAG)
+    assert done.status == 0
+    assert "replace" in done.out
+    assert "least_movement" in done.out
+    assert "taken for granted:" in done.out
+    assert "restore rate: not known" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--remove", "nobody"), "no process is called 'nobody' in group app; there are 00000000"),
+        (("--remove", "00000000"), "3 processes are called '00000000' in group app"),
+        (("--set", "max_warmups=2"), "--set max_warmups=2: write KEY=VALUE with one of"),
+        (("--set", "warmup_queue=maybe"), "must be true or false"),
+        (("--assignor", "best"), "assignor 'best': must be one of"),
+        (("--remove", "member-1", "--remove", "member-2", "--remove", "member-3"), "nobody would be left"),
+        (("--since", "not-there.json"), "--since not-there.json"),
+    ],
+)
+def test_words_that_make_no_sense_are_refused_with_status_2(
+    run: Cli, save: Save, words: tuple[str, ...], says: str
+) -> None:
+    done = run("what-if", save(rest()), *words)
+    assert (done.status, done.out) == (2, "")
+    assert says in done.err
+
+
+def test_a_group_without_members_cannot_be_played_on(run: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "empty.json"
+    file.write_text(snapshot_text(GroupSnapshot("app", "Empty", "consumer", "", (), 0)))
+    done = run("what-if", file, "--add", 1)
+    assert (done.status, "no members" in done.err) == (1, True)
+
+
+def test_without_brokers_a_file_is_wanted(run: Cli) -> None:
+    done = run("what-if", "no-such-group", "--add", 1)
+    assert (done.status, "no such file" in done.err) == (2, True)
