@@ -50,7 +50,7 @@ def cause_of(seen: Generation, memory: Memory) -> Cause:
     """Why ``seen`` came about; ``memory`` is from before it."""
     last = memory.last
     if last is None:
-        return Cause("first", CERTAIN, "no generation of this group was seen before")
+        return Cause("first", CERTAIN, "nothing is known of the group before this generation")
     joined, gone = _joined_and_gone(seen, last)
     if not seen.members:
         return Cause("empty", CERTAIN, f"no member is left; {len(last.members)} were there", joined, gone)
