@@ -15,6 +15,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.insight.fetch import take_snapshot
 from kstreams_assign.insight.inspect import Asked
 from kstreams_assign.insight.what_if import Change, what_if
+from tests.java.streams_app import streams_app
 from tests.worker.app import App, Running
 
 PARTITIONS = 12
@@ -29,6 +30,7 @@ class WideApp(App):
     def __init__(self, broker: str, name: str, folder: Path) -> None:
         self.broker, self.name, self.folder = broker, name, folder
         self.workers: list[Running] = []
+        self.gone: list[Running] = []
         self.admin = ClusterAdmin(broker)
         self.admin.create_topics({name: PARTITIONS, f"{name}-counts": PARTITIONS}, 20)
 
@@ -41,10 +43,13 @@ class WideApp(App):
         changelogs = [TopicPartition(f"{self.name}-totals-changelog", number) for number in range(PARTITIONS)]
         until(lambda: sum(self.admin.end_offsets(changelogs, 10).values()) == len(WORDS))
 
+    def take_away(self, worker: Running) -> None:
+        self.workers.remove(worker)
+        self.gone.append(worker)
+        worker.stop()
+
     def generation(self) -> int:
-        found = take_snapshot(self.broker, self.name).generation
-        assert found is not None
-        return found
+        return generation_of(self.broker, self.name)
 
     def at_rest(self, workers: int) -> bool:
         """Everybody has the same number of tasks, and the last decision left nothing to do."""
@@ -54,8 +59,14 @@ class WideApp(App):
         return spread and not last["withheld"] and last["next_probe_ms"] is None
 
     def decisions(self) -> list[Mapping[str, Any]]:
-        found = [event for one in self.workers for event in one.named("decision")]
+        found = [event for one in (*self.workers, *self.gone) for event in one.named("decision")]
         return sorted(found, key=lambda event: event["time_ms"])
+
+
+def generation_of(broker: str, group: str) -> int:
+    found = take_snapshot(broker, group).generation
+    assert found is not None
+    return found
 
 
 def until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
@@ -142,9 +153,33 @@ def test_who_leaves_brings_what_was_foretold(start: Callable[..., WideApp], caps
     leaver = app.workers[1]
     standing, _ = foretold(app, capsys, {}, remove=[str(leaver.worker.process_id)])
     before, generation = len(app.decisions()), app.generation()
-    leaver.stop()
-    app.workers.remove(leaver)
+    app.take_away(leaver)
     until(lambda: len(app.decisions()) > before and app.at_rest(2))
     really = came_true(app, before, generation)
     assert {key: standing[key] for key in really} == really
     assert (really["adopted"], standing["cold"]) == (4, 0)
+
+
+def test_a_second_java_process_brings_what_was_foretold(
+    broker: str, java_peer: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """With so little state that nobody needs a warm-up: Java's shortest probing interval is a minute."""
+    assert java_peer
+    topics = {"foretold-java-a": 5, "foretold-java-b": 3}
+    ClusterAdmin(broker).create_topics(topics, 20)
+    with streams_app(broker, "foretold-java", tmp_path / "1", list(topics)) as first:
+        first.until_tasks(active=8)
+        before = set(first.active)
+        what_if(Asked("foretold-java", broker), Change(add_java=1), as_json=True)
+        told = json.loads(capsys.readouterr().out)["alternatives"][0]
+        generation = generation_of(broker, "foretold-java")
+        with streams_app(broker, "foretold-java", tmp_path / "2", list(topics)) as second:
+            second.until_tasks(active=4)
+            first.until_tasks(active=4)
+            assert before & set(second.active) == set(second.active)
+            really = {
+                "owner_changes": len(second.active),
+                "rebalances": generation_of(broker, "foretold-java") - generation,
+            }
+    assert {key: told[key] for key in really} == really == {"owner_changes": 4, "rebalances": 2}
+    assert (told["assignor"], told["rounds"], told["warnings"]) == ("high_availability", 1, [])
