@@ -13,7 +13,7 @@ from kstreams_assign.observe.reasons import reasons
 
 
 def document(about: Description, slow: Collection[Stalled] = ()) -> dict[str, Any]:
-    """What the bytes do not tell is null: ``warmup`` and ``probing_due_ms`` of a leader that is not ours.
+    """What the bytes do not tell is null: ``warmup`` and ``probing_due_ms`` of a leader that is not ours, ``balanced`` without members.
 
     ``next_rebalance_ms`` is the earliest time at which an assignment asks for any rebalance, whoever leads; 0 = at once.
     Times are wall-clock milliseconds, lags offsets.
@@ -26,7 +26,7 @@ def document(about: Description, slow: Collection[Stalled] = ()) -> dict[str, An
         "generation": snapshot.generation,
         "leader": snapshot.leader,
         "assignor": trailer.assignor if trailer else None,
-        "balanced": about.balanced,
+        "balanced": about.balanced if decoded.processes else None,
         "probing_due_ms": trailer.next_probe_ms if trailer else None,
         "next_rebalance_ms": decoded.next_rebalance_ms,
         "assigned_ms": snapshot.assigned_ms,

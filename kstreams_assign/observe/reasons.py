@@ -120,7 +120,7 @@ def _waiting(about: Description, names: Mapping[UUID, str]) -> list[str]:
 def _waits(copy: CopyLag, about: Description, names: Mapping[UUID, str]) -> str:
     group = about.group
     acceptable = f"{group.config.acceptable_recovery_lag:,}"
-    on = f"{copy.task} warms up on {names[copy.process]}"
+    on = f"{copy.task} warms up on {names[copy.process]}{_thread(group, copy)}"
     if copy.stuck:
         return f"{on} and cannot catch up: {copy.stuck}"
     if copy.told == UNKNOWN_OFFSET_SUM:
@@ -131,6 +131,13 @@ def _waits(copy: CopyLag, about: Description, names: Mapping[UUID, str]) -> str:
     if copy.told is None:
         return f"{on}: {_when(group)} it had nothing of {copy.lag:,} offsets of {behind}; it needs a lag of at most {acceptable}"
     return f"{on}: {_when(group)} it lagged {copy.lag:,} behind {behind}; it needs at most {acceptable}"
+
+
+def _thread(group: ObservedGroup, copy: CopyLag) -> str:
+    """Which of several members of the process has the copy."""
+    process = next(one for one in group.decoded.processes if one.process_id == copy.process)
+    holders = [m for m in process.members if m.given and copy.task in m.given.standby | m.given.warmup]
+    return f" ({holders[0].described.client_id})" if holders and len(process.members) > 1 else ""
 
 
 def _behind(group: ObservedGroup, task: TaskId) -> str:

@@ -114,7 +114,7 @@ def test_a_group_that_everybody_left_is_empty(app: App, run: Cli) -> None:
     app.start(1).until_running(PARTITIONS)
     app.workers.pop().stop()
     facts = run("inspect", app.name, "-b", app.broker, "--json").facts
-    assert (facts["state"], facts["processes"]) == ("Empty", [])
+    assert (facts["state"], facts["processes"], facts["balanced"]) == ("Empty", [], None)
     assert facts["why"] == ["the group has no members: nobody runs its tasks"]
 
 

@@ -17,6 +17,7 @@ from kstreams_assign.observe.lags import stalled
 from kstreams_assign.observe.reasons import first, move_list, process_names, reasons, span
 from kstreams_assign.observe.settings import settings_of
 from kstreams_assign.observe.topology import inferred_topology
+from kstreams_assign.wire import AssignmentInfo, ConsumerAssignment, encode_assignment, encode_consumer_assignment
 from tests.group.little_group import END
 from tests.observe.seen_group import CHANGELOG, SeenGroup, scaled_out, settled
 
@@ -66,6 +67,16 @@ def test_a_lag_is_told_with_changelog_and_process():
         f"0_3 warms up on {SECOND}: at the last join it lagged 10,000 behind {CHANGELOG}-3; it needs at most 100"
         in text
     )
+
+
+def test_of_a_process_with_several_members_the_one_that_has_the_copy_is_named():
+    snapshot = scaled_out().snapshot()
+    member = snapshot.members[1]
+    idle = encode_consumer_assignment(ConsumerAssignment(1, (), encode_assignment(AssignmentInfo(11, 11))))
+    twin = replace(member, member_id="member-2b", client_id="thread-2", assignment=idle)
+    group = scaled_out()
+    text = "\n".join(reasons(describe(observed(group, members=(*snapshot.members, twin)))))
+    assert f"0_1 warms up on {SECOND} (client-of-member-2): " in text
 
 
 def test_a_copy_that_has_caught_up_waits_for_the_probe():
