@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 settings.register_profile("steady", deadline=None)  # a busy machine is not a failure
 settings.register_profile("brief", deadline=None, max_examples=10)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
 
 LEFT_OUT = pytest.StashKey[dict[str, str]]()
 
@@ -85,13 +88,35 @@ def chromium_missing() -> str | None:
     return None if find_chromium() else "no Chromium on the path (Debian: apt-get install chromium)"
 
 
+def node_missing() -> str | None:
+    """Why no example in JavaScript can run here, or None."""
+    return _not_on_path("node", "npm")
+
+
+def go_missing() -> str | None:
+    """Why no example in Go can be compiled here, or None."""
+    return _not_on_path("go")
+
+
+def _not_on_path(*programs: str) -> str | None:
+    lacking = [program for program in programs if shutil.which(program) is None]
+    return f"not on the path: {', '.join(lacking)}" if lacking else None
+
+
 PARTS: dict[str, Callable[[], str | None]] = {
     # marker, and also the fixture whose users carry it: why the part cannot run here, or None
     "broker": broker_missing,
     "java_peer": java_peer_missing,
     "chromium": chromium_missing,
     "spark": spark_missing,
+    "node": node_missing,
+    "go": go_missing,
 }
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "node: needs Node and npm (set by itself on every test that uses the fixture)")
+    config.addinivalue_line("markers", "go: needs a Go that compiles (set by itself, too)")
 
 
 SPARKS_SOCKETS = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
@@ -134,6 +159,23 @@ def chromium() -> str:
     found = find_chromium()
     assert found is not None
     return found
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command of the counting example in JavaScript, with its one package as its lock file has it."""
+    folder = tmp_path_factory.mktemp("node") / "example"
+    shutil.copytree(EXAMPLES / "sidecar_node", folder, ignore=shutil.ignore_patterns("node_modules"))
+    subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=folder, check=True, timeout=110)
+    return ["node", str(folder / "count.mjs")]
+
+
+@pytest.fixture(scope="session")
+def go(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command of the counting example in Go, compiled."""
+    program = tmp_path_factory.mktemp("go") / "count"
+    subprocess.run(["go", "build", "-o", program, "."], cwd=EXAMPLES / "sidecar_go", check=True, timeout=110)
+    return [str(program)]
 
 
 @pytest.hookimpl(wrapper=True)

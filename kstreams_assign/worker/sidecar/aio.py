@@ -163,7 +163,7 @@ class AsyncSidecarClient:
         answer = self._waiting.pop(message["id"], None)
         try:
             ok = read_answer(message)
-        except SidecarRefused as refused:
+        except (SidecarRefused, SidecarGone) as refused:
             if answer is None:
                 self._gone = refused  # the last word before the worker hangs up
             elif not answer.done():

@@ -229,8 +229,10 @@ class SidecarClient:
 
 
 def read_answer(message: Message) -> Any:
-    """What a reply says. Raises ``SidecarRefused``."""
+    """What a reply says. Raises ``SidecarRefused``, and ``SidecarGone`` where the worker is ending."""
     error = message.get("error")
+    if error is not None and error["code"] == "closing":
+        raise SidecarGone(error["message"])
     if error is not None:
         raise SidecarRefused(error["code"], error["message"])
     return message["ok"]
