@@ -14,6 +14,9 @@ from bench import assign, codec, java_peer, leader
 from bench.results import RESULTS, Result, show, write
 
 SUITES = ("assign", "codec", "leader")
+ASKED_FOR = ("history",)
+"""Suites that run only when they are named: they take minutes."""
+
 LEADERS_WORK = (
     "codec leader reads 1,000 subscriptions",
     "assign 1000x1000x1x1 join",
@@ -39,6 +42,12 @@ def main(arguments: list[str]) -> None:
         found = leader.measure(options.quick, clock)
         show("A leader's whole rebalance, in a new process", found)
         results += found
+    if "history" in options.only:
+        from bench import history  # large: a process counts the memory of the one that started it
+
+        found = history.measure(options.quick)
+        show("The rebalance history of a fleet", found)
+        results += found
     total = leaders_total(results)
     if total:
         show("A leader of 1,000 members, warm: read every subscription, decide, write every assignment", [total])
@@ -60,7 +69,7 @@ def leaders_total(results: Sequence[Result]) -> Result | None:
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Ours against the peers, in the same run.")
     parser.add_argument("--quick", action="store_true", help="small problems for a few seconds: does it run at all?")
-    parser.add_argument("--only", nargs="+", choices=SUITES, default=SUITES)
+    parser.add_argument("--only", nargs="+", choices=SUITES + ASKED_FOR, default=SUITES)
     parser.add_argument("--cpu", action="store_true", help="processor time of the call instead of wall time")
     return parser.parse_args(arguments)
 

@@ -7,32 +7,22 @@ instead of an offset, so without these samples nobody can tell how far the copie
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 from kstreams_assign.adapters.clock import wall_ms
+from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.history.records import EndOffset
 from kstreams_assign.model import TopicPartition
 
-TIMEOUT_S = 10.0
 CHANGELOG = "-changelog"
-
-
-class Admin(Protocol):
-    """What is asked; ``adapters.confluent.ClusterAdmin`` answers."""
-
-    def topics(self, timeout_s: float) -> Mapping[str, int]: ...
-
-    def bounds(
-        self, partitions: Iterable[TopicPartition], timeout_s: float
-    ) -> Mapping[TopicPartition, tuple[int, int]]: ...
 
 
 class Sampler:
     """Asks the cluster; what it cannot say in time is left out, as if the generation had been seen late."""
 
-    def __init__(self, admin: Admin) -> None:
+    def __init__(self, admin: ClusterAdmin, timeout_s: float = 10.0) -> None:
         self._admin = admin
+        self._timeout_s = timeout_s
 
     def ends(self, groups: Iterable[str]) -> tuple[dict[str, list[EndOffset]], str]:
         """The changelogs' ends by group, and in words what stood in the way, if anything did."""
@@ -40,9 +30,9 @@ class Sampler:
         if not asked:
             return {}, ""
         try:
-            topics = self._admin.topics(TIMEOUT_S)
+            topics = self._admin.topics(self._timeout_s)
             wanted = {group: changelogs(group, topics) for group in asked}
-            bounds = self._admin.bounds({at for own in wanted.values() for at in own}, TIMEOUT_S)
+            bounds = self._admin.bounds({at for own in wanted.values() for at in own}, self._timeout_s)
         except BrokerError as error:
             return {}, f"no end offsets for {', '.join(asked[:3])}: {error}"
         now_ms = wall_ms()

@@ -1,0 +1,47 @@
+"""The words of ``history``: what each command prints, and how it ends."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.command import app
+from kstreams_assign.history.layout import Layout
+from tests.history.play import cut, fleet, rows, run
+
+
+def call(*words):
+    return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("command", ["follow", "report", "what-if", "generate", "compact"])
+def test_every_command_has_an_example(command):
+    assert f"Example: kstreams-assign history {command} " in call(command, "--help").stdout
+
+
+def test_generate_writes_records_and_says_how_many(tmp_path):
+    done = call("generate", "--records", tmp_path, "--groups", 3, "--members", 2, "--generations", 2)
+    assert done.exit_code == 0
+    assert done.stdout.startswith("3 groups, ")
+    assert list(tmp_path.glob("*.parquet"))
+
+
+def test_compact_says_what_it_merged_and_readers_see_the_same(tmp_path):
+    layout = Layout(tmp_path)
+    run(layout, cut(fleet(), 4))
+    before = rows(layout)
+    done = call("compact", "--out", tmp_path)
+    assert done.exit_code == 0
+    assert "folders, " in done.stdout
+    assert rows(layout) == before
+
+
+def test_compact_needs_a_folder_that_follow_has_written(tmp_path):
+    with pytest.raises(ConfigError, match="no history follow has written there"):
+        call("compact", "--out", tmp_path)
+
+
+def test_a_setting_without_a_value_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"--client 'security.protocol' is not allowed; write KEY=VALUE"):
+        call("follow", "--out", tmp_path, "-b", "b:1", "--client", "security.protocol")

@@ -1,0 +1,66 @@
+"""What Spark says, as one line of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, SparkError
+from kstreams_assign.history.session import failure, start_failure
+
+LOG = Path("spark.log")
+
+NO_CONNECTOR = """
+		:: org.apache.spark#spark-sql-kafka-0-10_2.13;4.0.0: not found
+Exception in thread "main" java.lang.RuntimeException: [unresolved dependency: org.apache.spark#spark-sql-kafka-0-10_2.13;4.0.0: not found]
+	at org.apache.spark.util.MavenUtils$.resolveMavenCoordinates(MavenUtils.scala:540)
+"""
+WRONG_MASTER = """
+Exception in thread "main" org.apache.spark.SparkException: Master must either be yarn or start with spark, k8s, or local
+"""
+NO_MEMORY = """
+Error occurred during initialization of VM
+Exception in thread "main" java.lang.OutOfMemoryError: Java heap space
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "told"),
+    [
+        (NO_CONNECTOR, SparkError, r"could not fetch its Kafka connector \(org.apache.spark#spark-sql-kafka.*--conf"),
+        (WRONG_MASTER, ConfigError, r"--master is not allowed; give local\[\*\]"),
+        (NO_MEMORY, SparkError, "did not start: java.lang.OutOfMemoryError: Java heap space; see spark.log"),
+        ("", SparkError, "did not start: it said nothing; see spark.log"),
+    ],
+)
+def test_a_spark_that_does_not_start_says_why_in_one_line(said, kind, told):
+    error = start_failure(said, LOG)
+    assert type(error) is kind
+    with pytest.raises(kind, match=told):
+        raise error
+    assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Caused by: org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node", BrokerUnavailable),
+        ("org.apache.kafka.common.config.ConfigException: No resolvable bootstrap urls given", ConfigError),
+        ("org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed", BrokerError),
+        ("org.apache.spark.SparkException: Failed to find data source: kafka. Deploy", SparkError),
+        ("java.io.IOException: No space left on device", SparkError),
+        ("something nobody has seen before", SparkError),
+    ],
+)
+def test_a_query_that_fails_is_one_of_our_errors(said, kind):
+    error = failure(RuntimeError(f"[STREAM_FAILED] Query terminated\n{said}\n\tat somewhere"), LOG)
+    assert type(error) is kind
+    assert said.removeprefix("Caused by: ") in str(error) or kind is SparkError
+    assert "see spark.log" in str(error)
+    assert "\n" not in str(error)
+
+
+def test_the_line_that_is_quoted_is_the_innermost_cause():
+    said = "Traceback\nValueError: outer\npy4j.Py4JException: x\nCaused by: java.io.EOFException: inner\n\tat y"
+    assert "java.io.EOFException: inner" in str(failure(RuntimeError(said), LOG))

@@ -1,0 +1,82 @@
+"""Where records come from, and how they are spread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.history.live import Asked, source_of
+from kstreams_assign.history.records import key_of
+from kstreams_assign.history.source import Folder, java_settings, spread
+from tests.history.play import as_spark_does, fleet, write_records
+
+
+def test_spark_spreads_records_as_the_twin_in_python_does(spark, tmp_path):
+    records = fleet(groups=3)
+    write_records(tmp_path / "records", "a.parquet", records)
+    frame = spark.read.parquet(str(tmp_path / "records"))
+    found = spread(frame, 1).select("bucket", "route", "partition", "offset").collect()
+    expected = [row for batch in as_spark_does(records) for row in batch.to_pylist()]
+    assert [(r.bucket, bytes(r.route), r.partition, r.offset) for r in found] == [
+        (row["bucket"], row["route"], row["partition"], row["offset"]) for row in expected
+    ]
+
+
+def test_all_records_of_a_group_have_one_route():
+    routes = {}
+    for batch in as_spark_does(fleet()):
+        for row in batch.to_pylist():
+            routes.setdefault(key_of(row["key"]).group, set()).add((row["bucket"], row["route"]))
+    assert len(routes) > 5
+    assert all(len(found) == 1 for group, found in routes.items() if group is not None)
+
+
+@pytest.mark.parametrize(
+    ("client", "java"),
+    [
+        ({"security.protocol": "SSL"}, {"kafka.security.protocol": "SSL"}),
+        (
+            {"sasl.mechanism": "PLAIN", "sasl.username": "me", "sasl.password": 'a"b\\'},
+            {
+                "kafka.sasl.mechanism": "PLAIN",
+                "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+                'username="me" password="a\\"b\\\\";',
+            },
+        ),
+        (
+            {"ssl.ca.location": "ca.pem", "ssl.endpoint.identification.algorithm": "none"},
+            {
+                "kafka.ssl.truststore.type": "PEM",
+                "kafka.ssl.truststore.location": "ca.pem",
+                "kafka.ssl.endpoint.identification.algorithm": "",
+            },
+        ),
+    ],
+)
+def test_client_settings_have_other_names_in_java(client, java):
+    assert java_settings(client) == java
+
+
+def test_scram_has_a_login_module_of_its_own():
+    told = java_settings({"sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "me", "sasl.password": "p"})
+    assert "scram.ScramLoginModule" in told["kafka.sasl.jaas.config"]
+    assert told["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
+
+
+def test_a_folder_of_records_needs_no_broker(tmp_path):
+    assert source_of(Asked(tmp_path, records=tmp_path)) == (Folder(tmp_path), None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({}, "either --bootstrap-servers or --records"),
+        ({"bootstrap_servers": "b:1", "records": Path()}, "either --bootstrap-servers or --records"),
+        ({"records": Path("no-such-folder")}, "no-such-folder: there is no such folder; history generate"),
+    ],
+)
+def test_a_wrong_call_is_refused_before_anything_starts(tmp_path, wrong, told):
+    with pytest.raises(ConfigError, match=told):
+        source_of(Asked(tmp_path, **wrong))
