@@ -56,8 +56,11 @@ def test_a_java_group_that_scales_out_is_seen_as_java_sees_it(
             assert {move["to"] for move in facts["next_moves"]} == {process_of(second)}
             assert "topology" not in facts["assumed"]
             assert facts["assumed"]["assignor"].startswith("high_availability")
-            same = ("processes", "next_moves", "why", "restore_if_lost")
-            assert {key: inferred[key] for key in same if key != "why"} == {
-                key: facts[key] for key in same if key != "why"
-            }
+            for key in ("processes", "next_moves", "restore_if_lost"):
+                assert inferred[key] == facts[key]
             assert any("warms up on" in why and "java-app-totals-java-orders-changelog" in why for why in facts["why"])
+        first.until_tasks(active=tasks)
+        facts = run("inspect", "java-app", "-b", broker, "--json", *TOLD).facts
+        (alone,) = facts["processes"]
+        assert (alone["active"], alone["standby"]) == (first.active, [])
+        assert (facts["balanced"], facts["next_moves"], facts["next_rebalance_ms"]) == (True, [], None)

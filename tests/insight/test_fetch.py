@@ -1,0 +1,41 @@
+"""A snapshot from the brokers, also at moments when they tell little."""
+
+from __future__ import annotations
+
+from confluent_kafka import Consumer
+
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.insight.fetch import group_reader, take_snapshot
+from tests.insight.test_wrong_groups import SECONDS, consumer, until_assigned
+
+
+def test_a_group_that_rebalances_is_shown_as_of_its_last_completed_generation(broker: str) -> None:
+    with consumer(broker, "slow-to-rejoin") as first:
+        until_assigned(first, "slow-to-rejoin-in")
+        before = take_snapshot(broker, "slow-to-rejoin")
+        second = Consumer({"bootstrap.servers": broker, "group.id": "slow-to-rejoin"})
+        second.subscribe(["slow-to-rejoin-in"])
+        with group_reader(broker) as reader:
+            seen = reader.snapshot("slow-to-rejoin")
+            while seen.state == "Stable":  # the first member does not poll, so the group cannot come to rest again
+                second.poll(0.1)
+                seen = reader.snapshot("slow-to-rejoin")
+    second.close()
+    assert seen.state == "PreparingRebalance"
+    assert seen.gaps["members"].startswith("the group is PreparingRebalance: what is shown is its last completed")
+    assert (seen.generation, seen.leader, seen.members) == (before.generation, before.leader, before.members)
+    assert seen.generation == 1
+
+
+def test_topics_of_the_group_and_bounds_of_its_changelogs_are_looked_up_and_no_others(broker: str) -> None:
+    name = "with-topics"
+    ClusterAdmin(broker).create_topics(
+        {f"{name}-s-changelog": 2, f"{name}-s-repartition": 2, "with-others": 1}, SECONDS
+    )
+    with consumer(broker, name) as member:
+        until_assigned(member, f"{name}-in")
+        seen = take_snapshot(broker, name)
+    assert seen.partition_counts == {f"{name}-in": 2, f"{name}-s-changelog": 2, f"{name}-s-repartition": 2}
+    assert {str(one): end for one, end in seen.end_offsets.items()} == {f"{name}-s-changelog-{n}": 0 for n in (0, 1)}
+    assert seen.begin_offsets == seen.end_offsets
+    assert seen.gaps == {}
