@@ -32,6 +32,11 @@ class Prices:
         self.no_copy = self.spread * (2 * tasks + 1) * (tasks + 1)
         self.change = self.no_copy * (tasks + 1)
 
+    def grounds(self, task: int) -> tuple[object, ...]:
+        """All that the prices of a task depend on."""
+        held = self.held
+        return held.owner[task], held.cold[task], *held.told[task].items()
+
     def of(self, task: int) -> tuple[dict[int, int], int]:
         """The price on each client that is special, and on all others."""
         held, change = self.held, self.change
@@ -91,9 +96,14 @@ class Exchanges:
     def _list_moves(self, client: int) -> None:
         """For each subtopology the cheapest task to hand on to each other client, and to all that are nothing special."""
         best: dict[tuple[int, int], Arc] = {}
+        seen: set[tuple[object, ...]] = set()
         for task in sorted(self.tasks_of[client], reverse=True):
-            prices, others = self.prices.of(task)
             kind = self.kinds.of[task]
+            alike = (kind, *self.prices.grounds(task))
+            if alike in seen:
+                continue
+            seen.add(alike)
+            prices, others = self.prices.of(task)
             here = prices.get(client, others)
             goals = [(goal * self.sorts + kind, price) for goal, price in prices.items() if goal != client]
             if all(price <= others for price in prices.values()):

@@ -48,10 +48,12 @@ def final_owners(held: Holdings) -> list[int]:
             owners[task] = client
     for task in (*homeless, *anywhere):
         owners[task] = NOBODY
-    if leaving.left or choosy or anywhere:
+    bound = leaving.left or choosy
+    if bound or anywhere:
         moving = Moving(held, owners, room, leaving)
         moving.move(homeless, anywhere)
-        Exchanges(held, owners, room, moving.kinds).settle()
+        if bound or not moving.kinds.are_even():
+            Exchanges(held, owners, room, moving.kinds).settle()
     return owners
 
 

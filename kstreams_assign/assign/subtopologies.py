@@ -41,6 +41,14 @@ class Subtopologies:
     def remove(self, task: int, client: int) -> None:
         self.count[client][self.of[task]] -= 1
 
+    def are_even(self) -> bool:
+        """Whether every client has its even share of every subtopology."""
+        return all(
+            low <= have <= high
+            for counts, shares in zip(self.count, self.share, strict=True)
+            for have, (low, high) in zip(counts, shares, strict=True)
+        )
+
     def lacking(self, kind: int, client: int) -> int:
         """How many tasks of the subtopology the client is below its even share."""
         return max(0, self.share[client][kind][0] - self.count[client][kind])

@@ -14,13 +14,15 @@ from tests.assign.small_clusters import Small, faults, small_clusters
 
 SIZES: list[tuple[int, tuple[int, ...], int, str]] = [
     *((clients, (0,) * tasks, 4, "-PFRO") for clients in (1, 2) for tasks in (1, 2, 3, 4)),
-    *((2, kinds, 4, "-PFRO") for kinds in ((0, 1), (0, 0, 1), (0, 1, 2), (0, 0, 1, 1))),
-    *((3, kinds, 4, "-PFRO") for kinds in ((0,), (0, 0), (0, 1), (0, 0, 0))),
-    *((3, kinds, 1, "-PFR") for kinds in ((0, 0, 1), (0, 1, 2), (0, 0, 0, 0), (0, 0, 1, 1))),
+    *((2, kinds, 4, "-PFRO") for kinds in ((0, 1), (0, 0, 1), (0, 1, 2))),
+    *((3, kinds, 4, "-PFRO") for kinds in ((0,), (0, 0), (0, 1))),
     *((4, kinds, 2, "-PFRO") for kinds in ((0,), (0, 0), (0, 1))),
     *((4, kinds, 1, "-PFR") for kinds in ((0, 0, 0), (0, 0, 1))),
-    (4, (0, 0, 0, 0), 1, "-FR"),
-    (4, (0, 0, 1, 1), 1, "-FR"),
+    *((3, kinds, 1, "-PFR") for kinds in ((0, 0, 1), (0, 1, 2), (0, 0, 0, 0))),
+    *((4, kinds, 1, "-FR") for kinds in ((0, 0, 0, 0), (0, 0, 1, 1))),
+    (3, (0, 0, 1, 1), 1, "-PFR"),
+    (3, (0, 0, 0), 4, "-PFRO"),
+    (2, (0, 0, 1, 1), 4, "-PFRO"),
 ]
 """Clients, the subtopology of each task, copies of a task beside its owner, letters."""
 
