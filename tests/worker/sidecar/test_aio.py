@@ -1,0 +1,75 @@
+"""The asyncio client at a sidecar on a real broker: many requests at once, and the end of a session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign.errors import SidecarGone, SidecarRefused
+from kstreams_assign.worker.sidecar.aio import AsyncSidecarClient
+from tests.worker.sidecar.shop import PARTITIONS, STORE, Shop
+
+
+@pytest.fixture
+def shop(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
+    found = Shop(broker, request.node.name.replace("_", "-")[:70], tmp_path)
+    yield found
+    found.stop()
+
+
+async def count(session: AsyncSidecarClient, shop: Shop) -> None:
+    """Count each order by itself, with a commit on its way behind the next poll."""
+    commits: set[asyncio.Task[int | None]] = set()
+    left = sum(shop.sent.values())
+    while left:
+        for record in await session.poll(50, 500):
+            key = record.key or b""
+            (total,) = await session.get(record.task, STORE, [key])
+            new = b"%d" % (int(total or 0) + 1)
+            await asyncio.gather(
+                session.put(record.task, STORE, {key: new}), session.emit(record.task, shop.output, [key], [new])
+            )
+            left -= 1
+        commits.add(asyncio.ensure_future(session.commit()))
+    assert len(set(await asyncio.gather(*commits))) == 1, "one generation"
+
+
+def test_an_asyncio_application_counts_with_commits_on_their_way(shop):
+    async def application() -> None:
+        async with await AsyncSidecarClient.connect(str(shop.folder / "1.sock")) as session:
+            await count(session, shop)
+            assert [task["state"] for task in await session.tasks()] == ["running"] * PARTITIONS
+            assert (await session.range("0_0", STORE, limit=1)).entries
+            assert (await session.locate(STORE, b"ann"))["active"] == "localhost:7000"
+            with pytest.raises(SidecarRefused, match="busy"):
+                await AsyncSidecarClient.connect(str(shop.folder / "1.sock"))
+            await session.close()
+            with pytest.raises(SidecarGone):
+                await session.tasks()
+
+    shop.send([b"customer-%d" % (n % 7) for n in range(300)])
+    shop.start(application_server="localhost:7000").until_running(PARTITIONS)
+    asyncio.run(application())
+    assert shop.committed() == shop.emitted() == shop.sent
+
+
+def test_many_requests_at_once_are_all_answered_and_a_waiting_poll_holds_up_none(shop):
+    async def application() -> None:
+        async with await AsyncSidecarClient.connect(str(shop.folder / "1.sock")) as session:
+            waiting = asyncio.ensure_future(session.poll(1, 20_000))
+            lags = await asyncio.gather(*(session.lag() for _ in range(200)))
+            assert len(lags) == 200
+            assert not waiting.done()
+            shop.send([b"ann"])
+            assert [record.key for record in await waiting] == [b"ann"]
+
+    shop.start().until_running(PARTITIONS)
+    asyncio.run(application())
+
+
+def test_nobody_listens():
+    with pytest.raises(SidecarGone, match="no worker listens there"):
+        asyncio.run(AsyncSidecarClient.connect("nowhere.sock"))

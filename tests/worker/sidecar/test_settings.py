@@ -1,0 +1,107 @@
+"""The sidecar's file and address: what is wrong is refused at the start, with the key, the value and what is allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import Store
+from kstreams_assign.worker.sidecar.address import TcpAddress, UnixAddress, read_address
+from kstreams_assign.worker.sidecar.settings import SidecarSettings
+
+PLAIN = """
+application_id = "app"
+bootstrap_servers = "localhost:9092"
+socket = "app.sock"
+"""
+TOPOLOGY = """
+[[topology.subtopology]]
+sources = ["orders", "returns"]
+stores = ["totals", {name = "cache", changelog = false}]
+sinks = ["customer-totals"]
+
+[[topology.subtopology]]
+sources = ["clicks"]
+"""
+
+
+def read(tmp_path, text: str) -> SidecarSettings:
+    path = tmp_path / "worker.toml"
+    path.write_text(text, encoding="utf-8")
+    return SidecarSettings.from_toml(path)
+
+
+def test_a_file_names_the_settings_and_the_topology(tmp_path):
+    settings = read(tmp_path, PLAIN + TOPOLOGY)
+    first, second = settings.flows
+    assert first.shape.sources == ("orders", "returns")
+    assert first.shape.stores == (Store("totals"), Store("cache", logged=False))
+    assert first.sinks == {"customer-totals"}
+    assert (second.shape.sources, second.shape.stores, second.sinks) == (("clicks",), (), frozenset())
+    assert str(settings.address) == "app.sock"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (PLAIN, r"topology: write a \[\[topology.subtopology\]\]"),
+        (PLAIN + "topology = 7", "topology: write"),
+        (PLAIN + "[topology]\nsubtopology = []", "topology: write"),
+        (PLAIN + "[[topology.subtopology]]", r"subtopology\[0\].sources = \[\]: must be a list of at least one"),
+        (PLAIN + "[[topology.subtopology]]\nsources = 'a'", r"subtopology\[0\].sources = 'a': must be a list"),
+        (PLAIN + "[[topology.subtopology]]\nsources = ['a']\nsink = ['b']", r"subtopology\[0\].sink: no such setting"),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nrepartition_sources = ['b']",
+            r"repartition_sources = \['b'\]: not supported yet",
+        ),
+        (PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [7]", r"stores\[0\] = 7: must be a name"),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', changelog = 'no'}]",
+            r"stores\[0\].changelog = 'no': must be true or false",
+        ),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{changelog = true}]",
+            r"stores\[0\].name = None",
+        ),
+        (PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = ['s', 's']", "store names used twice: s"),
+        (PLAIN.replace("app.sock", "x" * 108) + TOPOLOGY, "must be a path of 1 to 107 bytes"),
+        (PLAIN.replace("app.sock", "tcp://0.0.0.0:1") + TOPOLOGY, "on loopback only"),
+        (PLAIN.replace("app.sock", "tcp://127.0.0.1:1") + TOPOLOGY, "TCP needs a socket_token"),
+        (PLAIN + "socket_token = 'short'\n" + TOPOLOGY, "socket_token: must be a text of at least 16"),
+        (PLAIN.replace('socket = "app.sock"', "") + TOPOLOGY, "socket = None: must be a path"),
+        (PLAIN + "sockett = 'x'\n" + TOPOLOGY, "sockett: no such setting"),
+        ("what is this", "worker.toml"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_its_key(tmp_path, text, says):
+    with pytest.raises(ConfigError, match=says):
+        read(tmp_path, text)
+
+
+def test_a_token_is_never_shown(tmp_path):
+    secret = "a secret of some length"
+    settings = read(tmp_path, PLAIN + f"socket_token = '{secret}'\n" + TOPOLOGY)
+    assert settings.config.socket_token == secret
+    assert secret not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("/run/app.sock", UnixAddress),
+        ("tcp://127.0.0.1:7070", TcpAddress),
+        ("tcp://[::1]:0", TcpAddress),
+    ],
+)
+def test_an_address_reads_as_it_is_written(text, address):
+    found = read_address(text)
+    assert type(found) is address
+    assert str(found) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "tcp://", "tcp://127.0.0.1", "tcp://127.0.0.1:x", "tcp://127.0.0.1:70000", "tcp://example.org:1"]
+)
+def test_an_address_that_cannot_be_is_refused(text):
+    with pytest.raises(ConfigError, match="socket = "):
+        read_address(text)
