@@ -21,8 +21,8 @@ order renames the plan, and no number of owner changes depends on names.
 
 **Standbys** stay where they are, and are spread so that when any one process is lost, its tasks fall to the others as evenly
 as balance wants it: see ``StandbyCells`` for that, and for what is given up where it would cost too much. That comes first, and
-then that columns are even. Few copies are made for that, not always the fewest: of all small clusters without tags about one in
-four thousand makes one more than it must.
+then that columns are even. Few copies are made for that, not always the fewest: of the small
+clusters without tags that were tried exhaustively, fewer than one in a hundred makes one more than it must.
 
 **Warm-ups**: one budget, ``max_warmup_replicas``; active tasks first, and of each kind those that have begun, then the
 smallest lag. While a task has fewer caught-up standbys than it should, the copy to warm up is a standby and needs none.
