@@ -53,7 +53,10 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Who is there with which tasks before a generation. ``ends`` is None where they were not sampled."""
+    """Who is there with which tasks before a generation. ``ends`` is None where they were not sampled.
+
+    A task that is just being held back counts as its old owner's, though that one has let it go already.
+    """
 
     generation: int
     place: tuple[int, int]

@@ -24,6 +24,7 @@ from kstreams_assign.wire import (
     GroupMetadataKey,
     OffsetCommitKey,
     decode_assignment,
+    decode_consumer_assignment,
     encode_consumer_assignment,
     encode_consumer_subscription,
     encode_group_metadata,
@@ -108,6 +109,45 @@ def test_the_gap_is_from_the_old_owners_last_commit_to_the_new_owners_first():
     told.commit(after_ms=1_000)
     (row,) = told.rows("movements")
     assert (row["gap_ms"], row["planned"], row["warm"], row["held_ms"]) == (5_250, False, False, None)
+
+
+def test_a_copy_is_held_since_the_first_generation_that_gave_it():
+    told = Told(group(JAVA, stateless=False, partitions=1, num_standby_replicas=1), JAVA)
+    told.start(P1)
+    told.rebalance()
+    told.start(P2)
+    told.rebalance(TEN_MINUTES)
+    told.rebalance(3_000)
+    told.rebalance(4_000)
+    told.played.stop(P1)
+    told.rebalance(5_000)
+    told.commit()
+    assert [row["held_ms"] for row in told.rows("movements")] == [12_000]
+
+
+def test_partitions_are_paired_with_tasks_in_sorted_order_whatever_order_they_came_in():
+    told = Told(group(JAVA, partitions=1), JAVA)
+    told.start(P1)
+    told.rebalance()
+    told.commit()
+    told.played.stop(P1)
+    told.start(P2)
+    told.rebalance(after_ms=5_000)
+    told.commit()
+
+    def reversed_topics(member):
+        given = decode_consumer_assignment(member.assignment)
+        return replace(
+            member,
+            assignment=encode_consumer_assignment(replace(given, assigned_partitions=given.assigned_partitions[::-1])),
+        )
+
+    records = [
+        changed(one, members=reversed_topics) if key_of(one.key).kind is Kind.GROUP_METADATA else one
+        for one in told.records()
+        if key_of(one.key).topic != "clicks"
+    ]
+    assert [(row["task"], row["gap_ms"]) for row in rows(derived(records), "movements")] == [("0_0", 5_100)]
 
 
 def test_a_commit_from_before_the_old_owner_had_the_task_does_not_count():
@@ -277,10 +317,18 @@ def test_balance_is_counted_in_tasks_a_thread():
     owners = [row["process_id"] for row in told.rows("task_placements")]
     shares = sorted([owners.count(str(P1)) / 2, owners.count(str(P2))])
     active = found["active", None]
-    assert (active["tasks"], active["least"], active["most"]) == (12, -(-shares[0] // 1), -(-shares[1] // 1))
+    assert (active["tasks"], active["least"], active["most"]) == (12, shares[0], shares[1])
     assert active["skew"] == shares[1] - shares[0]
     assert found["rack", "zone=a"]["tasks"] == owners.count(str(P1))
     assert found["standby", None]["tasks"] == 0
+
+
+def test_tasks_a_thread_are_rounded_up():
+    told = Told(group(partitions=2), OURS)
+    told.start(P1, threads=3)
+    told.rebalance()
+    row = told.rows("balance")[0]
+    assert (row["scope"], row["tasks"], row["least"], row["most"], row["skew"]) == ("active", 4, 2, 2, 0.0)
 
 
 def test_end_offsets_belong_to_generations_within_a_minute():

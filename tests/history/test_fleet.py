@@ -73,6 +73,23 @@ def test_under_its_own_settings_a_group_does_again_what_it_did(kind, same, setti
     assert replayed.left_out == {"nothing is known of what was before": 1}
 
 
+def test_a_task_that_is_held_back_as_somebody_joins_still_counts_as_its_old_owners():
+    told = Told(group(OURS, partitions=6, stateless=False), OURS)
+    told.start(P1)
+    told.settle()
+    told.start(P2)
+    told.rebalance(TEN_MINUTES)
+    while not told.played.withheld:
+        told.rebalance(TEN_MINUTES)
+    told.start(P3)
+    told.settle()
+    found = of_group(derived(told.records()))
+    *_, joined = [row["generation"] for row in found["rebalances"] if row["cause"] == "join"]
+    episode = [row["owner_changes"] for row in found["rebalances"] if row["generation"] >= joined]
+    assert episode[0] == 2
+    assert replay(found, [LEAST]).answers[-1].owner_changes == sum(episode)
+
+
 def test_other_settings_are_told_apart():
     found = of_group(derived(scaled(JAVA).records()))
     few, many = replay(found, [replace(HIGH, settings={"max_warmup_replicas": n}) for n in (1, 8)]).answers[-2:]
