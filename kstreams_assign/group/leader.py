@@ -15,6 +15,7 @@ from uuid import UUID
 
 from kstreams_assign.assign import (
     AssignConfig,
+    Assignor,
     Client,
     Cluster,
     Plan,
@@ -82,12 +83,17 @@ def decide(view: GroupView, question: Question) -> Decision:
         return _refuse(view, ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA, text)
     tasks = question.topology.tasks(question.partition_counts)
     cluster = cluster_of(view, question, tasks)
-    choice = choose(view, question.assignor, ends_known=question.end_offsets is not None)
+    choice, assign = deciding(view, question.assignor, ends_known=question.end_offsets is not None)
     queued = question.warmup_queue and not view.foreign
     config = replace(question.config, max_warmup_replicas=max(1, len(tasks))) if queued else question.config
-    assign = drained(choice.assign, view.draining) if view.draining else choice.assign
     standing = Standing(cluster, assign(cluster, config), config, assign)
     return _decision(view, question, tasks, choice, standing, queued=queued)
+
+
+def deciding(view: GroupView, wanted: str, *, ends_known: bool) -> tuple[Choice, Assignor]:
+    """How a round is decided for these members: the choice, and its assignor, drained where somebody is about to leave."""
+    choice = choose(view, wanted, ends_known=ends_known)
+    return choice, drained(choice.assign, view.draining) if view.draining else choice.assign
 
 
 def _refuse(view: GroupView, code: ErrorCode, why: str) -> Decision:

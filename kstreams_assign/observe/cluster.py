@@ -13,9 +13,9 @@ from functools import cached_property
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Assignor, Cluster
-from kstreams_assign.group.choice import Choice, choose
+from kstreams_assign.group.choice import Choice
 from kstreams_assign.group.dialects import MemberReport
-from kstreams_assign.group.leader import Question, cluster_of, end_offset_sums, lookups, owners_before
+from kstreams_assign.group.leader import Question, cluster_of, deciding, end_offset_sums, lookups, owners_before
 from kstreams_assign.group.view import Consumer, GroupView
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition
 from kstreams_assign.observe.decoded import DecodedGroup, DecodedMember
@@ -82,14 +82,19 @@ class ObservedGroup:
         """Task -> the process that has it, or is promised it by the round under way."""
         return owners_before(self._next_view(()), self.tasks, self.decoded.promised)
 
-    @cached_property
+    @property
     def choice(self) -> Choice:
         """The assignor of the next round, chosen as a leader would."""
-        return choose(self.decoded.view, self.settings.assignor, ends_known=self.ends_known)
+        return self._deciding[0]
 
     @property
     def assignor(self) -> Assignor:
-        return self.choice.assign
+        """As ``choice`` has it, with regard to processes that are about to leave."""
+        return self._deciding[1]
+
+    @cached_property
+    def _deciding(self) -> tuple[Choice, Assignor]:
+        return deciding(self.decoded.view, self.settings.assignor, ends_known=self.ends_known)
 
     def cluster_at_last_join(self) -> Cluster:
         """As the leader saw it, with today's end offsets."""

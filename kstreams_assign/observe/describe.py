@@ -60,7 +60,8 @@ class Description:
 
     @property
     def balanced(self) -> bool:
-        return self.balanced_instances and self.balanced_subtopologies
+        """Both conditions hold, and every task has an owner."""
+        return self.balanced_instances and self.balanced_subtopologies and not self.unowned
 
     @property
     def probing(self) -> bool:
@@ -77,7 +78,9 @@ def describe(group: ObservedGroup) -> Description:
     later = group.assignor(group.cluster_at_next_join(closing), group.config)
     next_moves = _moves(group, later)
     restores, risks = _exposed(group, lags)
-    owners, capacities = group.owners, {one.process_id: len(one.members) for one in group.decoded.processes}
+    owners = group.owners
+    gone = group.decoded.view.draining - set(owners.values())  # they are to have nothing, and have nothing
+    capacities = {one.process_id: len(one.members) for one in group.decoded.processes if one.process_id not in gone}
     return Description(
         group=group,
         lags=lags,

@@ -51,6 +51,7 @@ def _process(about: Description, process: DecodedProcess) -> dict[str, Any]:
         "process_id": str(process.process_id),
         "endpoint": report.user_end_point,
         "ours": process.ours,
+        "draining": process.process_id in about.group.decoded.view.draining,
         "version": report.version,
         "latest_supported_version": report.latest_supported_version,
         "tags": dict(report.client_tags),

@@ -65,13 +65,15 @@ def trailer_form(trailer: MemberTrailer | GroupTrailer | None) -> Json | None:
     if trailer is None:
         return None
     if isinstance(trailer, MemberTrailer):
-        return {"assignors": dict(trailer.assignors), "settings_digest": trailer.settings_digest}
+        said = {"assignors": dict(trailer.assignors), "settings_digest": trailer.settings_digest}
+        return {**said, "draining": trailer.draining}
     return {
         "assignor": trailer.assignor,
         "assignor_version": trailer.assignor_version,
         "warmups": {str(process): texts(tasks) for process, tasks in trailer.warmups.items()},
         "at_once": {str(process): number for process, number in trailer.at_once.items()},
         "next_probe_ms": trailer.next_probe_ms,
+        "draining": list(map(str, trailer.draining)),
         "followup": trailer.followup,
         "withheld": texts(trailer.withheld),
         "owners": {str(task): str(process) for task, process in trailer.owners.items()},

@@ -69,8 +69,13 @@ def _troubles(group: ObservedGroup) -> list[str]:
     ]
     versions = sorted({process.report.version for process in decoded.processes})
     mixed = [f"members speak the versions {', '.join(map(str, versions))}; the lowest counts"]
+    leaving = process_names(decoded.view.processes)
+    drains = [
+        f"{leaving[process]} is about to leave: its tasks move as they are warm elsewhere"
+        for process in sorted(decoded.view.draining, key=str)
+    ]
     chosen = [group.choice.warning] if group.choice.warning and group.ends_known else []
-    return [*unreadable, *errors, *(mixed if len(versions) > 1 else []), *chosen]
+    return [*unreadable, *errors, *(mixed if len(versions) > 1 else []), *drains, *chosen]
 
 
 def _between(about: Description, names: Mapping[UUID, str]) -> list[str]:
@@ -161,8 +166,9 @@ def _balance(about: Description) -> list[str]:
         return ["balanced: tasks per thread differ by one at most, and every subtopology is spread alike"]
     uneven = [] if about.balanced_instances else ["tasks per thread differ by more than one"]
     skewed = [] if about.balanced_subtopologies else ["subtopologies run on unequal numbers of processes"]
+    bare = ["some tasks have no owner"] if about.unowned else []
     settled = "" if about.probing or about.next_moves else "; it is the best that this assignor finds"
-    return [f"not balanced: {' and '.join([*uneven, *skewed])}{settled}"]
+    return [f"not balanced: {' and '.join([*bare, *uneven, *skewed])}{settled}"]
 
 
 def _losses(about: Description, names: Mapping[UUID, str]) -> list[str]:

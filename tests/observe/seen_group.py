@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.group.dialects import MemberReport
@@ -32,6 +33,7 @@ class SeenGroup(LittleGroup):
     decision: Decision | None = None
     java_leads: bool = False
     digest: str = ""
+    leaving: UUID | None = None
     end: int = END
 
     def rebalance(self) -> Decision:
@@ -77,11 +79,12 @@ class SeenGroup(LittleGroup):
 
     def _told(self, joined: JoinedMember) -> bytes:
         report = self.dialect.read_report(joined.user_data)
-        if not self.digest:
-            return joined.user_data
         assert isinstance(report, MemberReport)
-        assert report.trailer is not None
-        return self.dialect.write_report(replace(report, trailer=replace(report.trailer, settings_digest=self.digest)))
+        if report.trailer is None:
+            return joined.user_data
+        drains = report.process_id == self.leaving
+        told = replace(report.trailer, settings_digest=self.digest, draining=drains)
+        return self.dialect.write_report(replace(report, trailer=told))
 
     def decoded(self) -> DecodedGroup:
         return decode_group(self.snapshot())

@@ -10,6 +10,7 @@ import pytest
 from kstreams_assign.group.dialects import KIP441
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 from kstreams_assign.observe.describe import describe
+from kstreams_assign.observe.reasons import reasons
 from tests.observe.seen_group import SeenGroup, scaled_out, settled
 
 
@@ -102,3 +103,15 @@ def test_without_end_offsets_prior_owners_stay_and_nothing_is_foretold():
     assert not blind.ends_known
     assert blind.choice.name == "fallback_prior"
     assert describe(blind).next_moves == ()
+
+
+@pytest.mark.parametrize("standbys", [0, 1])
+def test_a_process_that_is_about_to_leave_is_drained_as_its_leader_would(standbys):
+    group = settled(members=3, partitions=9, num_standby_replicas=standbys)
+    group.rebalance()
+    group.leaving = UUID(int=3)
+    about = describe(group.observed(**told(group)))
+    its = {task for task, owner in group.owners().items() if owner == group.leaving}
+    moved = {move.task for move in about.next_moves}
+    assert moved == (its if standbys else set()), "a task moves where it is warm"
+    assert f"{group.leaving} is about to leave" in "\n".join(reasons(about))

@@ -52,7 +52,11 @@ def test_user_data_is_found_with_and_without_the_consumer_protocol_around_it():
     assert (inner["message"], inner["topics"]) == ("ConsumerProtocolSubscription", ["in"])
     assert inner["user_data"] == decode_bytes("subscription", bare)
     assert inner["user_data"]["task_offset_sums"] == {"0_3": 7}
-    assert inner["user_data"]["trailer"] == {"assignors": {"sticky": 1}, "settings_digest": "d"}
+    assert inner["user_data"]["trailer"] == {
+        "assignors": {"sticky": 1},
+        "settings_digest": "d",
+        "draining": False,
+    }
     assert decode_bytes("assignment", encode_consumer_assignment(ConsumerAssignment(1)))["user_data"] is None
 
 

@@ -145,6 +145,7 @@ def test_what_is_between_two_owners_is_named():
     javas.catch_up()
     javas.rebalance()
     assert "run by nobody in this generation: 0_1, 0_3" in said(javas)
+    assert "not balanced: some tasks have no owner" in said(javas)
     assert f"a follow-up rebalance comes at once, as far as can be told with 0_1, 0_3 to {SECOND}" in said(javas)
 
 
