@@ -117,5 +117,6 @@ def expired(memory: Memory, now_ms: int) -> Rows:
 def without_gap(memory: Memory, done: Sequence[Pending]) -> Rows:
     """The rows of movements that wait no longer."""
     if done:
-        memory.pending = [one for one in memory.pending if one not in done]
+        gone = set(map(id, done))
+        memory.pending = [one for one in memory.pending if id(one) not in gone]
     return [(*one.row, None) for one in done]
