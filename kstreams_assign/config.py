@@ -55,6 +55,15 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def _address(key: str, text: object) -> HostInfo | None:
+    if text is None:
+        return None
+    host, colon, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
+    if not (colon and host and port.isascii() and port.isdecimal() and int(port) < 2**16):
+        raise ConfigError(f"{key} = {text!r}: must be HOST:PORT")
+    return HostInfo(host, int(port))
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """The settings of one member. Raises ``ConfigError`` naming the key, the value and what is allowed.
@@ -62,7 +71,8 @@ class Config:
     Kafka's meaning and default where Kafka has the key (``StreamsConfig``); times are milliseconds.
     With ``early_probing`` the leader does not wait for the probing interval once tasks can change hands, but at least
     ``early_probing_floor_ms`` between two rebalances. With ``warmup_queue`` a member is told of all its warm-ups at once and
-    restores ``max_warmup_replicas`` of them at a time; what is caught up stays, and one rebalance hands all of it over. ``client`` goes to every Kafka client as it is (SASL, TLS), in librdkafka's dotted names.
+    restores ``max_warmup_replicas`` of them at a time; what is caught up stays, and one rebalance hands all of it over.
+    ``http`` (HOST:PORT, port 0 takes a free one) serves health, metrics and the status page. ``client`` goes to every Kafka client as it is (SASL, TLS), in librdkafka's dotted names.
     """
 
     application_id: str
@@ -91,6 +101,7 @@ class Config:
     commit_interval_ms: int = 100
     buffered_records_max: int = 20_000
     replication_factor: int = -1
+    http: str | None = None
     socket: str | None = None
     socket_token: str | None = field(default=None, repr=False)
 
@@ -113,17 +124,17 @@ class Config:
                 f"heartbeat_interval_ms = {self.heartbeat_interval_ms}: must be at most a third of "
                 f"session_timeout_ms = {self.session_timeout_ms}"
             )
-        self.endpoint  # noqa: B018  # refuses a malformed application_server now, not at the first rebalance
+        self.endpoint, self.http_address  # noqa: B018  # refuses a malformed address now, not when it is first used
 
     @property
     def endpoint(self) -> HostInfo | None:
         """``application_server`` as host and port; None where it is not set."""
-        if self.application_server is None:
-            return None
-        host, colon, port = self.application_server.rpartition(":")
-        if not (colon and host and port.isdecimal() and int(port) < 2**16):
-            raise ConfigError(f"application_server = {self.application_server!r}: must be HOST:PORT")
-        return HostInfo(host, int(port))
+        return _address("application_server", self.application_server)
+
+    @property
+    def http_address(self) -> HostInfo | None:
+        """``http`` as host and port; None where it is not set. The host is never left out: who may read is said aloud."""
+        return _address("http", self.http)
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> Config:

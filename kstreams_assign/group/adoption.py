@@ -111,4 +111,5 @@ def adopted(
         queue=WarmupQueue(order, at_once) if at_once and at_once > 0 else None,
         hosts=info.partitions_by_host,
         standby_hosts=info.standby_partitions_by_host,
+        warmups=trailer.warmups if trailer else {},
     )

@@ -99,6 +99,9 @@ class Rejoin:
     reason: str
 
 
+Answer = Wait | Rejoin
+
+
 class Prober:
     """The machine. Times are milliseconds of one clock, given by the caller."""
 
@@ -108,7 +111,7 @@ class Prober:
         self._moves = 0
         self._asked = True  # nothing is due before a decision
 
-    def handle(self, event: Event, now_ms: int) -> Wait | Rejoin:
+    def handle(self, event: Event, now_ms: int) -> Answer:
         if isinstance(event, Decided):
             self._began_ms = self._gained_ms = now_ms
             self._moves, self._asked = 0, False
@@ -117,7 +120,7 @@ class Prober:
             return Wait()
         return self._judge(event.gain, now_ms)
 
-    def _judge(self, found: Gain, now_ms: int) -> Wait | Rejoin:
+    def _judge(self, found: Gain, now_ms: int) -> Answer:
         if found.moves > self._moves:
             self._gained_ms = now_ms
         self._moves = found.moves

@@ -92,7 +92,8 @@ class Adopted:
     """An assignment as its member reads it.
 
     ``next_rebalance_ms`` is wall-clock time; 0 asks for a rejoin at once, ``NO_PROBE_MS`` for none.
-    ``draining``: the leader knows that this member is about to leave. ``follow_up`` says that a rebalance comes next for certain, so whoever knows need not wait to be told.
+    ``warmups``: the whole group's, of which ``warmup`` is this process's part; empty too where the leader does not tell
+    (``assignor`` is None then). ``draining``: the leader knows that this member is about to leave. ``follow_up`` says that a rebalance comes next for certain, so whoever knows need not wait to be told.
     """
 
     active: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -108,3 +109,4 @@ class Adopted:
     draining: bool = False
     hosts: Hosts = field(default_factory=dict)
     standby_hosts: Hosts = field(default_factory=dict)
+    warmups: Mapping[UUID, tuple[TaskId, ...]] = field(default_factory=dict)

@@ -58,6 +58,7 @@ class Committer:
         self._step: CommitStep | None = None
         self._acknowledged: Mapping[TopicPartition, int] = {}
         self._answer: Future[None] | None = None
+        self.done_total = 0
         self._take: Mapping[CommitStep, Callable[[bool], Outcome | None]] = {
             CommitStep.LEASE: self._check_lease,
             CommitStep.PRODUCE: self._produce,
@@ -84,6 +85,7 @@ class Committer:
                 return None
             self._step = next_step(self._step, outcome)
         ended, self._step = self._step, None
+        self.done_total += ended is CommitStep.DONE
         return ended
 
     def offsets(self) -> Mapping[TopicPartition, int]:

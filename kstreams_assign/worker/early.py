@@ -20,9 +20,10 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, Reco
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, MalformedUserData
 from kstreams_assign.group.dialects import APACHE, MemberReport
-from kstreams_assign.group.probing import Decided, Gain, Prober, Rejoin, Sums, Told, gain
+from kstreams_assign.group.probing import Answer, Decided, Gain, Prober, Rejoin, Sums, Told, gain
 from kstreams_assign.group.values import Adopted, Standing
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition
+from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.events import EventLog
@@ -50,6 +51,27 @@ class _Generation:
     standing: Standing | None
 
 
+Copies = Mapping[tuple[UUID, TaskId], TaskProgress]
+"""Copies of other processes as they told, ``ALL_CHANGELOGS`` of each task as one."""
+
+ALL_CHANGELOGS = TopicPartition("all changelogs of the task", 0)
+"""What is published of a task is one sum, so its progress is that of one partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyView:
+    """How early probing stands, for status. ``off`` says why it is; ``due``: a probing rebalance is.
+
+    Of the leader only: the ``gain`` of a rebalance now, its ``answer`` to that (times are monotonic), and all ``copies`` it heard of.
+    """
+
+    off: str | None = None
+    due: bool = False
+    gain: Gain | None = None
+    answer: Answer | None = None
+    copies: Copies = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class _Heard:
     """What members of the generation have published."""
@@ -57,6 +79,8 @@ class _Heard:
     generation: int
     sums: dict[UUID, Sums] = field(default_factory=dict)
     gain: Gain | None = None
+    answer: Answer | None = None
+    copies: Copies = field(default_factory=dict)
     asked_at_ms: int = 0
 
 
@@ -86,6 +110,7 @@ class EarlyProbing:
         self._published: tuple[int, dict[TaskId, int]] | None = None
         self._published_at_ms = 0
         self._heard = _Heard(-1)
+        self._off = None if config.early_probing else "early_probing = false"
         self._producer: RecordProducer | None = None
         self._reader: InputConsumer | None = None
 
@@ -103,7 +128,15 @@ class EarlyProbing:
                 while not stopped.wait(TURN_S):
                     self._turn(clients)
             except KStreamsAssignError as cause:
+                self._off = str(cause)
                 self._log.emit("early_probing_off", warnings=[f"{cause}; the probing interval holds"])
+
+    def view(self) -> EarlyView:
+        """For status, from any thread."""
+        current, heard = self._current, self._heard
+        if current is None or heard.generation != current.number:
+            return EarlyView(self._off, current is not None)
+        return EarlyView(self._off, True, heard.gain, heard.answer, heard.copies)
 
     def _turn(self, clients: ExitStack) -> None:
         current = self._current
@@ -142,14 +175,15 @@ class EarlyProbing:
         if not self._heard.sums:
             return
         if news or self._heard.gain is None or now_ms - self._heard.asked_at_ms >= SAME_AGAIN_MS:
-            self._heard.gain, self._heard.asked_at_ms = self._gain(current.standing), now_ms
-        answer = self._prober.handle(Told(self._heard.gain), now_ms)
+            ends = self._end_offset_sums(current.standing.cluster.stateful)
+            self._heard.gain, self._heard.asked_at_ms = self._gain(current.standing, ends), now_ms
+            self._heard.copies = _moved_on(self._heard, ends, now_ms)
+        answer = self._heard.answer = self._prober.handle(Told(self._heard.gain), now_ms)
         if isinstance(answer, Rejoin):
             self._log.emit("early_probe", reason=answer.reason, moves=self._heard.gain.moves)
             self._rejoin(answer.reason)
 
-    def _gain(self, standing: Standing) -> Gain:
-        ends = self._end_offset_sums(standing.cluster.stateful)
+    def _gain(self, standing: Standing, ends: Mapping[TaskId, int]) -> Gain:
         if not ends and standing.cluster.stateful:
             return Gain(0, 0)  # not to be had just now
         return gain(standing, self._heard.sums, ends)
@@ -198,3 +232,19 @@ class EarlyProbing:
         topic = self._partition.topic
         factor = self._config.replication_factor
         self._admin.create_topics({topic: 1}, REQUEST_S, configs={topic: TOPIC_SETTINGS}, replication_factor=factor)
+
+
+def _moved_on(heard: _Heard, ends: Mapping[TaskId, int], now_ms: int) -> Copies:
+    """How far the copies are, and how fast they have come there, by what was told last."""
+    return {
+        (process, task): _progress(heard.copies.get((process, task)), at, ends[task], now_ms)
+        for process, sums in heard.sums.items()
+        for task, at in sums.items()
+        if task in ends
+    }
+
+
+def _progress(before: TaskProgress | None, at: int, end: int, now_ms: int) -> TaskProgress:
+    if before is None or at < before.position_sum:  # new, or it began anew
+        return TaskProgress.begin({ALL_CHANGELOGS: at}, {ALL_CHANGELOGS: end}, now_ms)
+    return before.extended({ALL_CHANGELOGS: end}, now_ms).advanced(ALL_CHANGELOGS, at, now_ms)

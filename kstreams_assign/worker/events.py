@@ -28,6 +28,10 @@ class EventLog:
         self._lock = threading.Lock()
         self._warned: dict[str, list[str]] = {}
 
+    def warnings(self) -> dict[str, list[str]]:
+        """Event -> the warnings that it came with the last time."""
+        return {event: warnings for event, warnings in dict(self._warned).items() if warnings}
+
     def emit(self, event: str, **facts: object) -> None:
         if isinstance(warnings := facts.get("warnings"), list):
             self._warn(event, warnings)

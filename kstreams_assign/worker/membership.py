@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
@@ -47,6 +48,20 @@ class Work(Protocol):
     def drop_all(self, reason: str) -> None:
         """Forget all tasks."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """How the member stands, for status. ``standing``: the decision, where this member leads."""
+
+    state: machine.State
+    generation: int | None
+    adopted: Adopted | None
+    leads: bool
+    standing: Standing | None
+    draining: bool
+    outage: bool
+    lease_left_s: float
 
 
 class Membership:
@@ -264,6 +279,20 @@ class Membership:
     def next_probe_ms(self) -> int | None:
         """Wall-clock time of the group's next probing rebalance, as the leader told; None where none is due."""
         return self._adopted.next_probe_ms if self._adopted else None
+
+    def view(self) -> MemberView:
+        """Everything at once. The state is read first: where it says stable, the rest is at least as new."""
+        state, leads = self._machine.state, self._leads
+        return MemberView(
+            state=state,
+            generation=self._machine.generation,
+            adopted=self._adopted,
+            leads=leads,
+            standing=self._leading.standing if leads else None,
+            draining=self._draining,
+            outage=self._outage,
+            lease_left_s=self._client.lease_left_s(),
+        )
 
     def roles(self) -> dict[TaskId, str]:
         """Each assigned task's role."""

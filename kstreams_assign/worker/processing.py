@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kstreams_assign.adapters.clock import wall_ms
+from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
 from kstreams_assign.config import Config
 from kstreams_assign.errors import OffsetOutOfRange
@@ -104,6 +104,7 @@ class Processor:
         self._running = True
         self._ended_by_error = False
         self.records_total = 0
+        self.turned_ms = monotonic_ms()
         self.restoring: Restoring
 
     def connect(self, group: Group, restoring: Restoring) -> None:
@@ -150,6 +151,7 @@ class Processor:
             raise
 
     def _turn(self) -> None:
+        self.turned_ms = monotonic_ms()
         self._take_orders()
         self._process()
         self._commit_turn()
@@ -415,6 +417,10 @@ class Processor:
         """Carry out what is left to do once the loop has ended, by its own will or by an error."""
         while not self._inbox.empty():
             self._inbox.get_nowait()()
+
+    @property
+    def commits_total(self) -> int:
+        return self._committer.done_total
 
     def states(self) -> dict[TaskId, TaskState]:
         """Each task's state, for status. A copy, so any thread may look."""

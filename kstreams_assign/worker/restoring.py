@@ -18,6 +18,7 @@ from kstreams_assign.group.values import WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Damaged, Event, Progress, Purpose, Restored, Restorer
 from kstreams_assign.restore.ports import TaskStores
+from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.worker.events import EventLog
@@ -70,7 +71,7 @@ class RestoreThread:
         self._wanted: dict[TaskId, Purpose] = {}
         self._waiting: dict[TaskId, TaskStores | None] = {}
         self._handed_out: set[TaskId] = set()
-        self._lags: dict[TaskId, int] = {}
+        self._progress: dict[TaskId, TaskProgress] = {}
         self._stopping = threading.Event()
         self.receiver: Receiver
 
@@ -99,7 +100,11 @@ class RestoreThread:
 
     def lags(self) -> dict[TaskId, int]:
         """Offsets still to read of each task that is here, as last told."""
-        return dict(self._lags)
+        return {task: progress.remaining for task, progress in self.progress().items()}
+
+    def progress(self) -> dict[TaskId, TaskProgress]:
+        """How far each task is that is here, as last told: restored or tailed, not those that run."""
+        return dict(self._progress)
 
     def stop(self) -> None:
         """End ``run`` once all orders given before are done and every store here is closed."""
@@ -164,7 +169,7 @@ class RestoreThread:
         if stores is not None:
             self._sums.dormant(task, dict(stores.offsets()))
             stores.close()
-        self._lags.pop(task, None)
+        self._progress.pop(task, None)
         self.receiver.closed(task)
 
     def _begin(self, task: TaskId, stores: TaskStores | None, purpose: Purpose) -> None:
@@ -195,11 +200,11 @@ class RestoreThread:
     def _heard(self, event: Event) -> None:
         if isinstance(event, Progress):
             self._sums.restoring(event.task, {p: at.position for p, at in event.progress.partitions.items()})
-            self._lags[event.task] = event.progress.remaining
+            self._progress[event.task] = event.progress
             if event.purpose is Purpose.STANDBY:
                 self._began_at[event.task] = event.progress.position_sum
         elif isinstance(event, Restored):
-            self._lags.pop(event.task, None)
+            self._progress.pop(event.task, None)
             self._waiting[event.task] = event.stores
         else:
             self._mend(event)
