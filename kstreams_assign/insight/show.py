@@ -30,7 +30,7 @@ def show(about: Description, slow: Collection[Stalled] = (), *, assumed: bool = 
     if about.group.decoded.processes:
         parts.append(_processes(about))
     parts.append(_bullets(reasons(about, slow), ""))
-    if assumed and about.group.assumed:
+    if assumed and about.group.assumed and about.group.decoded.processes:
         parts.append(
             Text("\nnot told by the group, so assumed (--topology FILE and --set KEY=VALUE tell better):", QUIET)
         )
@@ -49,11 +49,11 @@ def _headline(about: Description) -> Text:
         Text(snapshot.group, "bold"),
         Text(snapshot.state),
         Text(f"generation {'?' if snapshot.generation is None else snapshot.generation}"),
-        *([Text(f"assigned {span(snapshot.taken_ms - snapshot.assigned_ms)} ago")] if snapshot.assigned_ms else []),
-        Text(f"led by {leader or '?'}"),
-        Text(decoded.trailer.assignor if decoded.trailer else f"{group.choice.name} (assumed)"),
-        *([balance] if decoded.processes else []),
+        *([Text(f"for {span(snapshot.taken_ms - snapshot.assigned_ms)}")] if snapshot.assigned_ms else []),
     ]
+    if decoded.processes:
+        assignor = decoded.trailer.assignor if decoded.trailer else f"{group.choice.name} (assumed)"
+        facts += [Text(f"led by {leader or '?'}"), Text(assignor), balance]
     return Text(" · ").join(facts)
 
 

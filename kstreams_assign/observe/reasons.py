@@ -124,7 +124,9 @@ def _waiting(about: Description, names: Mapping[UUID, str]) -> list[str]:
 
 def _waits(copy: CopyLag, about: Description, names: Mapping[UUID, str]) -> str:
     group = about.group
-    acceptable = f"{group.config.acceptable_recovery_lag:,}"
+    acceptable = f"{group.config.acceptable_recovery_lag:,} at most"
+    if not group.config.acceptable_recovery_lag:
+        acceptable = "0 at most, which a changelog that is written to hardly allows"
     on = f"{copy.task} warms up on {names[copy.process]}{_thread(group, copy)}"
     if copy.stuck:
         return f"{on} and cannot catch up: {copy.stuck}"
@@ -134,8 +136,8 @@ def _waits(copy: CopyLag, about: Description, names: Mapping[UUID, str]) -> str:
         return f"{on}; where its changelog ends is not known here"
     behind = _behind(group, copy.task)
     if copy.told is None:
-        return f"{on}: {_when(group)} it had nothing of {copy.lag:,} offsets of {behind}; it needs a lag of at most {acceptable}"
-    return f"{on}: {_when(group)} it lagged {copy.lag:,} behind {behind}; it needs at most {acceptable}"
+        return f"{on}: {_when(group)} it had nothing of {copy.lag:,} offsets of {behind}; it may lag {acceptable}"
+    return f"{on}: {_when(group)} it lagged {copy.lag:,} behind {behind}; it may lag {acceptable}"
 
 
 def _thread(group: ObservedGroup, copy: CopyLag) -> str:
