@@ -192,7 +192,7 @@ def test_rows_of_generations_outside_the_asked_time_are_left_out():
 def test_of_subtopologies_and_racks_the_worst_is_shown(scope):
     from kstreams_assign.history.report.rows import Balance
 
-    rows = [Balance("g", 0, 5, 0, scope, name, skew) for name, skew in (("0", 1.0), ("1", 3.0), ("2", None))]
+    rows = [Balance("g", 0, 5, 0, scope, name, skew) for name, skew in (("0", 3.0), ("1", 1.0), ("2", None))]
     shown = build_group(GroupRows([rebalance(1, 5)], balance=rows), Span(0, 9))
     assert shown.skews == {scope: ((0, 3.0),)}
 
