@@ -144,7 +144,7 @@ def _document(
     }
 
 
-TABLE_WIDTH = 140
+TABLE_WIDTH = 134
 """Narrower, its cells would be cut."""
 
 COLUMNS = (
@@ -156,7 +156,6 @@ COLUMNS = (
     "extra\nreplicas",
     "without\nstandby",
     "restored\ncold",
-    "offsets\nread",
 )
 
 
@@ -191,7 +190,6 @@ def _cells(row: Row) -> list[str]:
         f"{one.extra_replicas:,}",
         f"{one.tasks_without_standby:,}",
         f"{one.cold:,}",
-        f"{one.offsets_read:,}",
     ]
 
 
