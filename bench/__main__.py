@@ -14,7 +14,7 @@ from bench import assign, codec, java_peer, leader
 from bench.results import RESULTS, Result, show, write
 
 SUITES = ("assign", "codec", "leader")
-ASKED_FOR = ("history",)
+ASKED_FOR = ("history", "sidecar")
 """Suites that run only when they are named: they take minutes."""
 
 LEADERS_WORK = (
@@ -47,6 +47,12 @@ def main(arguments: list[str]) -> None:
 
         found = history.measure(options.quick)
         show("The rebalance history of a fleet", found)
+        results += found
+    if "sidecar" in options.only:
+        from bench import sidecar
+
+        found = sidecar.measure(options.quick)
+        show("Count per key on one partition, 10,000 keys", found)
         results += found
     total = leaders_total(results)
     if total:

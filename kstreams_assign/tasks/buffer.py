@@ -7,9 +7,10 @@ writes go to the first. An application that dies rolls back by not having commit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
+from itertools import repeat
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -53,6 +54,15 @@ class WriteBuffer:
     def get(self, store: str, key: bytes) -> bytes | _Absent | None:
         newest = self.writes.get(store, _NOTHING).get(key, ABSENT)
         return self.leaving.get(store, _NOTHING).get(key, ABSENT) if newest is ABSENT else newest
+
+    def get_many(self, store: str, keys: Sequence[bytes]) -> list[bytes | _Absent | None]:
+        """As ``get``, for many keys."""
+        writes, leaving = self.writes.get(store, _NOTHING), self.leaving.get(store, _NOTHING)
+        found: list[bytes | _Absent | None] = list(map(writes.get, keys, repeat(ABSENT)))
+        if leaving:
+            older = map(leaving.get, keys, repeat(ABSENT))
+            return [old if new is ABSENT else new for new, old in zip(found, older, strict=True)]
+        return found
 
     def overlay(
         self,

@@ -33,7 +33,7 @@ class KeyValueStore:
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The newest values of many keys, in their order; one look at the disk for all of them."""
-        buffered = [self._buffer.get(self._name, key) for key in keys]
+        buffered = self._buffer.get_many(self._name, keys)
         missing = [key for key, value in zip(keys, buffered, strict=True) if value is ABSENT]
         stored = dict(zip(missing, self._stores.get_many(self._name, missing), strict=True)) if missing else {}
         return [

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, repeat
+from operator import add
 from typing import Any
 
 from kstreams_assign.errors import ConfigError
@@ -70,17 +71,20 @@ class Ops:
         return found
 
     def _put(self, fields: Fields) -> int:
-        entries = _paired(fields, "entries", "keys", "values")
-        return self._write(fields, entries)
+        keys, values = _paired(fields, "entries")
+        return self._write(fields, keys, values, list(map(add, map(len, keys), map(len, values))))
 
     def _delete(self, fields: Fields) -> int:
-        return self._write(fields, [(key, None) for key in fields["keys"]])
+        keys = fields["keys"]
+        return self._write(fields, keys, [None] * len(keys), list(map(len, keys)))
 
-    def _write(self, fields: Fields, entries: Sequence[tuple[bytes, bytes | None]]) -> int:
+    def _write(
+        self, fields: Fields, keys: Sequence[bytes], values: Sequence[bytes | None], sizes: Sequence[int]
+    ) -> int:
         store = _store(self._books.to_write(fields["task"]), fields["store"])
-        self._weigh([_size(key, value) for key, value in entries])
-        store.put_many(entries)
-        return len(entries)
+        self._weigh(sizes)
+        store.put_many(zip(keys, values, strict=True))
+        return len(keys)
 
     def _range(self, fields: Fields) -> dict[str, Any]:
         store = _store(self._books.to_read(fields["task"]), fields["store"])
@@ -139,22 +143,24 @@ def _store(book: Book, name: str) -> KeyValueStore:
         raise refused("no_such_store", str(cause)) from cause
 
 
-def _paired(fields: Fields, whole: str, left: str, right: str) -> Sequence[Any]:
-    """The entries of a request that may bring them as pairs or as two arrays."""
-    pairs, lefts, rights = fields[whole], fields[left], fields[right]
-    if pairs is not None and lefts is None and rights is None:
-        return tuple(pairs)
-    if pairs is not None or lefts is None or rights is None or len(lefts) != len(rights):
-        raise refused("bad_request", f"either {whole}, or {left} and {right} of one length")
-    return list(zip(lefts, rights, strict=True))
+def _paired(fields: Fields, whole: str) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Keys and values of a request that may bring them as pairs (in ``whole``) or as two arrays."""
+    pairs, keys, values = fields[whole], fields["keys"], fields["values"]
+    if pairs is not None and keys is None and values is None:
+        return [key for key, _ in pairs], [value for _, value in pairs]
+    if pairs is not None or keys is None or values is None or len(keys) != len(values):
+        raise refused("bad_request", f"either {whole}, or keys and values of one length")
+    return keys, values
 
 
 def _emitted(fields: Fields) -> list[Emitted]:
-    topic = fields["topic"]
-    if (topic is None) == (fields["keys"] is not None):
+    records, topic = fields["records"], fields["topic"]
+    if records is not None and topic is None and fields["keys"] is None and fields["values"] is None:
+        return [_one(record) for record in records]
+    if topic is None:
         raise refused("bad_request", "either records, or topic with keys and values of one length")
-    found = _paired(fields, "records", "keys", "values")
-    return [_one(record) for record in found] if topic is None else [Emitted(topic, key, value) for key, value in found]
+    keys, values = _paired({**fields, "records": None if records is None else ()}, "records")
+    return list(map(Emitted, repeat(topic), keys, values))
 
 
 def _one(record: Fields) -> Emitted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kstreams_assign.model import TopicPartition
@@ -17,6 +18,9 @@ RECORD_BYTES = 64
 """What a record costs beside its key, value and headers, at most nearly."""
 
 
+_KEY, _VALUE, _HEADERS = itemgetter(4), itemgetter(5), itemgetter(6)
+
+
 class Batch(NamedTuple):
     """Records of one partition that the session has not been given yet."""
 
@@ -27,12 +31,24 @@ class Batch(NamedTuple):
 
 def split(batch: Batch, records_max: int, bytes_max: int) -> tuple[Batch, Batch | None, int]:
     """What fits of a batch (one record at least), what is left, and how many bytes fit."""
-    sizes = list(accumulate(map(_size, batch.records[:records_max])))
-    count = len(sizes)
-    if sizes[-1] > bytes_max:
-        count = max(1, sum(size <= bytes_max for size in sizes))
-    rest = batch._replace(records=batch.records[count:]) if count < len(batch.records) else None
-    return batch._replace(records=batch.records[:count]), rest, sizes[count - 1]
+    records = batch.records if len(batch.records) <= records_max else batch.records[:records_max]
+    if not any(map(_HEADERS, records)):
+        size = RECORD_BYTES * len(records) + _bytes(map(_KEY, records)) + _bytes(map(_VALUE, records))
+        if size <= bytes_max:
+            return _cut(batch, len(records), size)
+    sizes = list(accumulate(map(_size, records)))
+    count = max(1, sum(size <= bytes_max for size in sizes))
+    return _cut(batch, count, sizes[count - 1])
+
+
+def _cut(batch: Batch, count: int, size: int) -> tuple[Batch, Batch | None, int]:
+    if count == len(batch.records):
+        return batch, None, size
+    return batch._replace(records=batch.records[:count]), batch._replace(records=batch.records[count:]), size
+
+
+def _bytes(values: Iterable[bytes | None]) -> int:
+    return sum(map(len, filter(None, values)))
 
 
 def _size(record: Record) -> int:
