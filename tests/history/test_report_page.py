@@ -14,7 +14,8 @@ import pytest
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.history.report import report
 from kstreams_assign.history.report.frame import Html, data_block, page, table, tag
-from kstreams_assign.history.report.rows import TABLES, Placement, Rebalance
+from kstreams_assign.history.report.read import ParquetFolder, rows
+from kstreams_assign.history.report.rows import TABLES, Member, Placement, Rebalance
 from kstreams_assign.history.report.write import SECTIONS_MAX
 from kstreams_assign.history.tables import empty_tables, joined_tables
 from tests.history.report_data import NOON_MS, Story, derived, write_tables
@@ -141,6 +142,15 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path):
     broken.write_bytes(b"PAR1 no more")
     with pytest.raises(ConfigError, match=r"members cannot be read as Parquet \(.*part-0\.parquet"):
         report(tmp_path, tmp_path / "page.html")
+
+
+def test_a_day_that_is_compacted_between_listing_and_reading_is_read_from_its_new_files(tmp_path):
+    write_tables(tmp_path, pair_tables("orders"))
+    reader = ParquetFolder(tmp_path)
+    assert "group" in reader.columns_of("members")
+    (listed,) = (tmp_path / "members").rglob("*.parquet")
+    listed.rename(listed.with_name("merged.parquet"))
+    assert len(list(rows(reader, Member))) == len(pair_tables("orders")["members"]["group"])
 
 
 def test_no_days_at_all_are_refused(tmp_path):

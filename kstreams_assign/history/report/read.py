@@ -75,12 +75,17 @@ class ParquetFolder:
                 young &= pc.field("time_ms") >= since_ms
             condition = young if condition is None else condition & young
         try:
-            return _lists(dataset.to_table(columns=columns, filter=condition))
-        except FileNotFoundError:  # compaction put other files in their place
-            del self._datasets[table]
-            return self.read(table, columns, groups, since_ms)
+            return _lists(self._table(table, columns, condition))
         except (pa.ArrowException, OSError) as wrong:
             raise damaged(self._folder / table, wrong) from wrong
+
+    def _table(self, table: str, columns: list[str], condition: Any) -> pa.Table:
+        """The rows; read once more if compaction put other files in the place of those that were listed."""
+        try:
+            return self._dataset(table).to_table(columns=columns, filter=condition)
+        except FileNotFoundError:
+            del self._datasets[table]
+            return self._dataset(table).to_table(columns=columns, filter=condition)
 
 
 class SparkFolder:
