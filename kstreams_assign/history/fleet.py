@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.history.replay import replay
-from kstreams_assign.history.session import spark_session
+from kstreams_assign.history.session import failure, spark_session
 from kstreams_assign.observe.changes import Alternative
 from kstreams_assign.observe.settings import told_settings
 
@@ -105,12 +105,20 @@ def alternatives_of(settings: Iterable[str], assignors: Iterable[str]) -> list[A
 def ask(
     folder: Path, settings: Iterable[str], assignors: Iterable[str], master: str, conf: Mapping[str, str]
 ) -> FleetAnswer:
-    """What ``history what-if`` does: ``what_if`` on a Spark of its own. Raises ``ConfigError`` before Spark is started."""
+    """What ``history what-if`` does: ``what_if`` on a Spark of its own.
+
+    Raises ``ConfigError`` before Spark is started, and what ``session.failure`` makes of Spark's errors.
+    """
+    from pyspark.errors import PySparkException
+
     alternatives = alternatives_of(settings, assignors)
     _check(folder)
     log = folder.absolute() / "_log" / "what-if.log"
     with spark_session(master, log=log, settings={**GROUPS_AT_ONCE, **conf}, kafka=False) as session:
-        return what_if(session, folder.absolute(), alternatives)
+        try:
+            return what_if(session, folder.absolute(), alternatives)
+        except PySparkException as error:
+            raise failure(error, log) from error
 
 
 def what_if(
@@ -132,12 +140,21 @@ def _groups(session: SparkSession, folder: Path) -> DataFrame:
 
     _check(folder)
     there = [table for table in NEEDED if (folder / table).is_dir()]
-    frames = [
-        session.read.parquet(str(folder / table)).select("group", f.struct(*NEEDED[table]).alias(table))
-        for table in there
-    ]
+    frames = [_frame(session, folder, table) for table in there]
     rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     return rows.groupBy("group").agg(*(f.collect_list(table).alias(table) for table in there))  # which skips nulls
+
+
+def _frame(session: SparkSession, folder: Path, table: str) -> DataFrame:
+    """Each row's group, and what is needed of the row under the table's name."""
+    from pyspark.sql import functions as f
+
+    rows = session.read.parquet(str(folder / table))
+    missing = {"group", *NEEDED[table]} - set(rows.columns)
+    if missing:
+        told = f"--out {folder}: table {table} has no column {min(missing)}, so another release wrote it"
+        raise ConfigError(f"{told}; follow the topic into a new folder")
+    return rows.select("group", f.struct(*NEEDED[table]).alias(table))
 
 
 def _check(folder: Path) -> None:

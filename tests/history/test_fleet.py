@@ -217,3 +217,13 @@ def test_spark_comes_to_the_same(fleet_tables, spark, tmp_path):
 def test_a_folder_without_tables_is_refused(spark, tmp_path):
     with pytest.raises(ConfigError, match="no table rebalances"):
         what_if(spark, tmp_path, [HIGH])
+
+
+def test_a_table_of_another_release_is_refused(fleet_tables, spark, tmp_path):
+    path = tmp_path / "rebalances" / "day=2026-01-01" / "batch=00000000"
+    path.mkdir(parents=True)
+    pq.write_table(
+        arrow_table("rebalances", fleet_tables[0]["rebalances"]).drop_columns(["cause"]), path / "rows.parquet"
+    )
+    with pytest.raises(ConfigError, match="rebalances has no column cause"):
+        what_if(spark, tmp_path, [HIGH])
