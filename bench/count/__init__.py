@@ -1,0 +1,1 @@
+"""Count per key, the same small application on ours and on its peers."""
