@@ -47,7 +47,9 @@ def publish(layout: Layout, batch: int, staged: Sequence[Staged], reached: Bound
             (layout.staging(batch) / one.path).rename(target)
             reached("published a state")
     _prune_states(layout)
+    reached("pruned states")
     shutil.rmtree(layout.staging(batch).parent)
+    reached("all but noted by Spark")
 
 
 def recover(layout: Layout) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from kstreams_assign.history.generate import Fleet
 from kstreams_assign.history.layout import BUCKETS, Layout
-from kstreams_assign.history.staging import BatchJob, Staged
+from kstreams_assign.history.staging import DAY_MS, BatchJob, Staged
 from kstreams_assign.history.tables import COLUMNS
 from kstreams_assign.history.writing import publish
 
@@ -48,12 +48,15 @@ def fleet(groups: int = 5, members: int = 3, generations: int = 4) -> list[Raw]:
         for partition in range(3)
         for offset, one in enumerate(made.records(partition))
     ]
-    last = max(one.timestamp_ms for one in found)
+    found.sort(key=lambda one: one.timestamp_ms)
+    half = len(found) // 2  # a night lies between the halves
+    found[half:] = [one._replace(timestamp_ms=one.timestamp_ms + DAY_MS) for one in found[half:]]
+    last = found[-1].timestamp_ms
     odd = [Raw(0, 90_000, last, b"\0\7zz", b"x"), Raw(1, 90_000, last, None, b"x"), Raw(2, 90_000, last, b"\0", None)]
     key = next(one.key for one in found if one.key.startswith(b"\0\2"))
     partition = next(one.partition for one in found if one.key == key)
     odd.append(Raw(partition, 90_001, last, key, b"\0\4broken"))
-    return [*sorted(found, key=lambda one: one.timestamp_ms), *odd]
+    return [*found, *odd]
 
 
 def cut(records: Sequence[Raw], parts: int) -> list[list[Raw]]:

@@ -34,9 +34,11 @@ def folders(layout, table):
 @pytest.mark.parametrize("exchange", [exchange_in_one_step, by_renames])
 def test_each_day_has_one_folder_and_all_rows(layout, exchange):
     before = rows(layout)
+    greatest = {max(layout.batches("counts", day)) for day in layout.days("counts")}
     merged = compact(layout, FUTURE, exchange=exchange)
     assert rows(layout) == before
     assert {count for table in before for count in folders(layout, table)} == {1}
+    assert {one for day in layout.days("counts") for one in layout.batches("counts", day)} <= greatest
     assert sum(one.rows for one in merged if one.table == "rebalances") <= len(before["rebalances"])
     assert compact(layout, FUTURE, exchange=exchange) == []
 

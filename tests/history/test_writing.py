@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pandas as pd
 import pytest
 
@@ -24,7 +26,13 @@ def undisturbed(tmp_path_factory):
 
 def boundaries():
     """Every point of a batch at which a run can be killed with something half done."""
-    return ["derived", *(f"published {table}" for table in ORDER), "published a state"]
+    return [
+        "derived",
+        *(f"published {table}" for table in ORDER),
+        "published a state",
+        "pruned states",
+        "all but noted by Spark",
+    ]
 
 
 def test_every_record_is_counted_and_every_table_of_such_a_fleet_has_rows(undisturbed, tmp_path):
@@ -36,6 +44,19 @@ def test_every_record_is_counted_and_every_table_of_such_a_fleet_has_rows(undist
     kinds = {row["kind"] for row in counted}
     assert kinds >= {"group_metadata", "offset_commit", "other_protocol", "damaged_key", "damaged_value"}
     assert [name for name, found in undisturbed.items() if not found] == ["end_offsets"]
+
+
+def test_every_row_stands_in_the_folder_of_its_own_day_and_no_day_is_left_out(tmp_path):
+    layout = Layout(tmp_path)
+    run(layout, BATCHES)
+    found = {table: table_rows(layout.root / table) for table in ORDER if table != "counts"}
+    listed = [row for of_table in found.values() for row in of_table]
+    assert len({row["day"] for row in listed}) == 2
+    for row in listed:
+        assert str(row["day"]) == datetime.fromtimestamp(row["time_ms"] / 1000, UTC).date().isoformat()
+    counted = table_rows(layout.root / "counts")
+    completed = sum(row["records"] for row in counted if row["kind"] == "group_metadata")
+    assert len(found["rebalances"]) == completed
 
 
 def test_how_records_are_cut_into_batches_makes_no_difference_to_the_tables(undisturbed, tmp_path):
