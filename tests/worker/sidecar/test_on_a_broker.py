@@ -145,6 +145,29 @@ def test_a_task_that_went_away_and_came_back_takes_no_write_of_before(shop: Shop
         add_up_until(second, shop)
 
 
+def test_sessions_that_work_through_a_rebalance_lose_nothing_and_count_nothing_twice(shop: Shop) -> None:
+    one = shop.start(1)
+    with shop.connect(1) as first:
+        one.until_running(PARTITIONS)
+        shop.send(ORDERS)
+        work_once(first)
+        two = shop.start(2)
+        with shop.connect(2) as second:
+            sent = 0
+            while sent < 20 or not second.events:
+                shop.send(ORDERS[: 7 * PARTITIONS])
+                sent += 1
+                for session in (first, second):
+                    add_up(session, 20, 20)
+                    session.commit_later()
+            two.until_running(PARTITIONS // 2)
+            while shop.committed() != shop.sent:
+                for session in (first, second):
+                    add_up(session)
+                    session.commit()
+            assert shop.emitted() == shop.sent
+
+
 def test_a_second_session_is_told_that_the_first_is_open(shop: Shop) -> None:
     shop.start()
     with shop.connect(), pytest.raises(SidecarRefused, match="busy"):
@@ -255,6 +278,15 @@ def test_an_answer_of_the_worker_is_at_most_a_frame(shop: Shop) -> None:
         found = session.range("0_0", STORE)
         assert found.more
         assert 15 <= len(found.entries) < 20
+        session.commit()
+        shop.send_large(20, 900_000)
+        counts, offsets = [], []
+        while len(offsets) < 20:
+            records = session.poll(1_000, 5_000)
+            counts.append(len(records))
+            offsets += [record.offset for record in records]
+        assert max(counts) < 10
+        assert offsets == sorted(offsets)
 
 
 def test_hostile_frames_leave_the_worker_and_the_counts_as_they_were(shop: Shop) -> None:
