@@ -6,8 +6,9 @@ The worker (``kstreams-assign worker``) is the member; this program polls, adds 
 import sys
 from collections import Counter
 
+from kstreams_assign import SidecarClient
 from kstreams_assign.errors import SidecarGone, SidecarRefused
-from kstreams_assign.worker.sidecar.client import Columns, SidecarClient
+from kstreams_assign.worker.sidecar.client import Columns
 
 
 def count(session: SidecarClient, orders: Columns, sink: str) -> None:

@@ -25,10 +25,13 @@ if TYPE_CHECKING:
         Task,
         Worker,
     )
+    from kstreams_assign.worker.sidecar.aio import AsyncSidecarClient
+    from kstreams_assign.worker.sidecar.client import SidecarClient
 
 __version__ = "0.1.0"
 __all__ = [
     "Assignment",
+    "AsyncSidecarClient",
     "CommitDue",
     "Drained",
     "Config",
@@ -36,6 +39,7 @@ __all__ = [
     "KeyValueStore",
     "Lost",
     "Record",
+    "SidecarClient",
     "Store",
     "Subtopology",
     "SubtopologyShape",
@@ -47,6 +51,7 @@ __all__ = [
 
 _ROOM_OF = {
     "Assignment": "kstreams_assign.worker",
+    "AsyncSidecarClient": "kstreams_assign.worker.sidecar.aio",
     "CommitDue": "kstreams_assign.worker",
     "Config": "kstreams_assign.config",
     "Drained": "kstreams_assign.worker",
@@ -54,6 +59,7 @@ _ROOM_OF = {
     "KeyValueStore": "kstreams_assign.worker",
     "Lost": "kstreams_assign.worker",
     "Record": "kstreams_assign.tasks.record",
+    "SidecarClient": "kstreams_assign.worker.sidecar.client",
     "Store": "kstreams_assign.model",
     "Subtopology": "kstreams_assign.worker",
     "SubtopologyShape": "kstreams_assign.model",

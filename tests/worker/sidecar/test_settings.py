@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kstreams_assign.errors import ConfigError
@@ -39,6 +41,12 @@ def test_a_file_names_the_settings_and_the_topology(tmp_path):
     assert first.sinks == {"customer-totals"}
     assert (second.shape.sources, second.shape.stores, second.sinks) == (("clicks",), (), frozenset())
     assert str(settings.address) == "app.sock"
+
+
+def test_the_example_is_a_file_of_that_kind():
+    settings = SidecarSettings.from_toml(Path(__file__).parents[3] / "examples" / "worker.toml")
+    assert settings.config.application_id == "count-orders"
+    assert settings.flows[0].sinks == {"customer-totals"}
 
 
 @pytest.mark.parametrize(
