@@ -25,7 +25,7 @@ from kstreams_assign.assign import (
     owner_changes_lower_bound,
     previous_tasks,
 )
-from kstreams_assign.group.choice import Choice, choose
+from kstreams_assign.group.choice import JAVAS, Choice, choose
 from kstreams_assign.group.cooperate import hand_out
 from kstreams_assign.group.encode import encode_error, encode_group
 from kstreams_assign.group.values import Decision, ErrorCode, Standing
@@ -82,8 +82,10 @@ def decide(view: GroupView, question: Question) -> Decision:
         text = f"source topics that do not exist: {', '.join(missing)}; create them and restart the members"
         return _refuse(view, ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA, text)
     tasks = question.topology.tasks(question.partition_counts)
-    cluster = cluster_of(view, question, tasks)
     choice, assign = deciding(view, question.assignor, ends_known=question.end_offsets is not None)
+    cluster = cluster_of(view, question, tasks)
+    if choice.name != JAVAS:
+        cluster = _as_promised(cluster, question.promised)
     queued = question.warmup_queue and not view.foreign
     config = replace(question.config, max_warmup_replicas=max(1, len(tasks))) if queued else question.config
     standing = Standing(cluster, assign(cluster, config), config, assign)
@@ -109,6 +111,22 @@ def cluster_of(view: GroupView, question: Question, tasks: Mapping[TaskId, tuple
     ends = end_offset_sums(question, stateful)
     clients = [_client(process, consumers, task_of, ends) for process, consumers in view.processes.items()]
     return Cluster(tuple(clients), frozenset(stateful), frozenset(tasks.keys() - stateful))
+
+
+def _as_promised(cluster: Cluster, promised: Mapping[TaskId, UUID]) -> Cluster:
+    """A withheld task counts as run by the process that waits for it, or the follow-up would decide about it anew.
+
+    Java's leader does not do so, and neither may Java's decision.
+    """
+    waits: dict[UUID, set[TaskId]] = {}
+    for task, process in promised.items():
+        waits.setdefault(process, set()).add(task)
+    clients = tuple(
+        replace(client, prev_active=client.prev_active | mine, prev_standby=client.prev_standby - mine)
+        for client in cluster.clients
+        for mine in (frozenset(waits.get(client.process_id, ())) & cluster.tasks,)
+    )
+    return Cluster(clients, cluster.stateful, cluster.stateless) if waits else cluster
 
 
 def end_offset_sums(question: Question, stateful: set[TaskId]) -> dict[TaskId, int]:

@@ -6,8 +6,9 @@ decides when that is worth a rebalance. Only the leader asks, once a generation,
 the KIP rejects rebalances that members trigger by themselves. Without news the interval holds.
 
 The idea of the waiting rule: two warm-ups that end together should need one rebalance, and one that never ends must not
-hold up the others. So the leader waits for what is still under way, but no longer than it has taken so far to get what is
-ready: a group asks at most once for every doubling of the time since its last rebalance.
+hold up the others. So the leader waits for what is still under way, but no longer than twice the time it took to get what
+is ready: a group asks at most once for every tripling of the time since its last rebalance, and a queue of copies that end
+one after the other is handed over as a whole.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from kstreams_assign.group.values import Standing
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 FLOOR_MS = 10_000
+PATIENCE = 2
+"""Waited for the copies under way, in times of what it took until the last gain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ class Prober:
             return Wait()
         due_ms = self._began_ms + self._floor_ms
         if found.under_way:
-            due_ms = max(due_ms, self._gained_ms + (self._gained_ms - self._began_ms))
+            due_ms = max(due_ms, self._gained_ms + PATIENCE * (self._gained_ms - self._began_ms))
         if now_ms < due_ms:
             return Wait(due_ms)
         self._asked = True

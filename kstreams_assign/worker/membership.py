@@ -13,7 +13,7 @@ from typing import Protocol
 from uuid import UUID
 
 from kstreams_assign.adapters.clock import wall_ms
-from kstreams_assign.adapters.kafka_python import GroupClient
+from kstreams_assign.adapters.kafka_python import GroupClient, kafka_python_settings
 from kstreams_assign.assign import lag_of
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerUnavailable
@@ -312,6 +312,7 @@ def group_client(config: Config, shape: TopologyShape, membership: Membership) -
         protocol_name=DIALECTS[config.user_data].protocol_name,
         protocolist=membership,
         settings={
+            **kafka_python_settings(config.client),
             "group_instance_id": config.group_instance_id,
             "session_timeout_ms": config.session_timeout_ms,
             "heartbeat_interval_ms": config.heartbeat_interval_ms,

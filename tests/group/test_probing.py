@@ -60,17 +60,27 @@ def test_nothing_is_asked_before_the_floor_nor_without_a_gain_and_then_once():
     assert prober.handle(Told(Gain(2, 0)), 50_000) == Wait()
 
 
-def test_what_is_under_way_is_waited_for_as_long_as_it_took_so_far():
+def test_what_is_under_way_is_waited_for_twice_as_long_as_it_took_so_far():
     prober = Prober(floor_ms=10_000)
     prober.handle(Decided(), 0)
-    assert prober.handle(Told(Gain(1, 1)), 30_000) == Wait(60_000)
-    assert prober.handle(Told(Gain(1, 1)), 59_000) == Wait(60_000)
-    assert isinstance(prober.handle(Told(Gain(1, 1)), 60_000), Rejoin)
+    assert prober.handle(Told(Gain(1, 1)), 30_000) == Wait(90_000)
+    assert prober.handle(Told(Gain(1, 1)), 89_000) == Wait(90_000)
+    assert isinstance(prober.handle(Told(Gain(1, 1)), 90_000), Rejoin)
     prober.handle(Decided(), 0)
-    assert prober.handle(Told(Gain(1, 1)), 30_000) == Wait(60_000)
+    assert prober.handle(Told(Gain(1, 1)), 30_000) == Wait(90_000)
     answer = prober.handle(Told(Gain(2, 0)), 31_000)
     assert isinstance(answer, Rejoin)
     assert "2 tasks" in answer.reason
+
+
+@given(st.integers(1, 100), st.integers(2, 30), st.integers(1_000, 20_000))
+def test_copies_that_end_one_after_the_other_are_handed_over_together(pace_s, copies, floor_ms):
+    """A warm-up queue: each copy takes as long as the one before."""
+    prober = Prober(floor_ms)
+    prober.handle(Decided(), 0)
+    for ended in range(1, copies):
+        assert isinstance(prober.handle(Told(Gain(ended, copies - ended)), ended * pace_s * 1_000), Wait)
+    assert prober.handle(Told(Gain(copies, 0)), max(floor_ms, copies * pace_s * 1_000)) != Wait()
 
 
 news = st.lists(

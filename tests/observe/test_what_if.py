@@ -271,3 +271,10 @@ def test_a_change_in_words():
     change = Alternative(add=2, add_java=1, threads=3, replace=(gone,), settings={"warmup_queue": True})
     assert change.text({gone: "w1"}) == "add 2 of 3 threads, add 1 Java of 3 threads, replace w1, warmup_queue = True"
     assert Alternative().text() == "nothing changes"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_follow_up_gives_out_what_was_promised_and_decides_nothing_anew(seed: int) -> None:
+    foretold = predict(mid_life(seed, OURS), Alternative(settings={"early_probing": False}))
+    followed = [played.decision.kind for played in foretold.generations if played.cause == "follow_up"]
+    assert set(followed) <= {"follow_up"}
