@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-TOLD = ("listening", "session_began", "session_ended", "assigned", "running", "lost", "closed")
+TOLD = ("listening", "http_listening", "session_began", "session_ended", "assigned", "running", "lost", "closed")
 """Events that are for people, too."""
 
 

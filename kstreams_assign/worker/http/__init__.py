@@ -1,0 +1,1 @@
+"""What a worker tells over HTTP: health, metrics, tasks, and a page for people. Nothing here changes anything."""

@@ -1,0 +1,104 @@
+"""A status as JSON: what ``/status.json`` and ``/tasks`` answer. Names only, no judgement beyond the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kstreams_assign.worker.http.status import VERDICTS, Holder, Status, TaskStatus, Way, host_text, warm_up_text
+
+
+def as_json(status: Status) -> dict[str, Any]:
+    """Everything. Times are milliseconds, ``left_ms`` and ``offsets_per_s`` null where there is too little to tell."""
+    return {
+        "application_id": status.application_id,
+        "process_id": str(status.process_id),
+        "endpoint": host_text(status.endpoint) if status.endpoint else None,
+        "now_ms": status.now_ms,
+        "generation": status.generation,
+        "state": status.state.value,
+        "leads": status.leads,
+        "leader": str(status.leader) if status.leader else None,
+        "assignor": status.assignor,
+        "verdicts": {name: verdict_json(name, status) for name in VERDICTS},
+        "tasks": tasks_json(status),
+        "warmups": _warmups(status),
+        "processes": [_holder(holder, status) for holder in status.holders],
+        "between_owners": {str(task): status.name_of(process) for task, process in status.withheld.items()},
+        "next_probe_ms": status.next_probe_ms,
+        "early_probing": status.early,
+        "follow_up": status.follow_up,
+        "warmup_queue": {"order": _texts(status.queue.order), "at_once": status.queue.at_once}
+        if status.queue
+        else None,
+        "draining": status.draining,
+        "broker_unavailable": status.outage,
+        "warnings": list(status.warnings),
+        "records_total": status.records_total,
+        "commits_total": status.commits_total,
+    }
+
+
+def verdict_json(name: str, status: Status) -> dict[str, Any]:
+    """``{"scalable": false, "reasons": [...]}``."""
+    verdict = VERDICTS[name](status)
+    return {name: verdict.ok, "reasons": list(verdict.reasons)}
+
+
+def tasks_json(status: Status) -> list[dict[str, Any]]:
+    """The tasks in this process."""
+    return [_task(task) for task in status.tasks]
+
+
+def _task(told: TaskStatus) -> dict[str, Any]:
+    return {"task": str(told.task), "role": told.role, "state": told.state, **_way(told.way)}
+
+
+def _way(way: Way | None) -> dict[str, Any]:
+    """All null while it is not known."""
+    return {
+        "lag": way.lag if way else None,
+        "offsets_per_s": round(way.offsets_per_s, 1) if way and way.offsets_per_s is not None else None,
+        "left_ms": way.left_ms if way else None,
+        "warm": round(way.warm, 4) if way and way.warm is not None else None,
+        "changelogs": {str(name): lag for name, lag in way.changelogs.items()} if way else {},
+    }
+
+
+def _warmups(status: Status) -> list[dict[str, Any]]:
+    return [
+        {
+            "task": str(warmup.task),
+            "process_id": str(warmup.process),
+            "on": status.name_of(warmup.process),
+            **_way(warmup.way),
+            "changelogs": _texts(warmup.changelogs),
+            "as_joined": warmup.way is not None and warmup.way.as_joined,
+            "caught_up": warmup.caught_up,
+            "queued": warmup.queued,
+            "why": warm_up_text(status, warmup),
+        }
+        for warmup in status.warmups
+    ]
+
+
+def _holder(holder: Holder, status: Status) -> dict[str, Any]:
+    here = holder.process == status.process_id
+    return {
+        "process_id": str(holder.process) if holder.process else None,
+        "endpoint": host_text(holder.endpoint) if holder.endpoint else None,
+        "name": status.name_of(holder.process)
+        if holder.process
+        else host_text(holder.endpoint)
+        if holder.endpoint
+        else "?",
+        "here": here,
+        "leads": here and status.leads,
+        "active": None if holder.active is None else _texts(holder.active),
+        "standby": None if holder.standby is None else _texts(holder.standby),
+        "warmup": _texts(holder.warmup),
+    }
+
+
+def _texts(names: Iterable[object]) -> list[str]:
+    return [str(name) for name in names]
