@@ -231,6 +231,7 @@ class Desk(Labour):
         self._sealed = order
 
     def _close(self, order: _Order) -> None:
+        _refuse_all(list(self._polls), "closing", "the session is ending")
         self._roll_back(order.port)
         self._closing.append(order)
         if not self._committing:

@@ -1,0 +1,211 @@
+"""The desk between a session and the loop: what waits, what is answered when, and what a session leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
+from kstreams_assign.group.values import Adopted
+from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.record import Record
+from kstreams_assign.worker.labour import Facts, Running
+from kstreams_assign.worker.sidecar.desk import Desk
+from kstreams_assign.worker.sidecar.messages import read_request
+from kstreams_assign.worker.sidecar.ops import Limits
+from kstreams_assign.worker.task import Task
+
+SHAPE = SubtopologyShape(("orders",), (Store("totals"),))
+TASK, INPUT = TaskId(0, 0), TopicPartition("orders", 0)
+
+
+class Port:
+    """A session's way back: keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.answers: dict[int, Any] = {}
+        self.events: list[dict[str, Any]] = []
+
+    def answer(self, number: int, message: dict[str, Any]) -> None:
+        assert number not in self.answers
+        self.answers[number] = message["error"]["code"] if "error" in message else message["ok"]
+
+    def push(self, message: dict[str, Any]) -> None:
+        self.events.append(message)
+
+
+class Stand:
+    """A desk with one running task, in a loop that takes orders at once; the test is the processor."""
+
+    def __init__(self, stores: RocksTaskStores) -> None:
+        self.desk = Desk(TopologyShape((SHAPE,)), Limits(records_max=100))
+        self.rewound: dict[TopicPartition, int] = {}
+        self.desk.connect(self, lambda: Facts(7, {"0_0": {"role": "active", "state": "running", "lag": 0}}))
+        self.stores = stores
+        self.begin()
+        self._number = 0
+        self.port = Port()
+        self.desk.open(self.port)
+
+    def begin(self) -> None:
+        self.running = Running(Task(TASK, SHAPE, frozenset({"out"}), self.stores), {INPUT: 10})
+        self.desk.assigned(7, Adopted({TASK: (INPUT,)}, frozenset(), frozenset()))
+        self.desk.begins(self.running)
+
+    def order(self, work) -> None:
+        work()
+
+    def rewind(self, positions) -> None:
+        self.rewound.update(positions)
+
+    def ask(self, op: str, **fields: object) -> int:
+        """Send a request; its number in ``port.answers`` once it is answered."""
+        self._number += 1
+        self.desk.submit(self.port, read_request({"id": self._number, "op": op, **fields}))
+        self.desk.turn()
+        return self._number
+
+    def bring(self, offset: int, count: int = 1) -> None:
+        records = [Record("orders", 0, offset + n, 0, b"k", b"v") for n in range(count)]
+        self.desk.work(self.running, INPUT, records)
+        self.desk.turn()
+
+    def put(self, key: bytes) -> int:
+        return self.ask("put", task="0_0", store="totals", keys=(key,), values=(b"v",))
+
+    def commit_begins(self) -> tuple[set[bytes], dict[TopicPartition, int]]:
+        """As the processor does it: what is taken."""
+        assert self.desk.wants_commit()
+        writes, _, offsets = self.running.take()
+        self.desk.commit_begins()
+        self.desk.turn()
+        return set(writes.get("totals", ())), dict(offsets)
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Iterator[Stand]:
+    stores = open_task_stores(tmp_path / "store", ["totals"])
+    yield Stand(stores)
+    stores.close()
+
+
+def test_records_are_wanted_only_while_a_poll_waits_and_only_as_many_as_may_be_uncommitted(stand):
+    assert stand.desk.appetite() == 0
+    poll = stand.ask("poll", max_records=80, timeout_ms=60_000)
+    assert stand.desk.appetite() == 80
+    stand.bring(10, 80)
+    assert len(stand.port.answers[poll]["records"]) == 80
+    assert stand.desk.appetite() == 0
+    stand.ask("poll", max_records=80, timeout_ms=60_000)
+    assert stand.desk.appetite() == 20
+
+
+def test_what_is_asked_after_a_commit_waits_until_the_commit_has_begun_and_is_not_in_it(stand):
+    stand.ask("poll", timeout_ms=60_000)
+    stand.bring(10)
+    stand.put(b"before")
+    commit = stand.ask("commit")
+    late = stand.put(b"after")
+    assert late not in stand.port.answers
+    assert stand.commit_begins() == ({b"before"}, {INPUT: 11})
+    assert stand.port.answers[late] == 1
+    assert commit not in stand.port.answers
+    stand.desk.commit_ends(CommitStep.DONE)
+    assert stand.port.answers[commit] == 7
+    assert not stand.desk.wants_commit()
+
+
+def test_a_commit_that_a_rebalance_put_off_is_answered_with_the_next_that_is_done(stand):
+    stand.put(b"k")
+    commit = stand.ask("commit")
+    stand.commit_begins()
+    stand.desk.commit_ends(CommitStep.DEFERRED)
+    assert commit not in stand.port.answers
+    stand.desk.commit_begins()
+    stand.desk.commit_ends(CommitStep.DONE)
+    assert stand.port.answers[commit] == 7
+
+
+@pytest.mark.parametrize("end", [CommitStep.FENCED, CommitStep.FAILED])
+def test_a_commit_that_fails_says_so_and_the_lost_tasks_are_named(stand, end):
+    stand.put(b"k")
+    commit = stand.ask("commit")
+    stand.commit_begins()
+    stand.desk.commit_ends(end)
+    assert stand.port.answers[commit] == "commit_failed"
+    stand.desk.ends(TASK)
+    stand.desk.dropped("fenced")
+    assert stand.port.events[-1] == {"event": "lost", "tasks": ["0_0"], "reason": "fenced"}
+    assert stand.port.answers[stand.put(b"k")] == "task_migrated"
+
+
+def test_a_session_that_leaves_takes_its_writes_with_it_and_its_records_are_read_again(stand):
+    stand.ask("poll", max_records=3, timeout_ms=60_000)
+    stand.bring(10, 5)  # two more than the poll takes
+    stand.put(b"k")
+    stand.desk.leave(stand.port)
+    assert stand.rewound == {INPUT: 10}
+    assert not stand.running.news
+    assert stand.running.task.store("totals").get(b"k") is None
+    waits = stand.ask("poll", timeout_ms=60_000)
+    assert waits not in stand.port.answers
+
+
+def test_a_commit_asked_for_outlives_its_session_and_the_next_one_reads_on_from_there(stand):
+    stand.ask("poll", timeout_ms=60_000)
+    stand.bring(10)
+    stand.put(b"k")
+    stand.ask("commit")
+    stand.desk.leave(stand.port)
+    stand.port = Port()
+    stand.desk.open(stand.port)
+    late = stand.put(b"of the next")
+    assert late not in stand.port.answers
+    assert stand.commit_begins() == ({b"k"}, {INPUT: 11})
+    assert stand.port.answers[late] == 1
+    assert stand.rewound == {}
+
+
+def test_a_task_that_came_back_takes_writes_again_after_the_next_poll(stand):
+    stand.put(b"k")
+    stand.desk.ends(TASK)
+    assert stand.port.answers[stand.put(b"k")] == "task_restoring"
+    stand.begin()
+    assert stand.port.answers[stand.put(b"k")] == "task_migrated"
+    assert stand.port.answers[stand.ask("commit", offsets={"orders-0": 10})] == "task_migrated"
+    stand.ask("poll", timeout_ms=0)
+    assert stand.port.answers[stand.put(b"k")] == 1
+
+
+def test_a_task_that_left_takes_the_sealed_part_of_its_work_into_the_commit(stand):
+    stand.ask("poll", timeout_ms=60_000)
+    stand.bring(10)
+    stand.put(b"k")
+    stand.ask("commit")
+    stand.desk.ends(TASK)  # what the loop tells of a task that an assignment takes away
+    assert stand.commit_begins() == ({b"k"}, {INPUT: 11})
+
+
+def test_close_is_answered_once_the_commits_are_done(stand):
+    stand.put(b"k")
+    stand.ask("commit")
+    stand.commit_begins()
+    stand.put(b"never")
+    poll = stand.ask("poll", timeout_ms=60_000)
+    close = stand.ask("close")
+    assert stand.port.answers[poll] == "closing"
+    assert close not in stand.port.answers
+    stand.desk.commit_ends(CommitStep.DONE)
+    assert stand.port.answers[close] is True
+    assert stand.running.task.store("totals").get(b"never") is None
+
+
+def test_the_worker_that_ends_refuses_whatever_waits(stand):
+    waiting = [stand.ask("poll", timeout_ms=60_000), stand.put(b"k"), stand.ask("commit"), stand.put(b"k")]
+    stand.desk.stops()
+    answers = [stand.port.answers[number] for number in (waiting[0], waiting[2], waiting[3], stand.ask("tasks"))]
+    assert answers == ["closing"] * 4
