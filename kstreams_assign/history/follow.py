@@ -42,7 +42,7 @@ class Settings:
     once: bool = False
     every_s: float = 5.0
     tasks: int | None = None
-    """How many Spark tasks derive a batch; None: two for each core."""
+    """How many Spark tasks derive a batch; None: four for each core, since groups differ in size."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def following(
         layout.check()
         recover(layout)
         compact(layout, today(), reached)
-        tasks = settings.tasks or 2 * session.sparkContext.defaultParallelism
+        tasks = settings.tasks or 4 * session.sparkContext.defaultParallelism
         batches = Batches(layout, tasks, sampler, watch, reached)
         query = _start(source.stream(session), batches, layout, settings)
         try:
