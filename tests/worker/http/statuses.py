@@ -1,0 +1,70 @@
+"""Statuses to look at: a settled worker, and one whose group warms up for a newcomer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from kstreams_assign.group.member import State
+from kstreams_assign.model import HostInfo, TaskId, TopicPartition
+from kstreams_assign.worker.http.status import Holder, Status, TaskStatus, WarmUp, Way
+
+HERE, THERE, NEW = (UUID(int=n << 120) for n in (1, 2, 3))
+NOW_MS = 1_800_000_000_000
+NOWHERE = "<img src=x onerror=window.hit=1>"
+
+
+def task(partition: int) -> TaskId:
+    return TaskId(0, partition)
+
+
+def changelog(partition: int) -> TopicPartition:
+    return TopicPartition("shop-totals-changelog", partition)
+
+
+def settled(**changes) -> Status:
+    """It runs two tasks, keeps a standby, and nothing is under way."""
+    found = Status(
+        application_id="shop",
+        process_id=HERE,
+        now_ms=NOW_MS,
+        state=State.STABLE,
+        generation=7,
+        assigned=True,
+        assignor="least_movement",
+        leads=True,
+        endpoint=HostInfo("here", 80),
+        tasks=(
+            TaskStatus(task(0), "active", "running", Way(0, 1.0)),
+            TaskStatus(task(1), "active", "running", Way(0, 1.0)),
+            TaskStatus(task(2), "standby", "tailing", Way(12, 0.999, 40.0, 300, {changelog(2): 12})),
+        ),
+        holders=(
+            Holder(HERE, HostInfo("here", 80), (task(0), task(1)), (task(2),), ()),
+            Holder(THERE, HostInfo("there", 80), (task(2),), (task(0), task(1)), ()),
+        ),
+        early="nothing is due",
+        lease_left_ms=5_000,
+        records_total=123_456,
+        commits_total=1_234,
+    )
+    return replace(found, **changes)
+
+
+def on_its_way(partition: int, way: Way | None, **more) -> WarmUp:
+    return WarmUp(task(partition), NEW, (changelog(partition),), way, **more)
+
+
+def warming(name: str = "newcomer") -> Status:
+    """A third process is being warmed up, as the leader sees it; one copy is slow."""
+    newcomer = Holder(NEW, HostInfo(name, 80), (), (), (task(0), task(1)))
+    return settled(
+        holders=(*settled().holders, newcomer),
+        warmups=(
+            on_its_way(0, Way(0, 1.0), caught_up=True),
+            on_its_way(1, Way(41_000, 0.59, 850.0, 48_000)),
+        ),
+        next_probe_ms=NOW_MS + 552_000,
+        early="the leader listens; no task could change hands yet, 1 copies are on their way",
+        warnings=(f"decision: members run with different settings {name}",),
+    )

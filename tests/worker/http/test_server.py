@@ -1,0 +1,166 @@
+"""The server over real sockets: what it answers, and what it does not let others do to it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from http.client import HTTPConnection
+
+import pytest
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import HostInfo
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.http import server as module
+from kstreams_assign.worker.http.server import CONNECTIONS_MAX, PATHS, StatusServer
+from tests.worker.http.statuses import settled, warming
+
+
+@contextmanager
+def serving(status=settled, host="127.0.0.1"):
+    """A server, its port, and its events."""
+    events = []
+    server = StatusServer(HostInfo(host, 0))
+    server.start(status, EventLog("process", events.append))
+    try:
+        yield server.address.port, events
+    finally:
+        server.stop()
+
+
+def ask(port, path, method="GET", **headers):
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request(method, path, headers=headers)
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer, body
+
+
+def told(port, raw):
+    """All that comes back for these bytes."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(raw)
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+def test_health_is_200_or_503_with_the_reasons():
+    with serving(warming) as (port, _):
+        answers = {path: ask(port, path) for path in ("/live", "/ready", "/scalable")}
+    assert {path: answer.status for path, (answer, _) in answers.items()} == {
+        "/live": 200,
+        "/ready": 200,
+        "/scalable": 503,
+    }
+    told = json.loads(answers["/scalable"][1])
+    assert told["scalable"] is False
+    assert any("0_1 warms up on newcomer:80: lag 41,000" in reason for reason in told["reasons"])
+    assert json.loads(answers["/ready"][1]) == {"ready": True, "reasons": []}
+
+
+def test_every_path_answers_and_head_is_the_same_without_a_body():
+    with serving() as (port, events):
+        for path in PATHS:
+            full, body = ask(port, f"{path}?ignored=1")
+            brief, nothing = ask(port, path, "HEAD")
+            assert (full.status, brief.status, nothing) == (200, 200, b"")
+            assert full.headers["Content-Length"] == str(len(body))
+            assert brief.headers["Content-Type"] == full.headers["Content-Type"]
+        assert [task["task"] for task in json.loads(ask(port, "/tasks")[1])] == ["0_0", "0_1", "0_2"]
+        assert events[0]["event"] == "http_listening"
+        assert events[0]["url"] == f"http://127.0.0.1:{port}/"
+        assert events[0]["warnings"] == []
+
+
+def test_other_paths_methods_and_versions_are_refused():
+    with serving() as (port, _):
+        missing, body = ask(port, "/secrets")
+        assert missing.status == 404
+        assert "/scalable" in json.loads(body)["error"]
+        for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+            answer, _ = ask(port, "/live", method)
+            assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+        assert ask(port, "/live", "BREW")[0].status == 501
+        assert told(port, b"GET /live HTTP/9.9\r\n\r\n").startswith(b"505")
+        assert told(port, b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n").startswith(b"400")
+
+
+@pytest.mark.parametrize(("host", "code"), [("localhost:1", 200), ("127.0.0.1", 200), ("evil.example:80", 421)])
+def test_on_loopback_only_names_of_loopback_are_answered_to(host, code):
+    with serving() as (port, _):
+        assert ask(port, "/live", Host=host)[0].status == code
+
+
+def test_elsewhere_any_name_is_answered_to_and_it_is_said_aloud():
+    with serving(host="0.0.0.0") as (port, events):
+        assert ask(port, "/live", Host="pod.example:80")[0].status == 200
+        assert "no loopback" in events[0]["warnings"][0]
+
+
+def test_a_request_that_is_too_long_is_refused_without_being_read():
+    with serving() as (port, _):
+        assert b" 414 " in told(port, b"GET /" + b"a" * 16_400)
+        assert b" 431 " in told(port, b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 2_731)
+
+
+def test_who_hangs_up_in_the_middle_harms_nothing():
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slow():
+        asked.set()
+        go_on.wait(10)
+        return settled()
+
+    with serving(slow) as (port, events):
+        for raw in (b"", b"GET /st", b"GET /status.json HTTP/1.1\r\nHo", b"GET /status.json HTTP/1.1\r\n\r\n"):
+            connection = socket.create_connection(("127.0.0.1", port))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset, not an end
+            connection.sendall(raw)
+            if raw.endswith(b"\r\n\r\n"):
+                assert asked.wait(10)
+            connection.close()
+        go_on.set()
+        assert ask(port, "/live")[0].status == 200
+    assert [event["event"] for event in events] == ["http_listening"]
+
+
+def test_who_says_nothing_is_let_go_and_others_are_served_meanwhile(monkeypatch):
+    monkeypatch.setattr(module, "CONNECTION_S", 0.5)
+    with serving() as (port, _):
+        idle = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(CONNECTIONS_MAX)]
+        idle[0].sendall(b"G")
+        assert told(port, b"GET /live HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.0 503")
+        started = time.monotonic()
+        assert [one.recv(1) for one in idle] == [b""] * CONNECTIONS_MAX
+        assert time.monotonic() - started < module.SILENCE_S
+        assert ask(port, "/live")[0].status == 200
+        for one in idle:
+            one.close()
+
+
+def test_a_mistake_of_ours_is_told_and_the_next_request_is_answered():
+    moments = iter([None, settled()])
+    with serving(lambda: next(moments)) as (port, events):
+        assert told(port, b"GET /live HTTP/1.0\r\n\r\n") == b""
+        assert ask(port, "/live")[0].status == 200
+        assert "AttributeError" in next(e for e in events if e["event"] == "http_failed")["warnings"][0]
+
+
+def test_it_ends_with_a_client_still_there_and_leaves_no_thread_and_no_port():
+    before = set(threading.enumerate())
+    with serving() as (port, _):
+        waiting = socket.create_connection(("127.0.0.1", port), timeout=10)
+        ask(port, "/live")
+    assert waiting.recv(1) == b""
+    waiting.close()
+    assert set(threading.enumerate()) == before
+    with serving(), pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+
+
+def test_an_address_that_is_taken_is_refused_by_key_and_value():
+    with serving() as (port, _), pytest.raises(ConfigError, match=rf"http = '127.0.0.1:{port}': cannot listen there"):
+        StatusServer(HostInfo("127.0.0.1", port))
