@@ -1,0 +1,116 @@
+"""One group of a real Java Kafka Streams application and a worker of ours: tasks and leadership go over and back, no count is lost."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign import Config, Record, Subtopology, Task, TopicPartition
+from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, RecordProducer
+from tests.java.streams_app import StreamsApp
+from tests.worker.app import Running
+
+PARTITIONS = 4
+WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
+LONG = struct.Struct(">q")
+
+
+class Mixed:
+    """An application that counts words, as ``StreamsApp`` does, in either language."""
+
+    def __init__(self, broker: str, name: str, folder: Path, ends: ExitStack) -> None:
+        self.broker, self.name, self.folder, self._ends = broker, name, folder, ends
+        self.topic = f"{name}-words"
+        self.sent: Counter[bytes] = Counter()
+        ClusterAdmin(broker).create_topics({self.topic: PARTITIONS}, 20)
+        self._producer = ends.enter_context(closing(RecordProducer(broker, delivery_timeout_ms=10_000)))
+
+    def java(self) -> StreamsApp:
+        app = StreamsApp(self.broker, self.name, self.folder / "java", [self.topic])
+        self._ends.callback(app.close)
+        return app
+
+    def python(self) -> Running:
+        config = Config(
+            application_id=self.name,
+            bootstrap_servers=self.broker,
+            state_dir=str(self.folder / "python"),
+            session_timeout_ms=6_000,
+            application_server="127.0.0.1:7001",
+        )
+        store = f"totals-{self.topic}"
+
+        def count(task: Task, records: Sequence[Record]) -> None:
+            totals = task.store(store)
+            for record in records:
+                assert record.key is not None
+                before = totals.get(record.key)
+                totals.put(record.key, LONG.pack((LONG.unpack(before)[0] if before else 0) + 1))
+
+        worker = Running(config, [Subtopology(count, sources=[self.topic], stores=[store])])
+        self._ends.callback(worker.stop)
+        return worker
+
+    def count_more(self) -> None:
+        """Send words, and wait until the changelog, whoever writes it, says so."""
+        for word in WORDS:
+            self._producer.produce(self.topic, None, word, b"x")
+        self._producer.flush(20)
+        self.sent.update(WORDS)
+        changelog = f"{self.name}-totals-{self.topic}-changelog"
+        reader = ConfluentChangelogReader(self.broker, group_id=self.name, admin=ClusterAdmin(self.broker))
+        reader.add({TopicPartition(changelog, partition): 0 for partition in range(PARTITIONS)})
+        found: dict[bytes, int] = {}
+        deadline = time.monotonic() + 30
+        while found != self.sent and time.monotonic() < deadline:
+            for batch in reader.poll(0.3):
+                found.update((key, LONG.unpack(value)[0]) for key, value in batch.writes if value is not None)
+        reader.close()
+        assert found == self.sent
+
+
+@pytest.fixture
+def mixed(broker: str, java_peer: object, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Mixed]:  # noqa: ARG001  # says whether Java can be compiled
+    with ExitStack() as ends:
+        yield Mixed(broker, request.node.name.replace("_", "-"), tmp_path, ends)
+
+
+def test_a_worker_joins_a_java_group_and_takes_all_of_it_over(mixed: Mixed) -> None:
+    java = mixed.java()
+    java.until_tasks(active=PARTITIONS)
+    mixed.count_more()
+    ours = mixed.python()
+    ours.until_running(PARTITIONS // 2)
+    java.until_tasks(active=PARTITIONS // 2)
+    assert not ours.named("decision"), "Java leads"
+    assert "high_availability decides" in ours.named("assigned")[-1]["warnings"][0]
+    mixed.count_more()
+    java.close()
+    ours.until_running(PARTITIONS)
+    assert ours.named("decision")[-1]["assignor"] == "least_movement"
+    mixed.count_more()
+
+
+def test_java_joins_a_group_that_python_leads_and_takes_all_of_it_over(mixed: Mixed) -> None:
+    ours = mixed.python()
+    ours.until_running(PARTITIONS)
+    mixed.count_more()
+    java = mixed.java()
+    java.until_tasks(active=PARTITIONS // 2)
+    ours.until_running(PARTITIONS // 2)
+    decisions = [(decision["kind"], decision["assignor"]) for decision in ours.named("decision")]
+    assert decisions == [
+        ("round", "least_movement"),
+        ("round", "high_availability"),
+        ("follow_up", "high_availability"),
+    ]
+    mixed.count_more()
+    ours.stop()
+    java.until_tasks(active=PARTITIONS)
+    mixed.count_more()
