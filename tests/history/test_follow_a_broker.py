@@ -21,6 +21,7 @@ from kstreams_assign.history.sampling import Sampler
 from kstreams_assign.history.source import TOPIC, Broker
 from kstreams_assign.local import LocalBroker
 from tests.history.play import table_rows
+from tests.java.streams_app import streams_app
 from tests.worker.app import PARTITIONS, App
 
 
@@ -114,3 +115,43 @@ def test_brokers_that_do_not_answer_are_told_before_spark_starts(tmp_path):
 def test_a_cluster_where_no_group_has_ever_been_is_told(tmp_path):
     with LocalBroker() as fresh, pytest.raises(BrokerError, match=f"shows no topic {TOPIC}: no group has ever been"):
         source_of(Asked(tmp_path, bootstrap_servers=fresh.bootstrap_servers, settings=Settings(once=True)))
+
+
+def last_placements(layout, group):
+    """Role -> the sets of tasks that processes have in the group's last generation, as text."""
+    rows = group_rows(layout, "task_placements", group)
+    last = max(row["generation"] for row in rows)
+    held = defaultdict(set)
+    for row in rows:
+        if row["generation"] == last:
+            held[row["role"], row["process_id"]].add(row["task"])
+    return {role: sorted(sorted(tasks) for (own, _), tasks in held.items() if own == role) for role, _ in held}
+
+
+@pytest.mark.usefixtures("java_peer")
+def test_the_tables_agree_with_what_instances_of_java_run(broker, spark, tmp_path):
+    layout, admin, group = Layout(tmp_path / "out"), ClusterAdmin(broker), "history-java"
+    admin.create_topics({"history-java-in": 4}, 20)
+    settings = {"internal.leave.group.on.close": "true"}
+    source = Broker(broker, partitions=admin.topics(10).get(TOPIC, 5))
+    with (
+        following(spark, source, layout, Settings(every_s=0.5, tasks=2), sampler=Sampler(admin)) as query,
+        streams_app(broker, group, tmp_path / "1", ["history-java-in"], 1, settings) as first,
+    ):
+        first.until_tasks(active=4)
+        with streams_app(broker, group, tmp_path / "2", ["history-java-in"], 1, settings) as second:
+            for instance in (first, second):
+                instance.until_tasks(active=2, standby=2)
+            query.processAllAvailable()
+            assert last_placements(layout, group) == {
+                "active": sorted([sorted(first.active), sorted(second.active)]),
+                "standby": sorted([sorted(first.standby), sorted(second.standby)]),
+            }
+        first.until_tasks(active=4)
+        query.processAllAvailable()
+        assert last_placements(layout, group) == {"active": [sorted(first.active)]}
+    told = sorted(group_rows(layout, "rebalances", group), key=lambda row: row["generation"])
+    assert [row["cause"] for row in told][:2] == ["first", "join"]
+    assert "leave" in [row["cause"] for row in told]
+    assert {row["assignor"] for row in told} == {None}, "a Java leader does not say"
+    assert {row["warmup_known"] for row in group_rows(layout, "task_placements", group)} == {False}
