@@ -51,7 +51,13 @@ def tasks_json(status: Status) -> list[dict[str, Any]]:
 
 
 def _task(told: TaskStatus) -> dict[str, Any]:
-    return {"task": str(told.task), "role": told.role, "state": told.state, **_way(told.way)}
+    return {
+        "task": str(told.task),
+        "role": told.role,
+        "state": told.state,
+        "caught_up": told.caught_up,
+        **_way(told.way),
+    }
 
 
 def _way(way: Way | None) -> dict[str, Any]:

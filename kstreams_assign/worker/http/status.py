@@ -37,12 +37,16 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """A task in this process. ``way`` is None while that is not known yet; what runs has nothing left."""
+    """A task in this process. ``way`` is None while that is not known yet; what runs has nothing left.
+
+    ``caught_up``: within ``acceptable_recovery_lag``, or for an active task at its end.
+    """
 
     task: TaskId
     role: str
     state: str
     way: Way | None
+    caught_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,10 +96,10 @@ def early_text(early: EarlyView, monotonic_ms: int, *, leads: bool) -> str:
 def _leaders_text(early: EarlyView, monotonic_ms: int) -> str:
     if early.gain is None:
         return "the leader listens; nobody has told yet how far their copies are"
-    others = f", {early.gain.under_way} copies are on their way" if early.gain.under_way else ""
+    others = f", copies still on their way: {early.gain.under_way}" if early.gain.under_way else ""
     if not early.gain.moves:
         return f"the leader listens; no task could change hands yet{others}"
-    found = f"{early.gain.moves} tasks could change hands{others}"
+    found = f"tasks that could change hands: {early.gain.moves}{others}"
     if isinstance(early.answer, Rejoin):
         return f"{found}; the leader has asked for a rebalance"
     until_ms = early.answer.until_ms if isinstance(early.answer, Wait) else None
@@ -139,7 +139,9 @@ class _Seen:
         roles = {task: self._views.roles.get(task, "leaving") for task in self._views.states}
         for task in sorted(roles, key=lambda task: (ROLE_ORDER.index(roles[task]), task)):
             state = QUEUED if task in self._queued else self._views.states[task].value
-            yield TaskStatus(task, roles[task], state, self._own_way(task))
+            way = self._own_way(task)
+            acceptable = 0 if roles[task] == ACTIVE else self._config.acceptable_recovery_lag
+            yield TaskStatus(task, roles[task], state, way, way is not None and caught_up(way.lag, acceptable))
 
     def _own_way(self, task: TaskId) -> Way | None:
         progress = self._views.progress.get(task)

@@ -35,9 +35,9 @@ def settled(**changes) -> Status:
         leads=True,
         endpoint=HostInfo("here", 80),
         tasks=(
-            TaskStatus(task(0), "active", "running", Way(0, 1.0)),
-            TaskStatus(task(1), "active", "running", Way(0, 1.0)),
-            TaskStatus(task(2), "standby", "tailing", Way(12, 0.999, 40.0, 300, {changelog(2): 12})),
+            TaskStatus(task(0), "active", "running", Way(0, 1.0), caught_up=True),
+            TaskStatus(task(1), "active", "running", Way(0, 1.0), caught_up=True),
+            TaskStatus(task(2), "standby", "tailing", Way(12, 0.999, 40.0, 300, {changelog(2): 12}), caught_up=True),
         ),
         holders=(
             Holder(HERE, HostInfo("here", 80), (task(0), task(1)), (task(2),), ()),
@@ -65,6 +65,6 @@ def warming(name: str = "newcomer") -> Status:
             on_its_way(1, Way(41_000, 0.59, 850.0, 48_000)),
         ),
         next_probe_ms=NOW_MS + 552_000,
-        early="the leader listens; no task could change hands yet, 1 copies are on their way",
+        early="the leader listens; no task could change hands yet, copies still on their way: 1",
         warnings=(f"decision: members run with different settings {name}",),
     )

@@ -22,6 +22,9 @@
     return made;
   }
 
+  // A name that may be broken after its signs, not within its words.
+  const soft = (text) => element("span", "", ...text.split(/(?<=[.:_-])/).flatMap((part) => [part, element("wbr", "")]));
+
   const number = (value) => (value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en"));
 
   function span(ms) {
@@ -54,18 +57,17 @@
 
   function meter(copy) {
     if (copy.warm === null) return copy.as_joined ? element("span", "quiet", "not told since it joined") : element("span", "quiet", "not known yet");
-    const full = copy.lag === 0 || copy.caught_up === true;
-    const percent = copy.lag === 0 ? 100 : Math.min(99, Math.floor(copy.warm * 100));
+    const percent = copy.caught_up ? Math.round(copy.warm * 100) : Math.min(99, Math.floor(copy.warm * 100));
     const bar = element("b", "");
     bar.style.width = `${percent}%`;
-    return element("span", full ? "meter full" : "meter", element("i", "", bar), element("span", "", `${percent} %`));
+    return element("span", copy.caught_up ? "meter full" : "meter", element("i", "", bar), element("span", "", `${percent} %`));
   }
 
   const mostBehind = (changelogs) => Object.entries(changelogs).filter(([, lag]) => lag > 0).sort((a, b) => b[1] - a[1]).map(([name]) => name)[0] || "";
 
   function timeLeft(copy) {
     if (copy.queued) return "queued";
-    if (copy.caught_up || copy.lag === 0) return "caught up";
+    if (copy.caught_up) return "caught up";
     if (copy.lag === null) return "–";
     return copy.left_ms === null ? (copy.offsets_per_s === null ? "–" : "no nearer") : span(copy.left_ms);
   }
@@ -80,20 +82,19 @@
     const parts = [
       status.endpoint, `process ${status.process_id}`,
       status.generation === null ? "in no generation" : `generation ${status.generation}`,
-      status.leads ? "leads the group" : "follows",
+      status.leads ? "leads the group" : status.generation === null ? "" : "follows",
     ];
     at("who").textContent = parts.filter(Boolean).join(" · ");
   }
 
   function verdicts(status) {
     const told = Object.entries(status.verdicts);
-    fill("verdicts", told, () => told.map(([name, verdict]) => {
-      const yes = verdict[name];
-      const made = element("div", `verdict${yes ? "" : name === "live" ? " dead" : " no"}`, element("strong", "", VERDICTS[name][yes ? 0 : 1]));
-      if (verdict.reasons.length) made.append(element("ul", "", ...verdict.reasons.map((reason) => element("li", "", reason))));
-      if (verdict.reasons.length > 3) made.classList.add("wide");
+    const reasons = [...new Set(told.flatMap(([, verdict]) => verdict.reasons))]; // one reason may stand in the way of several
+    fill("verdicts", told, () => {
+      const made = told.map(([name, verdict]) => element("div", `verdict${verdict[name] ? "" : name === "live" ? " dead" : " no"}`, VERDICTS[name][verdict[name] ? 0 : 1]));
+      if (reasons.length) made.push(element("ul", "reasons", ...reasons.map((reason) => element("li", "", reason))));
       return made;
-    }));
+    });
   }
 
   function card(title, strong, text, tone) {
@@ -115,7 +116,7 @@
       ["Member", member[0], decided, member[1]],
       ["Next probe", probe, `Early probing: ${status.early_probing}`, due === null ? "" : "warn"],
       ["Tasks here", String(status.tasks.length), counted(status.tasks), ""],
-      ["Records", number(status.records_total), `${perSecond === null ? "–" : number(perSecond)} a second, ${number(status.commits_total)} commits`, ""],
+      ["Records", number(status.records_total), `${perSecond === null ? "" : `${number(perSecond)} a second, `}${number(status.commits_total)} commits`, ""],
     ];
     fill("cards", made, () => made.map((one) => card(...one)));
     if (!before || status.now_ms - before[0] > 900) before = [status.now_ms, status.records_total];
@@ -131,7 +132,7 @@
     at("probing-note").textContent = what + queue;
     fill("warmups", status.warmups, () => (status.warmups.length ? status.warmups.map((one) => {
       const made = row(
-        cell("name", one.task), cell("long", one.on), cell("long", one.changelogs.join(", ") || "none"), cell("", meter(one)),
+        cell("name", one.task), cell("long", soft(one.on)), cell("long", soft(one.changelogs.join(", ") || "none")), cell("", meter(one)),
         cell("number", one.lag === null ? "–" : `${number(one.lag)}${one.as_joined ? " at join" : ""}`),
         cell("number", pace(one)), cell("number", timeLeft(one)),
       );
@@ -146,7 +147,7 @@
     fill("tasks", status.tasks, () => (status.tasks.length ? status.tasks.map((task) => row(
       cell("name", task.task), cell("", role(task.role)), cell("", task.state), cell("", meter(task)), cell("number", number(task.lag)),
       cell("number", pace(task)), cell("number", task.state === "running" ? "–" : timeLeft({ ...task, queued: task.state === "queued" })),
-      cell("long", mostBehind(task.changelogs)),
+      cell("long", soft(mostBehind(task.changelogs))),
     )) : [nothing(8, "no task is here")]));
   }
 
@@ -163,7 +164,7 @@
         : status.assignor === null ? "" : "Others are named here if they have an endpoint (application_server), and on the leader's page.";
     at("group-note").textContent = known;
     fill("processes", status.processes, () => (status.processes.length ? status.processes.map((one) => {
-      const who = cell("long", element("b", "", one.here ? one.endpoint || one.process_id.slice(0, 8) : one.name));
+      const who = cell("long", element("b", "", soft(one.here ? one.endpoint || one.process_id.slice(0, 8) : one.name)));
       if (one.here) who.append(" ", element("span", "badge here", "this process"));
       if (one.leads) who.append(" ", element("span", "badge", "leads"));
       who.title = one.process_id || one.endpoint || "";

@@ -1,0 +1,198 @@
+"""A status put together from what the parts say: of a leader, of a follower, of a group that tells nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from kstreams_assign.assign import ASSIGNORS, AssignConfig, Client, Cluster, TaskLags
+from kstreams_assign.config import Config
+from kstreams_assign.group.member import State
+from kstreams_assign.group.probing import Gain, Rejoin, Wait
+from kstreams_assign.group.values import Adopted, Standing, WarmupQueue
+from kstreams_assign.model import (
+    RUNNING_OFFSET_SUM,
+    HostInfo,
+    Store,
+    SubtopologyShape,
+    TaskId,
+    TopicPartition,
+    TopologyShape,
+)
+from kstreams_assign.restore.progress import TaskProgress
+from kstreams_assign.tasks.lifecycle import TaskState
+from kstreams_assign.worker.early import ALL_CHANGELOGS, EarlyView
+from kstreams_assign.worker.http.status import Holder, Way
+from kstreams_assign.worker.http.view import Views, early_text, status_of, way_of
+from kstreams_assign.worker.membership import MemberView
+
+LEADER, NEW = UUID(int=1), UUID(int=2)
+OLD_HOST, NEW_HOST = HostInfo("old", 80), HostInfo("new", 80)
+T = [TaskId(0, partition) for partition in range(4)]
+SHAPE = TopologyShape((SubtopologyShape(("orders",), (Store("totals"), Store("names"))),))
+CONFIG = Config("shop", "nowhere:1", application_server="old:80", acceptable_recovery_lag=10)
+NOW_MS, MONOTONIC_MS = 1_000_000, 50_000
+
+
+def inputs(*tasks):
+    return tuple(TopicPartition("orders", task.partition) for task in tasks)
+
+
+def log(store, partition):
+    return TopicPartition(f"shop-{store}-changelog", partition)
+
+
+def standing():
+    """The leader runs all four; two warm up on a newcomer, which had 100 of each 1,000 when it joined."""
+    ends = dict.fromkeys(T, 1_000)
+    old = Client(LEADER, 1, frozenset(T), lags=TaskLags(ends, dict.fromkeys(T, RUNNING_OFFSET_SUM)))
+    cluster = Cluster((old, Client(NEW, 1, lags=TaskLags(ends, dict.fromkeys(T, 100)))), frozenset(T))
+    config = AssignConfig(acceptable_recovery_lag=10, max_warmup_replicas=2)
+    plan = ASSIGNORS["least_movement"](cluster, config)
+    return Standing(cluster, plan, config, ASSIGNORS["least_movement"])
+
+
+WARM = tuple(sorted(standing().plan.placements[NEW].warmup))
+ADOPTED = Adopted(
+    active={task: inputs(task) for task in T},
+    standby=frozenset(),
+    warmup=frozenset(),
+    next_probe_ms=NOW_MS + 5_000,
+    assignor="least_movement",
+    hosts={OLD_HOST: inputs(*T), NEW_HOST: ()},
+    standby_hosts={OLD_HOST: (), NEW_HOST: inputs(*WARM)},
+    warmups={NEW: WARM},
+)
+MEMBER = MemberView(State.STABLE, 3, ADOPTED, True, standing(), False, False, 5.0)
+VIEWS = Views(
+    member=MEMBER,
+    early=EarlyView(due=True),
+    roles=dict.fromkeys(T, "active"),
+    states=dict.fromkeys(T, TaskState.RUNNING),
+    progress={},
+    warnings={"decision": ["look out"]},
+    records_total=10,
+    commits_total=2,
+    turned_ms=MONOTONIC_MS - 40,
+    closing=False,
+    failure=None,
+    now_ms=NOW_MS,
+    monotonic_ms=MONOTONIC_MS,
+)
+
+
+def going(at=100, end=1_100, moved=400, partition=ALL_CHANGELOGS):
+    """Four seconds ago it stood at ``at``; two seconds ago it had moved on."""
+    begun = TaskProgress.begin({partition: at}, {partition: end}, MONOTONIC_MS - 4_000)
+    return begun.advanced(partition, at + moved, MONOTONIC_MS - 2_000)
+
+
+def test_a_way_is_as_of_now_so_what_stands_still_grows_slower():
+    way = way_of(going(partition=log("totals", 0)), MONOTONIC_MS)
+    assert way == Way(600, 500 / 1_100, 100.0, 6_000, {log("totals", 0): 600})
+    later = way_of(going(partition=log("totals", 0)), MONOTONIC_MS + 60_000)
+    assert (later.offsets_per_s, later.left_ms) == (None, None)
+    assert way_of(going(), MONOTONIC_MS).changelogs == {}
+    assert way_of(going(at=0, end=0, moved=0), MONOTONIC_MS).warm == 1.0
+
+
+def test_the_leader_names_everybody_and_tells_the_lags_as_of_the_last_join():
+    status = status_of(CONFIG, SHAPE, LEADER, VIEWS)
+    assert status.holders == (
+        Holder(LEADER, OLD_HOST, tuple(T), (), ()),
+        Holder(NEW, NEW_HOST, (), (), WARM),
+    )
+    assert [(one.task, one.way) for one in status.warmups] == [(task, Way(900, as_joined=True)) for task in WARM]
+    assert status.warmups[0].changelogs == (log("totals", WARM[0].partition), log("names", WARM[0].partition))
+    assert (status.leader, status.name_of(NEW), status.next_probe_ms) == (LEADER, "new:80", NOW_MS + 5_000)
+    assert (status.warnings, status.since_turn_ms, status.lease_left_ms) == (("decision: look out",), 40, 5_000)
+
+
+def test_what_members_have_told_the_leader_since_counts_more():
+    copies = {(NEW, WARM[0]): going(), (NEW, WARM[1]): going(at=700, end=1_000, moved=290)}
+    status = status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, early=EarlyView(due=True, copies=copies)))
+    assert [(one.way.lag, one.way.as_joined, one.caught_up) for one in status.warmups] == [
+        (600, False, False),
+        (10, False, True),
+    ]
+
+
+def test_a_follower_names_others_by_the_host_maps_and_the_owner_of_warm_ups_where_only_one_fits():
+    adopted = replace(ADOPTED, active={}, warmup=frozenset(WARM))
+    views = replace(
+        VIEWS,
+        member=replace(MEMBER, adopted=adopted, leads=False, standing=None),
+        roles=dict.fromkeys(WARM, "warmup"),
+        states=dict.fromkeys(WARM, TaskState.TAILING),
+        progress={WARM[0]: going(partition=log("totals", WARM[0].partition))},
+    )
+    new = status_of(replace(CONFIG, application_server="new:80"), SHAPE, NEW, views)
+    assert new.holders == (Holder(NEW, NEW_HOST, (), (), WARM), Holder(None, OLD_HOST, tuple(T), (), ()))
+    assert [told.way.lag if told.way else None for told in new.tasks] == [600, None]
+    assert [one.way.lag if one.way else None for one in new.warmups] == [600, None]
+    third = UUID(int=3)
+    other = status_of(replace(CONFIG, application_server="third:80"), SHAPE, third, views)
+    assert Holder(NEW, NEW_HOST, (), (), WARM) in other.holders
+    assert {one.way for one in other.warmups} == {None}
+    nameless = replace(views, member=replace(views.member, adopted=replace(adopted, hosts={}, standby_hosts={})))
+    blind = status_of(replace(CONFIG, application_server=None), SHAPE, third, nameless)
+    assert blind.holders[1:] == (Holder(NEW, None, None, None, WARM),)
+
+
+def test_in_a_queue_those_whose_turn_has_not_come_are_told_apart():
+    adopted = replace(ADOPTED, active={}, warmup=frozenset(WARM), queue=WarmupQueue(WARM, 1))
+    views = replace(
+        VIEWS,
+        member=replace(MEMBER, adopted=adopted, leads=False, standing=None),
+        roles=dict.fromkeys(WARM, "warmup"),
+        states=dict.fromkeys(WARM, TaskState.TAILING),
+        progress={task: going() for task in WARM},
+    )
+    assert [told.state for told in status_of(CONFIG, SHAPE, NEW, views).tasks] == ["tailing", "queued"]
+    warm = replace(views, progress={WARM[0]: going(moved=995), WARM[1]: going()})
+    assert [told.state for told in status_of(CONFIG, SHAPE, NEW, warm).tasks] == ["tailing", "tailing"]
+
+
+def test_before_the_first_assignment_nothing_is_made_up():
+    member = MemberView(State.JOINING, None, None, False, None, False, False, -1.0)
+    status = status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, member=member, states={}, roles={}, early=EarlyView()))
+    assert (status.assigned, status.holders, status.tasks, status.warmups) == (False, (), (), ())
+    assert (status.assignor, status.next_probe_ms, status.leader) == (None, None, None)
+
+
+def test_an_active_task_has_caught_up_at_its_end_only_and_a_copy_within_the_acceptable_lag():
+    views = replace(
+        VIEWS,
+        roles={T[0]: "active", T[1]: "standby"},
+        states={T[0]: TaskState.RESTORING, T[1]: TaskState.TAILING, T[2]: TaskState.TAILING},
+        progress=dict.fromkeys(T, going(moved=995)),
+    )
+    told = status_of(CONFIG, SHAPE, LEADER, views).tasks
+    assert [(one.role, one.way.lag, one.caught_up) for one in told] == [
+        ("active", 5, False),
+        ("standby", 5, True),
+        ("leaving", 5, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("early", "leads", "text"),
+    [
+        (EarlyView(off="no access"), True, "off (no access): the probing interval holds"),
+        (EarlyView(), True, "nothing is due"),
+        (EarlyView(due=True), False, "this member tells the leader how far its copies are"),
+        (EarlyView(due=True), True, "nobody has told yet"),
+        (
+            EarlyView(due=True, gain=Gain(0, 2), answer=Wait()),
+            True,
+            "no task could change hands yet, copies still on their way: 2",
+        ),
+        (EarlyView(due=True, gain=Gain(2, 0), answer=Wait()), True, "tasks that could change hands: 2"),
+        (EarlyView(due=True, gain=Gain(2, 1), answer=Wait(MONOTONIC_MS + 3_000)), True, "asks for a rebalance in 3 s"),
+        (EarlyView(due=True, gain=Gain(2, 1), answer=Rejoin("now")), True, "has asked for a rebalance"),
+    ],
+)
+def test_early_probing_is_told_in_words(early, leads, text):
+    assert text in early_text(early, MONOTONIC_MS, leads=leads)
