@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
+from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
 from kstreams_assign.config import Config
 from kstreams_assign.errors import OffsetOutOfRange
@@ -23,26 +22,16 @@ from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
-from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.tasks.lifecycle import Step, TaskEvent, TaskState, changes, move
 from kstreams_assign.tasks.record import Record
-from kstreams_assign.worker.committing import Committer, OffsetCommits, Share
+from kstreams_assign.worker.committing import Committer
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.task import Flow, Task
+from kstreams_assign.worker.turns import CommitTurns, Group, Held
 
 POLL_S = 0.01
 BUSY_POLL_S = 0.002
-
-
-class Group(OffsetCommits, Protocol):
-    """What the loop asks of the membership."""
-
-    def joined(self) -> bool: ...
-
-    def handle(self, event: group_member.Event) -> None:
-        """Report to the member's machine."""
-        ...
 
 
 class Restoring(Protocol):
@@ -55,16 +44,6 @@ class Restoring(Protocol):
     def close(self, task: TaskId, stores: TaskStores | None) -> None: ...
 
     def queue(self, queue: WarmupQueue | None) -> None: ...
-
-
-@dataclass(slots=True)
-class _Held:
-    """A task in this process. ``inputs``, ``stores`` and ``running`` are only set while it is active or runs."""
-
-    state: TaskState
-    inputs: tuple[TopicPartition, ...] = ()
-    stores: TaskStores | None = None
-    running: Running | None = None
 
 
 class Processor:
@@ -92,15 +71,11 @@ class Processor:
         self._sums = sums
         self._log = log
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._held: dict[TaskId, _Held] = {}
+        self._held: dict[TaskId, Held] = {}
         self._task_of: dict[TopicPartition, TaskId] = {}
         self._locked: set[TaskId] = set()
         self._closing: set[TaskId] = set()
         self._releasing: set[TaskId] | None = None
-        self._holding_commits = False
-        self._next_commit_ms = 0
-        self._waiting: list[Callable[[], None]] = []
-        self._called_after: list[Callable[[], None]] = []
         self._running = True
         self._ended_by_error = False
         self.records_total = 0
@@ -111,7 +86,8 @@ class Processor:
         """Get to know the other two threads' fronts, before ``run``."""
         self.group, self.restoring = group, restoring
         timeout_s = self._config.session_timeout_ms / 3000
-        self._committer = Committer(self._producer, group, timeout_s, self._log)
+        committer = Committer(self._producer, group, timeout_s, self._log)
+        self._commits = CommitTurns(self._config, self._shape, self._labour, committer, group, self._held)
 
     # --- orders, from other threads -------------------------------------------
 
@@ -126,7 +102,7 @@ class Processor:
         self._inbox.put(lambda: self._drop_all(reason))
 
     def commit_now(self) -> None:
-        self._inbox.put(self._commit_before_join)
+        self._inbox.put(self._commits.before_join)
 
     def ready(
         self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, int], restored: int
@@ -154,7 +130,7 @@ class Processor:
         self.turned_ms = monotonic_ms()
         self._take_orders()
         self._process()
-        self._commit_turn()
+        self._commits.turn()
         self._labour.turn()
 
     def _take_orders(self) -> None:
@@ -175,7 +151,7 @@ class Processor:
     @property
     def _patience_s(self) -> float:
         """How long to wait for news; shorter while a commit is on its way."""
-        return BUSY_POLL_S if self._committer.busy or self._waiting else POLL_S
+        return BUSY_POLL_S if self._commits.near else POLL_S
 
     def _process(self) -> None:
         if self._idle or not self._running:
@@ -210,90 +186,17 @@ class Processor:
         """The labour's wish: read these again from there. On the loop's own thread."""
         self._inputs.add(positions)
 
-    # --- commit ---------------------------------------------------------------
-
-    def _commit_turn(self) -> None:
-        """Carry on the commit that is on its way; begin the next when it is due or somebody waits for it."""
-        if self._committer.busy:
-            end = self._committer.advance()
-            if end is None:
-                return
-            self._committed(end)
-        if self._waiting or (self._due and not self._holding_commits and self.group.joined()):
-            self._begin_commit()
-
-    @property
-    def _due(self) -> bool:
-        return wall_ms() >= self._next_commit_ms or self._labour.wants_commit()
-
-    def _begin_commit(self) -> None:
-        """Take everything that is done so far; whoever waits is called when it is committed."""
-        self._next_commit_ms = wall_ms() + self._config.commit_interval_ms
-        self._called_after, self._waiting = self._waiting, []
-        shares = [self._share(task, held) for task, held in self._held.items() if held.running and held.running.news]
-        self._labour.commit_begins()
-        if shares:
-            self._committer.begin(shares)
-        else:
-            self._committed(CommitStep.DONE)
-
-    def _share(self, task: TaskId, held: _Held) -> Share:
-        """What a task brings into a commit."""
-        assert held.running is not None
-        changelogs = self._shape.changelogs(self._config.application_id, task)
-        return Share(task, held.stores, changelogs, *held.running.take(), held.running.task.landed)
-
-    def _committed(self, end: CommitStep | None) -> None:
-        assert end is not None
-        called, self._called_after = self._called_after, []
-        if end in (CommitStep.FENCED, CommitStep.FAILED):
-            self._holding_commits, self._waiting = True, []
-            self._labour.commit_ends(end)
-            self.group.handle(group_member.MembershipLost(f"commit ended as {end.value}"))
-            return
-        if end is CommitStep.DEFERRED:
-            self._keep_for_next_commit(self._committer.offsets())
-        self._labour.commit_ends(end)
-        for waiting in called:
-            waiting()
-
-    def _keep_for_next_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        for partition, offset in offsets.items():
-            held = self._held.get(self._task_of[partition]) if partition in self._task_of else None
-            if held is not None and held.running is not None:
-                held.running.deferred.setdefault(partition, offset)
-
-    def _finish_commit(self) -> None:
-        if self._committer.busy:
-            self._committed(self._committer.advance(wait=True))
-
-    def _commit_before_join(self) -> None:
-        """The member is about to join: commit what is due, then hold commits until the assignment is here.
-
-        What was committed less than an interval ago (a follow-up comes right after a release) is not committed again.
-        """
-        if self._committer.busy:
-            self._called_after.append(self._hold_commits)
-        elif wall_ms() < self._next_commit_ms:
-            self._hold_commits()
-        else:
-            self._waiting.append(self._hold_commits)
-
-    def _hold_commits(self) -> None:
-        self._holding_commits = True
-        self.group.handle(group_member.WorkCommitted())
-
     # --- assignments ----------------------------------------------------------
 
     def _adopt(self, generation: int, adopted: Adopted) -> None:
         """Take over an assignment. What leaves gets no more input and goes once its work is committed."""
         copies = adopted.standby | adopted.warmup
         todo = changes({t: h.state for t, h in self._held.items()}, adopted.active.keys(), copies)
-        self._holding_commits = False
+        self._commits.resume()
         self._lock(todo.arriving)
         self.restoring.queue(adopted.queue)
         for task, event in todo.arriving.items():
-            self._held.setdefault(task, _Held(TaskState.CLOSED)).inputs = adopted.active.get(task, ())
+            self._held.setdefault(task, Held(TaskState.CLOSED)).inputs = adopted.active.get(task, ())
             self._move(task, event)
         self._log.emit(
             "adopted", generation=generation, left=[*map(str, todo.leaving)], came=[*map(str, todo.arriving)]
@@ -303,7 +206,7 @@ class Processor:
             self._stop_input(task, self._held[task])
         self._labour.assigned(generation, adopted)
         if at_work:
-            self._waiting.append(lambda: self._let_go(todo.leaving))
+            self._commits.then(lambda: self._let_go(todo.leaving))
         else:
             self._let_go(todo.leaving)
 
@@ -335,7 +238,7 @@ class Processor:
         for step in steps:
             self._do(step, task, held)
 
-    def _do(self, step: Step, task: TaskId, held: _Held) -> None:
+    def _do(self, step: Step, task: TaskId, held: Held) -> None:
         if step in (Step.COMMIT, Step.DISCARD_WRITES):
             self._stop_input(task, held)
             held.running, held.inputs = None, ()
@@ -350,7 +253,7 @@ class Processor:
             self.restoring.close(task, held.stores)
             del self._held[task]
 
-    def _stop_input(self, task: TaskId, held: _Held) -> None:
+    def _stop_input(self, task: TaskId, held: Held) -> None:
         self._labour.ends(task)
         self._inputs.remove(held.inputs)
         for partition in held.inputs:
@@ -390,8 +293,7 @@ class Processor:
 
     def _drop_all(self, reason: str) -> None:
         """Nothing of what runs may be written any more; copies are kept on disk and closed too."""
-        self._committer.abandon()
-        self._called_after, self._waiting = [], []
+        self._commits.abandon()
         for task in list(self._held):
             self._move(task, TaskEvent.LOST)
         self._releasing = None
@@ -401,14 +303,11 @@ class Processor:
     def _stop(self) -> None:
         """Commit what may be committed, send all stores to be closed, and end the loop."""
         if self._ended_by_error:
-            self._committer.abandon()
+            self._commits.abandon()
         else:
-            self._finish_commit()
-            if self.group.joined() and not self._holding_commits:
-                self._begin_commit()
-                self._finish_commit()
+            self._commits.finish()
         self._labour.stops()
-        self._committer.close()
+        self._commits.close()
         for task in list(self._held):
             self._move(task, TaskEvent.TAKEN_AWAY)
         self._running = False
@@ -420,7 +319,7 @@ class Processor:
 
     @property
     def commits_total(self) -> int:
-        return self._committer.done_total
+        return self._commits.done_total
 
     def states(self) -> dict[TaskId, TaskState]:
         """Each task's state, for status. A copy, so any thread may look."""

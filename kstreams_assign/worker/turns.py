@@ -1,0 +1,176 @@
+"""When the processing loop commits: each interval, when somebody waits for it, and not while a join is under way.
+
+What lives here: the turns of commits, and ``Held``, a task in this process. What must not: the steps of one commit
+(``committing``), tasks coming and going (``processing``). Used on the loop's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from kstreams_assign.adapters.clock import wall_ms
+from kstreams_assign.config import Config
+from kstreams_assign.group import member as group_member
+from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
+from kstreams_assign.restore.ports import TaskStores
+from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.lifecycle import TaskState
+from kstreams_assign.worker.committing import Committer, OffsetCommits, Share
+from kstreams_assign.worker.labour import Labour, Running
+
+
+class Group(OffsetCommits, Protocol):
+    """What the loop asks of the membership."""
+
+    def joined(self) -> bool: ...
+
+    def handle(self, event: group_member.Event) -> None:
+        """Report to the member's machine."""
+        ...
+
+
+@dataclass(slots=True)
+class Held:
+    """A task in this process. ``inputs``, ``stores`` and ``running`` are only set while it is active or runs."""
+
+    state: TaskState
+    inputs: tuple[TopicPartition, ...] = ()
+    stores: TaskStores | None = None
+    running: Running | None = None
+
+
+class CommitTurns:
+    """Whose turn it is. ``held`` is the loop's own, and changes."""
+
+    def __init__(
+        self,
+        config: Config,
+        shape: TopologyShape,
+        labour: Labour,
+        committer: Committer,
+        group: Group,
+        held: Mapping[TaskId, Held],
+    ) -> None:
+        self._config = config
+        self._shape = shape
+        self._labour = labour
+        self._committer = committer
+        self._group = group
+        self._held = held
+        self._holding = False
+        self._next_ms = 0
+        self._waiting: list[Callable[[], None]] = []
+        self._called_after: list[Callable[[], None]] = []
+
+    @property
+    def near(self) -> bool:
+        """A commit is on its way, or will be at once."""
+        return self._committer.busy or bool(self._waiting)
+
+    @property
+    def done_total(self) -> int:
+        return self._committer.done_total
+
+    def turn(self) -> None:
+        """Carry on the commit that is on its way; begin the next when it is due or somebody waits for it."""
+        if self._committer.busy:
+            end = self._committer.advance()
+            if end is None:
+                return
+            self._ended(end)
+        if self._waiting or (self._due and self._allowed):
+            self._begin()
+
+    def then(self, call: Callable[[], None]) -> None:
+        """Commit at once, also while commits are held, and call when that is done."""
+        self._waiting.append(call)
+
+    def before_join(self) -> None:
+        """The member is about to join: commit what is due, then hold commits until the assignment is here.
+
+        What was committed less than an interval ago (a follow-up comes right after a release) is not committed again.
+        """
+        if self._committer.busy:
+            self._called_after.append(self._hold)
+        elif wall_ms() < self._next_ms:
+            self._hold()
+        else:
+            self._waiting.append(self._hold)
+
+    def resume(self) -> None:
+        """The assignment is here."""
+        self._holding = False
+
+    def abandon(self) -> None:
+        """Forget the commit on its way, and whoever waits for one."""
+        self._committer.abandon()
+        self._called_after, self._waiting = [], []
+
+    def finish(self) -> None:
+        """Bring the last commits to their end, as far as the group allows."""
+        self._finish_one()
+        if self._allowed:
+            self._begin()
+            self._finish_one()
+
+    def close(self) -> None:
+        self._committer.close()
+
+    @property
+    def _due(self) -> bool:
+        return wall_ms() >= self._next_ms or self._labour.wants_commit()
+
+    @property
+    def _allowed(self) -> bool:
+        return not self._holding and self._group.joined()
+
+    def _begin(self) -> None:
+        """Take everything that is done so far; whoever waits is called when it is committed."""
+        self._next_ms = wall_ms() + self._config.commit_interval_ms
+        self._called_after, self._waiting = self._waiting, []
+        shares = [
+            self._share(task, held, held.running)
+            for task, held in self._held.items()
+            if held.running is not None and held.running.news
+        ]
+        self._labour.commit_begins()
+        if shares:
+            self._committer.begin(shares)
+        else:
+            self._ended(CommitStep.DONE)
+
+    def _share(self, task: TaskId, held: Held, running: Running) -> Share:
+        """What a task brings into a commit."""
+        changelogs = self._shape.changelogs(self._config.application_id, task)
+        return Share(task, held.stores, changelogs, *running.take(), running.task.landed)
+
+    def _ended(self, end: CommitStep) -> None:
+        called, self._called_after = self._called_after, []
+        if end in (CommitStep.FENCED, CommitStep.FAILED):
+            self._holding, self._waiting = True, []
+            self._labour.commit_ends(end)
+            self._group.handle(group_member.MembershipLost(f"commit ended as {end.value}"))
+            return
+        if end is CommitStep.DEFERRED:
+            self._keep_for_next(self._committer.offsets())
+        self._labour.commit_ends(end)
+        for waiting in called:
+            waiting()
+
+    def _keep_for_next(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Also of a task that is about to leave: its writes are in the store already."""
+        for held in self._held.values():
+            if held.running is not None:
+                for partition in offsets.keys() & held.inputs:
+                    held.running.deferred.setdefault(partition, offsets[partition])
+
+    def _finish_one(self) -> None:
+        end = self._committer.advance(wait=True) if self._committer.busy else None
+        if end is not None:
+            self._ended(end)
+
+    def _hold(self) -> None:
+        self._holding = True
+        self._group.handle(group_member.WorkCommitted())
