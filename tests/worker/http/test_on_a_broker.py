@@ -1,0 +1,158 @@
+"""Real workers on a real broker, asked over HTTP while the group grows; and the sidecar as a program."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from http.client import HTTPConnection
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as read_text
+
+from kstreams_assign import Config, Subtopology
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from tests.worker.app import PARTITIONS, App, Running, count
+
+WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
+WITHIN_S = 30
+SETTINGS = {
+    "acceptable_recovery_lag": 0,
+    "max_warmup_replicas": PARTITIONS,
+    "early_probing_floor_ms": 3_000,
+    "http": "127.0.0.1:0",
+}
+
+
+@pytest.fixture
+def app(broker, tmp_path, request):
+    found = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
+    yield found
+    found.stop()
+
+
+def ask(port, path):
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    return answer.status, body
+
+
+def port_of(running):
+    running.until_event("http_listening")
+    return int(running.named("http_listening")[0]["url"].rpartition(":")[2].strip("/"))
+
+
+def until(running, path, code, told=""):
+    """Ask after each of its events until it answers so; and with what it answered."""
+    port, answers = port_of(running), []
+
+    def answered_so(_events):
+        answers.append(ask(port, path))
+        return answers[-1][0] == code and re.search(told, answers[-1][1]) is not None
+
+    running.until(answered_so)
+    return json.loads(answers[-1][1])
+
+
+def started(app, number, **settings):
+    running = app.start(number, **SETTINGS, **settings)
+    return running, port_of(running)
+
+
+def test_while_a_newcomer_warms_up_neither_may_be_scaled_and_both_say_why(app):
+    app.send(WORDS)
+    first, old = started(app, 1, application_server="old:80")
+    first.until_running(PARTITIONS)
+    assert until(first, "/scalable", 200) == {"scalable": True, "reasons": []}
+    app.until_counted()
+    second, new = started(app, 2, application_server="new:80")
+    there = until(first, "/scalable", 503, r"0_\d warms up on new:80.{1,20}lag [\d,]+")
+    here = until(second, "/scalable", 503, r"0_\d warms up on this process.{1,20}lag [\d,]+")
+    for told in (there, here):
+        assert any("a probing rebalance is due in 9 min" in reason for reason in told["reasons"])
+    assert ask(new, "/ready")[0] == ask(old, "/ready")[0] == 200, "warm-ups are no reason to keep anybody away"
+    shown = json.loads(ask(old, "/status.json")[1])
+    assert [(one["name"], len(one["active"]), len(one["warmup"])) for one in shown["processes"]] == [
+        ("this process", PARTITIONS, 0),
+        ("new:80", 0, PARTITIONS // 2),
+    ]
+    second.until_running(PARTITIONS // 2)
+    first.until_running(PARTITIONS // 2)
+    for running in (first, second):
+        until(running, "/scalable", 200)
+    found = {family.name: family.samples for family in read_text(ask(old, "/metrics")[1])}
+    assert found["kafka_streams_stream_thread_metrics_process"][0].value == len(WORDS)
+    assert found["kafka_streams_stream_thread_metrics_commit"][0].value >= 1
+    assert [one.labels["task_id"] for one in found["kstreams_assign_task_lag"]] == [
+        task["task"] for task in json.loads(ask(old, "/tasks")[1])
+    ]
+
+
+class AskedAtOnce(Running):
+    """A worker that is asked before it has begun to join: it tells of its address on the way to that."""
+
+    def _hear(self, event):
+        if event["event"] == "http_listening":
+            port = int(event["url"].rpartition(":")[2].strip("/"))
+            self.at_first = {path: ask(port, path) for path in ("/live", "/ready", "/scalable")}
+        super()._hear(event)
+
+
+def test_it_is_alive_at_once_and_ready_when_its_state_is_restored(app):
+    app.send(WORDS)
+    config = Config(app.name, app.broker, str(app.folder / "state"), session_timeout_ms=6_000, http="127.0.0.1:0")
+    running = AskedAtOnce(config, [Subtopology(count, [app.name], ["totals"], [f"{app.name}-counts"])])
+    app.workers.append(running)
+    port = port_of(running)
+    assert [code for code, _ in running.at_first.values()] == [200, 503, 503]
+    assert "has not joined the group yet" in running.at_first["/ready"][1]
+    until(running, "/ready", 200)
+    assert {(task["role"], task["state"]) for task in json.loads(ask(port, "/tasks")[1])} <= {("active", "running")}
+    with socket.create_connection(("127.0.0.1", port)) as hung_up:
+        hung_up.sendall(b"GET /status.json HTTP/1.1\r\n\r\n")
+    app.until_counted()
+    running.stop()
+    with pytest.raises(ConnectionRefusedError):
+        ask(port, "/live")
+
+
+def test_an_address_that_is_taken_ends_the_worker_with_its_name(app):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        running = app.start(1, http=f"127.0.0.1:{port}")
+        assert f"http = '127.0.0.1:{port}': cannot listen there" in str(running.until_error())
+
+
+def until_line(process, pattern):
+    return next(found for line in process.stderr if (found := re.search(pattern, line)))
+
+
+def test_the_sidecar_as_a_program_tells_its_address_serves_it_and_leaves_nothing(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"http-orders": 1}, WITHIN_S)
+    settings = tmp_path / "worker.toml"
+    settings.write_text(
+        f'application_id = "http-orders"\nbootstrap_servers = "{broker}"\nstate_dir = "{tmp_path / "state"}"\n'
+        f'socket = "{tmp_path / "worker.sock"}"\nhttp = "127.0.0.1:0"\n'
+        '[[topology.subtopology]]\nsources = ["http-orders"]\nstores = ["totals"]\n'
+    )
+    command = [sys.executable, "-m", "kstreams_assign", "worker", "--config", settings]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as sidecar:
+        try:
+            port = int(until_line(sidecar, r"http_listening.*:(\d+)/")[1])
+            until_line(sidecar, r"running.*task=0_0")
+            assert ask(port, "/ready")[0] == 200
+            assert [(task["task"], task["state"]) for task in json.loads(ask(port, "/tasks")[1])] == [
+                ("0_0", "running")
+            ]
+            sidecar.send_signal(signal.SIGINT)
+            assert sidecar.wait(WITHIN_S) == 0
+        finally:
+            sidecar.kill()
+    with pytest.raises(ConnectionRefusedError):
+        ask(port, "/live")
