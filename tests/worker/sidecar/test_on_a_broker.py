@@ -7,14 +7,16 @@ import socket
 import stat
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from kstreams_assign.errors import ConfigError, SidecarGone, SidecarRefused
 from kstreams_assign.worker.sidecar.client import SidecarClient
+from kstreams_assign.worker.sidecar.server import CONNECTIONS_MAX
 from tests.worker.sidecar.shop import PARTITIONS, STORE, Shop, add_up, add_up_until, sink_of
-from tests.worker.sidecar_fuzz import run
+from tests.worker.sidecar_fuzz import polite_session, run
 
 ORDERS = [b"customer-%d" % (n % 53) for n in range(2_000)]
 
@@ -173,6 +175,22 @@ def test_a_second_session_is_told_that_the_first_is_open(shop: Shop) -> None:
     with shop.connect(), pytest.raises(SidecarRefused, match="busy"):
         shop.connect()
     shop.connect().close()
+
+
+def test_no_more_connections_are_held_than_a_few(shop: Shop) -> None:
+    shop.start().until_running(PARTITIONS)
+    with ExitStack() as stack:
+        for _ in range(CONNECTIONS_MAX):
+            stack.enter_context(_silent(shop))
+        assert stack.enter_context(_silent(shop)).recv(1) == b""
+    polite_session(str(shop.folder / "1.sock"))
+
+
+def _silent(shop: Shop) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX)
+    made.settimeout(3)  # less than the time to say hello
+    made.connect(str(shop.folder / "1.sock"))
+    return made
 
 
 def test_rubbish_gets_one_error_and_a_closed_connection_and_the_next_session_works(shop: Shop) -> None:
