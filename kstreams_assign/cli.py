@@ -40,6 +40,7 @@ COMMANDS = {
     "worker": Entry(
         "kstreams_assign.worker.command:worker", "A member for an application in any language, at a socket."
     ),
+    "drain": Entry("kstreams_assign.worker.command:drain", "Let a worker leave without silence."),
     "history": Entry("kstreams_assign.history.command:app", "Rebalances as tables and a page, with Spark."),
     "broker": Entry("kstreams_assign.local.command:app", "The embedded Kafka broker alone."),
     "peer": Entry("kstreams_assign.peer.command:app", "Our assignors and codecs over JSON lines, to compare with."),

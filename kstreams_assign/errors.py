@@ -11,6 +11,7 @@
     ├── GroupNotFound             the brokers know no group of that name
     ├── NotAStreamsGroup          a group without Kafka Streams' user-data: plain consumers, or a newer protocol
     ├── StateError                the state directory or a store on it
+    │   ├── NoWorker              no process of this machine has the state directory, or it did not end in time
     │   ├── StateDirectoryLocked  another process owns the directory (names its pid and host)
     │   └── StoreDamaged          a store cannot be opened or its offsets make no sense
     ├── BrokerError               the broker refused or cannot be reached
@@ -71,6 +72,10 @@ class StateError(KStreamsAssignError):
 
 class StateDirectoryLocked(StateError):
     """Another process owns the state directory."""
+
+
+class NoWorker(StateError):
+    """No process of this machine has the state directory, or the one that has it did not end in time."""
 
 
 class StoreDamaged(StateError):

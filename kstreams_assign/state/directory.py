@@ -187,6 +187,27 @@ def _take_lock(path: Path) -> IO[bytes]:
     return file
 
 
+def holder_of(root: Path, application_id: str) -> int | None:
+    """The pid of the process on this host that has the state directory now; None if nobody has.
+
+    Raises ``ConfigError`` for a directory that is not there, and for a holder on another host.
+    """
+    path = root / _folder_name(application_id) / ".lock"
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return None
+    except FileNotFoundError as cause:
+        raise ConfigError(f"state_dir = {str(root)!r}: no process of {application_id!r} has worked there") from cause
+    except BlockingIOError:
+        holder = _read_json(path)
+    if holder.get("host") != platform.node() or not isinstance(holder.get("pid"), int):
+        raise ConfigError(
+            f"the state directory {path.parent} belongs to a process on host {holder.get('host', 'unknown')}"
+        )
+    return int(holder["pid"])
+
+
 def _kept_process_id(path: Path) -> uuid.UUID:
     """Read it, or draw one and keep it. Later versions only add fields, so any version is read."""
     try:

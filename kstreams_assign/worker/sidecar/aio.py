@@ -124,6 +124,9 @@ class AsyncSidecarClient:
         found: Mapping[str, int] = await self._call("lag")
         return found
 
+    async def drain(self) -> None:
+        await self._call("drain")
+
     async def close(self) -> None:
         """End the session in order. What is not committed is dropped."""
         try:

@@ -166,6 +166,10 @@ class SidecarClient:
         found: Mapping[str, int] = self._call("lag")
         return found
 
+    def drain(self) -> None:
+        """Let the worker leave without silence. Go on until it hangs up (``SidecarGone``)."""
+        self._call("drain")
+
     def close(self) -> None:
         """End the session in order. What is not committed is dropped."""
         try:

@@ -56,11 +56,12 @@ class _Order:
 class Desk(Labour):
     """``open``, ``submit`` and ``leave`` may be called from any thread: they only leave an order for the loop.
 
-    ``when_ready`` is called once there is a loop to leave orders for.
+    ``when_ready`` is called once there is a loop to leave orders for, ``drain`` when the application wants the worker to leave.
     """
 
     def __init__(self, shape: TopologyShape, limits: Limits) -> None:
         self.when_ready: Callable[[], None] = _nothing
+        self.drain: Callable[[], None] = _nothing
         self._shape = shape
         self._limits = limits
         self._books = Books()
@@ -82,6 +83,7 @@ class Desk(Labour):
             "poll": self._polls.append,
             "commit": self._commit,
             "close": self._close,
+            "drain": self._drain,
             "locate": lambda order: order.answer(self._locate(order.request.fields)),
             "tasks": lambda order: order.answer(self._tasks()),
             "lag": lambda order: order.answer({task: told["lag"] for task, told in self._facts().tasks.items()}),
@@ -229,6 +231,10 @@ class Desk(Labour):
         self._ops.forget_sizes()
         self._uncommitted = 0
         self._sealed = order
+
+    def _drain(self, order: _Order) -> None:
+        self.drain()
+        order.answer(True)
 
     def _close(self, order: _Order) -> None:
         _refuse_all(list(self._polls), "closing", "the session is ending")

@@ -38,7 +38,7 @@ class Sidecar:
             raise
         self._log = EventLog(str(self._engine.process_id), on_event)
         self._welcome = {"application_id": config.application_id, "process_id": str(self._engine.process_id)}
-        desk.when_ready = self._serve
+        desk.when_ready, desk.drain = self._serve, self._engine.drain
 
     @property
     def address(self) -> str:
@@ -57,6 +57,10 @@ class Sidecar:
     def _serve(self) -> None:
         self._server.start(self._welcome, self._log, on_failure=self._engine.close)
         self._log.emit("listening", socket=self.address)
+
+    def drain(self) -> None:
+        """Leave without silence; see ``Engine.drain``. The application is served meanwhile."""
+        self._engine.drain()
 
     def close(self) -> None:
         """End ``run``: what the application asked to commit is committed. From any thread or a signal handler."""

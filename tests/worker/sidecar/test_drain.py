@@ -1,0 +1,86 @@
+"""A sidecar that drains, asked by its application or by the command: it ends by itself, and the other has everything."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign.errors import SidecarGone
+from kstreams_assign.worker.sidecar.client import SidecarClient
+from tests.worker.sidecar.shop import PARTITIONS, WITHIN_S, Shop, add_up_until
+from tests.worker.sidecar.test_command import COMMAND, ended, write_config
+
+ORDERS = [b"customer-%d" % (n % 53) for n in range(2_000)]
+DRAIN = [sys.executable, "-m", "kstreams_assign", "drain", "--config"]
+
+
+@pytest.fixture
+def shop(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
+    found = Shop(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
+    yield found
+    found.stop()
+
+
+def test_the_command_empties_a_worker_and_waits_for_its_end(shop: Shop) -> None:
+    shop.send(ORDERS)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    config = write_config(shop)
+    with subprocess.Popen([*COMMAND, config], text=True, **pipes) as process, ended(process):
+        log = map(json.loads, process.stdout)
+        next(event for event in log if event["event"] == "listening")
+        with shop.connect() as session:
+            add_up_until(session, shop)
+        other = shop.start(2)
+        other.until_event("assigned")
+        asked = subprocess.run([*DRAIN, config], capture_output=True, text=True, timeout=90, check=False)
+        assert (asked.returncode, asked.stdout) == (0, ""), asked.stderr
+        assert f"process {process.pid} has ended" in asked.stderr
+        assert process.wait(WITHIN_S) == 0
+        rest = list(log)
+    assert "drain_refused" not in {event["event"] for event in rest}
+    other.until_running(PARTITIONS)
+    again = subprocess.run([*DRAIN, config], capture_output=True, text=True, timeout=30, check=False)
+    assert again.returncode == 1
+    assert "no worker of" in again.stderr
+    with shop.connect(2) as session:
+        shop.send(ORDERS)
+        add_up_until(session, shop)
+
+
+def work_on(session: SidecarClient) -> None:
+    while True:
+        session.poll(timeout_ms=500)
+        session.commit()
+
+
+def test_an_application_can_ask_for_it_and_works_on_until_the_worker_hangs_up(shop: Shop) -> None:
+    shop.send(ORDERS)
+    shop.start(1)
+    with shop.connect(1) as session:
+        add_up_until(session, shop)
+        other = shop.start(2)
+        other.until_event("assigned")
+        session.drain()
+        with pytest.raises(SidecarGone):
+            work_on(session)
+    other.until_running(PARTITIONS)
+
+
+def test_where_nobody_ever_worked_there_is_nothing_to_drain(tmp_path: Path) -> None:
+    config = tmp_path / "worker.toml"
+    lines = [
+        'application_id = "app"',
+        'bootstrap_servers = "localhost:1"',
+        'socket = "x.sock"',
+        f"state_dir = {json.dumps(str(tmp_path / 'none'))}",
+    ]
+    config.write_text("\n".join([*lines, "[[topology.subtopology]]", "sources = ['a']"]), encoding="utf-8")
+    done = subprocess.run([*DRAIN, config], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert "no process of 'app' has worked there" in done.stderr
