@@ -1,0 +1,85 @@
+"""The files for Kubernetes and systemd name what there is: paths, ports, commands, and settings that a worker takes."""
+
+from __future__ import annotations
+
+import re
+from configparser import RawConfigParser
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from kstreams_assign.cli import COMMANDS, EXIT_STATUS
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.worker.http.server import PATHS
+from kstreams_assign.worker.sidecar.settings import SidecarSettings
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+MANIFESTS = (EXAMPLES / "kubernetes" / "workers.yaml").read_text(encoding="utf-8")
+NOTES = (EXAMPLES / "kubernetes" / "README.md").read_text(encoding="utf-8")
+UNIT = (EXAMPLES / "systemd" / "kstreams-assign@.service").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """The worker's file in the ConfigMap, as pod number 0 gets it."""
+    (block,) = re.findall(r"^  worker\.toml: \|\n((?:    .*\n|\n)+)", MANIFESTS, re.MULTILINE)
+    (tmp_path / "worker.toml").write_text(dedent(block).replace("POD", "order-workers-0"))
+    return SidecarSettings.from_toml(tmp_path / "worker.toml")
+
+
+def told(key: str) -> set[str]:
+    """Every value of a key in the manifests."""
+    return set(re.findall(rf"^[ -]*{re.escape(key)}: (.+?)(?: #.*)?$", MANIFESTS, re.MULTILINE))
+
+
+def test_the_manifests_are_three_documents_of_clean_lines():
+    documents = MANIFESTS.split("\n---\n")
+    assert [re.findall(r"^kind: (\w+)$", one, re.MULTILINE) for one in documents] == [
+        ["ConfigMap"],
+        ["Service"],
+        ["StatefulSet"],
+    ]
+    assert not re.search(r"\t| $", MANIFESTS, re.MULTILINE)
+    odd = [line for line in MANIFESTS.splitlines() if (len(line) - len(line.lstrip(" "))) % 2]
+    assert odd == []
+
+
+def test_the_probes_ask_for_paths_that_there_are_at_the_port_that_is_served(settings):
+    paths = set(re.findall(r"path: (/\w+)", MANIFESTS)) - {"/var", "/etc", "/run"}
+    assert paths == {"/live", "/ready", "/metrics"}
+    assert paths | {"/scalable"} <= {*PATHS}
+    assert "/scalable" in MANIFESTS
+    assert "/scalable" in NOTES
+    address = settings.config.http_address
+    assert address is not None
+    assert told("containerPort") == told("port") - {"http"} == {str(address.port)}
+
+
+def test_the_settings_are_taken_and_their_folders_are_mounted(settings):
+    config = settings.config
+    mounts = {"/var/lib/kstreams-assign", "/etc/kstreams-assign", "/run/kstreams-assign"}
+    assert told("mountPath") == mounts
+    assert config.state_dir in mounts
+    assert str(Path(config.socket).parent) in mounts
+    (claim,) = re.findall(r"volumeClaimTemplates:\n    - metadata:\n        name: (\w+)", MANIFESTS)
+    assert f"- name: {claim}\n              mountPath: {config.state_dir}\n" in MANIFESTS
+    assert config.endpoint is not None
+    assert config.endpoint.host == f"order-workers-0.{told('serviceName').pop()}"
+
+
+@pytest.mark.parametrize("text", [MANIFESTS, NOTES, UNIT])
+def test_every_command_is_one_of_ours(text):
+    commands = set(re.findall(r"(?:bin/|exec |`|: )kstreams-assign ([a-z-]+) --config", text))
+    assert commands
+    assert commands <= COMMANDS.keys()
+
+
+def test_the_unit_starts_a_worker_and_gives_up_on_wrong_settings():
+    unit = RawConfigParser(strict=True, delimiters=("=",), comment_prefixes=("#",))
+    unit.optionxform = str
+    unit.read_string(UNIT)
+    service = unit["Service"]
+    assert service["ExecStart"].endswith("bin/kstreams-assign worker --config /etc/kstreams-assign/%i.toml --json-log")
+    assert int(service["RestartPreventExitStatus"]) == dict(EXIT_STATUS)[ConfigError]
+    assert service["StateDirectory"] == service["RuntimeDirectory"] == "kstreams-assign/%i"
