@@ -78,7 +78,7 @@ class Config:
     application_id: str
     bootstrap_servers: str
     state_dir: str = "state"
-    client: Mapping[str, str] = field(default_factory=dict)
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)
     application_server: str | None = None
     group_instance_id: str | None = None
     client_tags: Mapping[str, str] = field(default_factory=dict)

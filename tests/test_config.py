@@ -25,6 +25,9 @@ NEEDED = {"application_id": "app", "bootstrap_servers": "localhost:9092"}
         ("auto_offset_reset", "none", "earliest"),
         ("application_server", "here", "HOST:PORT"),
         ("application_server", "here:99999", "HOST:PORT"),
+        ("http", "8080", "HOST:PORT"),
+        ("http", ":8080", "HOST:PORT"),
+        ("http", 8080, "HOST:PORT"),
         ("heartbeat_interval_ms", 20_000, "a third of session_timeout_ms"),
         ("application_id", "", "not empty"),
     ],
@@ -70,3 +73,9 @@ def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:
     for name in ("bad.toml", "none.toml"):
         with pytest.raises(ConfigError, match=name):
             Config.from_toml(tmp_path / name)
+
+
+def test_no_secret_shows_when_a_config_is_printed():
+    secret = "hunter2-hunter2-hunter2"
+    config = Config("app", "broker", client={"sasl.password": secret}, socket_token=secret)
+    assert secret not in f"{config!r} {config}"
