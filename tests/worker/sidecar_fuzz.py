@@ -27,7 +27,8 @@ from kstreams_assign.worker.sidecar.messages import ERROR_CODES, PROTOCOL
 from kstreams_assign.worker.sidecar.session import Do, HangUp, Opened, RollBack, Send, Session, State
 
 SELDOM = ("hello", "commit", "close", "drop")
-OFTEN = tuple(op for op in PROTOCOL["ops"] if op not in SELDOM)
+OFTEN = tuple(op for op in PROTOCOL["ops"] if op not in (*SELDOM, "drain"))
+"""Not drain: a worker that is told to leave leaves, whoever says so in a session."""
 
 
 class Hostile:
