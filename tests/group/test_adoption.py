@@ -30,6 +30,7 @@ def test_warm_ups_are_told_apart_by_the_trailer() -> None:
     assert adopted.warmup == {TASKS[1]}
     assert adopted.standby == {TASKS[2]}
     assert adopted.next_probe_ms == 7
+    assert adopted.warmups == {ME: (TASKS[1],), OTHER: (TASKS[2],)}, "the whole group's"
 
 
 def test_without_a_trailer_as_from_java_all_copies_are_standbys() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
-from kstreams_assign.worker.early import progress_topic
+from kstreams_assign.model import TaskId
+from kstreams_assign.worker.early import _Heard, _moved_on, progress_topic
 from tests.worker.app import PARTITIONS, App
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
@@ -80,3 +82,17 @@ def test_with_the_queue_all_warm_ups_are_handed_over_in_one_rebalance(broker: st
         app.until_counted()
     finally:
         app.stop()
+
+
+def test_what_members_tell_becomes_a_pace_and_a_copy_that_begins_anew_loses_it() -> None:
+    here = UUID(int=1), TaskId(0, 3)
+    heard = _Heard(7, sums={here[0]: {here[1]: 100, TaskId(0, 4): 5}})
+    ends = {here[1]: 1_000}
+    heard.copies = _moved_on(heard, ends, 10_000)
+    assert heard.copies.keys() == {here}, "of the other task no end is known"
+    assert (heard.copies[here].remaining, heard.copies[here].offsets_per_s) == (900, None)
+    heard.sums[here[0]] = {here[1]: 500}
+    heard.copies = _moved_on(heard, ends, 12_000)
+    assert (heard.copies[here].offsets_per_s, heard.copies[here].left_ms) == (200, 2_500)
+    heard.sums[here[0]] = {here[1]: 0}
+    assert _moved_on(heard, ends, 14_000)[here].remaining == 1_000

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 from kstreams_assign.worker.http.status import VERDICTS, Holder, Status, TaskStatus, Way, host_text, warm_up_text
 
 
 def as_json(status: Status) -> dict[str, Any]:
     """Everything. Times are milliseconds, ``left_ms`` and ``offsets_per_s`` null where there is too little to tell."""
+    names = status.names()
     return {
         "application_id": status.application_id,
         "process_id": str(status.process_id),
@@ -22,9 +24,9 @@ def as_json(status: Status) -> dict[str, Any]:
         "assignor": status.assignor,
         "verdicts": {name: verdict_json(name, status) for name in VERDICTS},
         "tasks": tasks_json(status),
-        "warmups": _warmups(status),
-        "processes": [_holder(holder, status) for holder in status.holders],
-        "between_owners": {str(task): status.name_of(process) for task, process in status.withheld.items()},
+        "warmups": _warmups(status, names),
+        "processes": [_holder(holder, status, names) for holder in status.holders],
+        "between_owners": {str(task): names[process] for task, process in status.withheld.items()},
         "next_probe_ms": status.next_probe_ms,
         "early_probing": status.early,
         "follow_up": status.follow_up,
@@ -71,33 +73,30 @@ def _way(way: Way | None) -> dict[str, Any]:
     }
 
 
-def _warmups(status: Status) -> list[dict[str, Any]]:
+def _warmups(status: Status, names: Mapping[UUID, str]) -> list[dict[str, Any]]:
     return [
         {
             "task": str(warmup.task),
             "process_id": str(warmup.process),
-            "on": status.name_of(warmup.process),
+            "on": names[warmup.process],
             **_way(warmup.way),
             "changelogs": _texts(warmup.changelogs),
             "as_joined": warmup.way is not None and warmup.way.as_joined,
             "caught_up": warmup.caught_up,
             "queued": warmup.queued,
-            "why": warm_up_text(status, warmup),
+            "why": warm_up_text(warmup, names[warmup.process]),
         }
         for warmup in status.warmups
     ]
 
 
-def _holder(holder: Holder, status: Status) -> dict[str, Any]:
+def _holder(holder: Holder, status: Status, names: Mapping[UUID, str]) -> dict[str, Any]:
     here = holder.process == status.process_id
+    endpoint = host_text(holder.endpoint) if holder.endpoint else None
     return {
         "process_id": str(holder.process) if holder.process else None,
-        "endpoint": host_text(holder.endpoint) if holder.endpoint else None,
-        "name": status.name_of(holder.process)
-        if holder.process
-        else host_text(holder.endpoint)
-        if holder.endpoint
-        else "?",
+        "endpoint": endpoint,
+        "name": names[holder.process] if holder.process else endpoint,
         "here": here,
         "leads": here and status.leads,
         "active": None if holder.active is None else _texts(holder.active),

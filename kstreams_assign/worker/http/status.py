@@ -112,18 +112,12 @@ class Status:
     def leader(self) -> UUID | None:
         return self.process_id if self.leads else None
 
-    def name_of(self, process: UUID) -> str:
-        """What people call a process here: the endpoint it is reached at, else as much of its id as is needed."""
-        if process == self.process_id:
-            return "this process"
-        endpoint = next((holder.endpoint for holder in self.holders if holder.process == process), None)
-        return host_text(endpoint) if endpoint else process_names(self.processes)[process]
-
-    @property
-    def processes(self) -> frozenset[UUID]:
-        """All that are known by their ids."""
+    def names(self) -> dict[UUID, str]:
+        """What people call each process: the endpoint it is reached at, else as much of its id as is needed."""
+        endpoints = {one.process: host_text(one.endpoint) for one in self.holders if one.process and one.endpoint}
         told = {holder.process for holder in self.holders if holder.process}
-        return frozenset({self.process_id, *told, *(warmup.process for warmup in self.warmups)})
+        ids = {self.process_id, *told, *self.withheld.values(), *(warmup.process for warmup in self.warmups)}
+        return {**process_names(ids), **endpoints, self.process_id: "this process"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +184,8 @@ def _under_way(status: Status) -> Iterable[str]:
         yield "the leader is no member of ours: it does not tell whether warm-ups or a probing rebalance are outstanding"
     if status.draining:
         yield "this member is draining: its tasks are being warmed up elsewhere"
-    yield from first([warm_up_text(status, warmup) for warmup in status.warmups], "warm-ups")
+    names = status.names()
+    yield from first([warm_up_text(warmup, names[warmup.process]) for warmup in status.warmups], "warm-ups")
     if status.follow_up:
         yield "a follow-up rebalance comes at once: tasks are between two owners"
     if status.next_probe_ms is not None:
@@ -198,9 +193,9 @@ def _under_way(status: Status) -> Iterable[str]:
         yield f"a probing rebalance is due{f' in {span(left_ms)}' if left_ms > 0 else ''}"
 
 
-def warm_up_text(status: Status, warmup: WarmUp) -> str:
+def warm_up_text(warmup: WarmUp, where: str) -> str:
     """Which task, where, and why not yet."""
-    on = f"{warmup.task} warms up on {status.name_of(warmup.process)}"
+    on = f"{warmup.task} warms up on {where}"
     if warmup.queued:
         return f"{on}: its turn in the warm-up queue has not come"
     if warmup.way is None:

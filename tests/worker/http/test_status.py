@@ -111,8 +111,8 @@ def test_of_many_reasons_of_a_kind_the_first_are_told_and_the_rest_counted():
 
 
 def test_a_process_is_called_by_its_endpoint_or_as_much_of_its_id_as_tells_it_apart():
-    assert warming("new-pod").name_of(NEW) == "new-pod:80"
-    assert settled().name_of(settled().process_id) == "this process"
+    assert warming("new-pod").names()[NEW] == "new-pod:80"
+    assert settled().names()[settled().process_id] == "this process"
     twin = UUID(int=NEW.int + (1 << 88))
     alike = settled(warmups=(on_its_way(1, None), replace(on_its_way(2, None), process=twin)))
-    assert (alike.name_of(NEW), alike.name_of(twin)) == ("03000000-00", "03000000-01")
+    assert (alike.names()[NEW], alike.names()[twin]) == ("03000000-00", "03000000-01")

@@ -106,7 +106,7 @@ def test_the_leader_names_everybody_and_tells_the_lags_as_of_the_last_join():
     )
     assert [(one.task, one.way) for one in status.warmups] == [(task, Way(900, as_joined=True)) for task in WARM]
     assert status.warmups[0].changelogs == (log("totals", WARM[0].partition), log("names", WARM[0].partition))
-    assert (status.leader, status.name_of(NEW), status.next_probe_ms) == (LEADER, "new:80", NOW_MS + 5_000)
+    assert (status.leader, status.names()[NEW], status.next_probe_ms) == (LEADER, "new:80", NOW_MS + 5_000)
     assert (status.warnings, status.since_turn_ms, status.lease_left_ms) == (("decision: look out",), 40, 5_000)
 
 
