@@ -89,18 +89,50 @@ def chromium_missing() -> str | None:
 
 
 def node_missing() -> str | None:
-    """Why no example in JavaScript can run here, or None."""
-    return _not_on_path("node", "npm")
+    """Why the example in JavaScript cannot run here, or None; fetches its one package."""
+    return _not_on_path("node", "npm") or _unbuilt(node_example)
 
 
 def go_missing() -> str | None:
-    """Why no example in Go can be compiled here, or None."""
-    return _not_on_path("go")
+    """Why the example in Go cannot run here, or None; fetches its packages and compiles it."""
+    return _not_on_path("go") or _unbuilt(go_example)
 
 
 def _not_on_path(*programs: str) -> str | None:
     lacking = [program for program in programs if shutil.which(program) is None]
     return f"not on the path: {', '.join(lacking)}" if lacking else None
+
+
+def _unbuilt(example: Callable[[], TemporaryDirectory[str]]) -> str | None:
+    try:
+        example()
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        return f"{error}: {error.stderr}"
+    return None
+
+
+@cache
+def node_example() -> TemporaryDirectory[str]:
+    """A copy of the example in JavaScript, with its package as the lock file has it."""
+    return _built("sidecar_node", "npm", "ci", "--silent", "--no-audit", "--no-fund")
+
+
+@cache
+def go_example() -> TemporaryDirectory[str]:
+    """A copy of the example in Go, compiled."""
+    return _built("sidecar_go", "go", "build", "-o", "count", ".")
+
+
+def _built(example: str, *command: str) -> TemporaryDirectory[str]:
+    folder = TemporaryDirectory(prefix=f"{example}-")
+    without = shutil.ignore_patterns("node_modules")
+    shutil.copytree(EXAMPLES / example, folder.name, dirs_exist_ok=True, ignore=without)
+    try:
+        subprocess.run(command, cwd=folder.name, check=True, capture_output=True, text=True, timeout=110)
+    except subprocess.SubprocessError:
+        folder.cleanup()
+        raise
+    return folder
 
 
 PARTS: dict[str, Callable[[], str | None]] = {
@@ -162,20 +194,17 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="session")
-def node(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The command of the counting example in JavaScript, with its one package as its lock file has it."""
-    folder = tmp_path_factory.mktemp("node") / "example"
-    shutil.copytree(EXAMPLES / "sidecar_node", folder, ignore=shutil.ignore_patterns("node_modules"))
-    subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=folder, check=True, timeout=110)
-    return ["node", str(folder / "count.mjs")]
+def node() -> Iterator[list[str]]:
+    """The command of the counting example in JavaScript."""
+    with node_example() as folder:
+        yield ["node", str(Path(folder, "count.mjs"))]
 
 
 @pytest.fixture(scope="session")
-def go(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The command of the counting example in Go, compiled."""
-    program = tmp_path_factory.mktemp("go") / "count"
-    subprocess.run(["go", "build", "-o", program, "."], cwd=EXAMPLES / "sidecar_go", check=True, timeout=110)
-    return [str(program)]
+def go() -> Iterator[list[str]]:
+    """The command of the counting example in Go."""
+    with go_example() as folder:
+        yield [str(Path(folder, "count"))]
 
 
 @pytest.hookimpl(wrapper=True)
