@@ -154,6 +154,10 @@ def test_it_ends_with_a_client_still_there_and_leaves_no_thread_and_no_port():
     with serving() as (port, _):
         waiting = socket.create_connection(("127.0.0.1", port), timeout=10)
         ask(port, "/live")
+        started = time.monotonic()
+    assert time.monotonic() - started < module.SILENCE_S / 2, (
+        "it did not wait until the client had been silent for long"
+    )
     assert waiting.recv(1) == b""
     waiting.close()
     assert set(threading.enumerate()) == before
