@@ -24,6 +24,7 @@
     │   ├── MalformedFrame        bytes on it that are no frame
     │   ├── SidecarRefused        the worker refused a request (``code``: the closed list in protocol/sidecar.json)
     │   └── SidecarGone           the worker hung up, or is not there
+    ├── NotHere                   a key's task does not run in this process (the text says where it does)
     ├── TaskMigrated              the task belongs to another member now; nothing of it may be written
     ├── SparkError                Spark: not installed, did not start, has no connector, or its job failed
     └── LocalBrokerError          the embedded broker: a fetch broke off, the JVM did not start
@@ -132,6 +133,10 @@ class SidecarRefused(SidecarError):
 
 class SidecarGone(SidecarError):
     """The worker hung up, or nobody listens. Uncommitted work is gone; a new session goes on at the last commit."""
+
+
+class NotHere(KStreamsAssignError):
+    """A key's task does not run in this process, or did not answer in time. The text says where it runs, if that is known."""
 
 
 class TaskMigrated(KStreamsAssignError):

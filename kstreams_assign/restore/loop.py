@@ -131,6 +131,11 @@ class Restorer:
         job = self._jobs[task] = _Job(task, stores, dict(store_of), purpose)
         self._job_of.update(dict.fromkeys(job.store_of, job))
 
+    def stores_of(self, task: TaskId) -> TaskStores | None:
+        """To look into, between two steps; None if the task is not here, or its state is being replaced."""
+        job = self._jobs.get(task)
+        return None if job is None or job.progress is None else job.stores
+
     def promote(self, task: TaskId) -> bool:
         """A standby becomes active: read on to the end as of now. False if the task is not here (any more)."""
         return self._repurpose(task, Purpose.ACTIVE)

@@ -22,7 +22,7 @@ from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.choice import departure, known_assignors
 from kstreams_assign.group.dialects import DIALECTS, MemberReport
 from kstreams_assign.group.leader import settings_digest
-from kstreams_assign.group.values import Adopted, JoinedMember, MemberAssignment, Standing
+from kstreams_assign.group.values import Adopted, Hosts, JoinedMember, MemberAssignment, Standing
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex
@@ -274,6 +274,12 @@ class Membership:
     @property
     def generation(self) -> int | None:
         return self._machine.generation
+
+    @property
+    def hosts(self) -> tuple[Hosts, Hosts]:
+        """Endpoint -> input partitions of its active tasks, and of its standbys, as the last assignment told."""
+        adopted = self._adopted
+        return (adopted.hosts, adopted.standby_hosts) if adopted else ({}, {})
 
     @property
     def next_probe_ms(self) -> int | None:

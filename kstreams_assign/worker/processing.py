@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Protocol
 
 from kstreams_assign.adapters.clock import monotonic_ms
@@ -27,6 +28,7 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.committing import Committer
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Labour, Running
+from kstreams_assign.worker.lookup import Value
 from kstreams_assign.worker.task import Flow, Task
 from kstreams_assign.worker.turns import CommitTurns, Group, Held
 
@@ -94,6 +96,16 @@ class Processor:
     def order(self, work: Callable[[], None]) -> None:
         """Have something done by the loop's thread, between two turns or at once where it waits."""
         self._inbox.put(work)
+
+    def peek(self, task: TaskId, store: str, key: bytes, found: Future[Value | None]) -> None:
+        """What a running task's store holds of a key; None if the task does not run here."""
+        self._inbox.put(lambda: found.set_result(self._peek(task, store, key)))
+
+    def _peek(self, task: TaskId, store: str, key: bytes) -> Value | None:
+        held = self._held.get(task)
+        if held is None or held.running is None or held.stores is None:
+            return None
+        return (held.stores.get(store, key),)
 
     def adopt(self, generation: int, adopted: Adopted) -> None:
         self._inbox.put(lambda: self._adopt(generation, adopted))

@@ -22,6 +22,7 @@ from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.lookup import Value
 
 STEP_S = 0.01
 
@@ -84,6 +85,14 @@ class RestoreThread:
         """Keep a standby or warm-up up to date."""
         self._no_longer_running(task, stores)
         self._orders.put(lambda: self._tail(task, stores))
+
+    def peek(self, task: TaskId, store: str, key: bytes, found: Future[Value | None]) -> None:
+        """What a copy here holds of a key; None if there is none. It may be behind."""
+        self._orders.put(lambda: found.set_result(self._peek(task, store, key)))
+
+    def _peek(self, task: TaskId, store: str, key: bytes) -> Value | None:
+        stores = self._restorer.stores_of(task)
+        return None if stores is None else (stores.get(store, key),)
 
     def queue(self, queue: WarmupQueue | None) -> None:
         """Restore warm-ups in this order and no more of them at a time, from now on; None: all at once."""

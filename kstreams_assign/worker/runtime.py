@@ -18,7 +18,7 @@ from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, InputConsumer, RecordProducer
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError
+from kstreams_assign.errors import BrokerError, NotHere
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Pacing, Restorer
 from kstreams_assign.state.cleaner import Cleaner
@@ -32,6 +32,7 @@ from kstreams_assign.worker.http.status import Status
 from kstreams_assign.worker.http.view import Views, status_of
 from kstreams_assign.worker.labour import Facts, Functions, Labour
 from kstreams_assign.worker.leading import Leading
+from kstreams_assign.worker.lookup import Location, Lookup
 from kstreams_assign.worker.membership import Membership, group_client
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.restoring import RestoreThread
@@ -76,6 +77,7 @@ class Engine:
         self._log = EventLog(str(directory.process_id), on_event)
         self._ending = threading.Event()
         self._wishes: queue.SimpleQueue[Wish] = queue.SimpleQueue()
+        self._lookup: Lookup | None = None
 
     @property
     def process_id(self) -> UUID:
@@ -100,8 +102,10 @@ class Engine:
             )
             if http is not None:
                 http.start(running.status, self._log)
+            self._lookup = running.lookup
             running.run(self._wishes)
         finally:
+            self._lookup = None
             if http is not None:
                 http.stop()
 
@@ -119,6 +123,25 @@ class Engine:
         Where nobody can take them (it is alone, or a Java member leads) it leaves as ``close`` does. From any thread.
         """
         self._wishes.put(Membership.drain)
+
+    def locate(self, store: str, key: bytes) -> Location:
+        """Which process has a key, by the host maps of the last assignment; endpoints are ``application_server``.
+
+        From any thread. Raises ``NotHere`` while ``run`` does not, ``ConfigError`` for a store that the topology lacks.
+        """
+        return self._looking_up().locate(store, key)
+
+    def read(self, store: str, key: bytes, *, allow_standby: bool = False, timeout_s: float = 5.0) -> bytes | None:
+        """The newest committed value of a key, None if it has none; with ``allow_standby`` also from a copy, maybe behind.
+
+        From any thread. Raises ``NotHere`` where the key is not this process's, naming who has it, and as ``locate`` does.
+        """
+        return self._looking_up().read(store, key, allow_standby=allow_standby, timeout_s=timeout_s)
+
+    def _looking_up(self) -> Lookup:
+        if self._lookup is None:
+            raise NotHere("the worker does not run (yet, or any more)")
+        return self._lookup
 
     def _offsets_on_disk(self, task: TaskId, path: Path) -> Mapping[TopicPartition, int]:
         """How far a closed task is, in the changelogs that this topology has. Read once: a join must not wait for it."""
@@ -196,6 +219,10 @@ class _Running:
             self._early.adopted,
             self._ending.set,
         )
+        self.lookup = Lookup(
+            shape, self._partition_counts, lambda: self._membership.hosts, self._processor, self._restoring
+        )
+        self._counts: Mapping[str, int] | None = None
         self._processor.connect(self._membership, self._restoring)
         self._restoring.receiver = self._processor
         labour.connect(self._processor, self._facts)
@@ -250,6 +277,11 @@ class _Running:
 
     def _rejoin(self, reason: str) -> None:
         self._membership.rejoin(reason)
+
+    def _partition_counts(self) -> Mapping[str, int]:
+        if self._counts is None:
+            self._counts = self._admin.partition_counts(self._shape.source_topics, LOOKUP_TIMEOUT_S)
+        return self._counts
 
     def _open_stores(self, task: TaskId) -> RocksTaskStores:
         names = [store.name for store in self._shape.subtopologies[task.subtopology].stores]

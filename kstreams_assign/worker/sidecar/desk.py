@@ -21,9 +21,9 @@ from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.labour import Facts, Labour, Loop, Running
+from kstreams_assign.worker.locating import locate
 from kstreams_assign.worker.sidecar.books import Books
 from kstreams_assign.worker.sidecar.framing import Message
-from kstreams_assign.worker.sidecar.locating import locate
 from kstreams_assign.worker.sidecar.messages import EVENTS, Request, refused
 from kstreams_assign.worker.sidecar.ops import Limits, Ops
 from kstreams_assign.worker.sidecar.poll import ANSWER_BYTES_MAX, Batch, as_columns, as_records, split

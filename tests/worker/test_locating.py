@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kstreams_assign.model import HostInfo, Store, SubtopologyShape, TopicPartition
-from kstreams_assign.worker.sidecar.locating import locate, murmur2, partition_of
+from kstreams_assign.worker.locating import locate, murmur2, partition_of
 
 ONE, TWO = HostInfo("one", 1), HostInfo("two", 2)
 SHAPE = SubtopologyShape(("orders",), (Store("totals"),))

@@ -1,0 +1,49 @@
+"""Interactive queries on a real broker: who has a key, and its value from the owner or from a standby."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign.errors import ConfigError, NotHere
+from tests.worker.app import PARTITIONS, App
+
+WORDS = [b"word-%d" % (n % 41) for n in range(2_000)]
+
+
+def test_every_key_is_found_at_its_owner_and_behind_it_at_a_standby(broker: str, tmp_path: Path) -> None:
+    app = App(broker, "lookup", tmp_path)
+    try:
+        app.send(WORDS)
+        settings = {"num_standby_replicas": 1}
+        first = app.start(1, application_server="127.0.0.1:7001", **settings)
+        second = app.start(2, application_server="127.0.0.1:7002", **settings)
+        first.until_running(PARTITIONS // 2)
+        second.until_running(PARTITIONS // 2)
+        app.until_counted()
+        workers = {"127.0.0.1:7001": first, "127.0.0.1:7002": second}
+        for worker in workers.values():
+            worker.until(lambda events: all(not t["lag"] for t in events[-1].get("tasks", {"": {"lag": 1}}).values()))
+        owners = set()
+        for word, count in app.sent.items():
+            place = first.worker.locate("totals", word)
+            assert place == second.worker.locate("totals", word)
+            (standby,) = place.standbys
+            assert {place.active, standby} == workers.keys()
+            owners.add(place.active)
+            assert workers[place.active].worker.read("totals", word) == b"%d" % count
+            assert workers[standby].worker.read("totals", word, allow_standby=True) == b"%d" % count
+            with pytest.raises(NotHere, match=f"active: {place.active}"):
+                workers[standby].worker.read("totals", word)
+        assert owners == workers.keys()
+        missing = next(
+            key for key in (b"none-%d" % n for n in range(99)) if first.worker.locate("totals", key).active[-1] == "1"
+        )
+        assert first.worker.read("totals", missing) is None
+        with pytest.raises(ConfigError, match="declares totals"):
+            first.worker.locate("total", b"x")
+    finally:
+        app.stop()
+    with pytest.raises(NotHere, match="does not run"):
+        first.worker.read("totals", b"word-1")
