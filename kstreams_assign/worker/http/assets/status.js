@@ -114,7 +114,7 @@
     const decided = status.assignor ? `decided by ${status.assignor}` : status.generation === null ? "" : "the leader is no member of ours";
     const made = [
       ["Member", member[0], decided, member[1]],
-      ["Next probe", probe, `Early probing: ${status.early_probing}`, due === null ? "" : "warn"],
+      [due === null ? "Next probe" : "Next probe, at the latest", probe, `Early probing: ${status.early_probing}`, due === null ? "" : "warn"],
       ["Tasks here", String(status.tasks.length), counted(status.tasks), ""],
       ["Records", number(status.records_total), `${perSecond === null ? "" : `${number(perSecond)} a second, `}${number(status.commits_total)} commits`, ""],
     ];
