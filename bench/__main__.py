@@ -14,7 +14,7 @@ from bench import assign, codec, java_peer, leader
 from bench.results import RESULTS, Result, show, write
 
 SUITES = ("assign", "codec", "leader")
-ASKED_FOR = ("history", "sidecar")
+ASKED_FOR = ("history", "sidecar", "count")
 """Suites that run only when they are named: they take minutes."""
 
 LEADERS_WORK = (
@@ -53,6 +53,12 @@ def main(arguments: list[str]) -> None:
 
         found = sidecar.measure(options.quick)
         show("Count per key on one partition, 10,000 keys", found)
+        results += found
+    if "count" in options.only:
+        from bench.count import __main__ as count
+
+        found = count.compare(records=50_000, runs=1) if options.quick else count.compare()
+        show("Count per key, beside the peers", found)
         results += found
     total = leaders_total(results)
     if total:

@@ -146,11 +146,6 @@ PARTS: dict[str, Callable[[], str | None]] = {
 }
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "node: needs Node and npm (set by itself on every test that uses the fixture)")
-    config.addinivalue_line("markers", "go: needs a Go that compiles (set by itself, too)")
-
-
 SPARKS_SOCKETS = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 """pyspark leaves the sockets of each collected frame to the garbage collector."""
 

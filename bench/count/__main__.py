@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -42,31 +42,38 @@ SLOWER = {"faust": 10}
 
 OURS = ("library", "sidecar")
 NAMES = {"java": "Java Streams 4.3.1", "quix": "Quix Streams", "faust": "Faust"}
+EVERYBODY = (*OURS, *NAMES)
 
 
 def main(arguments: list[str]) -> None:
     """Measure, print a table, write ``bench/results.json``."""
     options = parse(arguments)
-    commands = {name: command for name in options.only if (command := _command(name)) is not None}
-    rates: dict[str, list[float]] = {name: [] for name in commands}
-    with LocalBroker() as broker, tempfile.TemporaryDirectory() as folder:
-        _produce(broker.bootstrap_servers, "count-in", options.records)
-        for run in range(options.runs):
-            for name, command in commands.items():
-                wanted = options.records // SLOWER.get(name, 1)
-                source = "count-in" if name not in SLOWER else _slower(broker.bootstrap_servers, name, wanted)
-                rate = measure(broker.bootstrap_servers, command, source, Path(folder, f"{name}-{run}"), wanted)
-                rates[name].append(rate)
-                print(f"run {run + 1}: {name} {rate:,.0f} records/s", file=sys.stderr)
-    results = list(_compared({name: median(found) for name, found in rates.items()}))
+    results = compare(options.only, options.records, options.runs)
     show(f"Count per key, {options.records:,} records, median of {options.runs} runs", results)
     write(results)
     print(f"{len(results)} results in {RESULTS.relative_to(RESULTS.parent.parent)}")
 
 
+def compare(only: Sequence[str] = EVERYBODY, records: int = 500_000, runs: int = 3) -> list[Result]:
+    """Each of ours beside each peer: the medians of so many runs, in turn."""
+    commands = {name: command for name in only if (command := _command(name)) is not None}
+    rates: dict[str, list[float]] = {name: [] for name in commands}
+    with LocalBroker() as broker, tempfile.TemporaryDirectory() as folder:
+        servers = broker.bootstrap_servers
+        _produce(servers, "count-in", records)
+        for run in range(runs):
+            for name, command in commands.items():
+                wanted = records // SLOWER.get(name, 1)
+                source = _slower(servers, name, wanted) if name in SLOWER else "count-in"
+                rate = measure(servers, command, source, Path(folder, f"{name}-{run}"), wanted)
+                rates[name].append(rate)
+                print(f"run {run + 1}: {name} {rate:,.0f} records/s", file=sys.stderr)
+    return list(_compared({name: median(found) for name, found in rates.items()}))
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.count", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", nargs="+", choices=[*OURS, *NAMES], default=[*OURS, *NAMES])
+    parser.add_argument("--only", nargs="+", choices=EVERYBODY, default=EVERYBODY)
     parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--runs", type=int, default=3)
     return parser.parse_args(arguments)
