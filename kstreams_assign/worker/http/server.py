@@ -124,7 +124,7 @@ class _Server(ThreadingTCPServer):
         self._deadlines: dict[socket.socket, float] = {}
         super().__init__((host, address.port), _Handler)
         self.address = HostInfo(address.host, self.server_address[1])
-        self.names = LOOPBACK_NAMES if _loops_back(address.host) else None
+        self.names = LOOPBACK_NAMES | {address.host.lower()} if _loops_back(address.host) else None
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002  # socketserver's signature
         """Whether there is room for one more."""

@@ -12,7 +12,12 @@ from kstreams_assign.worker.http.metrics import client_state, exposition
 from kstreams_assign.worker.http.status import TaskStatus, Way
 from tests.worker.http.statuses import NOW_MS, settled, task, warming
 
-READERS = {"": read_text, "application/openmetrics-text;version=1.0.0": read_open_metrics}
+READERS = {
+    "": read_text,
+    "application/openmetrics-text;version=1.0.0": read_open_metrics,
+    # as Prometheus 3 asks
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=1.0.0;q=0.5": read_open_metrics,
+}
 
 
 def samples(status, accept=""):

@@ -94,6 +94,14 @@ def test_on_loopback_only_names_of_loopback_are_answered_to(host, code):
         assert ask(port, "/live", Host=host)[0].status == code
 
 
+def test_other_addresses_of_loopback_are_names_of_it_too():
+    with serving(host="127.0.0.9") as (port, events):
+        with socket.create_connection(("127.0.0.9", port), timeout=20) as connection:
+            connection.sendall(b"GET /live HTTP/1.1\r\nHost: 127.0.0.9:%d\r\n\r\n" % port)
+            assert connection.makefile("rb").readline() == b"HTTP/1.0 200 OK\r\n"
+        assert events[0]["warnings"] == []
+
+
 def test_elsewhere_any_name_is_answered_to_and_it_is_said_aloud():
     with serving(host="0.0.0.0") as (port, events):
         assert ask(port, "/live", Host="pod.example:80")[0].status == 200
