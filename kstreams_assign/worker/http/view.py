@@ -25,6 +25,9 @@ from kstreams_assign.worker.membership import MemberView
 
 T = TypeVar("T")
 
+STILL_MS = 5_000
+"""Without a step for so long, a copy comes no nearer; members that go on telling tell at least as often."""
+
 ROLE_ORDER = (ACTIVE, WARMUP, STANDBY, "leaving")
 
 
@@ -109,13 +112,14 @@ def _leaders_text(early: EarlyView, monotonic_ms: int) -> str:
 
 
 def way_of(progress: TaskProgress, monotonic_ms: int) -> Way:
-    """A progress as of now: what has not moved since it was told has grown slower."""
+    """A progress as of now: what has not moved since it was told has grown slower, but stands still only after a while."""
     now = progress.extended({}, monotonic_ms)
+    standing_still = monotonic_ms - progress.moved_at_ms >= STILL_MS
     partitions = now.partitions.keys() - {ALL_CHANGELOGS}
     return Way(
         lag=now.remaining,
         warm=min(1.0, now.position_sum / now.end_sum) if now.end_sum else 1.0,
-        offsets_per_s=now.offsets_per_s,
+        offsets_per_s=now.offsets_per_s if now.offsets_per_s or standing_still else None,
         left_ms=now.left_ms,
         changelogs={name: now.partitions[name].remaining for name in sorted(partitions)},
     )

@@ -94,6 +94,9 @@ def test_a_way_is_as_of_now_so_what_stands_still_grows_slower():
     assert way == Way(600, 500 / 1_100, 100.0, 6_000, {log("totals", 0): 600})
     later = way_of(going(partition=log("totals", 0)), MONOTONIC_MS + 60_000)
     assert (later.offsets_per_s, later.left_ms) == (None, None)
+    begun = TaskProgress.begin({ALL_CHANGELOGS: 5}, {ALL_CHANGELOGS: 9}, MONOTONIC_MS)
+    paces = [way_of(begun, MONOTONIC_MS + ms).offsets_per_s for ms in (0, 4_999, 5_000)]
+    assert paces == [None, None, 0], "too little to tell is not the same as no step"
     assert way_of(going(), MONOTONIC_MS).changelogs == {}
     assert way_of(going(at=0, end=0, moved=0), MONOTONIC_MS).warm == 1.0
 
