@@ -136,6 +136,7 @@ def test_a_task_that_went_away_and_came_back_takes_no_write_of_before(shop: Shop
         while len(polled) < PARTITIONS:
             polled |= {record.task for record in session.poll()}
         shop.start(2).until_running(PARTITIONS // 2)
+        one.until_running(PARTITIONS // 2)
         gone = "0_0" if _revoked(session, "0_0") else "0_1"
         shop.sidecars.pop().stop()
         one.until_running(PARTITIONS)
