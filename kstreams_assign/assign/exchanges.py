@@ -1,7 +1,8 @@
 """Better owners by exchanging tasks: whatever the first layout was, the cheapest one is left.
 
-A minimum cost flow, in integers. ``Prices`` say what it costs that a client runs a task; ``Exchanges`` look for a round of
-clients, each of which hands one task on, that makes the whole cheaper, until there is none (Klein's theorem: then nothing is).
+A minimum cost flow, in integers. ``Exchanges`` look for a round of clients, each of which hands one task on, that makes the
+whole cheaper by ``Prices``, until there is none (Klein's theorem: then nothing is). Whether there is anything to look for can often
+be told for much less: see ``prices.least_cost``.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kstreams_assign.assign.holdings import NOBODY, Holdings
+from kstreams_assign.assign.prices import Prices
 from kstreams_assign.assign.seats import Room
 from kstreams_assign.assign.subtopologies import Subtopologies
 
@@ -19,45 +21,6 @@ Step = tuple[int, int, int]
 """(the node it leaves, the node it comes to, the task or ``NOBODY``)."""
 
 
-class Prices:
-    """What a layout costs, as one number: owner changes, then new owners without a copy, then spread, then lags.
-
-    Each weighs more than all that comes after it can add up to.
-    """
-
-    def __init__(self, held: Holdings) -> None:
-        self.held = held
-        tasks = len(held.tasks)
-        self.spread = 1 + sum(max(cold, 1) for cold in held.cold)
-        self.no_copy = self.spread * (2 * tasks + 1) * (tasks + 1)
-        self.change = self.no_copy * (tasks + 1)
-
-    def grounds(self, task: int) -> tuple[object, ...]:
-        """All that the prices of a task depend on."""
-        held = self.held
-        return held.owner[task], held.cold[task], *held.told[task].items()
-
-    def of(self, task: int) -> tuple[dict[int, int], int]:
-        """The price on each client that is special, and on all others."""
-        held, change = self.held, self.change
-        told, cold, owner = held.told[task], held.cold[task], held.owner[task]
-        useless = max(cold, 1)
-        copy_gone = self.no_copy + useless if cold else 0
-        ranks = {client: min(held.rank_of(lag), useless) for client, lag in told.items()}
-        if owner != NOBODY and held.may_run(task, owner):
-            prices = {
-                client: change + (rank if rank < useless else self.no_copy + useless) for client, rank in ranks.items()
-            }
-            prices[owner] = ranks.get(owner, cold)
-            return prices, change + copy_gone
-        least = held.least_rank(task)
-        prices = {
-            client: rank if rank == least else change + (rank if rank < useless else self.no_copy + useless)
-            for client, rank in ranks.items()
-        }
-        return prices, cold if cold == least else change + copy_gone
-
-
 class Exchanges:
     """The flow network. Its nodes are clients, clients by subtopology, and two kinds of hub.
 
@@ -65,9 +28,8 @@ class Exchanges:
     of each subtopology stands for all clients that are nothing special to a task, one more for the spare seats.
     """
 
-    def __init__(self, held: Holdings, owners: list[int], room: Room, kinds: Subtopologies) -> None:
-        self.owners, self.low, self.high, self.kinds = owners, room.low, room.high, kinds
-        self.prices = Prices(held)
+    def __init__(self, held: Holdings, owners: list[int], room: Room, kinds: Subtopologies, prices: Prices) -> None:
+        self.owners, self.low, self.high, self.kinds, self.prices = owners, room.low, room.high, kinds, prices
         self.clients, self.sorts = len(held.clients), len(kinds.share[0])
         self.client_nodes = self.clients * self.sorts
         self.kind_hubs = self.client_nodes + self.clients

@@ -13,6 +13,7 @@ from itertools import chain, groupby
 
 from kstreams_assign.assign.exchanges import Exchanges
 from kstreams_assign.assign.holdings import NOBODY, Holdings
+from kstreams_assign.assign.prices import Prices, Surplus, least_cost
 from kstreams_assign.assign.seats import Matching, Room
 from kstreams_assign.assign.subtopologies import Subtopologies
 from kstreams_assign.model import RUNNING_OFFSET_SUM
@@ -40,6 +41,8 @@ def final_owners(held: Holdings) -> list[int]:
     room = Room.even(len(held.tasks), held.capacity)
     staying, choosy, anywhere = _sorted_out(held)
     leaving = Leaving(staying, room)
+    prices = Prices(held)
+    bound = leaving.least_cost(prices)
     matching = Matching(room, held.capacity)
     choosy.sort(key=lambda each: (len(each[1]), -held.cold[each[0]]))
     homeless = [task for task, best in choosy if not matching.seat(task, best)]
@@ -48,13 +51,23 @@ def final_owners(held: Holdings) -> list[int]:
             owners[task] = client
     for task in (*homeless, *anywhere):
         owners[task] = NOBODY
-    bound = leaving.left or choosy
-    if bound or anywhere:
+    if leaving.left or choosy or anywhere:
         moving = Moving(held, owners, room, leaving)
         moving.move(homeless, anywhere)
-        if bound or not moving.kinds.are_even():
-            Exchanges(held, owners, room, moving.kinds).settle()
+        # whoever had no owner runs where that costs least, if nobody is homeless
+        if homeless or not moving.kinds.are_even() or _cost(prices, staying, owners) > bound:
+            Exchanges(held, owners, room, moving.kinds, prices).settle()
     return owners
+
+
+def _cost(prices: Prices, staying: list[list[int]], owners: list[int]) -> int:
+    """What those that left cost."""
+    return sum(
+        prices.leaving(task, owners[task])
+        for client, tasks in enumerate(staying)
+        for task in tasks
+        if owners[task] != client
+    )
 
 
 def _sorted_out(held: Holdings) -> tuple[list[list[int]], list[tuple[int, list[int]]], list[int]]:
@@ -80,7 +93,7 @@ class Leaving:
 
     def __init__(self, staying: list[list[int]], room: Room) -> None:
         """Takes the seats of those that stay."""
-        self.staying = staying
+        self.staying, self.room = staying, room
         self.must = [max(0, len(tasks) - high) for tasks, high in zip(staying, room.high, strict=True)]
         self.may = [max(0, len(tasks) - low) for tasks, low in zip(staying, room.low, strict=True)]
         rounding_up = sum(must < may for must, may in zip(self.must, self.may, strict=True))
@@ -89,6 +102,13 @@ class Leaving:
         self.left = sum(self.must) + self.optional
         room.count = [min(len(tasks), high) for tasks, high in zip(staying, room.high, strict=True)]
         room.spare -= kept
+
+    def least_cost(self, prices: Prices) -> int:
+        """What those that leave cost at least; to be asked before anybody takes a seat."""
+        if not self.left:
+            return 0
+        goals = {client for client in range(len(self.must)) if self.room.is_open(client)}
+        return least_cost(prices, Surplus(self.staying, self.must, self.may, self.optional), goals)
 
     def allows(self, client: int) -> bool:
         return self.must[client] > 0 or (self.optional > 0 and self.may[client] > 0)

@@ -1,0 +1,91 @@
+"""What it costs that a client runs a task in the end, and what a layout costs at least. Who is to run it is decided elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import nsmallest
+from typing import NamedTuple
+
+from kstreams_assign.assign.holdings import NOBODY, Holdings
+from kstreams_assign.model import RUNNING_OFFSET_SUM
+
+
+class Prices:
+    """What a layout costs, as one number: owner changes, then new owners without a copy, then spread, then lags.
+
+    Each weighs more than all that comes after it can add up to.
+    """
+
+    def __init__(self, held: Holdings) -> None:
+        self.held = held
+        tasks = len(held.tasks)
+        self.spread = 1 + sum(max(cold, 1) for cold in held.cold)
+        self.no_copy = self.spread * (2 * tasks + 1) * (tasks + 1)
+        self.change = self.no_copy * (tasks + 1)
+
+    def grounds(self, task: int) -> tuple[object, ...]:
+        """All that the prices of a task depend on."""
+        held = self.held
+        return held.owner[task], held.cold[task], *held.told[task].items()
+
+    def of(self, task: int) -> tuple[dict[int, int], int]:
+        """The price on each client that is special, and on all others."""
+        held, change = self.held, self.change
+        told, cold, owner = held.told[task], held.cold[task], held.owner[task]
+        useless = max(cold, 1)
+        copy_gone = self.no_copy + useless if cold else 0
+        ranks = {client: min(held.rank_of(lag), useless) for client, lag in told.items()}
+        if owner != NOBODY and held.may_run(task, owner):
+            prices = {
+                client: change + (rank if rank < useless else self.no_copy + useless) for client, rank in ranks.items()
+            }
+            prices[owner] = ranks.get(owner, cold)
+            return prices, change + copy_gone
+        least = held.least_rank(task)
+        prices = {
+            client: rank if rank == least else change + (rank if rank < useless else self.no_copy + useless)
+            for client, rank in ranks.items()
+        }
+        return prices, cold if cold == least else change + copy_gone
+
+    def least_leaving(self, task: int, goals: set[int]) -> int:
+        """What it costs at least that the task leaves its owner, which may run it, for one of the goals."""
+        held = self.held
+        told, cold, owner = held.told[task], held.cold[task], held.owner[task]
+        best = self.change + (self.no_copy + cold if cold else 0)
+        if not goals.isdisjoint(told):
+            special = told.keys() & goals
+            costs = [self._copy(held.rank_of(told[client]), cold) for client in special]
+            best = min(costs) if len(special) == len(goals) else min(best, *costs)
+        return best if told.get(owner) == RUNNING_OFFSET_SUM else best - held.rank(task, owner)
+
+    def leaving(self, task: int, client: int) -> int:
+        """What it costs that the task leaves its owner, which may run it, for this client."""
+        return self.least_leaving(task, {client})
+
+    def _copy(self, rank: int, cold: int) -> int:
+        useless = max(cold, 1)
+        return self.change + (rank if rank < useless else self.no_copy + useless)
+
+
+class Surplus(NamedTuple):
+    """Of the tasks ``staying`` at each client so many ``must`` and ``may`` leave it; ``optional`` of those that need not must."""
+
+    staying: Sequence[Sequence[int]]
+    must: Sequence[int]
+    may: Sequence[int]
+    optional: int
+
+
+def least_cost(prices: Prices, leavers: Surplus, goals: set[int]) -> int:
+    """No layout with the fewest changes costs less: every leaver goes to its best goal, as if that had seats for all.
+
+    And those leave for which that is cheapest. What subtopologies cost is not counted.
+    """
+    total, rest = 0, []
+    for tasks, must, may in zip(leavers.staying, leavers.must, leavers.may, strict=True):
+        if must or (may and leavers.optional):
+            costs = nsmallest(must + 1, (prices.least_leaving(task, goals) for task in tasks))
+            total += sum(costs[:must])
+            rest += costs[must:may]
+    return total + sum(nsmallest(leavers.optional, rest))
