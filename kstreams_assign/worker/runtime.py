@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
-from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
+from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, InputConsumer, RecordProducer
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.config import Config
@@ -27,9 +27,8 @@ from kstreams_assign.state.lags import OffsetSums, sums_at_start
 from kstreams_assign.state.mutex import ReportMutex
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog, Listener
+from kstreams_assign.worker.http.parts import Parts
 from kstreams_assign.worker.http.server import StatusServer
-from kstreams_assign.worker.http.status import Status
-from kstreams_assign.worker.http.view import Views, status_of
 from kstreams_assign.worker.labour import Facts, Functions, Labour
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.lookup import Location, Lookup
@@ -101,7 +100,7 @@ class Engine:
                 self._config, self._flows, self._shape, self._labour, self._local, self._log, self._ending
             )
             if http is not None:
-                http.start(running.status, self._log)
+                http.start(running.parts.status, self._log)
             self._lookup = running.lookup
             running.run(self._wishes)
         finally:
@@ -225,6 +224,18 @@ class _Running:
         self._counts: Mapping[str, int] | None = None
         self._processor.connect(self._membership, self._restoring)
         self._restoring.receiver = self._processor
+        self.parts = Parts(
+            config,
+            shape,
+            process,
+            self._membership,
+            self._early,
+            self._processor,
+            self._restoring,
+            log,
+            ending.is_set,
+            lambda: next(iter(self._failures), None),
+        )
         labour.connect(self._processor, self._facts)
 
     def run(self, wishes: queue.SimpleQueue[Wish]) -> None:
@@ -296,26 +307,6 @@ class _Running:
             look_up = self._admin.start_offsets if earliest else self._admin.end_offsets
             committed.update(look_up(fresh, LOOKUP_TIMEOUT_S))
         return committed
-
-    def status(self) -> Status:
-        """How everything stands; from any thread."""
-        failure = next(iter(self._failures), None)
-        views = Views(
-            member=self._membership.view(),
-            early=self._early.view(),
-            roles=self._membership.roles(),
-            states=self._processor.states(),
-            progress=self._restoring.progress(),
-            warnings=self._log.warnings(),
-            records_total=self._processor.records_total,
-            commits_total=self._processor.commits_total,
-            turned_ms=self._processor.turned_ms,
-            closing=self._ending.is_set(),
-            failure=None if failure is None else f"{type(failure).__name__}: {failure}",
-            now_ms=wall_ms(),
-            monotonic_ms=monotonic_ms(),
-        )
-        return status_of(self._config, self._shape, self._local.directory.process_id, views)
 
     # --- upkeep ---------------------------------------------------------------------
 

@@ -1,0 +1,54 @@
+"""Where a status comes from: the worker's parts, each asked for its own view of itself at that moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
+from kstreams_assign.config import Config
+from kstreams_assign.model import TopologyShape
+from kstreams_assign.worker.early import EarlyProbing
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.http.status import Status
+from kstreams_assign.worker.http.view import Views, status_of
+from kstreams_assign.worker.membership import Membership
+from kstreams_assign.worker.processing import Processor
+from kstreams_assign.worker.restoring import RestoreThread
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Who is asked. None of them waits to answer, so any thread may call ``status``."""
+
+    config: Config
+    shape: TopologyShape
+    process: UUID
+    membership: Membership
+    early: EarlyProbing
+    processor: Processor
+    restoring: RestoreThread
+    log: EventLog
+    closing: Callable[[], bool]
+    failure: Callable[[], BaseException | None]
+
+    def status(self) -> Status:
+        """How everything stands."""
+        failure = self.failure()
+        views = Views(
+            member=self.membership.view(),
+            early=self.early.view(),
+            roles=self.membership.roles(),
+            states=self.processor.states(),
+            progress=self.restoring.progress(),
+            warnings=self.log.warnings(),
+            records_total=self.processor.records_total,
+            commits_total=self.processor.commits_total,
+            turned_ms=self.processor.turned_ms,
+            closing=self.closing(),
+            failure=None if failure is None else f"{type(failure).__name__}: {failure}",
+            now_ms=wall_ms(),
+            monotonic_ms=monotonic_ms(),
+        )
+        return status_of(self.config, self.shape, self.process, views)
