@@ -105,7 +105,9 @@ class Running:
         self.until(lambda events: any(e["event"] == name and facts.items() <= e.items() for e in events))
 
     def until_running(self, tasks: int) -> None:
-        self.until(lambda events: len(_states(events, "running")) == tasks)
+        """Wait until so many tasks run, as a status from now on tells; the last one may be of before what is waited for."""
+        since = len(self.events)
+        self.until(lambda events: len(_states(events[since:], "running")) == tasks)
 
     def until_error(self, timeout_s: float = 30) -> BaseException:
         """Wait until the worker ends with an error, and answer with it."""

@@ -53,8 +53,10 @@ class RunningSidecar:
         self.until(lambda events: any(e["event"] == name for e in events[since:]))
 
     def until_running(self, tasks: int) -> None:
+        since = len(self.events)  # the last status may be of before what is waited for
+
         def runs(events: Sequence[Mapping[str, Any]]) -> bool:
-            status = [e for e in events if e["event"] == "status"][-1:]
+            status = [e for e in events[since:] if e["event"] == "status"][-1:]
             return bool(status) and sum(t["state"] == "running" for t in status[0]["tasks"].values()) == tasks
 
         self.until(runs)
