@@ -35,7 +35,7 @@ def final_owners(held: Holdings) -> list[int]:
     2. A task without such an owner goes to one of its most caught-up clients, if seats allow.
     3. Everything else changes its owner once: to who has a copy first, then so that subtopologies spread, then the
        tasks with the least to restore, then the last ones.
-    4. What is cheaper together, as ``least_movement`` weighs it, is exchanged. Mostly nothing is.
+    4. What is cheaper together, as ``least_movement`` weighs it, is exchanged. Mostly nothing is, and a bound shows it.
     """
     owners = list(held.owner)
     room = Room.even(len(held.tasks), held.capacity)

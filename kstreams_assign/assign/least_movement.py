@@ -58,6 +58,8 @@ class Stage:
         self.wishes: list[tuple[bool, bool, int, int, int]] = []
         self.outstanding = False
         for task, (owner, now, goal, told) in enumerate(zip(owners, self.running, standbys, held.told, strict=False)):
+            if now == owner and not goal:
+                continue
             if now != owner or len(told) > 1 + len(goal):
                 self._stage(task, goal)
                 continue
