@@ -35,4 +35,4 @@ try:
     with SidecarClient(sys.argv[1]) as open_session:
         run(open_session, sys.argv[2])
 except (KeyboardInterrupt, SidecarGone) as end:
-    print(f"ended: {end or 'Ctrl-C'}", file=sys.stderr)
+    print(f"ended: {str(end) or 'Ctrl-C'}", file=sys.stderr)

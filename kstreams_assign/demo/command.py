@@ -79,6 +79,8 @@ def run_demo(
     typer.echo(f"starting Apache Kafka {LocalBroker.version} on this machine", err=True)
     with _run_folder(keep) as folder, LocalBroker(data_dir=folder / "broker") as broker:
         started_ms = monotonic_ms()
+        look = f"kstreams-assign inspect {settings.application_id} -b {broker.bootstrap_servers}"
+        typer.echo(f"from another terminal: {look}", err=True)
         with Stage(broker.bootstrap_servers, folder, settings, worker_command) as stage:
             with show:
                 _play(stage, show)

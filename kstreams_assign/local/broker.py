@@ -190,9 +190,13 @@ class _PortTaken(LocalBrokerError):
 def _free_ports(wanted: int | None) -> Ports:
     """``wanted`` or a free port for the broker, and a free one for its controller."""
     with closing(socket.socket()) as first, closing(socket.socket()) as second:
-        first.bind(("127.0.0.1", 0))
+        first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the JVM does: a port just closed is free
+        try:
+            first.bind(("127.0.0.1", wanted or 0))
+        except OSError as cause:
+            raise LocalBrokerError(f"port {wanted}: cannot listen there: {cause}; name another, or none") from cause
         second.bind(("127.0.0.1", 0))
-        return Ports(wanted or first.getsockname()[1], second.getsockname()[1])
+        return Ports(first.getsockname()[1], second.getsockname()[1])
 
 
 def _format_storage(java: list[str], layout: Layout) -> None:

@@ -8,6 +8,10 @@ from typing import Annotated
 
 import typer
 
+from kstreams_assign.errors import ConfigError
+
+TOPICS_WITHIN_S = 30.0
+
 app = typer.Typer(
     help="The embedded Kafka broker alone.\n\nExample: kstreams-assign broker start --json",
     rich_markup_mode=None,
@@ -23,14 +27,20 @@ def start(
     as_json: AsJson = False,
     data_dir: Annotated[Path | None, typer.Option(help="Folder for its data; kept. Default: a fresh one.")] = None,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port on 127.0.0.1. Default: a free one.")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="NAME:PARTITIONS", help="A topic to make; may be given again.")
+    ] = None,
 ) -> None:
     """Start a broker that runs by itself; return once it answers.
 
-    Example: kstreams-assign broker start --json --port 9092
+    Example: kstreams-assign broker start --port 9092 --topic words:2 --topic word-counts:2
     """
+    from kstreams_assign.adapters.confluent import ClusterAdmin
     from kstreams_assign.local.detached import start_detached
 
+    topics = dict(_named(text) for text in topic or ())
     broker = start_detached(data_dir, port)
+    ClusterAdmin(broker.bootstrap_servers).create_topics(topics, TOPICS_WITHIN_S)
     _print(broker.facts(), as_json)
 
 
@@ -53,6 +63,13 @@ def stop(
         typer.echo("no such broker runs", err=True)
         raise typer.Exit(1)
     _print(broker.facts(), as_json)
+
+
+def _named(text: str) -> tuple[str, int]:
+    name, _, partitions = text.rpartition(":")
+    if not name or not partitions.isdecimal() or int(partitions) < 1:
+        raise ConfigError(f"--topic {text}: must be NAME:PARTITIONS, as in words:2")
+    return name, int(partitions)
 
 
 def _print(facts: dict[str, str | int], as_json: bool) -> None:

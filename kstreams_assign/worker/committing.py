@@ -131,7 +131,7 @@ class Committer:
         return Outcome.OK
 
     def _undelivered(self, cause: Exception) -> Outcome:
-        self._log.emit("delivery_failed", reason=str(cause))
+        self._log.emit("delivery_failed", reason=str(cause), warnings=[str(cause)])
         return Outcome.UNDELIVERED
 
     def _store(self, _wait: bool) -> Outcome:

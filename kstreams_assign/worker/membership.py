@@ -276,6 +276,10 @@ class Membership:
         return self._machine.generation
 
     @property
+    def process_id(self) -> UUID:
+        return self._process
+
+    @property
     def hosts(self) -> tuple[Hosts, Hosts]:
         """Endpoint -> input partitions of its active tasks, and of its standbys, as the last assignment told."""
         adopted = self._adopted
@@ -318,6 +322,7 @@ def group_client(config: Config, shape: TopologyShape, membership: Membership) -
         protocol_name=DIALECTS[config.user_data].protocol_name,
         protocolist=membership,
         settings={
+            "client_id": f"{config.application_id}-{membership.process_id}",
             **kafka_python_settings(config.client),
             "group_instance_id": config.group_instance_id,
             "session_timeout_ms": config.session_timeout_ms,

@@ -18,7 +18,7 @@ from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, InputConsumer, RecordProducer
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError, NotHere
+from kstreams_assign.errors import BrokerError, ConfigError, NotHere
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Pacing, Restorer
 from kstreams_assign.state.cleaner import Cleaner
@@ -40,6 +40,7 @@ from kstreams_assign.worker.task import Flow, Subtopology, topology_shape
 STATUS_INTERVAL_S = 0.2
 CLEANER_INTERVAL_MS = 10_000
 LOOKUP_TIMEOUT_S = 5.0
+FIRST_ANSWER_S = 30.0
 LEAVE_TIMEOUT_S = 5.0
 PACING = Pacing(progress_interval_ms=200, standby_ends_interval_ms=1_000, standby_budget_records=0)
 RESTORE_BATCH_RECORDS = 2_000  # a bigger batch in one write would hold up the running tasks
@@ -96,6 +97,7 @@ class Engine:
         address = self._config.http_address
         http = None if address is None else StatusServer(address)
         try:
+            self._refuse_missing_sinks()
             running = _Running(
                 self._config, self._flows, self._shape, self._labour, self._local, self._log, self._ending
             )
@@ -107,6 +109,15 @@ class Engine:
             self._lookup = None
             if http is not None:
                 http.stop()
+
+    def _refuse_missing_sinks(self) -> None:
+        """Found out now, or each commit would fail: no record can be written to a topic that is not there."""
+        sinks = {sink for flow in self._flows for sink in flow.sinks}
+        there = ClusterAdmin(self._config.bootstrap_servers, self._config.client).partition_counts(
+            sinks, FIRST_ANSWER_S
+        )
+        if missing := sorted(sinks - there.keys()):
+            raise ConfigError(f"topology: sink topics that do not exist: {', '.join(missing)}; create them first")
 
     def close(self) -> None:
         """End ``run``: commit, close the tasks, leave the group. From any thread or a signal handler; does not wait."""

@@ -118,3 +118,9 @@ def test_a_broker_outlives_the_thread_that_started_it_and_dies_with_its_process(
         jvm.wait(timeout=10)
         (data_dir,) = tmp_path.iterdir()
         assert leftovers.sweep(older_than_s=-1) == [data_dir]
+
+
+def test_a_port_that_is_taken_is_refused_by_its_number(broker):
+    port = int(broker.rpartition(":")[2])
+    with pytest.raises(LocalBrokerError, match=f"port {port}: cannot listen there"):
+        LocalBroker(port=port).start()

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from kstreams_assign import Record, Task
+from kstreams_assign import Config, Record, Subtopology, Task, Worker
 from kstreams_assign.adapters.confluent import ClusterAdmin
-from kstreams_assign.errors import AssignmentRefused, StateDirectoryLocked, TopologyMismatch
+from kstreams_assign.errors import AssignmentRefused, ConfigError, StateDirectoryLocked, TopologyMismatch
 from tests.worker.app import PARTITIONS, App, count
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
@@ -130,6 +130,7 @@ def test_two_processes_cannot_share_a_state_directory(app: App) -> None:
 def test_a_missing_source_topic_is_told_to_every_member(broker: str, tmp_path: Path) -> None:
     app = App(broker, "has-topics", tmp_path)
     app.name = "has-none"
+    ClusterAdmin(broker).create_topics({"has-none-counts": 1}, 20)
     running = app.start(1)
     error = running.until_error()
     assert isinstance(error, AssignmentRefused)
@@ -143,3 +144,11 @@ def test_a_changelog_with_the_wrong_partition_count_is_refused_by_both_numbers(a
     assert isinstance(error, TopologyMismatch)
     assert "has 3 partitions" in str(error)
     assert f"needs {PARTITIONS}" in str(error)
+
+
+def test_a_missing_sink_is_refused_at_start_and_not_at_each_commit(broker: str, tmp_path: Path) -> None:
+    ClusterAdmin(broker).create_topics({"no-sink": 1}, 20)
+    config = Config("no-sink", broker, state_dir=str(tmp_path))
+    worker = Worker(config, [Subtopology(count, sources=["no-sink"], stores=["totals"], sinks=["no-sink-counts"])])
+    with pytest.raises(ConfigError, match="do not exist: no-sink-counts"):
+        worker.run()
