@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,9 +25,10 @@ def test_a_missing_part_is_one_line_with_its_reason_and_the_rest_runs():
     done = run_without_jars()
     assert done.returncode == 0, done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("left out")]
-    assert line.startswith("left out: 8 tests of 'broker': ")
+    told = re.match(r"left out: (\d+) tests of 'broker': ", line)
+    assert told
     assert "KSTREAMS_ASSIGN_CACHE" in line
-    assert "3 passed, 8 deselected" in done.stdout
+    assert f"3 passed, {told[1]} deselected" in done.stdout
 
 
 def test_where_nothing_may_be_left_out_the_run_fails_with_the_same_reason():
