@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.growth import await_that
+from bench.growth import at_rest, await_that
 from kstreams_assign.demo.stage import DemoSettings, Stage
 from kstreams_assign.demo.story import StartOrders, StopOrders
 from kstreams_assign.demo.summary import summarize
@@ -46,7 +46,7 @@ def leave(stage: Stage, *, drain: bool) -> dict[str, object]:
     """Three members at work, then the second one leaves."""
     for name in MEMBERS:
         stage.start_worker(name)
-    await_that(stage, lambda: _at_rest(stage, len(MEMBERS)), LIMIT_S, "three members are at rest")
+    await_that(stage, lambda: at_rest(stage, len(MEMBERS)), LIMIT_S, "three members are at rest")
     stage.do(StartOrders())
     await_that(stage, lambda: stage.world.shortest_changelog > 10 * RECOVERY_LAG, LIMIT_S, "there is state")
     if drain:
@@ -54,7 +54,7 @@ def leave(stage: Stage, *, drain: bool) -> dict[str, object]:
         stage.tell_worker("w2", DRAIN)
     else:
         stage.stop_worker("w2")
-    await_that(stage, lambda: _at_rest(stage, len(MEMBERS) - 1), LIMIT_S, "the two others have everything")
+    await_that(stage, lambda: at_rest(stage, len(MEMBERS) - 1), LIMIT_S, "the two others have everything")
     stage.do(StopOrders())
     await_that(stage, lambda: stage.all_processed, LIMIT_S, "all orders are processed")
     stage.stop_workers()
@@ -73,11 +73,6 @@ def leave(stage: Stage, *, drain: bool) -> dict[str, object]:
     gaps = [move["gap_ms"] for move in facts["moves"] if move["from"] == "w2"]
     kept = ("stay_silence_ms_max", "lost", "duplicated", "records_in")
     return {"gaps_ms": gaps, **{key: facts[key] for key in kept}}
-
-
-def _at_rest(stage: Stage, members: int) -> bool:
-    board = stage.board
-    return board.converged and len(board.alive) == members and len(board.owners) == stage.settings.partitions
 
 
 if __name__ == "__main__":

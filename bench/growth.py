@@ -73,7 +73,7 @@ def grow(stage: Stage, options: argparse.Namespace) -> dict[str, float | int]:
     """Let the first members come to rest, make state, add one more, and count until the group is at rest again."""
     for number in range(1, options.members + 1):
         stage.start_worker(f"w{number}")
-    await_that(stage, lambda: _at_rest(stage, options.members), options.limit_s, "the first members are at rest")
+    await_that(stage, lambda: at_rest(stage, options.members), options.limit_s, "the first members are at rest")
     stage.do(StartOrders())
     await_that(stage, lambda: stage.world.shortest_changelog > 5 * RECOVERY_LAG, options.limit_s, "there is state")
     board = stage.board
@@ -83,7 +83,7 @@ def grow(stage: Stage, options: argparse.Namespace) -> dict[str, float | int]:
 
     def grown() -> bool:
         copies[0] = max(copies[0], sum(v.role == "warmup" for worker in board.alive for v in worker.tasks.values()))
-        return _at_rest(stage, options.members + 1)
+        return at_rest(stage, options.members + 1)
 
     await_that(stage, grown, options.limit_s, "the grown group is at rest")
     seconds = time.monotonic() - began
@@ -112,7 +112,8 @@ def await_that(stage: Stage, condition: Callable[[], bool], limit_s: float, what
             print(f"{now - began:6.0f} s: waiting until {what}; {_rounds(stage)} rounds so far", file=sys.stderr)
 
 
-def _at_rest(stage: Stage, members: int) -> bool:
+def at_rest(stage: Stage, members: int) -> bool:
+    """So many members, every task at work, and the leader wants nothing more."""
     board = stage.board
     return board.converged and len(board.alive) == members and len(board.owners) == stage.settings.partitions
 
