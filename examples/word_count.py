@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from kstreams_assign import Config, Record, Subtopology, Task, Worker
 
@@ -15,4 +16,5 @@ def count(task: Task, words: Sequence[Record]) -> None:
 
 
 config = Config(application_id="word-count", bootstrap_servers=sys.argv[1])
-Worker(config, [Subtopology(count, sources=["words"], stores=["counts"], sinks=["word-counts"])]).run()
+with suppress(KeyboardInterrupt):  # Ctrl-C commits, closes the tasks and leaves the group
+    Worker(config, [Subtopology(count, sources=["words"], stores=["counts"], sinks=["word-counts"])]).run()

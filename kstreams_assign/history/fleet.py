@@ -6,6 +6,7 @@ replay itself (``replay``). One group is one row, so groups spread over cores an
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -114,6 +115,7 @@ def ask(
     alternatives = alternatives_of(settings, assignors)
     _check(folder)
     log = folder.absolute() / "_log" / "what-if.log"
+    print("starting Spark, which takes some seconds", file=sys.stderr, flush=True)
     with spark_session(master, log=log, settings={**GROUPS_AT_ONCE, **conf}, kafka=False) as session:
         try:
             return what_if(session, folder.absolute(), alternatives)

@@ -51,6 +51,7 @@ def follow(asked: Asked, reached: Boundary = no_boundary) -> int | None:
     layout = Layout(asked.out.absolute())
     layout.check()
     source, sampler = source_of(asked)
+    print("starting Spark, which takes some seconds", file=sys.stderr, flush=True)
     with (
         spark_session(asked.master, log=layout.log, settings=asked.conf, kafka=isinstance(source, Broker)) as session,
         following(session, source, layout, asked.settings, sampler=sampler, watch=tell_batch, reached=reached) as query,

@@ -14,11 +14,11 @@ from typing import Annotated, Any
 import typer
 
 from kstreams_assign.errors import NoWorker
+from kstreams_assign.worker.events import TOLD, as_line
 
 DRAIN_SIGNAL = signal.SIGUSR1
 LOOK_S = 0.2
-TOLD = ("listening", "http_listening", "session_began", "session_ended", "assigned", "running", "lost", "closed")
-"""Events that are for people, too."""
+STAMPS = frozenset({"event", "time_ms", "process_id"})
 
 
 def worker(
@@ -81,7 +81,4 @@ def _print_json(event: Mapping[str, Any]) -> None:
 
 def _tell(event: Mapping[str, Any]) -> None:
     if event["event"] in TOLD:
-        facts = " ".join(
-            f"{key}={value}" for key, value in event.items() if key not in ("event", "time_ms", "process_id")
-        )
-        typer.echo(f"{event['event']} {facts}".rstrip(), err=True)
+        typer.echo(as_line(event["event"], {key: value for key, value in event.items() if key not in STAMPS}), err=True)

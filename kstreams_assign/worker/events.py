@@ -2,7 +2,8 @@
 
 Every event has ``time_ms`` (wall clock), ``event`` and ``process_id``. The listener runs on whichever thread the event
 happened, one call at a time, and must be quick. The warnings of an event also go to ``logging``, where a program
-that listens to nothing still shows them on standard error; the same ones again are not repeated.
+that listens to nothing still shows them on standard error; the same ones again are not repeated. What people want to
+follow (``TOLD``) goes there at level INFO.
 """
 
 from __future__ import annotations
@@ -15,6 +16,14 @@ from typing import Any
 from kstreams_assign.adapters.clock import wall_ms
 
 LOGGER = logging.getLogger("kstreams_assign")
+
+TOLD = frozenset(
+    {
+        *("joining", "assigned", "running", "lost", "broker_unavailable", "closed"),
+        *("listening", "http_listening", "session_began", "session_ended"),
+    }
+)
+"""Events that are for people, too."""
 
 Listener = Callable[[Mapping[str, Any]], None]
 
@@ -35,6 +44,8 @@ class EventLog:
     def emit(self, event: str, **facts: object) -> None:
         if isinstance(warnings := facts.get("warnings"), list):
             self._warn(event, warnings)
+        if event in TOLD:
+            LOGGER.info("%s", as_line(event, facts))
         if self._listener is None:
             return
         with self._lock:
@@ -45,3 +56,13 @@ class EventLog:
             if warning not in self._warned.get(event, ()):
                 LOGGER.warning("%s: %s", event, warning)
         self._warned[event] = warnings
+
+
+def as_line(event: str, facts: Mapping[str, object]) -> str:
+    """An event for people: its name, and each fact that says something as ``key=value``."""
+    told = (f"{key}={_short(value)}" for key, value in facts.items() if value or (value == 0 and value is not False))
+    return " ".join((event, *told))
+
+
+def _short(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
