@@ -62,12 +62,13 @@ def _has(process: DecodedProcess, member_id: str | None) -> bool:
 
 
 def _processes(about: Description) -> Table:
-    """One row a process; below it its members where there are several."""
+    """One row a process, with its members below its name."""
     decoded = about.group.decoded
     told = decoded.trailer is not None
     caption = "(lag): where the changelogs end now, less what was told at the last join"
     table = Table(box=box.ROUNDED, show_lines=True, header_style="bold", caption=caption, caption_justify="left")
-    for title in ("process", "members", "active", "standby (lag)" if told else "standby or warm-up (lag)"):
+    table.add_column("process and members", overflow="fold", no_wrap=True)
+    for title in ("active", "standby (lag)" if told else "standby or warm-up (lag)"):
         table.add_column(title, overflow="fold")
     if told:
         table.add_column("warm-up (lag)", overflow="fold")
@@ -75,7 +76,6 @@ def _processes(about: Description) -> Table:
     for process in decoded.processes:
         row: list[RenderableType] = [
             _who(process, names[process.process_id]),
-            _members(process),
             _tasks(about, process, process.active),
             _tasks(about, process, process.standby),
         ]
@@ -86,15 +86,17 @@ def _processes(about: Description) -> Table:
 def _who(process: DecodedProcess, name: str) -> Text:
     report = process.report
     text = Text(name, "bold")
-    text.append(f"\n{'ours' if process.ours else 'not ours'}, version {report.version}", QUIET)
+    text.append(f" {'ours' if process.ours else 'not ours'}, version {report.version}", QUIET)
     hosts = sorted({member.described.client_host.lstrip("/") for member in process.members})
     for line in (*hosts, report.user_end_point, ", ".join(f"{k}={v}" for k, v in report.client_tags.items())):
         if line:
             text.append(f"\n{line}", QUIET)
+    for line in _members(process):
+        text.append(f"\n{line}")
     return text
 
 
-def _members(process: DecodedProcess) -> Text:
+def _members(process: DecodedProcess) -> list[str]:
     """Client ids, with each one's tasks where a process has several members; who is to ask for the next rebalance."""
     lines = []
     for member in process.members:
@@ -103,11 +105,11 @@ def _members(process: DecodedProcess) -> Text:
         if len(process.members) > 1 and given:
             line += f": {len(given.active)} active, {len(given.standby | given.warmup)} copies"
         if info and info.next_rebalance_ms != NO_PROBE_MS:
-            line += " (to rejoin at once)" if info.next_rebalance_ms == 0 else " (asks for the probe)"
+            line += "\n(to rejoin at once)" if info.next_rebalance_ms == 0 else "\n(asks for the probe)"
         if member.unreadable:
-            line += " (cannot be read)"
+            line += "\n(cannot be read)"
         lines.append(line)
-    return Text("\n".join(lines))
+    return lines
 
 
 def _client(process: DecodedProcess, client_id: str) -> str:
