@@ -24,8 +24,9 @@ UNIT = (EXAMPLES / "systemd" / "kstreams-assign@.service").read_text(encoding="u
 def settings(tmp_path):
     """The worker's file in the ConfigMap, as pod number 0 gets it."""
     (block,) = re.findall(r"^  worker\.toml: \|\n((?:    .*\n|\n)+)", MANIFESTS, re.MULTILINE)
-    (tmp_path / "worker.toml").write_text(dedent(block).replace("POD", "order-workers-0"))
-    return SidecarSettings.from_toml(tmp_path / "worker.toml")
+    (tmp_path / "worker.toml").write_text(dedent(block))
+    told = [text.replace("$(POD)", "order-workers-0") for text in re.findall(r"- --set=(.+)", MANIFESTS)]
+    return SidecarSettings.from_toml(tmp_path / "worker.toml", told)
 
 
 def told(key: str) -> set[str]:
@@ -68,7 +69,14 @@ def test_the_settings_are_taken_and_their_folders_are_mounted(settings):
     assert config.endpoint.host == f"order-workers-0.{told('serviceName').pop()}"
 
 
-@pytest.mark.parametrize("text", [MANIFESTS, NOTES, UNIT])
+def test_the_pods_run_a_worker_on_the_mounted_file():
+    (arguments,) = re.findall(r"^          args:\n((?:            - .+\n)+)          env:", MANIFESTS, re.MULTILINE)
+    command, *options = re.findall(r"- (.+)", arguments)
+    assert command in COMMANDS
+    assert options[0] == "--config=/etc/kstreams-assign/worker.toml"
+
+
+@pytest.mark.parametrize("text", [NOTES, UNIT])
 def test_every_command_is_one_of_ours(text):
     commands = set(re.findall(r"(?:bin/|exec |`|: )kstreams-assign ([a-z-]+) --config", text))
     assert commands

@@ -18,11 +18,17 @@ from kstreams_assign.worker.events import TOLD, as_line
 
 DRAIN_SIGNAL = signal.SIGUSR1
 LOOK_S = 0.2
+
+Told = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="KEY=VALUE, over what the file says; may be repeated.", metavar="KEY=VALUE"),
+]
 STAMPS = frozenset({"event", "time_ms", "process_id"})
 
 
 def worker(
     config: Annotated[Path, typer.Option(help="The settings and the topology, as TOML.")],
+    settings: Told = None,
     json_log: Annotated[bool, typer.Option("--json-log", help="One line of JSON an event on standard output.")] = False,
 ) -> None:
     """Be a member for one application at a time, which speaks msgpack over the socket named in the file.
@@ -30,12 +36,12 @@ def worker(
     Ends on SIGTERM or Ctrl-C: what the application has asked to commit is committed, tasks are closed, the group is left.
     On SIGUSR1 it drains first, as kstreams-assign drain asks it to.
 
-    Example: kstreams-assign worker --config worker.toml --json-log
+    Example: kstreams-assign worker --config worker.toml --set application_server=$HOSTNAME:8080 --json-log
     """
     from kstreams_assign.worker.sidecar.settings import SidecarSettings
     from kstreams_assign.worker.sidecar.sidecar import Sidecar
 
-    sidecar = Sidecar(SidecarSettings.from_toml(config), _print_json if json_log else _tell)
+    sidecar = Sidecar(SidecarSettings.from_toml(config, settings or ()), _print_json if json_log else _tell)
     _on_signals(sidecar.close, signal.SIGTERM, signal.SIGINT)
     _on_signals(sidecar.drain, DRAIN_SIGNAL)
     sidecar.run()
@@ -43,6 +49,7 @@ def worker(
 
 def drain(
     config: Annotated[Path, typer.Option(help="The worker's settings, as it was started with.")],
+    told: Told = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait until it has ended.")] = 600,
 ) -> None:
     """Let a worker of this machine leave without silence: its tasks are warmed up elsewhere, handed over, then it ends.
@@ -55,7 +62,7 @@ def drain(
     from kstreams_assign.state.directory import holder_of
     from kstreams_assign.worker.sidecar.settings import SidecarSettings
 
-    settings = SidecarSettings.from_toml(config).config
+    settings = SidecarSettings.from_toml(config, told or ()).config
     where = Path(settings.state_dir), settings.application_id
     pid = holder_of(*where)
     if pid is None:

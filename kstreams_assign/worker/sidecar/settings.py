@@ -6,7 +6,7 @@ Everything is checked here, before anything is started: a wrong value is refused
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,14 @@ class SidecarSettings:
     address: Address
 
     @classmethod
-    def from_toml(cls, path: str | Path) -> SidecarSettings:
-        """Read a file. Raises ``ConfigError``, also for a file that cannot be read."""
+    def from_toml(cls, path: str | Path, told: Iterable[str] = ()) -> SidecarSettings:
+        """Read a file, then ``told`` (KEY=VALUE) over it. Raises ``ConfigError``, also for a file that cannot be read."""
+        over = dict(map(_told, told))
         try:
             settings = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
             raise ConfigError(f"{path}: {cause}") from cause
-        return cls.from_mapping(settings)
+        return cls.from_mapping({**settings, **over})
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> SidecarSettings:
@@ -46,6 +47,17 @@ class SidecarSettings:
         flows = read_topology(settings.get("topology"))
         topology_shape(flows)
         return cls(config, flows, _address(config))
+
+
+def _told(pair: str) -> tuple[str, Any]:
+    """``KEY=VALUE``; the value is read as TOML, and what is no TOML (a host's name) is a text."""
+    key, equals, text = pair.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--set {pair}: write KEY=VALUE, as in num_standby_replicas=1")
+    try:
+        return key, tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, text
 
 
 def _address(config: Config) -> Address:

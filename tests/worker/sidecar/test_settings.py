@@ -49,6 +49,21 @@ def test_the_example_is_a_file_of_that_kind():
     assert settings.flows[0].sinks == {"customer-totals"}
 
 
+def test_what_is_told_beside_the_file_goes_over_it(tmp_path):
+    path = tmp_path / "worker.toml"
+    path.write_text(PLAIN + TOPOLOGY, encoding="utf-8")
+    told = ["num_standby_replicas=2", "application_server=pod-3.workers:8080", 'client_tags={zone="a"}']
+    config = SidecarSettings.from_toml(path, told).config
+    assert (config.num_standby_replicas, config.client_tags) == (2, {"zone": "a"})
+    assert str(config.endpoint.host) == "pod-3.workers"
+
+
+@pytest.mark.parametrize("pair", ["num_standby_replicas", "=2"])
+def test_what_is_no_pair_is_refused(tmp_path, pair):
+    with pytest.raises(ConfigError, match=rf"--set {pair}: write KEY=VALUE"):
+        SidecarSettings.from_toml(tmp_path / "worker.toml", [pair])
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
