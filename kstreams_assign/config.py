@@ -40,6 +40,7 @@ _RANGES: Mapping[str, _Range] = {
     "probing_rebalance_interval_ms": _Range(60_000),
     "early_probing_floor_ms": _Range(1_000),
     "state_cleanup_delay_ms": _Range(0),
+    "state_cleanup_dir_max_age_ms": _Range(-1),
     "session_timeout_ms": _Range(1_000),
     "heartbeat_interval_ms": _Range(50),
     "max_poll_interval_ms": _Range(1_000),
@@ -72,12 +73,16 @@ class Config:
     With ``early_probing`` the leader does not wait for the probing interval once tasks can change hands, but at least
     ``early_probing_floor_ms`` between two rebalances. With ``warmup_queue`` a member is told of all its warm-ups at once and
     restores ``max_warmup_replicas`` of them at a time; what is caught up stays, and one rebalance hands all of it over.
+    ``process_name`` gives the process id: the same name, the same id, also on an empty volume; no two processes of a group may share
+    one. Without it the id is drawn once and kept in ``state_dir``. ``state_cleanup_dir_max_age_ms``: state that was last at work longer ago is
+    wiped at start (-1: never); it counts from the release or the last sign of life, where Kafka counts from the folder's modification.
     ``http`` (HOST:PORT, port 0 takes a free one) serves health, metrics and the status page. ``client`` goes to every Kafka client as it is (SASL, TLS), in librdkafka's dotted names.
     """
 
     application_id: str
     bootstrap_servers: str
     state_dir: str = "state"
+    process_name: str | None = None
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
     application_server: str | None = None
     group_instance_id: str | None = None
@@ -91,6 +96,7 @@ class Config:
     early_probing: bool = True
     early_probing_floor_ms: int = 10_000
     state_cleanup_delay_ms: int = 600_000
+    state_cleanup_dir_max_age_ms: int = -1
     assignor: str = "least_movement"
     processing_guarantee: str = "at_least_once"
     user_data: Literal["apache", "kip441"] = "apache"
@@ -106,7 +112,8 @@ class Config:
     socket_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        for key in ("application_id", "bootstrap_servers", "state_dir"):
+        named = () if self.process_name is None else ("process_name",)
+        for key in ("application_id", "bootstrap_servers", "state_dir", *named):
             if not isinstance(getattr(self, key), str) or not getattr(self, key):
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be a text that is not empty")
         for key, allowed in _RANGES.items():

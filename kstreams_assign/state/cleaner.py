@@ -29,10 +29,15 @@ class Cleaner:
 
     def empty_trash(self) -> None:
         """At start: what a crash left half removed."""
+        self._directory.heartbeat()
         self._directory.trash.empty()
 
     def run(self) -> list[TaskId] | None:
-        """Retire what may go, then delete its bytes. Tasks that went; ``None`` if a rebalance is under way."""
+        """Retire what may go, then delete its bytes. Tasks that went; ``None`` if a rebalance is under way.
+
+        Also stamps that this process is at work, so call it every few seconds.
+        """
+        self._directory.heartbeat()
         if not self._mutex.try_clean():
             return None
         try:
@@ -48,3 +53,17 @@ class Cleaner:
             self._sums.forget(task)
             _log.info("removed the state of task %s, not owned for %d ms", task, self._delay_ms)
         return retired
+
+
+def wipe_old(directory: StateDirectory, max_age_ms: int) -> list[TaskId]:
+    """At start, before anything is reported: retire what was at work more than ``max_age_ms`` ago; -1: nothing.
+
+    Kafka's ``state.cleanup.dir.max.age.ms`` (KIP-1259): changelogs forget deletions after ``delete.retention.ms``, so older
+    state would keep what was deleted. The age is the journal's, so it counts over restarts and a crash. The bytes go with
+    ``Cleaner.empty_trash``.
+    """
+    old = [task for task in directory.idle_tasks(0) if 0 <= max_age_ms < directory.age_ms(task)]
+    wiped = [task for task in old if directory.retire_old(task, max_age_ms)]
+    for task in wiped:
+        _log.info("removed the state of task %s at start, older than %d ms", task, max_age_ms)
+    return wiped

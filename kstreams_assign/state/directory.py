@@ -3,63 +3,87 @@
 ::
 
     <root>/<application_id>/
-        .lock          held by one process (flock); holds its pid and host for those it keeps out
-        process        the process id, kept across restarts, so that the group's sort order stays (JSON)
+        .lock          held by one process (flock); holds its pid and host for those it keeps out (``state.lock``)
+        process        the process id, kept across restarts, so that the group's sort order stays (``state.identity``)
+        journal        what was taken, let go and removed, when and why; alive: when that was last so (``state.journal``)
         0_1/           the state of one task
-        .trash/        folders on their way out
+        .trash/        folders on their way out (``state.trash``)
 
 Ownership of a task's folder is within the process and kept in memory; so is the time of its release, from which the
 cleaner's grace counts. (Kafka counts from the folder's modification time, which a store that is only read never moves.)
-What must not be here: when to clean (``state.cleaner``), what a folder holds.
+That grace begins anew with the process: while none ran, the group could not give the task back. The age of a folder does not: it
+counts from the journal's stamps, over restarts. What must not be here: when to clean (``state.cleaner``), what a folder holds.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
 import logging
-import os
 import platform
 import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Self
 
-from kstreams_assign.errors import ConfigError, InvalidTaskId, StateDirectoryLocked, StateError
+from kstreams_assign.errors import ConfigError, InvalidTaskId, StateError
 from kstreams_assign.model import TaskId
-from kstreams_assign.state.trash import Trash
+from kstreams_assign.state.identity import Identity, identify
+from kstreams_assign.state.journal import Journal, wall_clock_ms
+from kstreams_assign.state.lock import holder, take_lock
+from kstreams_assign.state.trash import TRASH_FOLDER, Trash
 
 _log = logging.getLogger(__name__)
-
-_PROCESS_FILE_VERSION = 1
 
 
 class StateDirectory:
     """One process's state directory. Several members and threads of the process share one object.
 
-    ``clock_ms`` is monotonic. Raises ``StateDirectoryLocked`` when another process has it, ``StateError`` when it
-    cannot be made or locked, ``ConfigError`` for an application id that is no folder name.
+    ``clock_ms`` is monotonic; ``wall_ms`` only stamps what has to outlive the process. The process id stands for ``process_name``
+    if there is one. Raises ``StateDirectoryLocked`` when another process has it, ``StateError`` when it cannot be made or
+    locked, ``ConfigError`` for an application id that is no folder name.
     """
 
-    def __init__(self, root: Path, application_id: str, *, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        application_id: str,
+        *,
+        clock_ms: Callable[[], int],
+        wall_ms: Callable[[], int] = wall_clock_ms,
+        process_name: str | None = None,
+    ) -> None:
         self.path = root / _folder_name(application_id)
         self._clock_ms = clock_ms
         self._guard = threading.Lock()
         self._locked: set[TaskId] = set()
         try:
             self.path.mkdir(mode=0o750, parents=True, exist_ok=True)
-            self._lock_file = _take_lock(self.path / ".lock")
-            self._process_id = _kept_process_id(self.path / "process")
+            self._lock_file = take_lock(self.path)
+            try:
+                self._journal = Journal(self.path, wall_ms)
+                self._identity = self._identify(application_id, process_name)
+                replay(self._journal, self.path, self._identity.process_id, "a worker")
+            except OSError:
+                self._lock_file.close()
+                raise
         except OSError as error:
             raise StateError(f"the state directory {self.path} cannot be used: {error}") from error
-        self._trash = Trash(self.path / ".trash")
+        self._trash = Trash(self.path / TRASH_FOLDER, self._journal)
         self._released_at_ms = dict.fromkeys(self.tasks_on_disk(), clock_ms())
+
+    def _identify(self, application_id: str, process_name: str | None) -> Identity:
+        known, tasks_here = self._journal.process_id, len(self.tasks_on_disk())
+        return identify(self.path, application_id, process_name, last_known=known, tasks_here=tasks_here)
 
     @property
     def process_id(self) -> uuid.UUID:
         """The same after a restart (Kafka: ``kafka-streams-process-metadata``)."""
-        return self._process_id
+        return self._identity.process_id
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know of the process id: it is another one than before."""
+        return self._identity.warnings
 
     @property
     def trash(self) -> Trash:
@@ -72,8 +96,7 @@ class StateDirectory:
 
     def tasks_on_disk(self) -> list[TaskId]:
         """Tasks that have a folder, locked or not, in order."""
-        found = [task for entry in self.path.iterdir() if (task := _task_of(entry)) and entry.is_dir()]
-        return sorted(found, key=task_order)
+        return tasks_in(self.path)
 
     def lock_task(self, task: TaskId) -> Path:
         """Become the one owner of the task's folder and get its path. The folder may not exist yet.
@@ -84,6 +107,7 @@ class StateDirectory:
             if task in self._locked:
                 raise StateError(f"task {task} is in use already in this process; release it first")
             self._locked.add(task)
+            self._journal.own(str(task))
         return self.task_path(task)
 
     def release_task(self, task: TaskId) -> None:
@@ -93,6 +117,7 @@ class StateDirectory:
                 raise StateError(f"task {task} is not locked, so it cannot be released")
             self._locked.remove(task)
             self._released_at_ms[task] = self._clock_ms()
+            self._journal.release(str(task))
 
     def idle_tasks(self, grace_ms: int) -> list[TaskId]:
         """Tasks on disk that nobody owns, released (or found at the start) at least ``grace_ms`` ago."""
@@ -107,18 +132,37 @@ class StateDirectory:
         with self._guard:
             if not self._is_idle(task, grace_ms):
                 return False
-            self._released_at_ms.pop(task, None)
-            return self._trash.take(self.task_path(task))
+            released_at_ms = self._released_at_ms.pop(task)
+            why = f"not owned for {self._clock_ms() - released_at_ms} ms; state_cleanup_delay_ms = {grace_ms}"
+            return self._trash.take(self.task_path(task), why)
 
-    def discard(self, task: TaskId) -> None:
+    def age_ms(self, task: TaskId) -> int:
+        """How long ago the task's state was last at work, whoever owned it then; counts over restarts and a crash."""
+        return self._journal.idle_ms(str(task))
+
+    def retire_old(self, task: TaskId, max_age_ms: int) -> bool:
+        """As ``retire``, for the start: what counts is the age, and there has been no grace yet."""
+        with self._guard:
+            age_ms = self.age_ms(task)
+            if task in self._locked or age_ms <= max_age_ms:
+                return False
+            self._released_at_ms.pop(task, None)
+            why = f"last at work {age_ms} ms before the start; state_cleanup_dir_max_age_ms = {max_age_ms}"
+            return self._trash.take(self.task_path(task), why)
+
+    def heartbeat(self) -> None:
+        """This process is at work: what it owns is as old as this if it dies without a word. Call it every few seconds."""
+        self._journal.heartbeat()
+
+    def discard(self, task: TaskId, why: str = "its store is damaged") -> None:
         """Throw away the folder of a task that the caller has locked, with its stores closed: it is damaged.
 
-        The task stays locked and can begin anew. Raises ``StateError`` if it is not locked or the folder won't move.
+        ``why`` goes into the journal. The task stays locked and can begin anew. Raises ``StateError`` if it is not locked or the folder won't move.
         """
         with self._guard:
             if task not in self._locked:
                 raise StateError(f"task {task} is not locked, so its folder cannot be discarded")
-            gone = self._trash.take(self.task_path(task))
+            gone = self._trash.take(self.task_path(task), why)
         if not gone and self.task_path(task).exists():
             raise StateError(f"the folder {self.task_path(task)} cannot be moved away; delete it by hand")
         self._trash.empty()
@@ -128,6 +172,7 @@ class StateDirectory:
         if self._locked:
             names = ", ".join(map(str, sorted(self._locked)))
             _log.warning("the state directory %s is closed while tasks are in use: %s", self.path, names)
+        self._journal.close()
         self._lock_file.close()
 
     def __enter__(self) -> Self:
@@ -163,28 +208,29 @@ def _task_of(entry: Path) -> TaskId | None:
     return task if str(task) == entry.name else None
 
 
-def _take_lock(path: Path) -> IO[bytes]:
-    """Lock it for as long as the file is open, so the lock ends with the process however that dies.
+def tasks_in(folder: Path) -> list[TaskId]:
+    """The tasks that have a folder in an application's directory, in order."""
+    found = [task for entry in folder.iterdir() if (task := _task_of(entry)) and entry.is_dir()]
+    return sorted(found, key=task_order)
 
-    The file is never deleted: two processes could then lock two files of one name.
-    """
-    file = path.open("a+b")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = _read_json(path)
-        file.close()
-        raise StateDirectoryLocked(
-            f"the state directory {path.parent} belongs to process {holder.get('pid', 'unknown')} on host "
-            f"{holder.get('host', 'unknown')}; give each process its own state_dir"
-        ) from None
-    except OSError:
-        file.close()
-        raise
-    file.truncate(0)
-    file.write(json.dumps({"pid": os.getpid(), "host": platform.node()}).encode())
-    file.flush()
-    return file
+
+def application_folder(root: Path, application_id: str) -> Path:
+    """Where an application's state is. Raises ``ConfigError`` for an application id that is no folder name."""
+    return root / _folder_name(application_id)
+
+
+def replay(journal: Journal, folder: Path, process_id: uuid.UUID | None, who: str) -> None:
+    """Tell the journal what there is now; from then on it is the directory's. ``who`` opens it, for people."""
+    trash = folder / TRASH_FOLDER
+    names = map(str, tasks_in(folder))
+    there = {name: 0 if journal.knows(name) else last_written_ms(folder / name) for name in names}
+    journal.start(process_id, there, {entry.name for entry in trash.iterdir()} if trash.exists() else (), who)
+
+
+def last_written_ms(folder: Path) -> int:
+    """When a file below the folder was last written: a stand-in for folders that no journal knows."""
+    times = [entry.lstat().st_mtime for entry in (folder, *folder.rglob("*"))]
+    return round(max(times) * 1000)
 
 
 def holder_of(root: Path, application_id: str) -> int | None:
@@ -192,48 +238,13 @@ def holder_of(root: Path, application_id: str) -> int | None:
 
     Raises ``ConfigError`` for a directory that is not there, and for a holder on another host.
     """
-    path = root / _folder_name(application_id) / ".lock"
+    path = root / _folder_name(application_id)
     try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return None
+        found = holder(path)
     except FileNotFoundError as cause:
         raise ConfigError(f"state_dir = {str(root)!r}: no process of {application_id!r} has worked there") from cause
-    except BlockingIOError:
-        holder = _read_json(path)
-    if holder.get("host") != platform.node() or not isinstance(holder.get("pid"), int):
-        raise ConfigError(
-            f"the state directory {path.parent} belongs to a process on host {holder.get('host', 'unknown')}"
-        )
-    return int(holder["pid"])
-
-
-def _kept_process_id(path: Path) -> uuid.UUID:
-    """Read it, or draw one and keep it. Later versions only add fields, so any version is read."""
-    try:
-        return uuid.UUID(_read_json(path)["process_id"])
-    except (KeyError, ValueError, TypeError, AttributeError):
-        if path.exists():
-            _log.warning("%s cannot be read; this process gets a new id and may be given other tasks", path)
-    process_id = uuid.uuid4()
-    _write_durably(path, json.dumps({"version": _PROCESS_FILE_VERSION, "process_id": str(process_id)}))
-    return process_id
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """Empty for a file that is missing, torn or something else."""
-    try:
-        found = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _write_durably(path: Path, text: str) -> None:
-    """Whole or not at all, also when the machine stops."""
-    draft = path.with_name(path.name + ".draft")
-    with draft.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    if found is None:
+        return None
+    if found.host != platform.node() or found.pid is None:
+        raise ConfigError(f"the state directory {path} belongs to a process on host {found.host or 'unknown'}")
+    return found.pid

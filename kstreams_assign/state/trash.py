@@ -1,6 +1,7 @@
 """Removal in two steps: a rename that takes no time, and the deletion of the bytes that may take long.
 
-What is in the trash counts as gone: nobody reads it, and what a crash left there is deleted at the next start.
+What is in the trash counts as gone: nobody reads it, and what a crash left there is deleted at the next start. Only what the
+journal has as retired is deleted; anything else that is found there stays, and is named.
 """
 
 from __future__ import annotations
@@ -12,50 +13,59 @@ import threading
 from itertools import count
 from pathlib import Path
 
+from kstreams_assign.state.journal import Journal, sync_folder
+
 _log = logging.getLogger(__name__)
+
+TRASH_FOLDER = ".trash"
 
 
 class Trash:
     """One folder on the same file system as what is thrown away. Threads may share it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, journal: Journal) -> None:
         self.path = path
+        self._journal = journal
         self._emptying = threading.Lock()
+        self._named: set[str] = set()
 
-    def take(self, folder: Path) -> bool:
-        """Rename ``folder`` into the trash; False if there is none or it cannot be moved. One caller at a time."""
+    def take(self, folder: Path, why: str) -> bool:
+        """Record it, then rename ``folder`` into the trash; False if there is none or it cannot go. One caller at a time.
+
+        ``why`` is for whoever reads the journal.
+        """
+        if not os.path.lexists(folder):
+            return False
         self.path.mkdir(exist_ok=True)
         places = (self.path / f"{folder.name}.{number}" for number in count())
-        place = next(place for place in places if not place.exists())
+        place = next(place for place in places if not os.path.lexists(place))
+        if not self._journal.retire(folder.name, place.name, why):
+            return False
         try:
             folder.rename(place)
-        except FileNotFoundError:
-            return False
         except OSError as error:
+            self._journal.keep(place.name, str(error))
             _log.warning("%s cannot be moved to the trash: %s", folder, error)
             return False
         return True
 
     def empty(self) -> None:
-        """Delete what is in the trash. What cannot be deleted is named in the log and tried again next time."""
+        """Delete what was retired. What cannot be deleted is named in the log and tried again next time."""
         with self._emptying:
-            doomed = sorted(self.path.iterdir()) if self.path.exists() else []
-            if doomed:
-                _sync(self.path.parent)
-            for folder in doomed:
-                _delete(folder)
+            here = sorted(self.path.iterdir()) if self.path.exists() else []
+            doomed = [entry for entry in here if self._journal.is_retired(entry.name)]
+            if doomed:  # the renames come first, or a power cut could bring back half a folder
+                sync_folder(self.path.parent)
+            for entry in doomed:
+                if _delete(entry):
+                    self._journal.delete(entry.name)
+            for entry in here:
+                if entry not in doomed and entry.name not in self._named:
+                    self._named.add(entry.name)
+                    _log.warning("%s stays: the journal has no record that it was retired; delete it by hand", entry)
 
 
-def _sync(folder: Path) -> None:
-    """The renames reach the disk before the first byte goes, or a power cut could bring back half a folder."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _delete(folder: Path) -> None:
+def _delete(folder: Path) -> bool:
     try:
         if folder.is_dir() and not folder.is_symlink():
             shutil.rmtree(folder)
@@ -63,3 +73,5 @@ def _delete(folder: Path) -> None:
             folder.unlink()
     except OSError as error:
         _log.warning("%s cannot be deleted: %s", folder, error)
+        return False
+    return True

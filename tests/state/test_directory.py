@@ -72,13 +72,15 @@ def test_a_process_file_of_a_later_version_is_read(opened):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"process_id": 3}', '{"process_id": "x"}', "\0\0"])
-def test_a_process_file_that_cannot_be_read_costs_the_identity_but_not_the_start(opened, content, caplog):
+def test_a_process_file_that_cannot_be_read_costs_the_identity_but_not_the_start(opened, content):
     first = opened()
     first.close()
     (first.path / "process").write_text(content)
     second = opened()
     assert second.process_id != first.process_id
-    assert "process" in caplog.text
+    (warning,) = second.warnings
+    assert f"{second.process_id} from now on; before it was {first.process_id}" in warning
+    assert "cannot be read" in warning
     second.close()
     assert opened().process_id == second.process_id
 

@@ -1,0 +1,77 @@
+"""Who holds a state directory: a lock that ends with its process, and the line in it for those it keeps out.
+
+What must not be here: what the directory holds.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from kstreams_assign.errors import StateDirectoryLocked
+
+LOCK_FILE = ".lock"
+
+
+class Holder(NamedTuple):
+    """The process that has a directory now, as it wrote itself down; None where that cannot be read."""
+
+    pid: int | None
+    host: str | None
+
+    def __str__(self) -> str:
+        return f"process {self.pid or 'unknown'} on host {self.host or 'unknown'}"
+
+
+def take_lock(folder: Path) -> IO[bytes]:
+    """Lock the directory for as long as the file is open, so the lock ends with the process however that dies.
+
+    The file is never deleted: two processes could then lock two files of one name. Raises ``StateDirectoryLocked``
+    naming the holder, ``OSError`` where files cannot be made or locked.
+    """
+    path = folder / LOCK_FILE
+    file = path.open("a+b")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise StateDirectoryLocked(
+            f"the state directory {folder} belongs to {_read_holder(path)}; give each process its own state_dir"
+        ) from None
+    except OSError:
+        file.close()
+        raise
+    file.truncate(0)
+    file.write(json.dumps({"pid": os.getpid(), "host": platform.node()}).encode())
+    file.flush()
+    return file
+
+
+def holder(folder: Path) -> Holder | None:
+    """Who has the directory now; None if nobody has. Changes nothing. Raises ``FileNotFoundError`` if nobody ever had."""
+    path = folder / LOCK_FILE
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return None
+    except BlockingIOError:
+        return _read_holder(path)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Empty for a file that is missing, torn or something else."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _read_holder(path: Path) -> Holder:
+    found = read_json(path)
+    pid, host = found.get("pid"), found.get("host")
+    return Holder(pid if isinstance(pid, int) else None, host if isinstance(host, str) else None)
