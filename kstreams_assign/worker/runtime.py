@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
-from kstreams_assign.adapters.clock import monotonic_ms
+from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, InputConsumer, RecordProducer
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.config import Config
@@ -25,6 +25,7 @@ from kstreams_assign.state.cleaner import Cleaner
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums, sums_at_start
 from kstreams_assign.state.mutex import ReportMutex
+from kstreams_assign.state.opening import open_state
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog, Listener
 from kstreams_assign.worker.http.parts import Parts
@@ -72,7 +73,7 @@ class Engine:
         self._flows = tuple(flows)
         self._shape = topology_shape(self._flows)
         self._labour = labour
-        directory = StateDirectory(Path(config.state_dir), config.application_id, clock_ms=monotonic_ms)
+        directory, self._wiped = open_state(config, clock_ms=monotonic_ms, wall_ms=wall_ms)
         self._local = _Local(directory, sums_at_start(directory, self._offsets_on_disk), ReportMutex())
         self._log = EventLog(str(directory.process_id), on_event)
         self._ending = threading.Event()
@@ -94,6 +95,7 @@ class Engine:
             self._log.emit("closed")
 
     def _run(self) -> None:
+        self._tell_of_the_directory()
         address = self._config.http_address
         http = None if address is None else StatusServer(address)
         try:
@@ -109,6 +111,12 @@ class Engine:
             self._lookup = None
             if http is not None:
                 http.stop()
+
+    def _tell_of_the_directory(self) -> None:
+        if warnings := self._local.directory.warnings:
+            self._log.emit("warnings", warnings=[*warnings])
+        if self._wiped:
+            self._log.emit("state_wiped", tasks=[str(task) for task in self._wiped])
 
     def _refuse_missing_sinks(self) -> None:
         """Found out now, or each commit would fail: no record can be written to a topic that is not there."""
