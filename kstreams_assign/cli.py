@@ -41,6 +41,7 @@ COMMANDS = {
         "kstreams_assign.worker.command:worker", "A member for an application in any language, at a socket."
     ),
     "drain": Entry("kstreams_assign.worker.command:drain", "Let a worker leave without silence."),
+    "clean": Entry("kstreams_assign.worker.command:clean", "Remove local state, or say what would go and why."),
     "history": Entry("kstreams_assign.history.command:app", "Rebalances as tables and a page, with Spark."),
     "broker": Entry("kstreams_assign.local.command:app", "The embedded Kafka broker alone."),
     "peer": Entry("kstreams_assign.peer.command:app", "Our assignors and codecs over JSON lines, to compare with."),

@@ -1,4 +1,4 @@
-"""``kstreams-assign worker``: the sidecar as a program, until a signal ends it; ``drain``: empty it first."""
+"""``kstreams-assign worker``: the sidecar as a program, until a signal ends it; ``drain``: empty it first; ``clean``: its disk."""
 
 from __future__ import annotations
 
@@ -75,6 +75,38 @@ def drain(
             raise NoWorker(f"process {pid} has not ended in {timeout:.0f} s; it goes on draining")
         ended.wait(LOOK_S)
     typer.echo(f"process {pid} has ended", err=True)
+
+
+def clean(
+    config: Annotated[Path, typer.Option(help="The worker's settings, as it was started with.")],
+    told: Told = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would go and what stays; change nothing.")
+    ] = False,
+    older_than: Annotated[
+        str | None, typer.Option(help="Only what was last at work so long ago: 7d, 12h, 30m, 45s.", metavar="AGE")
+    ] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Only this task, as 0_1; may be repeated.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
+) -> None:
+    """Remove task state from a state directory in which no process works; changelogs restore it where it is needed again.
+
+    Without --older-than and --task all of it goes, but for stores without a changelog. The process id stays. What went, when
+    and why is in the file "journal" of the directory. Exit status 1 if a process has the directory (it is named), a named
+    task has no state there, or something could not be removed; 2 for wrong settings.
+
+    Example: kstreams-assign clean --config worker.toml --dry-run --older-than 7d
+
+    Example: kstreams-assign clean --config worker.toml --task 0_1 --task 0_2
+    """
+    from kstreams_assign.worker import clean as work
+
+    settings, found = work.clean_up(config, told or (), task or (), older_than, dry_run=dry_run)
+    if as_json:
+        typer.echo(work.as_json(settings, found, dry_run=dry_run))
+    else:
+        typer.echo("\n".join(work.as_lines(found, dry_run=dry_run)))
+    work.refuse_left_overs(found)
 
 
 def _on_signals(call: Callable[[], None], *numbers: signal.Signals) -> None:

@@ -33,12 +33,7 @@ class SidecarSettings:
     @classmethod
     def from_toml(cls, path: str | Path, told: Iterable[str] = ()) -> SidecarSettings:
         """Read a file, then ``told`` (KEY=VALUE) over it. Raises ``ConfigError``, also for a file that cannot be read."""
-        over = dict(map(_told, told))
-        try:
-            settings = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
-            raise ConfigError(f"{path}: {cause}") from cause
-        return cls.from_mapping({**settings, **over})
+        return cls.from_mapping(read_toml(path, told))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> SidecarSettings:
@@ -47,6 +42,16 @@ class SidecarSettings:
         flows = read_topology(settings.get("topology"))
         topology_shape(flows)
         return cls(config, flows, _address(config))
+
+
+def read_toml(path: str | Path, told: Iterable[str] = ()) -> dict[str, Any]:
+    """A file's keys, with ``told`` (KEY=VALUE) over them. Raises ``ConfigError``, also for a file that cannot be read."""
+    over = dict(map(_told, told))
+    try:
+        settings = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
+        raise ConfigError(f"{path}: {cause}") from cause
+    return {**settings, **over}
 
 
 def _told(pair: str) -> tuple[str, Any]:
