@@ -216,7 +216,7 @@ def share_out(warmups_max: int, processes: Collection[UUID]) -> dict[UUID, int]:
 
 
 def _warnings(view: GroupView) -> list[str]:
-    """What an operator should know: members that cannot be read, damaged trailers, settings that differ."""
+    """What an operator should know: members that cannot be read, damaged trailers, shared ids, settings that differ."""
     refused = [f"member {member} gets an error: {why}" for member, why in view.unreadable.items()]
     trailers = [
         f"member {consumer.member.member_id}: {consumer.info.trailer_warning}"
@@ -231,7 +231,18 @@ def _warnings(view: GroupView) -> list[str]:
         if consumer.info.trailer and consumer.info.trailer.settings_digest
     }
     differing = ["members run with different assignment settings; the leader's count"] if len(digests) > 1 else []
-    return refused + trailers + differing
+    return refused + trailers + _doubles(view) + differing
+
+
+def _doubles(view: GroupView) -> list[str]:
+    """Processes that share an id: shown by their endpoints, as a process has one. Without endpoints it does not show."""
+    told = {p: {c.info.user_end_point for c in consumers} - {None, ""} for p, consumers in view.processes.items()}
+    return [
+        f"process id {process} comes from {' and '.join(sorted(map(str, ends)))}: they are taken for one process; give each a "
+        "process_name, or a state_dir, of its own"
+        for process, ends in told.items()
+        if len(ends) > 1
+    ]
 
 
 def settings_digest(assignor: str, config: AssignConfig) -> str:

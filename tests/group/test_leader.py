@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -159,6 +160,16 @@ def test_a_member_that_cannot_be_read_gets_an_error_and_the_others_keep_their_ta
     assert decode_assignment(decision.assignments["stranger"].user_data).error_code == ErrorCode.ASSIGNMENT_ERROR
     assert len(decision.assignments["member-1"].partitions) == 6
     assert any("stranger" in warning for warning in decision.warnings)
+
+
+def test_two_processes_under_one_id_are_named_by_their_endpoints() -> None:
+    little = group()
+    one = little.add(1, endpoint="pod-1:8080").joins(APACHE)
+    other = little.add(1, endpoint="pod-2:8080").joins(APACHE)
+    thread = little.add(2, endpoint="pod-3:8080").joins(APACHE)
+    members = [one, replace(other, member_id="other"), thread, replace(thread, member_id="second-thread")]
+    (warning,) = decide(read_group(members), _question(little)).warnings
+    assert f"process id {UUID(int=1)} comes from pod-1:8080 and pod-2:8080" in warning
 
 
 def test_a_missing_source_topic_is_an_error_code_for_everybody() -> None:
