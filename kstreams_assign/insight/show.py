@@ -104,18 +104,18 @@ def _members(process: DecodedProcess) -> list[str]:
         line = _client(process, member.described.client_id)
         if len(process.members) > 1 and given:
             line += f": {len(given.active)} active, {len(given.standby | given.warmup)} copies"
-        if info and info.next_rebalance_ms != NO_PROBE_MS:
-            line += "\n(to rejoin at once)" if info.next_rebalance_ms == 0 else "\n(asks for the probe)"
-        if member.unreadable:
-            line += "\n(cannot be read)"
         lines.append(line)
-    return lines
+        if info and info.next_rebalance_ms != NO_PROBE_MS:
+            lines.append("(to rejoin at once)" if info.next_rebalance_ms == 0 else "(asks for the probe)")
+        if member.unreadable:
+            lines.append("(cannot be read)")
+    return [line for line in lines if line]
 
 
 def _client(process: DecodedProcess, client_id: str) -> str:
-    """Java names a member after group, process and thread: the thread is enough here."""
-    _, here, thread = client_id.partition(f"{process.process_id}-")
-    return thread.removesuffix("-consumer") if here else client_id
+    """Group and process stand in the name that a member has by itself: what comes behind, Java's thread, is enough here."""
+    _, here, thread = client_id.partition(str(process.process_id))
+    return thread.lstrip("-").removesuffix("-consumer") if here else client_id
 
 
 def _tasks(about: Description, process: DecodedProcess, tasks: Iterable[TaskId]) -> Text:
