@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test bench lint wheel lock clean
+.PHONY: help demo test bench chaos lint wheel lock clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,6 +22,10 @@ test: $(READY) ## set up, then all tests, against the checkout and against the w
 
 bench: $(READY) ## set up, then measure ours against the peers (ARGS=--quick for a few seconds)
 	$(BIN)/python -m bench $(ARGS)
+
+chaos: $(READY) ## set up, then a group under faults for ten minutes (SEED=7 SECONDS=120 GUARANTEE=exactly_once_v2)
+	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
+		$(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(ARGS)
 
 lint: $(READY) ## style, types, and who may import whom (the tests run these too)
 	$(BIN)/ruff check .

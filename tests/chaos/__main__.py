@@ -1,0 +1,69 @@
+"""``python -m tests.chaos --seed 7 --seconds 120``: a real group under load and faults, and whether it kept its promises.
+
+Bounded: it ends by itself, at most a minute and a half after ``--seconds``. The last line on standard output is JSON; exit status 1
+if anything is wrong, and then the folder with everything that is needed to look into it is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+from pathlib import Path
+from secrets import randbelow
+from tempfile import mkdtemp
+
+from kstreams_assign.config import GUARANTEES
+from tests.chaos.run import Run, planned, tell
+from tests.chaos.schedule import Kind, draw_settings
+
+
+def main() -> int:
+    given = _parser().parse_args()
+    seed = randbelow(2**31) if given.seed is None else given.seed
+    settings = draw_settings(seed, given.seconds, given.guarantee, given.without)
+    tell(planned(settings))
+    if given.plan:
+        return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    folder = given.keep or Path(mkdtemp(prefix=f"chaos-{seed}-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "plan.txt").write_text(planned(settings), encoding="utf-8")
+    keep = given.keep is not None
+    try:
+        result = Run(settings, folder).run()
+        keep = keep or bool(result["violations"])
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    if keep:
+        (folder / "result.json").write_text(json.dumps(result, indent=2), encoding="utf-8")
+        tell(f"everything is kept in {folder}")
+    for wrong in result["violations"]:
+        tell(f"VIOLATION {wrong}")
+    print(json.dumps(result), flush=True)
+    return 1 if result["violations"] else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, help="draws everything; printed first (one is drawn if none is given)")
+    parser.add_argument("--seconds", type=float, default=600.0, help="how long faults and mending take together (600)")
+    parser.add_argument("--guarantee", choices=GUARANTEES, default="at_least_once")
+    parser.add_argument(
+        "--without", nargs="*", type=Kind, default=[], choices=list(Kind), help="kinds of faults to leave out"
+    )
+    parser.add_argument(
+        "--keep", type=Path, help="a new folder for logs, events, state directories and the broker's data"
+    )
+    parser.add_argument("--plan", action="store_true", help="print what would happen, and end")
+    return parser
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)  # nothing is left behind, and there is nothing to tell

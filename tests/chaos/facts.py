@@ -1,0 +1,63 @@
+"""What was seen of a run, as plain values: all that the checkers get. Nothing here asks the system under test for its opinion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tests.chaos.rows import Row
+
+
+class Write(NamedTuple):
+    """One record of the changelog, in the order of its partition. ``value`` is an entry's bytes, or None for a deletion."""
+
+    partition: int
+    offset: int
+    key: bytes
+    value: bytes | None
+
+
+class Commit(NamedTuple):
+    """One committed input offset, in the order of the coordinator's log."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One completed generation: what each member was given, by member id. ``warmups``: by process, as the leader told."""
+
+    number: int
+    active: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    warmups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a worker process ended. ``status`` is negative for a signal; ``by_us``: we sent SIGKILL."""
+
+    writer: str
+    status: int
+    by_us: bool
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything of a run. ``slept``: writers that were stopped for longer than the session timeout."""
+
+    guarantee: str
+    warmups_max: int
+    acknowledged: frozenset[int]
+    inputs: tuple[int, ...]
+    writes: tuple[Write, ...]
+    rows: tuple[Row, ...]
+    commits: tuple[Commit, ...]
+    generations: tuple[Generation, ...]
+    exits: tuple[Exit, ...]
+    slept: frozenset[str]
+    aborted_transactions: int
+    restless: tuple[str, ...] = ()
+    """Why the group did not come to rest; nothing if it did."""

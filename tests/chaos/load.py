@@ -1,0 +1,82 @@
+"""The load: inputs with ids, sent at a steady pace by a thread of its own, each acknowledged or told as lost."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from random import Random
+from threading import Event, Thread
+from time import monotonic
+from zlib import crc32
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from tests.chaos.rows import write_id
+from tests.chaos.schedule import Settings
+
+QUIET = logging.getLogger("tests.chaos.load")
+"""It says at length that the broker is gone, which is meant."""
+QUIET.setLevel(logging.CRITICAL)
+
+TURN_S = 0.05
+LAST_ACKS_S = 60.0
+
+
+def key_of(settings: Settings, number: int, draw: Random) -> bytes:
+    """Keys are used for a while and then never again, so that entries stay small and live longer than a sleep."""
+    epoch = number // (settings.keys * settings.inputs_per_key)
+    return b"%d-%d" % (epoch, draw.randrange(settings.keys))
+
+
+class Load:
+    """Sends from ``start`` to ``stop``. ``acknowledged`` grows meanwhile; ``lost`` should stay empty: it retries for ever."""
+
+    def __init__(self, broker: str, topic: str, settings: Settings) -> None:
+        self.acknowledged: set[int] = set()
+        self.lost: list[str] = []
+        self._settings = settings
+        self._topic = topic
+        self._producer = Producer(
+            {"bootstrap.servers": broker, "enable.idempotence": True, "message.timeout.ms": 0, "linger.ms": 5},
+            logger=QUIET,
+        )
+        self._ending = Event()
+        self._failure: Sequence[BaseException] = ()
+        self._thread = Thread(target=self._run, name="load", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """No more inputs; returns when all are acknowledged. Raises what went wrong on the way."""
+        self._ending.set()
+        self._thread.join()
+        waiting = self._producer.flush(LAST_ACKS_S)
+        if waiting:
+            self.lost.append(f"{waiting} inputs were never acknowledged")
+        if self._failure:
+            raise self._failure[0]
+
+    def _run(self) -> None:
+        try:
+            self._send()
+        except (KafkaException, BufferError) as failure:  # raised again by stop()
+            self._failure = (failure,)
+
+    def _send(self) -> None:
+        draw, sent, began = Random(f"load {self._settings.seed}"), 0, monotonic()
+        while not self._ending.wait(TURN_S):
+            due = int((monotonic() - began) * self._settings.inputs_per_s)
+            for number in range(sent, due):
+                key = key_of(self._settings, number, draw)
+                partition = crc32(key) % self._settings.partitions
+                told = lambda error, message, number=number: self._told(error, message, number)  # noqa: E731
+                self._producer.produce(self._topic, write_id(number), key, partition, told)
+            sent = due
+            self._producer.poll(0)
+
+    def _told(self, error: KafkaError | None, _message: Message, number: int) -> None:
+        if error is None:
+            self.acknowledged.add(number)
+        else:
+            self.lost.append(f"input {number}: {error}")

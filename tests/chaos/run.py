@@ -1,0 +1,299 @@
+"""A run from start to verdict: broker, load, workers, the faults in their time, then mending, rest, and the count.
+
+What must not live here: what is wrong (``checks``), what happens when (``schedule``). One thread starts, stops and kills workers; the
+broker's faults have another, as it takes seconds to come back.
+"""
+
+from __future__ import annotations
+
+import heapq
+import shutil
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
+from itertools import count
+from pathlib import Path
+from threading import Event
+from time import monotonic
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kstreams_assign.local import LocalBroker
+from tests.chaos import reading
+from tests.chaos.checks import account, entries_are_sound, violations
+from tests.chaos.damage import damage
+from tests.chaos.facts import Facts
+from tests.chaos.load import Load
+from tests.chaos.processes import Group, Process, topics
+from tests.chaos.schedule import SLEEPERS, Fault, Kind, Settings, schedule
+
+APPLICATION = "chaos"
+LOOK_S = 0.1
+SLOW_TURN_S, SLOW_AWAKE = 0.6, 0.25
+REST_LIMIT_S = 60.0
+"""How much longer than asked for a run may take to come to rest before that is a failure."""
+END_LIMIT_S = 30.0
+
+
+def tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+class Run:
+    """One run in ``folder``, which keeps whatever is needed to look into it."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self.settings = settings
+        self.folder = folder
+        self.faults: Counter[str] = Counter()
+        self.slept: set[str] = set()
+        self.unforeseen: list[str] = []
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = count()
+        self._tick = Event()
+        self._hands = ThreadPoolExecutor(1, "broker's faults")
+        self._mending: Future[None] | None = None
+        self._began = monotonic()
+        self._broker = LocalBroker(data_dir=folder / "broker")
+
+    def run(self) -> dict[str, Any]:
+        """The last line of the program. Leaves no process behind, however it ends."""
+        with self._broker:
+            self._began = monotonic()
+            address = self._broker.bootstrap_servers
+            inputs, outputs, _ = topics(APPLICATION)
+            _create(address, [inputs, outputs], self.settings.partitions)
+            self._group = Group(self.settings, APPLICATION, address, self.folder)
+            self._load = Load(address, inputs, self.settings)
+            try:
+                restless = self._play()
+                return self._verdict(restless)
+            finally:
+                self._group.end()
+                self._hands.shutdown()
+
+    @property
+    def _now_s(self) -> float:
+        return monotonic() - self._began
+
+    def _play(self) -> tuple[str, ...]:
+        self._load.start()
+        for number in range(self.settings.workers):
+            self._group.start(number)
+        for fault in schedule(self.settings):
+            self._at(fault.at_s, lambda fault=fault: self._happen(fault))
+        self._until(self.settings.seconds - self.settings.quiet_s)
+        self._heal()
+        self._until(self.settings.seconds - self.settings.quiet_s / 2)
+        self._load.stop()
+        restless = self._come_to_rest()
+        self._close()
+        return restless
+
+    # --- time ---------------------------------------------------------------------
+
+    def _at(self, at_s: float, call: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (at_s, next(self._numbers), call))
+
+    def _until(self, end_s: float) -> None:
+        """Let things happen until then. Who ends without being asked to is told of, and started again."""
+        while self._now_s < end_s:
+            while self._due and self._due[0][0] <= self._now_s:
+                heapq.heappop(self._due)[2]()
+            self._look_after()
+            next_s = self._due[0][0] if self._due else end_s
+            self._tick.wait(max(0.0, min(LOOK_S, next_s - self._now_s, end_s - self._now_s)))
+
+    def _look_after(self) -> None:
+        for process in list(self._group.current.values()):
+            if not process.alive and not process.leaving and not process.killed:
+                self._say(f"{process.writer} ended by itself with status {process.popen.returncode}")
+                self._group.start(process.number)
+
+    # --- faults -------------------------------------------------------------------
+
+    def _happen(self, fault: Fault) -> None:
+        process = self._group.current.get(fault.target) if isinstance(fault.target, int) else None
+        if fault.kind not in (Kind.ADD, Kind.BROKER) and (process is None or not process.alive or process.leaving):
+            self._say(f"{fault}: left out, it is not there")
+            return
+        self._say(f"{fault}" + (f" ({process.writer})" if process else ""))
+        self.faults[fault.kind] += 1
+        if fault.kind is Kind.BROKER:
+            self._bounce_broker(fault)
+        elif fault.kind is Kind.ADD:
+            assert isinstance(fault.target, int)
+            self._group.start(fault.target)
+        else:
+            assert process is not None
+            _WORKER_FAULTS[fault.kind](self, fault, process)
+
+    def _kill(self, fault: Fault, process: Process) -> None:
+        self._group.kill(process)
+        self._at(fault.at_s + fault.lasts_s, lambda: self._start_again(process))
+
+    def _wipe(self, fault: Fault, process: Process) -> None:
+        self._kill(fault, process)
+        shutil.rmtree(self._group.state_dir(process.number), ignore_errors=True)
+
+    def _damage(self, fault: Fault, process: Process) -> None:
+        self._kill(fault, process)
+        done = damage(self._group.state_dir(process.number), fault.salt)
+        self._say(f"          {'; '.join(done) or 'nothing to damage'}")
+
+    def _start_again(self, process: Process) -> None:
+        if self._group.current[process.number] is process:
+            self._say(f"{process.number} is started again as {self._group.start(process.number).writer}")
+
+    def _sleep(self, fault: Fault, process: Process) -> None:
+        self._group.stop(process)
+        if fault.kind in SLEEPERS:
+            self.slept.add(process.writer)
+        self._at(fault.at_s + fault.lasts_s, lambda: self._group.go_on(process))
+
+    def _slow(self, fault: Fault, process: Process) -> None:
+        at_s, end_s = fault.at_s, fault.at_s + fault.lasts_s
+        while at_s < end_s:
+            self._at(at_s, lambda: self._group.stop(process))
+            self._at(at_s + SLOW_TURN_S * (1 - SLOW_AWAKE), lambda: self._group.go_on(process))
+            at_s += SLOW_TURN_S
+
+    def _jump(self, _fault: Fault, process: Process) -> None:
+        process.popen.send_signal(signal.SIGUSR2)
+
+    def _drain(self, _fault: Fault, process: Process) -> None:
+        self._group.leave(process, signal.SIGUSR1)
+
+    def _leave(self, _fault: Fault, process: Process) -> None:
+        self._group.leave(process, signal.SIGTERM)
+
+    def _bounce_broker(self, fault: Fault) -> None:
+        """One at a time: on a busy machine it may not be back yet from the time before."""
+        self._mended()
+
+        def bounce() -> None:
+            self._broker.kill()
+            self._tick.wait(fault.lasts_s)
+            self._broker.restart()
+            self._say("the broker is back")
+
+        self._mending = self._hands.submit(bounce)
+
+    def _mended(self) -> None:
+        if self._mending is not None:
+            self._mending.result()
+
+    # --- mending, rest, end -------------------------------------------------------
+
+    def _heal(self) -> None:
+        self._say("healing: everybody wakes, is started again, and the broker is there")
+        self._mended()
+        pending = [call for _, _, call in sorted(self._due, key=lambda due: due[:2])]
+        self._due.clear()
+        for call in pending:  # only ends of faults are left: the schedule ends before
+            call()
+        self._group.wake()
+
+    def _come_to_rest(self) -> tuple[str, ...]:
+        """Wait until the group is at rest, and answer why it is not if it does not get there in time."""
+        limit_s = self.settings.seconds + REST_LIMIT_S
+        while True:
+            leaving = [one.writer for one in self._group.all if one.leaving and one.alive]
+            members = len(self._group.members()) + len(leaving)
+            address = self._broker.bootstrap_servers
+            reasons = reading.at_rest(address, APPLICATION, topics(APPLICATION)[0], members)
+            reasons += tuple(f"{writer} was told to leave and is still there" for writer in leaving)
+            if not reasons or self._now_s > limit_s:
+                self._say("at rest" if not reasons else f"not at rest: {'; '.join(reasons)}")
+                return reasons
+            self._until(self._now_s + LOOK_S * 5)
+
+    def _close(self) -> None:
+        """Ask everybody to end; who does not is killed, and that is told."""
+        living = [process for process in self._group.all if process.alive]
+        for process in living:
+            self._group.leave(process, signal.SIGTERM)
+        end_s = self._now_s + END_LIMIT_S
+        while any(process.alive for process in living) and self._now_s < end_s:
+            self._tick.wait(LOOK_S)
+        for process in living:
+            if process.alive:
+                self.unforeseen.append(f"{process.writer} did not end within {END_LIMIT_S:.0f} s of SIGTERM")
+                self._group.kill(process)
+
+    def _verdict(self, restless: tuple[str, ...]) -> dict[str, Any]:
+        self._say("counting")
+        facts = self._facts(restless)
+        wrong = [*violations(facts), *self.unforeseen, *self._load.lost]
+        sound = not entries_are_sound(facts)
+        found = account(facts) if sound else None
+        return {
+            "seed": self.settings.seed,
+            "seconds": round(self._now_s, 1),
+            "guarantee": self.settings.guarantee,
+            "faults": dict(sorted(self.faults.items())),
+            "inputs": len(facts.inputs),
+            "lost": len(found.lost) if found else None,
+            "duplicated": len(found.duplicated) if found else None,
+            "overwritten_by_sleepers": len(found.overwritten) if found else None,
+            "double_owners": sum(text.startswith("one_owner_a_generation") for text in wrong),
+            "rebalances": len({one.number for one in facts.generations}),
+            "aborted_transactions": facts.aborted_transactions,
+            "converged": not restless,
+            "violations": wrong,
+        }
+
+    def _facts(self, restless: tuple[str, ...]) -> Facts:
+        address = self._broker.bootstrap_servers
+        inputs, outputs, changelog = topics(APPLICATION)
+        commits, generations = reading.group_records(address, APPLICATION, inputs)
+        return Facts(
+            guarantee=self.settings.guarantee,
+            warmups_max=self.settings.warmups_max,
+            acknowledged=frozenset(self._load.acknowledged),
+            inputs=reading.inputs(address, inputs),
+            writes=reading.writes(address, changelog),
+            rows=reading.rows(address, outputs),
+            commits=commits,
+            generations=generations,
+            exits=tuple(process.exit() for process in self._group.all),
+            slept=frozenset(self.slept),
+            aborted_transactions=reading.aborted_transactions(address),
+            restless=restless,
+        )
+
+    def _say(self, text: str) -> None:
+        line = f"[{self._now_s:6.1f}] {text}"
+        tell(line)
+        with (self.folder / "run.log").open("a", encoding="utf-8") as log:
+            log.write(f"{line}\n")
+
+
+_WORKER_FAULTS: dict[Kind, Callable[[Run, Fault, Process], None]] = {
+    Kind.KILL: Run._kill,
+    Kind.WIPE: Run._wipe,
+    Kind.DAMAGE: Run._damage,
+    Kind.SLEEP: Run._sleep,
+    Kind.NAP: Run._sleep,
+    Kind.SLOW: Run._slow,
+    Kind.JUMP: Run._jump,
+    Kind.DRAIN: Run._drain,
+    Kind.CLOSE: Run._leave,
+}
+
+
+def _create(broker: str, names: list[str], partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": broker})  # has to outlive its answers
+    made = admin.create_topics([NewTopic(name, partitions, 1) for name in names])
+    for future in made.values():
+        future.result()
+
+
+def planned(settings: Settings) -> str:
+    """The settings and the schedule, as text."""
+    facts = "\n".join(f"  {key} = {value}" for key, value in asdict(settings).items())
+    return f"seed {settings.seed}\n{facts}\n" + "\n".join(map(str, schedule(settings)))

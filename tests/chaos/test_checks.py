@@ -1,0 +1,177 @@
+"""Each checker is quiet on a run that went well, and speaks when its own kind of harm is planted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.chaos.checks import CHECKS, account, violations
+from tests.chaos.facts import Commit, Exit, Facts, Generation, Write
+from tests.chaos.rows import Entry, Row, write_entry
+
+KEY = b"0-1"
+OTHER = b"0-2"
+
+
+def entry(offset: int, writer: str, generation: int, *ids: int, key: bytes = KEY, partition: int = 0) -> Write:
+    return Write(partition, offset, key, write_entry(Entry(writer, generation, ids)))
+
+
+GOOD = Facts(
+    guarantee="exactly_once_v2",
+    warmups_max=2,
+    acknowledged=frozenset({1, 2, 3, 4}),
+    inputs=(1, 2, 3, 4),
+    writes=(
+        entry(0, "w0.1", 3, 1),
+        entry(1, "w0.1", 3, 1, 2),
+        entry(2, "w1.1", 4, 1, 2, 3),
+        entry(3, "w1.1", 4, 4, key=OTHER),
+    ),
+    rows=(
+        Row(1, 0, 0, 3, "w0.1"),
+        Row(2, 0, 1, 3, "w0.1"),
+        Row(3, 0, 2, 4, "w1.1"),
+        Row(4, 0, 3, 4, "w1.1"),
+    ),
+    commits=(Commit(0, 2), Commit(1, 0), Commit(0, 2), Commit(0, 4)),
+    generations=(
+        Generation(3, {"a": (0, 1), "b": ()}, {"b": ("0_0", "0_1")}),
+        Generation(4, {"a": (1,), "b": (0,)}),
+    ),
+    exits=(Exit("w0.1", -9, by_us=True), Exit("w1.1", 0, by_us=False)),
+    slept=frozenset(),
+    aborted_transactions=0,
+)
+WITHOUT_2 = (*GOOD.writes[:2], entry(2, "w1.1", 4, 1, 3), GOOD.writes[3])
+"""The second writer wrote over what the first had applied."""
+
+
+def test_all_checkers_are_quiet_on_a_run_that_went_well():
+    assert violations(GOOD) == []
+    assert violations(replace(GOOD, guarantee="at_least_once")) == []
+
+
+HARM: dict[str, tuple[Callable[[Facts], Facts], str]] = {
+    "an entry whose bytes were damaged": (
+        lambda facts: replace(facts, writes=(facts.writes[0]._replace(value=facts.writes[0].value[:-1] + b"\7"),)),
+        "entries_are_sound",
+    ),
+    "an entry cut short": (
+        lambda facts: replace(facts, writes=(facts.writes[0]._replace(value=b"short"),)),
+        "entries_are_sound",
+    ),
+    "an input the broker lost": (
+        lambda facts: replace(facts, acknowledged=facts.acknowledged | {9}),
+        "acknowledged_inputs_are_there",
+    ),
+    "an input sent twice": (
+        lambda facts: replace(facts, inputs=(*facts.inputs, 4)),
+        "acknowledged_inputs_are_there",
+    ),
+    "an input in no entry": (
+        lambda facts: replace(facts, writes=facts.writes[:3]),
+        "nothing_is_lost",
+    ),
+    "a key deleted": (
+        lambda facts: replace(facts, writes=(*facts.writes, Write(0, 9, KEY, None))),
+        "nothing_is_lost",
+    ),
+    "an input written over": (
+        lambda facts: replace(facts, writes=WITHOUT_2),
+        "nothing_is_lost",
+    ),
+    "an input written over by somebody who slept, under exactly-once": (
+        lambda facts: replace(facts, writes=WITHOUT_2, slept=frozenset({"w1.1"})),
+        "nothing_is_lost",
+    ),
+    "an input that was not told": (
+        lambda facts: replace(facts, rows=facts.rows[1:]),
+        "nothing_is_lost",
+    ),
+    "an id applied twice": (
+        lambda facts: replace(facts, writes=(*facts.writes, entry(9, "w1.1", 4, 4, 4, key=OTHER))),
+        "nothing_is_applied_twice",
+    ),
+    "an input told twice": (
+        lambda facts: replace(facts, rows=(*facts.rows, facts.rows[3])),
+        "nothing_is_applied_twice",
+    ),
+    "an id nobody sent": (
+        lambda facts: replace(facts, rows=(*facts.rows, Row(77, 0, 9, 4, "w1.1"))),
+        "nothing_is_made_up",
+    ),
+    "rows of two processes in one generation": (
+        lambda facts: replace(facts, rows=(*facts.rows[:3], facts.rows[3]._replace(writer="w0.1"))),
+        "one_owner_a_generation",
+    ),
+    "a row and an entry of two processes in one generation": (
+        lambda facts: replace(facts, writes=(*facts.writes, entry(4, "w2.1", 4, 4, key=OTHER))),
+        "one_owner_a_generation",
+    ),
+    "a process started again that works in the generation of the one before": (
+        lambda facts: replace(facts, rows=(*facts.rows[:3], facts.rows[3]._replace(writer="w1.2"))),
+        "one_owner_a_generation",
+    ),
+    "a task given to two members": (
+        lambda facts: replace(facts, generations=(Generation(5, {"a": (0, 1), "b": (1,)}),)),
+        "one_owner_a_generation",
+    ),
+    "a warm-up too many": (
+        lambda facts: replace(facts, generations=(Generation(5, {}, {"a": ("0_0", "0_1"), "b": ("0_2",)}),)),
+        "warmups_are_within_the_limit",
+    ),
+    "an offset that goes back": (
+        lambda facts: replace(facts, commits=(*facts.commits, Commit(0, 3))),
+        "offsets_never_go_back",
+    ),
+    "a generation that goes back": (
+        lambda facts: replace(facts, generations=facts.generations[::-1]),
+        "generations_go_up",
+    ),
+    "a worker that ended by itself": (
+        lambda facts: replace(facts, exits=(Exit("w0.1", 1, by_us=False, said="StateError"),)),
+        "workers_end_as_they_should",
+    ),
+    "a worker that crashed": (
+        lambda facts: replace(facts, exits=(Exit("w0.1", -11, by_us=False),)),
+        "workers_end_as_they_should",
+    ),
+    "a group without rest": (
+        lambda facts: replace(facts, restless=("partition 0: committed 3 of 4",)),
+        "the_group_comes_to_rest",
+    ),
+}
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_a_checker_finds(harm):
+    plant, name = HARM[harm]
+    assert [text.partition(":")[0] for text in violations(plant(GOOD))] == [name]
+
+
+def test_every_checker_is_shown_to_be_able_to_fail():
+    assert {name for _, name in HARM.values()} == {check.__name__ for check in CHECKS}
+
+
+def test_under_at_least_once_repeats_are_counted_and_no_violation():
+    twice = (*GOOD.writes, entry(9, "w1.1", 4, 4, 4, key=OTHER))
+    facts = replace(GOOD, guarantee="at_least_once", writes=twice)
+    assert violations(facts) == []
+    assert account(facts).duplicated == (4,)
+
+
+def test_under_at_least_once_only_a_sleeper_may_write_over_its_successor():
+    facts = replace(GOOD, guarantee="at_least_once", writes=WITHOUT_2)
+    assert account(facts).lost == (2,)
+    slept = replace(facts, slept=frozenset({"w1.1"}))
+    assert violations(slept) == []
+    assert (account(slept).lost, account(slept).overwritten) == ((), (2,))
+    assert account(replace(facts, slept=frozenset({"w0.1"}))).lost == (2,), "it was not that one who wrote over it"
+
+
+def test_a_written_over_id_that_comes_again_is_not_counted():
+    facts = replace(GOOD, guarantee="at_least_once", writes=(*WITHOUT_2, entry(4, "w1.1", 4, 1, 3, 2)))
+    assert account(facts).overwritten == account(facts).lost == ()

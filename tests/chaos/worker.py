@@ -1,0 +1,101 @@
+"""One worker process of the chaos group: ``python -m tests.chaos.worker SETTINGS``, a JSON object.
+
+The application is a user's, on the public API: per key it keeps the ids that it has applied, and tells each to the output topic.
+SIGTERM closes, SIGUSR1 drains, SIGUSR2 sets this process's wall clock an hour forth and back again, as somebody who sets a
+machine's clock would. Events go to a file, a line each, so that they outlive a kill.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kstreams_assign.adapters import clock
+from tests.chaos.rows import Entry, Row, read_entry, read_id, write_entry, write_row
+
+if TYPE_CHECKING:
+    from kstreams_assign import Record, Task
+
+STORE = "applied"
+HOUR_MS = 3_600_000
+STATUS_EVERY = 10
+
+
+class Clock:
+    """A wall clock that can be set. In the place of the real one before anything else is imported that takes it by its name."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+        self._real: Callable[[], int] = clock.wall_ms
+        clock.wall_ms = self.wall_ms
+
+    def wall_ms(self) -> int:
+        return self._real() + self.ahead_ms
+
+    def jump(self) -> None:
+        self.ahead_ms = 0 if self.ahead_ms else HOUR_MS
+
+
+class Diary:
+    """The worker's events in a file, and the generation that the processing thread is in."""
+
+    def __init__(self, path: Path) -> None:
+        self.generation = 0
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._statuses = 0
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        if event["event"] == "adopted":  # told by the processing thread, before the first record of that generation
+            self.generation = event["generation"]
+        if event["event"] == "status":
+            self._statuses += 1
+            if self._statuses % STATUS_EVERY:
+                return
+        os.write(self._file, json.dumps({"at": round(time.time(), 3), **event}).encode() + b"\n")
+
+
+def applying(signature: str, diary: Diary, outputs: str) -> Callable[[Task, Sequence[Record]], None]:
+    """The application."""
+
+    def apply(task: Task, records: Sequence[Record]) -> None:
+        store = task.store(STORE)
+        for record in records:
+            assert record.key is not None
+            assert record.value is not None
+            number, generation = read_id(record.value), diary.generation
+            found = store.get(record.key)
+            ids = (*(read_entry(found).ids if found else ()), number)
+            store.put(record.key, write_entry(Entry(signature, generation, ids)))
+            row = Row(number, record.partition, record.offset, generation, signature)
+            task.emit(outputs, record.key, write_row(row), partition=record.partition)
+
+    return apply
+
+
+def main(text: str) -> None:
+    """Run until a signal ends it. An error that ends it is raised."""
+    given = json.loads(text)
+    wall = Clock()
+    from kstreams_assign import Config, Subtopology, Worker
+
+    diary = Diary(Path(given["events"]))
+    process = applying(given["signature"], diary, given["outputs"])
+    topology = [Subtopology(process, sources=[given["inputs"]], stores=[STORE], sinks=[given["outputs"]])]
+    worker = Worker(Config.from_mapping(given["config"]), topology, on_event=diary.hear)
+    for number, call in (
+        (signal.SIGTERM, worker.close),
+        (signal.SIGUSR1, worker.drain),
+        (signal.SIGUSR2, wall.jump),
+    ):
+        signal.signal(number, lambda _number, _frame, call=call: call())
+    worker.run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
