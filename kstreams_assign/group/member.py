@@ -137,6 +137,7 @@ _S = State
 TRANSITIONS: Mapping[tuple[State, type], State] = {
     (_S.UNJOINED, Started): _S.JOINING,
     (_S.UNJOINED, RejoinWanted): _S.JOINING,
+    (_S.JOINING, Started): _S.JOINING,  # a wish came first
     (_S.STABLE, RejoinWanted): _S.PREPARING,
     (_S.PREPARING, RejoinWanted): _S.PREPARING,
     (_S.JOINING, RejoinWanted): _S.JOINING,
@@ -192,8 +193,8 @@ class Member:
         self.state = State.PREPARING
         return [Commit()]
 
-    def _started(self, _event: Event, _before: State, _now_ms: int) -> list[Action]:
-        return [Join("first join")]
+    def _started(self, _event: Event, before: State, _now_ms: int) -> list[Action]:
+        return [Join("first join")] if before is State.UNJOINED else []
 
     def _rejoin_wanted(self, event: RejoinWanted, before: State, _now_ms: int) -> list[Action]:
         if before is State.UNJOINED:

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID
 
+from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
@@ -25,7 +26,7 @@ from kstreams_assign.group import member as machine
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
-from kstreams_assign.state.mutex import ReportMutex
+from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog, Listener
 from kstreams_assign.worker.leading import Leading
@@ -93,7 +94,7 @@ class GroupMember:
         self._shape = shape = TopologyShape(tuple(topology))
         self._log = EventLog(str(process_id), on_event)
         self._sums = OffsetSums()
-        self._mutex = ReportMutex()
+        self._mutex = ReportMutex(clock_ms=monotonic_ms, hold_ms=hold_limit_ms(config.max_poll_interval_ms))
         self._events: queue.SimpleQueue[GroupEvent | None] = queue.SimpleQueue()
         self._failure: BaseException | None = None
         self._ending = threading.Event()

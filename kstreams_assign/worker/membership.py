@@ -102,6 +102,7 @@ class Membership:
         self._early = early
         self._drained = drained
         self._draining = self._told_draining = False
+        self._report_again = False
         self._client = connect(self)
 
     # --- what the processing loop needs ----------------------------------------
@@ -128,12 +129,14 @@ class Membership:
                 self._carry_out(action)
         if actions:  # not after every tick, or the thread would never rest
             self._wake.set()
+        for action in actions:  # without the lock: whoever listens may call us, or wait for one who does
+            if isinstance(action, machine.Join):
+                self._log.emit("joining", reason=action.reason)
 
     def _carry_out(self, action: machine.Action) -> None:
         if isinstance(action, machine.Commit):
             self._processor.commit_now()
         elif isinstance(action, machine.Join):
-            self._log.emit("joining", reason=action.reason)
             self._ends, self._leads = None, False
             self._client.request_rejoin()
         elif isinstance(action, machine.Adopt):
@@ -143,7 +146,7 @@ class Membership:
             self._owned, self._adopted = (), None
             self._processor.drop_all(action.reason)
         elif isinstance(action, machine.ReleaseMutex):
-            self._mutex.release_report(self)
+            self._report_again = not self._mutex.release_report(self)
 
     def _adopted_inputs(self) -> tuple[TopicPartition, ...]:
         if self._adopted is None:
@@ -154,15 +157,21 @@ class Membership:
 
     def run(self) -> None:
         """Join and stay joined until ``close``. Raises what makes membership impossible (a refusing leader, settings)."""
-        self.handle(machine.Started())
-        while self._machine.state is not machine.State.CLOSED:
-            try:
-                self._turn()
-                self._outage = False
-            except BrokerUnavailable as cause:
-                if not self._outage:
-                    self._log.emit("broker_unavailable", reason=str(cause))
-                self._outage = True
+        try:
+            self.handle(machine.Started())
+            while self._machine.state is not machine.State.CLOSED:
+                self._turn_or_outage()
+        finally:
+            self.close()  # whatever ended it, nobody lets go of the mutex after this
+
+    def _turn_or_outage(self) -> None:
+        try:
+            self._turn()
+            self._outage = False
+        except BrokerUnavailable as cause:
+            if not self._outage:
+                self._log.emit("broker_unavailable", reason=str(cause))
+            self._outage = True
 
     def _turn(self) -> None:
         if self._machine.state is machine.State.JOINING:
@@ -175,6 +184,9 @@ class Membership:
         self._client.beat()
         if self._machine.state is machine.State.STABLE and self._client.needs_join():
             self.handle(machine.RejoinWanted("the group rebalances"))
+        if self._machine.state is machine.State.STABLE and self._report_again and not self._mutex.state.cleaning:
+            self._report_again = False
+            self.handle(machine.RejoinWanted("the cleaner ran during the last rebalance"))
         self.handle(machine.Tick())
 
     def rejoin(self, reason: str) -> None:
@@ -197,9 +209,7 @@ class Membership:
 
     def subscription(self) -> tuple[Sequence[TopicPartition], bytes]:
         """User-data for JoinGroup. ``unique_field`` changes on every join, or the leader would ignore a probe."""
-        complete = self._mutex.try_report(self)
-        if not complete:
-            self.rejoin("the cleaner held the lag report")
+        complete = self._take_mutex()
         self._unique = (self._unique + 1) % 128
         self._told_draining = self._draining
         sums = self._sums.report(owned_only=not complete)
@@ -219,6 +229,11 @@ class Membership:
             ),
         )
         return self._owned, self._dialect.write_report(report)
+
+    def _take_mutex(self) -> bool:
+        """Not once the member is closed: the client may still try a join then, and nobody would let go."""
+        with self._lock:
+            return self._machine.state is not machine.State.CLOSED and self._mutex.try_report(self)
 
     def _lags(self, sums: Mapping[TaskId, int]) -> dict[TaskId, int]:
         """KIP-441: each task's lag as of just before this join; 0 for what runs. Unknown ends leave a task out."""

@@ -24,7 +24,7 @@ from kstreams_assign.restore.loop import Pacing, Restorer
 from kstreams_assign.state.cleaner import Cleaner
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums, sums_at_start
-from kstreams_assign.state.mutex import ReportMutex
+from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.state.opening import open_state
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog, Listener
@@ -74,7 +74,8 @@ class Engine:
         self._shape = topology_shape(self._flows)
         self._labour = labour
         directory, self._wiped = open_state(config, clock_ms=monotonic_ms, wall_ms=wall_ms)
-        self._local = _Local(directory, sums_at_start(directory, self._offsets_on_disk), ReportMutex())
+        mutex = ReportMutex(clock_ms=monotonic_ms, hold_ms=hold_limit_ms(config.max_poll_interval_ms))
+        self._local = _Local(directory, sums_at_start(directory, self._offsets_on_disk), mutex)
         self._log = EventLog(str(directory.process_id), on_event)
         self._ending = threading.Event()
         self._wishes: queue.SimpleQueue[Wish] = queue.SimpleQueue()
