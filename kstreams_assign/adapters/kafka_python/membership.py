@@ -13,7 +13,7 @@ but for the leader's look-ups, which have a deadline while heartbeats are off an
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kafka import KafkaConsumer
@@ -77,6 +77,15 @@ class GroupClient:
             for topic in assignor.topics:
                 self._consumer.partitions_for_topic(topic)
         self._coordinator = self._consumer._coordinator
+        self._protocolist = protocolist
+        assignor.before_join = self._notice_loss
+
+    def _notice_loss(self) -> None:
+        """Tell of a loss in the midst of a join: the client tells its listener only before a join's first try."""
+        subscription = self._consumer._subscription
+        if self._coordinator._generation.is_lost() and subscription.assigned_partitions():
+            subscription.assign_from_subscribed([])
+            self._protocolist.lost()
 
     def needs_join(self) -> bool:
         """Whether the broker, the topics' metadata or ``request_rejoin`` wants a rebalance."""
@@ -141,6 +150,7 @@ class _StreamAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
         self._name = protocol_name
         self._protocolist = protocolist
         self.topics = list(topics)
+        self.before_join: Callable[[], None] = lambda: None
 
     @property
     def name(self) -> str:
@@ -150,6 +160,7 @@ class _StreamAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
         return [RebalanceProtocol.COOPERATIVE]
 
     def metadata(self, topics: Iterable[str]) -> Any:
+        self.before_join()
         owned, user_data = self._protocolist.subscription()
         return ConsumerProtocolSubscription(
             version=SUBSCRIPTION_VERSION,
