@@ -16,6 +16,7 @@ from tests.chaos.facts import Exit
 from tests.chaos.schedule import Settings
 
 SAID_LINES = 12
+HOUR_MS = 3_600_000
 
 
 def topics(application_id: str) -> tuple[str, str, str]:
@@ -69,6 +70,7 @@ class Group:
             "events": str(self.folder / f"{writer}.events"),
             "inputs": inputs,
             "outputs": outputs,
+            "jump_ms": -HOUR_MS if number % 2 else HOUR_MS,
             "config": self._config(number),
         }
         log = self.folder / f"{writer}.log"

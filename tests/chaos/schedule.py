@@ -22,7 +22,7 @@ class Kind(StrEnum):
     SLEEP = "sleep"  # SIGSTOP, past the session timeout, then SIGCONT
     NAP = "nap"  # SIGSTOP for less than the session timeout
     SLOW = "slow"  # stopped most of the time, in short turns
-    JUMP = "clock_jump"  # its wall clock is set an hour forth, or back
+    JUMP = "clock_jump"  # its wall clock is set an hour off, forth or back; the next time right again
     WIPE = "wipe"  # SIGKILL, its state directory is deleted, started again
     DAMAGE = "damage"  # SIGKILL, its state directory is damaged, started again
     ADD = "add"  # a process more
@@ -60,9 +60,9 @@ class Settings:
     workers_max: int = 5
     workers_min: int = 2
     partitions: int = 6
-    inputs_per_s: int = 250
-    keys: int = 150
-    inputs_per_key: int = 40
+    inputs_per_s: int = 400
+    keys: int = 200
+    inputs_per_key: int = 50
     standbys: int = 0
     warmups_max: int = 2
     assignor: str = "least_movement"

@@ -1,7 +1,7 @@
 """One worker process of the chaos group: ``python -m tests.chaos.worker SETTINGS``, a JSON object.
 
 The application is a user's, on the public API: per key it keeps the ids that it has applied, and tells each to the output topic.
-SIGTERM closes, SIGUSR1 drains, SIGUSR2 sets this process's wall clock an hour forth and back again, as somebody who sets a
+SIGTERM closes, SIGUSR1 drains, SIGUSR2 sets this process's wall clock an hour off and right again, as somebody who sets a
 machine's clock would. Events go to a file, a line each, so that they outlive a kill.
 """
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from kstreams_assign import Record, Task
 
 STORE = "applied"
-HOUR_MS = 3_600_000
 STATUS_EVERY = 10
 
 
 class Clock:
     """A wall clock that can be set. In the place of the real one before anything else is imported that takes it by its name."""
 
-    def __init__(self) -> None:
+    def __init__(self, jump_ms: int) -> None:
         self.ahead_ms = 0
+        self._jump_ms = jump_ms
         self._real: Callable[[], int] = clock.wall_ms
         clock.wall_ms = self.wall_ms
 
@@ -39,7 +39,7 @@ class Clock:
         return self._real() + self.ahead_ms
 
     def jump(self) -> None:
-        self.ahead_ms = 0 if self.ahead_ms else HOUR_MS
+        self.ahead_ms = 0 if self.ahead_ms else self._jump_ms
 
 
 class Diary:
@@ -81,7 +81,7 @@ def applying(signature: str, diary: Diary, outputs: str) -> Callable[[Task, Sequ
 def main(text: str) -> None:
     """Run until a signal ends it. An error that ends it is raised."""
     given = json.loads(text)
-    wall = Clock()
+    wall = Clock(given["jump_ms"])
     from kstreams_assign import Config, Subtopology, Worker
 
     diary = Diary(Path(given["events"]))
