@@ -1,25 +1,30 @@
 """A task's stores in RocksDB, through rocksdict: the only file that imports it.
 
 One database a task. Each store is a column family (``s.<name>``); the changelog offsets stand in the default column
-family, so that data and offsets change in one write batch and cannot part (KIP-1035). The write-ahead log is on: a
+family (``store_layout``), so that data and offsets change in one write batch and cannot part (KIP-1035); nor do they where the
+log is lost, since all families are flushed as one. The write-ahead log is on: a
 process killed after ``write`` finds the batch again. It is not synced: a machine that loses power loses its tail,
 data and offsets alike.
 
-What must not be here: when to write, what to restore. rocksdict raises bare ``Exception`` with RocksDB's text;
-``_VERDICTS`` turns the text into this package's errors.
+``rebuild`` is for what a changelog still holds: the database is opened anew for bulk, without the log. Memory tables are
+vectors that the flush sorts in its own thread, as rocksdict holds Python's lock while it writes; all column families are
+flushed as one, so data and offsets still cannot part, and a crash loses the tail of both. The next ``write`` flushes and
+goes back.
+
+What must not be here: when to write, what to restore. rocksdict raises bare ``Exception`` with RocksDB's text, which
+``store_faults`` turns into this package's errors.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-import re
-import struct
+import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 
 from rocksdict import (
     AccessType,
@@ -28,61 +33,41 @@ from rocksdict import (
     ColumnFamily,
     DbClosedError,
     DBCompressionType,
+    MemtableFactory,
     Options,
     Rdict,
     RdictIter,
     WriteBatch,
     WriteBufferManager,
+    WriteOptions,
 )
 
-from kstreams_assign.errors import StateError, StoreDamaged
+from kstreams_assign.adapters.store_faults import Translation
+from kstreams_assign.adapters.store_layout import (
+    FORMAT,
+    FORMAT_KEY,
+    Held,
+    held_in,
+    identity_key,
+    offset_key,
+    offset_value,
+)
+from kstreams_assign.errors import StateError
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.restore.ports import Write
 
 _log = logging.getLogger(__name__)
 
 _STORE_PREFIX = "s."
-_FORMAT_KEY, _FORMAT = b"format", b"1"
-_OFFSET_KEY_PREFIX = b"o"
-_PARTITION = struct.Struct(">I")
-_OFFSET = struct.Struct(">Q")
 _RANGE_CHUNK_RECORDS = 1_000
 
-_VERDICTS: tuple[tuple[re.Pattern[str], type[StateError], str], ...] = (
-    (re.compile("lock hold by current process|While lock file"), StateError, "is open already"),
-    (re.compile("^Corruption"), StoreDamaged, "is damaged"),
-    (re.compile("No such file or directory"), StoreDamaged, "lacks a file"),
-    (re.compile("No space left on device"), StateError, "has no space left on its disk"),
-    (re.compile("already closed"), StateError, "is closed"),
-    (re.compile(""), StateError, "was refused by RocksDB"),
-)
-"""Text of a RocksDB error -> our error, first match wins."""
+_UNFLUSHED_MAX = 4
+_LEVEL0_MAX = 32
+_ROOM_TRY_S = 0.002
+"""In bulk: wait, with Python's lock let go, before RocksDB would make the writer wait and keep it."""
 
-
-class _Translation:
-    """``with translation:`` raises rocksdict's errors as ours, and lets every precise error through."""
-
-    __slots__ = ("_path",)
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is Exception or kind is DbClosedError:
-            raise self.verdict(str(error)) from error
-
-    def verdict(self, text: str) -> StateError:
-        found = ((error, says) for pattern, error, says in _VERDICTS if pattern.search(text))
-        error, says = next(found)
-        return error(f"the store at {self._path} {says}: {text}")
-
-    def damaged(self, says: str) -> StoreDamaged:
-        return StoreDamaged(f"the store at {self._path} {says}")
+_FILES_OF_A_DATABASE = ("MANIFEST-*", "*.sst", "*.log")
+_BARE: frozenset[type[BaseException]] = frozenset({Exception, DbClosedError})
 
 
 class RocksMemory:
@@ -105,20 +90,26 @@ class RocksMemory:
         self._write_buffer_bytes = write_buffer_bytes
         self._max_open_files = max_open_files
 
-    def options(self) -> Options:
-        """For a database and for each of its column families."""
+    def options(self, *, bulk: bool = False) -> Options:
+        """For a database and for each of its column families; in ``bulk`` to be written and hardly read."""
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         options.create_missing_column_families(True)
         options.set_write_buffer_manager(self._buffers)
         options.set_write_buffer_size(self._write_buffer_bytes)
-        options.set_max_write_buffer_number(3)
+        options.set_max_write_buffer_number(_UNFLUSHED_MAX * 2 if bulk else 3)
+        options.set_atomic_flush(True)  # or a lost write-ahead log takes the offsets away, and leaves data
         options.set_allow_concurrent_memtable_write(False)  # one thread writes to a database
         options.set_max_open_files(self._max_open_files)
         options.set_compression_type(DBCompressionType.lz4())
         options.set_keep_log_file_num(2)
         options.set_stats_dump_period_sec(0)
         options.set_block_based_table_factory(self._blocks())
+        options.set_level_zero_slowdown_writes_trigger(_LEVEL0_MAX * 2)
+        options.set_level_zero_stop_writes_trigger(_LEVEL0_MAX * 3)
+        if bulk:
+            options.set_memtable_factory(MemtableFactory.vector())
+            options.set_level_zero_file_num_compaction_trigger(_LEVEL0_MAX // 2)
         return options
 
     def _blocks(self) -> BlockBasedOptions:
@@ -140,18 +131,21 @@ class RocksTaskStores:
     def __init__(self, path: Path, store_names: Iterable[str], memory: RocksMemory) -> None:
         self._path = path
         self._memory = memory
-        self._translation = _Translation(path)
+        self._translation = Translation(path, _BARE)
         self._reads: dict[str, Rdict] = {}
         self._handles: dict[str, ColumnFamily] = {}
         self._ranges: weakref.WeakSet[_Range] = weakref.WeakSet()
         self._closed = False
+        self._bulk = False
+        self._unlogged = WriteOptions()
+        self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # a property, typed as a method
         with self._translation:
             families = _families_on_disk(path) | {_STORE_PREFIX + name for name in store_names}
-            self._db = Rdict(str(path), memory.options(), {family: memory.options() for family in sorted(families)})
+            self._db = self._opened(families)
         try:
             with self._translation:
                 self._take_handles(families)
-                self._offsets = self._load_offsets()
+                self._held = self._load_held()
         except StateError:
             self.close()
             raise
@@ -175,9 +169,31 @@ class RocksTaskStores:
         return found
 
     def offsets(self) -> Mapping[TopicPartition, int]:
-        return MappingProxyType(self._offsets)
+        return MappingProxyType(self._held.offsets)
+
+    def identities(self) -> Mapping[str, str]:
+        return MappingProxyType(self._held.identities)
+
+    def identify(self, identities: Mapping[str, str]) -> None:
+        batch = WriteBatch(raw_mode=True)
+        for topic, identity in identities.items():
+            batch.put(identity_key(topic), identity.encode())
+        self._apply(batch, self._unlogged if self._bulk else None)
+        self._held.identities.update(identities)
 
     def write(self, writes: Mapping[str, Iterable[Write]], offsets: Mapping[TopicPartition, int]) -> None:
+        self._reopen(bulk=False)
+        self._apply(self._batch(writes, offsets))
+        self._held.offsets.update(offsets)
+
+    def rebuild(self, writes: Mapping[str, Iterable[Write]], offsets: Mapping[TopicPartition, int]) -> None:
+        self._reopen(bulk=True)
+        self._await_room()
+        self._apply(self._batch(writes, offsets), self._unlogged)
+        self._held.offsets.update(offsets)
+
+    def _batch(self, writes: Mapping[str, Iterable[Write]], offsets: Mapping[TopicPartition, int]) -> WriteBatch:
+        self._refuse_going_back(offsets)
         batch = WriteBatch(raw_mode=True)
         for store, records in writes.items():
             handle = self._write_side(store)
@@ -188,36 +204,85 @@ class RocksTaskStores:
                 else:
                     put(key, value, handle)
         for partition, offset in offsets.items():
-            batch.put(_offset_key(partition), _OFFSET.pack(offset))
-        self._apply(batch)
-        self._offsets.update(offsets)
+            batch.put(offset_key(partition), offset_value(offset))
+        return batch
+
+    def _refuse_going_back(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """A changelog's offsets only grow. One made anew under a running task begins at 0 and lacks what is here."""
+        for partition, offset in offsets.items():
+            if offset < self._held.offsets.get(partition, 0):
+                raise self._translation.damaged(
+                    f"is at offset {self._held.offsets[partition]} of {partition}, which has gone back to {offset}: "
+                    "the topic was deleted and made anew"
+                )
 
     def wipe(self) -> None:
         """Forget all data and offsets in one batch; then make the column families anew, to have the space back."""
         self._end_ranges()
         self._apply(self._emptying_batch())
-        self._offsets.clear()
+        self._held.clear()
         families = list(self._handles)
         self._drop_handles()
         with self._translation:
             for family in families:
                 self._db.drop_column_family(family)
-                self._db.create_column_family(family, self._memory.options()).close()
+                self._db.create_column_family(family, self._memory.options(bulk=self._bulk)).close()
             self._take_handles(families)
 
     def close(self) -> None:
-        """Let go of the database and its lock. Never raises: what could not be flushed is in the write-ahead log."""
+        """Let go of the database and its lock. Never raises: what could not be flushed is in a log, its own or the changelog."""
         if self._closed:
             return
+        try:
+            self._let_go()
+        except StateError as error:
+            _log.warning("closing: %s", error)
+
+    def _let_go(self) -> None:
+        """Close the database, whatever it says to that."""
         self._closed = True
         self._end_ranges()
         try:
             with self._translation:
-                self._drop_handles()
-                self._db.close()
-        except StateError as error:
-            _log.warning("closing: %s", error)
-        del self._db
+                if self._bulk:
+                    self._flush()
+        finally:
+            self._drop_handles()
+            database = self._db
+            del self._db
+            with self._translation:
+                database.close()
+
+    def _flush(self) -> None:
+        """Bring everything to the disk, the offsets last: this flushes one column family after the other."""
+        for family in self._reads.values():
+            family.flush()
+        self._db.flush()
+
+    def _reopen(self, *, bulk: bool) -> None:
+        """Change how the database is open; it is closed if that fails."""
+        if self._bulk is bulk or self._closed:
+            return
+        families = list(self._handles)
+        if not self._bulk:
+            with self._translation:
+                self._flush()  # or opening would replay the log
+        self._let_go()
+        self._bulk = bulk
+        with self._translation:
+            self._db = self._opened(families)
+            self._closed = False
+            self._take_handles(families)
+
+    def _opened(self, families: Iterable[str]) -> Rdict:
+        of_families = {family: self._memory.options(bulk=self._bulk) for family in sorted(families)}
+        return Rdict(str(self._path), self._memory.options(bulk=self._bulk), of_families)
+
+    def _await_room(self) -> None:
+        """Until what was written before has been flushed and compacted far enough."""
+        with self._translation:
+            while any(map(_crowded, self._reads.values())):
+                threading.Event().wait(_ROOM_TRY_S)
 
     def _read_side(self, store: str) -> Rdict:
         found = self._reads.get(_STORE_PREFIX + store)
@@ -234,11 +299,11 @@ class RocksTaskStores:
     def _no_such(self, store: str) -> StateError:
         return StateError(f"the store at {self._path} " + ("is closed" if self._closed else f"has no {store!r}"))
 
-    def _apply(self, batch: WriteBatch) -> None:
+    def _apply(self, batch: WriteBatch, options: WriteOptions | None = None) -> None:
         if self._closed:
             raise StateError(f"the store at {self._path} is closed")
         with self._translation:
-            self._db.write(batch)
+            self._db.write(batch, options)
 
     def _take_handles(self, families: Iterable[str]) -> None:
         for family in families:
@@ -256,15 +321,15 @@ class RocksTaskStores:
         for found in list(self._ranges):
             found.close()
 
-    def _load_offsets(self) -> dict[TopicPartition, int]:
-        if self._db.get(_FORMAT_KEY) is None:
-            self._db.put(_FORMAT_KEY, _FORMAT)
-        return _offsets_in(self._db, self._translation)
+    def _load_held(self) -> Held:
+        if self._db.get(FORMAT_KEY) is None:
+            self._db.put(FORMAT_KEY, FORMAT)
+        return _held_in(self._db, self._translation)
 
     def _emptying_batch(self) -> WriteBatch:
         batch = WriteBatch(raw_mode=True)
-        for partition in self._offsets:
-            batch.delete(_offset_key(partition))
+        for key in self._held.places():
+            batch.delete(key)
         with self._translation:
             for family, handle in self._handles.items():
                 last = _last_key(self._reads[family])
@@ -277,7 +342,7 @@ class _Range(Iterator[tuple[bytes, bytes]]):
     """One pass over a store, in chunks. rocksdict's own iterators take a damaged block for the end; this raises."""
 
     def __init__(
-        self, cursor: RdictIter, start: bytes | None, end: bytes | None, reverse: bool, translation: _Translation
+        self, cursor: RdictIter, start: bytes | None, end: bytes | None, reverse: bool, translation: Translation
     ) -> None:
         self._cursor: RdictIter | None = cursor
         self._translation = translation
@@ -333,7 +398,14 @@ def open_task_stores(path: Path, store_names: Iterable[str], *, memory: RocksMem
     Stores that an older topology left in it stay as they are. Raises ``StoreDamaged`` when it cannot be read (then:
     discard the directory and restore), ``StateError`` when it is open already or the disk refuses.
     """
-    path.mkdir(parents=True, exist_ok=True)
+    translation = Translation(path, _BARE)
+    with translation:
+        if path.is_symlink() and not path.exists():
+            raise StateError(
+                f"the store at {path} is a link to nothing; bring back {path.readlink()} or remove the link"
+            )
+        path.mkdir(parents=True, exist_ok=True)
+        _has_database(path, translation)
     return RocksTaskStores(path, store_names, memory or shared_memory())
 
 
@@ -342,15 +414,25 @@ def read_offsets(path: Path, *, memory: RocksMemory | None = None) -> Mapping[To
 
     Empty for a directory without a database. Raises ``StoreDamaged`` and ``StateError`` as ``open_task_stores``.
     """
-    if not (path / "CURRENT").exists():
-        return {}
-    translation = _Translation(path)
+    translation = Translation(path, _BARE)
     with translation:
+        if not _has_database(path, translation):
+            return {}
         database = Rdict(str(path), (memory or shared_memory()).options(), {}, AccessType.read_only())
         try:
-            return _offsets_in(database, translation)
+            return _held_in(database, translation).offsets
         finally:
             database.close()
+
+
+def _has_database(path: Path, translation: Translation) -> bool:
+    """Over the rest of a database that lost its head RocksDB would begin a new one: that is damage."""
+    if (path / "CURRENT").exists():
+        return True
+    left = sorted(file.name for pattern in _FILES_OF_A_DATABASE for file in path.glob(pattern))
+    if left:
+        raise translation.damaged(f"lacks its file CURRENT, but there are {', '.join(left[:3])}")
+    return False
 
 
 def _families_on_disk(path: Path) -> set[str]:
@@ -360,8 +442,10 @@ def _families_on_disk(path: Path) -> set[str]:
     return {family for family in Rdict.list_cf(str(path), Options(raw_mode=True)) if family != "default"}
 
 
-def _offset_key(partition: TopicPartition) -> bytes:
-    return _OFFSET_KEY_PREFIX + _PARTITION.pack(partition.partition) + partition.topic.encode()
+def _crowded(family: Rdict) -> bool:
+    unflushed = family.property_int_value("rocksdb.num-immutable-mem-table") or 0
+    level0 = family.property_value("rocksdb.num-files-at-level0") or "0"
+    return unflushed >= _UNFLUSHED_MAX or int(level0) >= _LEVEL0_MAX
 
 
 def _last_key(database: Rdict) -> bytes | None:
@@ -374,12 +458,5 @@ def _last_key(database: Rdict) -> bytes | None:
     return None
 
 
-def _offsets_in(database: Rdict, translation: _Translation) -> dict[TopicPartition, int]:
-    offsets: dict[TopicPartition, int] = {}
-    for key, value in _Range(database.iter(), None, None, False, translation):
-        if key == _FORMAT_KEY and value != _FORMAT:
-            raise translation.damaged(f"has layout {value!r}; this version reads {_FORMAT!r}")
-        if key.startswith(_OFFSET_KEY_PREFIX):
-            (number,) = _PARTITION.unpack_from(key, 1)
-            (offsets[TopicPartition(key[5:].decode(), number)],) = _OFFSET.unpack(value)
-    return offsets
+def _held_in(database: Rdict, translation: Translation) -> Held:
+    return held_in(_Range(database.iter(), None, None, False, translation), translation)

@@ -75,6 +75,8 @@ class Pacing:
     """Standbys are not read while active tasks have more than this to restore."""
     stalled_ms: int = 3_000
     """An active task that has not moved for this long no longer holds up standbys."""
+    rebuild_records: int = 50_000
+    """With more than this left, what is written need not outlast a crash by itself."""
     caught_up: int = 0
     """A queued warm-up with at most so many offsets left lets the next one begin."""
 
@@ -286,9 +288,11 @@ class Restorer:
             self._start_over(job, f"{batch.partition}: the changelog has no offset {batch.next_offset} any more")
             job.look_up_at_ms = 0
             return
-        store = job.store_of[batch.partition]
-        job.stores.write({store: batch.writes}, {batch.partition: batch.next_offset})
-        job.progress = progress.advanced(batch.partition, batch.next_offset, self._now_ms())
+        advanced = progress.advanced(batch.partition, batch.next_offset, self._now_ms())
+        much = advanced.remaining > self._pacing.rebuild_records
+        apply = job.stores.rebuild if much else job.stores.write
+        apply({job.store_of[batch.partition]: batch.writes}, {batch.partition: batch.next_offset})
+        job.progress = advanced
 
     # Telling.
 

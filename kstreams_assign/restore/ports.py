@@ -38,6 +38,13 @@ class TaskStores(Protocol):
         """Apply the writes of each store and the new offsets in one atomic batch."""
         ...
 
+    def rebuild(self, writes: Mapping[str, Iterable[Write]], offsets: Mapping[TopicPartition, int]) -> None:
+        """As ``write``, faster, for a part of a changelog that is far from its end.
+
+        Only a later ``write`` or ``close`` makes it outlast a crash, which takes data and offsets together.
+        """
+        ...
+
     def wipe(self) -> None:
         """Forget all data and offsets: the changelog will be read from its start."""
         ...
