@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kstreams_assign.adapters import rocksdb
 from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores, read_offsets
+from kstreams_assign.adapters.store_faults import VERDICTS, Translation
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.model import TopicPartition
 
@@ -294,13 +294,89 @@ def test_every_line_of_the_table_of_errors_is_reachable_and_damage_is_told_from_
         "Corruption: block checksum mismatch",
         "Corruption: IO error: No such file or directory: 000029.sst",
         "IO error: No such file or directory: While opening a file",
+        "Invalid argument: leveldb.BytewiseComparator: does not match existing comparator mine",
+        "IO error: While reading file sequentially: 0_3/CURRENT: Is a directory",
         "IO error: No space left on device: While appending to file",
+        "Corruption: IO error: While opening 000029.sst: Permission denied",
+        "IO error: 000029.sst: Read-only file system",
+        "IO error: While opening 000029.sst: Too many open files",
+        "IO error: While pread: Input/output error",
         "DB instance already closed",
         "Invalid argument: something new",
     ]
-    errors = [rocksdb._Translation(path).verdict(text) for text in texts]
+    errors = [Translation(path, frozenset()).verdict(text) for text in texts]
     damaged = [isinstance(error, StoreDamaged) for error in errors]
-    assert damaged == [False, False, True, True, True, False, False, False]
-    says = {says for _, _, says in rocksdb._VERDICTS}
-    assert {found for found, error in product(says, errors) if f" {found}:" in str(error)} == says
+    assert damaged == [False] * 2 + [True] * 5 + [False] * 7
+    says = {says for _, _, says in VERDICTS}
+    assert {found for found, error in product(says, errors) if f" {found}: " in str(error)} == says
     assert all(str(path) in str(error) and text in str(error) for error, text in zip(errors, texts, strict=True))
+
+
+# What damage must not do.
+
+
+_CRASHED = """
+import os, sys
+from pathlib import Path
+from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores
+from kstreams_assign.model import TopicPartition
+changelog = TopicPartition("app-counts-changelog", 3)
+stores = open_task_stores(Path(sys.argv[1]), ["counts"], memory=RocksMemory(write_buffer_bytes=16 << 10))
+for number in range(0, 5_000, 100):
+    batch = [(b"%08d" % n, b"%x" % (n * 7919) * 20) for n in range(number, number + 100)]
+    stores.write({"counts": batch}, {changelog: number + 100})
+os._exit(0)
+"""
+
+
+def test_data_and_offsets_do_not_part_where_the_log_is_lost(path):
+    """Each family flushed by itself would leave data in tables and its offsets in the log alone."""
+    subprocess.run([sys.executable, "-c", _CRASHED, str(path)], check=True)
+    for log in path.glob("*.log"):
+        log.unlink()
+    torn = open_task_stores(path, ["counts"])
+    assert 0 < torn.offsets()[COUNTS] < 5_000
+    assert [key for key, _ in torn.range("counts")] == [b"%08d" % n for n in range(torn.offsets()[COUNTS])]
+    torn.close()
+
+
+def test_the_ids_of_topics_are_kept_beside_the_offsets_and_wiped_with_them(path, stores):
+    stores.write({}, {COUNTS: 5})
+    stores.identify({COUNTS.topic: "id-1"})
+    stores.close()
+    again = open_task_stores(path, ["counts"])
+    assert (again.identities(), again.offsets(), read_offsets(path)) == (
+        {COUNTS.topic: "id-1"},
+        {COUNTS: 5},
+        {COUNTS: 5},
+    )
+    again.wipe()
+    again.close()
+    wiped = open_task_stores(path, ["counts"])
+    assert (wiped.identities(), wiped.offsets()) == ({}, {})
+    wiped.close()
+
+
+def test_an_offset_that_goes_back_is_another_topic_and_nothing_is_written(stores):
+    stores.write({"counts": [(b"k", b"1")]}, {COUNTS: 9})
+    with pytest.raises(StoreDamaged, match="deleted and made anew"):
+        stores.write({"counts": [(b"k", b"2")]}, {COUNTS: 1})
+    assert (stores.get("counts", b"k"), stores.offsets()) == (b"1", {COUNTS: 9})
+
+
+@pytest.mark.parametrize(
+    "entry", [(b"o", b""), (b"o\0\0\0\3\xff", b"12345678"), (b"o\0\0\0\3t", b"short"), (b"t", b"\xff")]
+)
+def test_offsets_that_are_none_are_damage(path, stores, entry):
+    stores._db.put(*entry)
+    stores.close()
+    for look in (lambda: open_task_stores(path, ["counts"]), lambda: read_offsets(path)):
+        with pytest.raises(StoreDamaged, match="an offset that is none"):
+            look()
+
+
+def test_a_link_to_nothing_may_be_a_disk_that_is_not_mounted_and_is_left_alone(path, tmp_path):
+    path.symlink_to(tmp_path / "gone")
+    with pytest.raises(StateError, match="link to nothing") as caught:
+        open_task_stores(path, ["counts"])
+    assert (type(caught.value), path.is_symlink()) == (StateError, True)

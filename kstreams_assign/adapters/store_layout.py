@@ -1,0 +1,69 @@
+"""What a task's database says about itself, in its default column family: layout, changelog offsets, ids of the topics.
+
+::
+
+    format            b"1"
+    o<partition><topic>   next offset of that changelog, both numbers big endian (4 and 8 bytes)
+    t<topic>          the id of the topic that those offsets are of
+
+Bytes only. What must not be here: a database.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kstreams_assign.adapters.store_faults import Translation
+from kstreams_assign.model import TopicPartition
+
+FORMAT_KEY, FORMAT = b"format", b"1"
+_OFFSET_PREFIX, _IDENTITY_PREFIX = b"o", b"t"
+_PARTITION = struct.Struct(">I")
+_OFFSET = struct.Struct(">Q")
+
+
+@dataclass(slots=True)
+class Held:
+    """Next offsets, and topic -> id."""
+
+    offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    identities: dict[str, str] = field(default_factory=dict)
+
+    def places(self) -> list[bytes]:
+        """Where all of it stands."""
+        return [*map(offset_key, self.offsets), *map(identity_key, self.identities)]
+
+    def clear(self) -> None:
+        self.offsets.clear()
+        self.identities.clear()
+
+
+def offset_key(partition: TopicPartition) -> bytes:
+    return _OFFSET_PREFIX + _PARTITION.pack(partition.partition) + partition.topic.encode()
+
+
+def offset_value(offset: int) -> bytes:
+    return _OFFSET.pack(offset)
+
+
+def identity_key(topic: str) -> bytes:
+    return _IDENTITY_PREFIX + topic.encode()
+
+
+def held_in(entries: Iterable[tuple[bytes, bytes]], translation: Translation) -> Held:
+    """Read the family. Raises ``StoreDamaged`` for another layout, and for what is none."""
+    held = Held()
+    for key, value in entries:
+        if key == FORMAT_KEY and value != FORMAT:
+            raise translation.damaged(f"has layout {value!r}; this version reads {FORMAT!r}")
+        try:
+            if key.startswith(_OFFSET_PREFIX):
+                (number,) = _PARTITION.unpack_from(key, 1)
+                (held.offsets[TopicPartition(key[5:].decode(), number)],) = _OFFSET.unpack(value)
+            elif key.startswith(_IDENTITY_PREFIX):
+                held.identities[key[1:].decode()] = value.decode()
+        except (struct.error, UnicodeDecodeError) as cause:
+            raise translation.damaged(f"has an offset that is none: {key!r} = {value!r}") from cause
+    return held
