@@ -34,6 +34,7 @@ class Process:
     log: Path
     killed: bool = False
     leaving: bool = False
+    asked: signal.Signals | None = None
     stopped_at: float | None = None
     longest_stop_s: float = 0.0
 
@@ -42,9 +43,10 @@ class Process:
         return self.popen.poll() is None
 
     def exit(self) -> Exit:
-        """Once it has ended."""
+        """Once it has ended. A signal that asks it to leave may come before it listens: then that ends it, as it should."""
         said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-SAID_LINES:]
-        return Exit(self.writer, self.popen.returncode, self.killed, " | ".join(said))
+        unheard = self.asked is not None and self.popen.returncode == -self.asked
+        return Exit(self.writer, self.popen.returncode, self.killed or unheard, " | ".join(said))
 
 
 @dataclass(slots=True)
@@ -121,7 +123,7 @@ class Group:
 
     def leave(self, process: Process, number: signal.Signals) -> None:
         """SIGTERM, or SIGUSR1 to drain first."""
-        process.leaving = True
+        process.leaving, process.asked = True, number
         process.popen.send_signal(number)
 
     def wake(self) -> None:

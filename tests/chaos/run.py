@@ -37,6 +37,8 @@ SLOW_TURN_S, SLOW_AWAKE = 0.6, 0.25
 REST_LIMIT_S = 60.0
 """How much longer than asked for a run may take to come to rest before that is a failure."""
 END_LIMIT_S = 30.0
+RESTART_S = 1.0
+VIOLATIONS_MAX = 40
 
 
 def tell(text: str) -> None:
@@ -112,7 +114,8 @@ class Run:
         for process in list(self._group.current.values()):
             if not process.alive and not process.leaving and not process.killed:
                 self._say(f"{process.writer} ended by itself with status {process.popen.returncode}")
-                self._group.start(process.number)
+                process.leaving = True  # looked after
+                self._at(self._now_s + RESTART_S, lambda process=process: self._start_again(process))
 
     # --- faults -------------------------------------------------------------------
 
@@ -244,7 +247,8 @@ class Run:
             "rebalances": len({one.number for one in facts.generations}),
             "aborted_transactions": facts.aborted_transactions,
             "converged": not restless,
-            "violations": wrong,
+            "violations": wrong[:VIOLATIONS_MAX]
+            + [f"and {len(wrong) - VIOLATIONS_MAX} more"] * (len(wrong) > VIOLATIONS_MAX),
         }
 
     def _facts(self, restless: tuple[str, ...]) -> Facts:
