@@ -19,6 +19,7 @@ it goes to the trash under the name ``to``; it is deleted from there; it did not
 
 PAST_LINES = 200
 """So many lines of what is over are kept for people."""
+_SETTLED = "so it was found at a start; the time is that of the retirement"
 _FAR_OFF_MS = 250_000_000_000_000
 
 
@@ -119,14 +120,16 @@ class Book:
             if place in trash:
                 book.trashed[place] = line
             else:
-                book.past.append(line)
+                book.past.extend((line, replace(line, did="keep" if line.task in folders else "delete", why=_SETTLED)))
         return book
 
     def lines(self, is_there: Callable[[str], bool]) -> list[Line]:
-        """What a journal that is written anew holds, in the order of time. Folders that went are forgotten."""
+        """What a journal that is written anew holds: what is over, then what is. Folders that went are forgotten.
+
+        Not in the order of time, which a clock that is set back would turn round.
+        """
         used = [line for line in self.used.values() if line.did == "own" or is_there(line.task)]
-        opened = [self.opened] if self.opened else []
-        return sorted([*opened, *used, *self.past, *self.trashed.values()], key=lambda line: line.at_ms)
+        return [*self.past, *([self.opened] if self.opened else []), *used, *self.trashed.values()]
 
     def _is_over(self, place: str, line: Line) -> None:
         retired = self.trashed.pop(place, None)

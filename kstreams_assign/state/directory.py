@@ -133,7 +133,7 @@ class StateDirectory:
             if not self._is_idle(task, grace_ms):
                 return False
             released_at_ms = self._released_at_ms.pop(task)
-            why = f"not owned for {self._clock_ms() - released_at_ms} ms; state_cleanup_delay_ms = {grace_ms}"
+            why = f"not owned for {self._clock_ms() - released_at_ms:,} ms; state_cleanup_delay_ms = {grace_ms}"
             return self._trash.take(self.task_path(task), why)
 
     def age_ms(self, task: TaskId) -> int:
@@ -147,7 +147,7 @@ class StateDirectory:
             if task in self._locked or age_ms <= max_age_ms:
                 return False
             self._released_at_ms.pop(task, None)
-            why = f"last at work {age_ms} ms before the start; state_cleanup_dir_max_age_ms = {max_age_ms}"
+            why = f"at the start it was not at work for {age_ms:,} ms; state_cleanup_dir_max_age_ms = {max_age_ms}"
             return self._trash.take(self.task_path(task), why)
 
     def heartbeat(self) -> None:
@@ -224,7 +224,7 @@ def replay(journal: Journal, folder: Path, process_id: uuid.UUID | None, who: st
     trash = folder / TRASH_FOLDER
     names = map(str, tasks_in(folder))
     there = {name: 0 if journal.knows(name) else last_written_ms(folder / name) for name in names}
-    journal.start(process_id, there, {entry.name for entry in trash.iterdir()} if trash.exists() else (), who)
+    journal.start(process_id, there, {entry.name for entry in trash.iterdir()} if trash.is_dir() else (), who)
 
 
 def last_written_ms(folder: Path) -> int:

@@ -36,7 +36,11 @@ class Trash:
         """
         if not os.path.lexists(folder):
             return False
-        self.path.mkdir(exist_ok=True)
+        try:
+            self.path.mkdir(exist_ok=True)
+        except OSError as error:
+            _log.warning("%s cannot be moved to the trash: %s", folder, error)
+            return False
         places = (self.path / f"{folder.name}.{number}" for number in count())
         place = next(place for place in places if not os.path.lexists(place))
         if not self._journal.retire(folder.name, place.name, why):
@@ -52,7 +56,7 @@ class Trash:
     def empty(self) -> None:
         """Delete what was retired. What cannot be deleted is named in the log and tried again next time."""
         with self._emptying:
-            here = sorted(self.path.iterdir()) if self.path.exists() else []
+            here = sorted(self.path.iterdir()) if self.path.is_dir() else []
             doomed = [entry for entry in here if self._journal.is_retired(entry.name)]
             if doomed:  # the renames come first, or a power cut could bring back half a folder
                 sync_folder(self.path.parent)

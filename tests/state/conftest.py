@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import pytest
@@ -18,18 +19,30 @@ class Clock:
         return self.now_ms
 
 
+@pytest.fixture(autouse=True)
+def _quick_disk(monkeypatch):
+    """No test cuts the power, and a disk that others use too takes its time to sync."""
+    monkeypatch.setattr(os, "fsync", lambda _file: None)
+
+
 @pytest.fixture
 def clock():
     return Clock()
 
 
 @pytest.fixture
-def opened(tmp_path, clock):
+def wall():
+    """The time of day; the files of a test are older."""
+    return Clock(1_900_000_000_000)
+
+
+@pytest.fixture
+def opened(tmp_path, clock, wall):
     """Opens the directory, again after a ``close`` too; closes it at the end."""
     found = []
 
-    def open_(kind=StateDirectory):
-        found.append(kind(tmp_path, "app", clock_ms=clock))
+    def open_(kind=StateDirectory, **named):
+        found.append(kind(tmp_path, "app", clock_ms=clock, wall_ms=wall, **named))
         return found[-1]
 
     yield open_
