@@ -16,6 +16,8 @@ from tests.chaos.facts import Exit
 from tests.chaos.schedule import Settings
 
 SAID_LINES = 12
+HEARTBEAT_S = 1.0
+"""So old may the last answered heartbeat be when a process is stopped."""
 HOUR_MS = 3_600_000
 
 
@@ -131,6 +133,11 @@ class Group:
         for process in self.all:
             if process.alive:
                 self.go_on(process)
+
+    def slept(self) -> frozenset[str]:
+        """Who was stopped for so long, as measured, that its session may have ended meanwhile."""
+        enough_s = self.settings.session_timeout_s - HEARTBEAT_S
+        return frozenset(one.writer for one in self.all if one.longest_stop_s >= enough_s)
 
     def members(self) -> list[Process]:
         """Who is there and means to stay."""

@@ -29,7 +29,7 @@ from tests.chaos.damage import damage
 from tests.chaos.facts import Facts
 from tests.chaos.load import Load
 from tests.chaos.processes import Group, Process, topics
-from tests.chaos.schedule import SLEEPERS, Fault, Kind, Settings, schedule
+from tests.chaos.schedule import Fault, Kind, Settings, schedule
 
 APPLICATION = "chaos"
 LOOK_S = 0.1
@@ -52,13 +52,12 @@ class Run:
         self.settings = settings
         self.folder = folder
         self.faults: Counter[str] = Counter()
-        self.slept: set[str] = set()
         self.unforeseen: list[str] = []
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self._tick = Event()
         self._hands = ThreadPoolExecutor(1, "broker's faults")
-        self._mending: Future[None] | None = None
+        self._mending: list[Future[None]] = []
         self._began = monotonic()
         self._broker = LocalBroker(data_dir=folder / "broker")
 
@@ -154,8 +153,6 @@ class Run:
 
     def _sleep(self, fault: Fault, process: Process) -> None:
         self._group.stop(process)
-        if fault.kind in SLEEPERS:
-            self.slept.add(process.writer)
         self._at(fault.at_s + fault.lasts_s, lambda: self._group.go_on(process))
 
     def _slow(self, fault: Fault, process: Process) -> None:
@@ -175,8 +172,7 @@ class Run:
         self._group.leave(process, signal.SIGTERM)
 
     def _bounce_broker(self, fault: Fault) -> None:
-        """One at a time: on a busy machine it may not be back yet from the time before."""
-        self._mended()
+        """One after the other: on a busy machine it may not be back yet from the time before."""
 
         def bounce() -> None:
             self._broker.kill()
@@ -184,11 +180,11 @@ class Run:
             self._broker.restart()
             self._say("the broker is back")
 
-        self._mending = self._hands.submit(bounce)
+        self._mending.append(self._hands.submit(bounce))
 
     def _mended(self) -> None:
-        if self._mending is not None:
-            self._mending.result()
+        for mending in self._mending:
+            mending.result()
 
     # --- mending, rest, end -------------------------------------------------------
 
@@ -265,7 +261,7 @@ class Run:
             commits=commits,
             generations=generations,
             exits=tuple(process.exit() for process in self._group.all),
-            slept=frozenset(self.slept),
+            slept=self._group.slept(),
             aborted_transactions=reading.aborted_transactions(address),
             restless=restless,
         )

@@ -45,9 +45,6 @@ BAG: dict[Kind, int] = {
     Kind.BROKER: 2,
 }
 
-SLEEPERS = frozenset({Kind.SLEEP})
-"""Who sleeps past its session may write over its successor under at-least-once; nobody else may."""
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
