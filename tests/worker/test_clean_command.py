@@ -1,0 +1,171 @@
+"""``kstreams-assign clean``: says what would go and why the rest stays, takes only that, and keeps away from a living process."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from typer.testing import CliRunner
+
+from kstreams_assign.cli import app, exit_status
+from kstreams_assign.errors import ConfigError, KStreamsAssignError, StateDirectoryLocked, StateError
+from kstreams_assign.model import TaskId
+from kstreams_assign.state.directory import StateDirectory
+from kstreams_assign.worker.clean import duration_ms
+
+NOW_MS = 1_700_000_000_000
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def state(tmp_path):
+    """State of a worker that ended long ago: 0_1 and 1_0 let go last, 0_0 two days before, something in the trash."""
+    now_ms = NOW_MS - 2 * DAY_MS
+    with StateDirectory(tmp_path / "state", "app", clock_ms=lambda: 0, wall_ms=lambda: now_ms) as directory:
+        for name in ("0_0", "0_1", "0_7", "1_0"):
+            task = TaskId.parse(name)
+            path = directory.lock_task(task)
+            path.mkdir()
+            (path / "data").write_bytes(b"x" * 1000)
+            if name == "0_1":
+                now_ms = NOW_MS
+            directory.release_task(task)
+        directory.retire(TaskId(0, 7), 0)
+        (directory.path / "notes.txt").write_text("mine")
+        (directory.trash.path / "stranger").mkdir()
+    return directory.path
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Calls ``clean``; the facts it printed."""
+    settings = f'application_id = "app"\nbootstrap_servers = "nowhere:1"\nstate_dir = "{tmp_path / "state"}"\n'
+    stores = '[[topology.subtopology]]\nsources = ["a"]\nstores = ["s"]\n'
+    unlogged = '[[topology.subtopology]]\nsources = ["b"]\nstores = [{ name = "cache", changelog = false }]\n'
+    (tmp_path / "worker.toml").write_text(settings + stores + unlogged)
+
+    def clean(*words: str, as_json: bool = True) -> dict | str:
+        told = ["clean", "--config", str(tmp_path / "worker.toml"), *words, *(["--json"] if as_json else [])]
+        result = CliRunner().invoke(app, told)
+        if isinstance(result.exception, KStreamsAssignError):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout) if as_json else result.stdout
+
+    return clean
+
+
+def names(facts: dict, *, goes: bool) -> list[str]:
+    return [one["name"] for one in facts["folders"] if one["goes"] is goes]
+
+
+def everything(path) -> dict:
+    return {one.relative_to(path): one.is_file() and one.read_bytes() for one in path.rglob("*")}
+
+
+def why(facts: dict, name: str) -> str:
+    return next(one["why"] for one in facts["folders"] if one["name"] == name)
+
+
+def test_a_dry_run_says_what_would_go_and_why_the_rest_stays_and_changes_nothing(state, run):
+    before = everything(state)
+    facts = run("--dry-run")
+    assert everything(state) == before
+    assert names(facts, goes=True) == ["0_0", "0_1", ".trash/0_7.0"]
+    assert names(facts, goes=False) == ["1_0", ".trash/stranger", "notes.txt"]
+    assert facts["dry_run"] is True
+    assert facts["freed_bytes"] == 3000
+    assert "2023-11-12T22:13:20.000Z" in why(facts, "0_0")
+    assert "cache, which has no changelog" in why(facts, "1_0")
+    assert "no record" in why(facts, ".trash/stranger")
+    assert "never touched" in why(facts, "notes.txt")
+
+
+def test_a_clean_takes_what_a_dry_run_says_and_the_process_stays_the_same(state, run, tmp_path):
+    process = (state / "process").read_bytes()
+    planned, facts = run("--dry-run"), run()
+    assert [(one["name"], one["goes"]) for one in facts["folders"]] == [
+        (one["name"], one["goes"]) for one in planned["folders"]
+    ]
+    assert (
+        sorted(path.name for path in state.iterdir() if path.name[0] != ".")
+        == [*("1_0", "alive", "journal", "notes.txt", "process")]
+        or not (state / "alive").exists()
+    )
+    assert sorted(path.name for path in (state / ".trash").iterdir()) == ["stranger"]
+    assert (state / "process").read_bytes() == process
+    assert "kstreams-assign clean: last at work" in (state / "journal").read_text()
+    with StateDirectory(tmp_path / "state", "app", clock_ms=lambda: 0) as directory:
+        assert directory.warnings == ()
+    assert names(run(), goes=True) == []
+
+
+def test_an_age_spares_what_is_younger(state, run, monkeypatch):
+    monkeypatch.setattr("kstreams_assign.worker.clean.wall_ms", lambda: NOW_MS + DAY_MS)
+    facts = run("--older-than", "36h")
+    assert names(facts, goes=True) == ["0_0", ".trash/0_7.0"]
+    assert why(facts, "0_1") == "at work more lately than the age asked for"
+    assert [one["idle_ms"] for one in facts["folders"][:2]] == [3 * DAY_MS, DAY_MS]
+
+
+def test_named_tasks_go_alone_even_without_a_changelog(state, run):
+    facts = run("--task", "1_0")
+    assert names(facts, goes=True) == ["1_0", ".trash/0_7.0"]
+    assert why(facts, "0_0") == "not one of the tasks named"
+    assert (state / "0_0" / "data").exists()
+
+
+def test_people_get_a_table(state, run):
+    assert run("--dry-run", as_json=False).splitlines()[-1] == "2.9 KiB would be freed, 3 of 6 entries"
+    lines = run(as_json=False).splitlines()
+    assert lines[0].split()[:3] == ["0_0", "1000", "B"]
+    assert "gone: last at work 2023-11-12T22:13:20.000Z" in lines[0]
+    assert lines[-1] == "2.9 KiB freed, 3 of 6 entries"
+
+
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_a_living_process_is_named_and_nothing_is_touched(state, run, tmp_path, words):
+    with StateDirectory(tmp_path / "state", "app", clock_ms=lambda: 0):
+        before = everything(state)
+        with pytest.raises(
+            StateDirectoryLocked, match=rf"process {os.getpid()} on host {os.uname().nodename}; stop that"
+        ):
+            run(*words)
+        assert everything(state) == before
+    assert exit_status(StateDirectoryLocked) == 1
+
+
+def test_a_task_without_state_is_named_before_anything_goes(state, run):
+    before = everything(state)
+    with pytest.raises(StateError, match="no state of task 0_9 in .*; there is 0_0, 0_1, 1_0"):
+        run("--task", "0_9", "--task", "0_0")
+    assert everything(state) == before
+
+
+def test_where_nobody_worked_there_is_nothing_to_clean_and_nothing_is_made(run, tmp_path):
+    with pytest.raises(ConfigError, match="no process of 'app' has worked there"):
+        run()
+    assert not (tmp_path / "state").exists()
+
+
+def test_what_could_not_be_removed_is_an_error_after_the_facts(state, run, monkeypatch):
+    def refuse(*_args) -> None:
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr(os, "rename", refuse)
+    with pytest.raises(StateError, match="could not be removed: 0_0, 0_1; look at"):
+        run()
+    assert (state / "0_0" / "data").exists()
+    assert not list((state / ".trash").glob("0_7*"))
+
+
+@pytest.mark.parametrize("text", ["", "7", "d", "7w", "-1d", "1.5h", "7 d", "٧d"])
+def test_an_age_without_a_unit_that_is_known_is_refused(text):
+    with pytest.raises(ConfigError, match="--older-than"):
+        duration_ms(text)
+
+
+def test_ages_are_read_in_their_units():
+    told = [duration_ms(text) for text in ("500ms", "45s", "30m", "12h", "7d", "0s")]
+    assert told == [500, 45_000, 1_800_000, 43_200_000, 7 * DAY_MS, 0]
