@@ -30,6 +30,9 @@ NEEDED = {"application_id": "app", "bootstrap_servers": "localhost:9092"}
         ("http", 8080, "HOST:PORT"),
         ("heartbeat_interval_ms", 20_000, "a third of session_timeout_ms"),
         ("application_id", "", "not empty"),
+        ("process_name", "", "not empty"),
+        ("process_name", 7, "not empty"),
+        ("state_cleanup_dir_max_age_ms", -2, ">= -1"),
     ],
 )
 def test_a_wrong_value_is_refused_by_key_value_and_what_is_allowed(key: str, value: object, allowed: str) -> None:

@@ -65,6 +65,7 @@ def test_the_settings_are_taken_and_their_folders_are_mounted(settings):
     assert str(Path(config.socket).parent) in mounts
     (claim,) = re.findall(r"volumeClaimTemplates:\n    - metadata:\n        name: (\w+)", MANIFESTS)
     assert f"- name: {claim}\n              mountPath: {config.state_dir}\n" in MANIFESTS
+    assert config.process_name == "order-workers-0"
     assert config.endpoint is not None
     assert config.endpoint.host == f"order-workers-0.{told('serviceName').pop()}"
 
