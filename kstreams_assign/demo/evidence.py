@@ -56,7 +56,7 @@ def read_changelogs(bootstrap_servers: str, application_id: str, partitions: int
     admin = ClusterAdmin(bootstrap_servers)
     reader = ConfluentChangelogReader(bootstrap_servers, group_id=application_id, admin=admin)
     try:
-        ends = {at: end for at, (_, end) in reader.bounds(_changelogs(application_id, partitions)).items() if end}
+        ends = {at: its.end for at, its in reader.bounds(_changelogs(application_id, partitions)).items() if its.end}
         reader.add(dict.fromkeys(ends, 0))
         values = _last_values(reader, ends)
     finally:

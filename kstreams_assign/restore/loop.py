@@ -15,7 +15,7 @@ from enum import Enum
 
 from kstreams_assign.errors import BrokerUnavailable, StateError
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.restore.ports import ChangelogBatch, ChangelogReader, TaskStores
+from kstreams_assign.restore.ports import Bounds, ChangelogBatch, ChangelogReader, TaskStores
 from kstreams_assign.restore.progress import Beginning, PartitionProgress, TaskProgress, beginning, standbys_wait
 
 _log = logging.getLogger(__name__)
@@ -59,7 +59,23 @@ class Damaged:
     error: StateError
 
 
-Event = Restored | Progress | Damaged
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """These changelogs of a task have not existed for a while. It goes on being looked for; told once until it is found."""
+
+    task: TaskId
+    changelogs: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartedOver:
+    """A task's stores did not fit its changelogs. They were wiped and are read from the start."""
+
+    task: TaskId
+    reason: str
+
+
+Event = Restored | Progress | Damaged | Missing | StartedOver
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +87,10 @@ class Pacing:
     """How often the ends of standbys' changelogs are looked up, in one call for all."""
     missing_retry_ms: int = 1_000
     """A changelog that does not exist yet is looked for again after this."""
+    missing_told_ms: int = 3_000
+    """One that has not existed for so long is told of."""
+    bounds_age_ms: int = 10_000
+    """A task that was restored for longer than this looks once more where its changelogs end, and whether they are the same."""
     standby_budget_records: int = 50_000
     """Standbys are not read while active tasks have more than this to restore."""
     stalled_ms: int = 3_000
@@ -95,6 +115,10 @@ class _Job:
     """When to ask for bounds (again); ``None``: no need."""
     told: Mapping[TopicPartition, PartitionProgress] | None = None
     """What the last ``Progress`` said."""
+    looked_at_ms: int = 0
+    """When bounds were last known."""
+    missing_since_ms: int | None = None
+    missing_told: bool = False
 
     @property
     def restored(self) -> bool:
@@ -183,45 +207,65 @@ class Restorer:
             return
         asked = [partition for job in due for partition in job.store_of]
         try:
-            bounds = self._reader.bounds(asked) if asked else {}
+            bounds = {name: Bounds(*its) for name, its in self._reader.bounds(asked).items()} if asked else {}
         except BrokerUnavailable as error:
             self._warn_once(error)
             return
         for job in due:
             self._take_bounds(job, {name: bounds[name] for name in job.store_of if name in bounds})
 
-    def _take_bounds(self, job: _Job, bounds: Mapping[TopicPartition, tuple[int, int]]) -> None:
+    def _take_bounds(self, job: _Job, bounds: Mapping[TopicPartition, Bounds]) -> None:
         now_ms = self._now_ms()
         if len(bounds) < len(job.store_of):
             job.look_up_at_ms = now_ms + self._pacing.missing_retry_ms
+            self._note_missing(job, tuple(sorted(job.store_of.keys() - bounds.keys())), now_ms)
             return
+        job.looked_at_ms, job.missing_since_ms, job.missing_told = now_ms, None, False
         job.look_up_at_ms = None if job.purpose is Purpose.ACTIVE else now_ms + self._pacing.standby_ends_interval_ms
         try:
             self._place(job, bounds, now_ms)
         except StateError as error:
             self._give_up(job, error)
 
-    def _place(self, job: _Job, bounds: Mapping[TopicPartition, tuple[int, int]], now_ms: int) -> None:
+    def _note_missing(self, job: _Job, missing: tuple[TopicPartition, ...], now_ms: int) -> None:
+        if job.missing_since_ms is None:
+            job.missing_since_ms = now_ms
+        if not job.missing_told and now_ms - job.missing_since_ms >= self._pacing.missing_told_ms:
+            job.missing_told = True
+            self._events.append(Missing(job.task, missing))
+
+    def _place(self, job: _Job, bounds: Mapping[TopicPartition, Bounds], now_ms: int) -> None:
         """Begin, go on, or start over, by what the stores hold and what the changelogs hold."""
         held = job.stores.offsets()
-        found = {name: beginning(held.get(name), *bounds[name]) for name in job.store_of}
+        found = {name: _beginning(job, name, bounds[name]) for name in job.store_of}
         reasons = [f"{name}: {how.value}" for name, how in found.items() if how.wipes]
         if reasons:
             self._start_over(job, "; ".join(reasons))
             found = dict.fromkeys(found, Beginning.FRESH)
-        ends = {name: end for name, (_, end) in bounds.items()}
+        ends = {name: its.end for name, its in bounds.items()}
+        self._identify(job, bounds)
         if job.progress is None:
-            at = {name: bounds[name][0] if how is Beginning.FRESH else held[name] for name, how in found.items()}
+            at = {name: bounds[name].first if how is Beginning.FRESH else held[name] for name, how in found.items()}
             job.progress = TaskProgress.begin(at, ends, now_ms)
         else:
             job.progress = job.progress.extended(ends, now_ms)
         job.end_known = True
+
+    @staticmethod
+    def _identify(job: _Job, bounds: Mapping[TopicPartition, Bounds]) -> None:
+        """A store that an earlier version wrote takes the topics for its own that are there now."""
+        ids = {name.topic: its.topic_id for name, its in bounds.items() if its.topic_id is not None}
+        known = job.stores.identities()
+        news = {topic: topic_id for topic, topic_id in ids.items() if known.get(topic) != topic_id}
+        if news:
+            job.stores.identify(news)
 
     def _start_over(self, job: _Job, reason: str) -> None:
         _log.warning("task %s starts over, its state is wiped: %s", job.task, reason)
         self._stop_reading(job.store_of)
         job.stores.wipe()
         job.progress, job.end_known, job.told = None, False, None
+        self._events.append(StartedOver(job.task, reason))
 
     # Reading: the reader follows what the jobs want; active tasks come first.
 
@@ -297,8 +341,12 @@ class Restorer:
     # Telling.
 
     def _hand_back_restored(self) -> None:
+        latest_ms = self._now_ms() - self._pacing.bounds_age_ms
         for job in [job for job in self._jobs.values() if job.restored]:
-            self._events.append(Restored(job.task, self._let_go(job)))
+            if job.looked_at_ms < latest_ms:
+                job.look_up_at_ms = 0
+            else:
+                self._events.append(Restored(job.task, self._let_go(job)))
 
     def _tell_progress(self) -> None:
         now_ms = self._now_ms()
@@ -312,7 +360,6 @@ class Restorer:
                 self._events.append(Progress(job.task, job.purpose, progress))
 
     def _give_up(self, job: _Job, error: StateError) -> None:
-        _log.warning("task %s is no longer restored: %s", job.task, error)
         self._events.append(Damaged(job.task, self._let_go(job), error))
 
     def _let_go(self, job: _Job) -> TaskStores:
@@ -326,3 +373,11 @@ class Restorer:
         if self._broker_answers:
             _log.warning("restore waits for the broker: %s", error)
         self._broker_answers = False
+
+
+def _beginning(job: _Job, name: TopicPartition, bounds: Bounds) -> Beginning:
+    known = job.stores.identities().get(name.topic)
+    replaced = known is not None and bounds.topic_id is not None and known != bounds.topic_id
+    stored = job.stores.offsets().get(name)
+    data = not stored and job.progress is None and next(job.stores.range(job.store_of[name]), None) is not None
+    return beginning(stored, bounds.first, bounds.end, replaced=replaced, data=data)

@@ -45,11 +45,27 @@ class TaskStores(Protocol):
         """
         ...
 
+    def identities(self) -> Mapping[str, str]:
+        """Topic -> its id, of the changelogs that the offsets are of, as ``identify`` was told."""
+        ...
+
+    def identify(self, identities: Mapping[str, str]) -> None:
+        """Keep these ids beside the offsets; ``wipe`` forgets them with those."""
+        ...
+
     def wipe(self) -> None:
         """Forget all data and offsets: the changelog will be read from its start."""
         ...
 
     def close(self) -> None: ...
+
+
+class Bounds(NamedTuple):
+    """First offset and high watermark of a changelog partition. ``topic_id``: another topic of the same name has another."""
+
+    first: int
+    end: int
+    topic_id: str | None = None
 
 
 class ChangelogBatch(NamedTuple):
@@ -82,8 +98,8 @@ class ChangelogReader(Protocol):
         """
         ...
 
-    def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
-        """First offset and high watermark of each partition; one that does not exist yet is left out.
+    def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+        """Of each partition; one that does not exist yet is left out.
 
         The high watermark and not the last stable offset: an owner-to-be has to wait for what a transaction
         still holds back. Raises ``BrokerUnavailable``.

@@ -21,26 +21,31 @@ _MARK_INTERVAL_MS = 1_000
 class Beginning(Enum):
     """Where the restore of one changelog partition begins, given what the store says it holds.
 
-    The last two wipe the task's stores and start over.
+    All but the first two wipe the task's stores and start over.
     """
 
     FRESH = "the store holds nothing of it: read from its first offset"
     CONTINUE = "the store's offset lies inside: read on from there"
     OVERTAKEN = "it begins after the store's offset, so deletions were missed"
     AHEAD = "it ends before the store's offset, so it is another changelog"
+    REPLACED = "it was deleted and made anew: its topic id is another"
+    ORPHANED = "the store has data and no offset of it"
 
     @property
     def wipes(self) -> bool:
-        return self in {Beginning.OVERTAKEN, Beginning.AHEAD}
+        return self not in {Beginning.FRESH, Beginning.CONTINUE}
 
 
-def beginning(stored: int | None, first: int, end: int) -> Beginning:
+def beginning(stored: int | None, first: int, end: int, *, replaced: bool = False, data: bool = False) -> Beginning:
     """Decide it from the store's next offset (``None``: it has none) and the changelog's bounds.
 
-    A stored 0 in a changelog whose first offset moved on counts as fresh: nothing was ever read.
+    ``replaced``: the offset is of another topic of that name; ``data``: the store has entries. A stored 0 in a changelog
+    whose first offset moved on counts as fresh: nothing was ever read.
     """
     if not stored:
-        return Beginning.FRESH
+        return Beginning.ORPHANED if data else Beginning.FRESH
+    if replaced:
+        return Beginning.REPLACED
     if stored > end:
         return Beginning.AHEAD
     return Beginning.OVERTAKEN if stored < first else Beginning.CONTINUE

@@ -20,7 +20,7 @@ LOGGER = logging.getLogger("kstreams_assign")
 TOLD = frozenset(
     {
         *("joining", "assigned", "running", "lost", "broker_unavailable", "closed"),
-        *("listening", "http_listening", "session_began", "session_ended"),
+        *("task_resumed", "listening", "http_listening", "session_began", "session_ended"),
     }
 )
 """Events that are for people, too."""

@@ -1,7 +1,8 @@
 """The restore thread: opens, restores, tails and closes stores, so that the processing loop never waits for a disk.
 
 A task's stores belong either to this thread or to the processing loop, never to both: orders bring them here, ``ready``
-takes them there. Orders are carried out in the order they were given.
+takes them there. Orders are carried out in the order they were given. A task whose state cannot be worked with stops
+(``stops``); the others go on.
 """
 
 from __future__ import annotations
@@ -13,18 +14,21 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
+from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.errors import BrokerUnavailable, StateError, StoreDamaged
 from kstreams_assign.group.values import WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
-from kstreams_assign.restore.loop import Damaged, Event, Progress, Purpose, Restored, Restorer
+from kstreams_assign.restore.loop import Event, Missing, Progress, Purpose, Restored, Restorer, StartedOver
 from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
-from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.events import LOGGER, EventLog
 from kstreams_assign.worker.lookup import Value
+from kstreams_assign.worker.stops import Stop, Stops
 
 STEP_S = 0.01
+MISSING_RETRY_MS = 1_000
 
 Positions = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
 """Where input is to be read from: committed offsets, else the reset policy's. Raises ``BrokerUnavailable``."""
@@ -73,6 +77,7 @@ class RestoreThread:
         self._waiting: dict[TaskId, TaskStores | None] = {}
         self._handed_out: set[TaskId] = set()
         self._progress: dict[TaskId, TaskProgress] = {}
+        self._stops = Stops()
         self._stopping = threading.Event()
         self.receiver: Receiver
 
@@ -81,6 +86,13 @@ class RestoreThread:
         self._no_longer_running(task, stores)
         self._orders.put(lambda: self._restore(task, stores, inputs))
 
+    def failed(
+        self, task: TaskId, stores: TaskStores | None, inputs: Sequence[TopicPartition], error: StateError
+    ) -> None:
+        """As ``restore``, for stores that cannot be worked with as they are."""
+        self._sums.forget(task)
+        self._orders.put(lambda: self._failed(task, stores, inputs, error))
+
     def tail(self, task: TaskId, stores: TaskStores | None) -> None:
         """Keep a standby or warm-up up to date."""
         self._no_longer_running(task, stores)
@@ -88,11 +100,15 @@ class RestoreThread:
 
     def peek(self, task: TaskId, store: str, key: bytes, found: Future[Value | None]) -> None:
         """What a copy here holds of a key; None if there is none. It may be behind."""
-        self._orders.put(lambda: found.set_result(self._peek(task, store, key)))
+        self._orders.put(lambda: self._peek(task, store, key, found))
 
-    def _peek(self, task: TaskId, store: str, key: bytes) -> Value | None:
+    def _peek(self, task: TaskId, store: str, key: bytes, found: Future[Value | None]) -> None:
         stores = self._restorer.stores_of(task)
-        return None if stores is None else (stores.get(store, key),)
+        try:
+            found.set_result(None if stores is None else (stores.get(store, key),))
+        except StateError as error:
+            found.set_result(None)
+            self._trouble(task, self._restorer.remove(task), error)
 
     def queue(self, queue: WarmupQueue | None) -> None:
         """Restore warm-ups in this order and no more of them at a time, from now on; None: all at once."""
@@ -115,15 +131,21 @@ class RestoreThread:
         """How far each task is that is here, as last told: restored or tailed, not those that run."""
         return dict(self._progress)
 
+    def stopped(self) -> dict[TaskId, Stop]:
+        """The tasks that cannot work here, and why."""
+        return self._stops.told()
+
     def stop(self) -> None:
         """End ``run`` once all orders given before are done and every store here is closed."""
         self._stopping.set()
 
     def run(self) -> None:
-        """Until ``stop``. Raises ``StateError`` for a disk that cannot be worked with."""
+        """Until ``stop``."""
         rest_s = 0.0
         while not (self._stopping.is_set() and self._orders.empty()):
             self._take_orders(rest_s)
+            for task in self._stops.due(monotonic_ms()):
+                self._begin(task, None, self._wanted[task])
             began = time.monotonic()
             for event in self._restorer.step(STEP_S):
                 self._heard(event)
@@ -157,7 +179,9 @@ class RestoreThread:
     def _restore(self, task: TaskId, stores: TaskStores | None, inputs: Sequence[TopicPartition]) -> None:
         self._inputs[task], self._wanted[task] = inputs, Purpose.ACTIVE
         self._found[task] = self._look_ups.submit(self._positions, inputs)
-        if stores is None and (task in self._handed_out or task in self._waiting or self._restorer.promote(task)):
+        if stores is None and (
+            task in self._handed_out or task in self._waiting or self._goes_on(task, Purpose.ACTIVE)
+        ):
             return
         if self._shape.subtopologies[task.subtopology].stateful:
             self._begin(task, stores, Purpose.ACTIVE)
@@ -166,9 +190,22 @@ class RestoreThread:
 
     def _tail(self, task: TaskId, stores: TaskStores | None) -> None:
         self._wanted[task] = Purpose.STANDBY
-        if stores is None and (task in self._handed_out or self._restorer.demote(task)):
+        if stores is None and (task in self._handed_out or self._goes_on(task, Purpose.STANDBY)):
             return
         self._begin(task, stores or self._waiting.pop(task, None), Purpose.STANDBY)
+
+    def _goes_on(self, task: TaskId, purpose: Purpose) -> bool:
+        """It is being restored, or it is stopped; then it is tried again as what it is wanted for now."""
+        change = self._restorer.promote if purpose is Purpose.ACTIVE else self._restorer.demote
+        return self._stops.waits(task) or change(task)
+
+    def _failed(
+        self, task: TaskId, stores: TaskStores | None, inputs: Sequence[TopicPartition], error: StateError
+    ) -> None:
+        self._inputs[task], self._wanted[task] = inputs, Purpose.ACTIVE
+        self._found[task] = self._look_ups.submit(self._positions, inputs)
+        self._handed_out.discard(task)
+        self._trouble(task, stores, error)
 
     def _close(self, task: TaskId, stores: TaskStores | None) -> None:
         if stores is None and task in self._handed_out:
@@ -179,11 +216,16 @@ class RestoreThread:
             self._sums.dormant(task, dict(stores.offsets()))
             stores.close()
         self._progress.pop(task, None)
+        self._stops.over(task)
         self.receiver.closed(task)
 
     def _begin(self, task: TaskId, stores: TaskStores | None, purpose: Purpose) -> None:
         self._handed_out.discard(task)
-        stores = stores or self._opened(task)
+        try:
+            stores = stores or self._open_stores(task)
+        except StateError as error:
+            self._trouble(task, None, error)
+            return
         self._began_at[task] = sum(stores.offsets().values())
         changelogs = self._shape.changelogs(self._application_id, task)
         self._sums.restoring(task, stores.offsets())
@@ -192,17 +234,46 @@ class RestoreThread:
         else:
             self._waiting[task] = stores
 
-    def _opened(self, task: TaskId) -> TaskStores:
-        try:
-            return self._open_stores(task)
-        except StoreDamaged as cause:
-            self._discard(task, cause)
-            return self._open_stores(task)
+    # --- a store that cannot be worked with -----------------------------------------
 
-    def _discard(self, task: TaskId, cause: StateError) -> None:
-        self._log.emit("store_discarded", task=str(task), reason=str(cause))
+    def _trouble(self, task: TaskId, stores: TaskStores | None, error: StateError) -> None:
+        """A damaged store is thrown away and made anew, once at once; what goes on failing stops the task for a while."""
         self._sums.forget(task)
-        self._directory.discard(task)
+        self._progress.pop(task, None)
+        if stores is not None:
+            stores.close()
+        left = self._discard(task, error) if isinstance(error, StoreDamaged) else error
+        if left is None and self._stops.begin_anew(task, error):
+            self._begin(task, None, self._wanted[task])
+        else:
+            self._stop_task(task, str(left or error))
+
+    def _stop_task(self, task: TaskId, reason: str) -> None:
+        pause_ms, news = self._stops.pause(task, reason, monotonic_ms())
+        if news:
+            self._tell_stopped(task, reason, pause_ms)
+
+    def _tell_stopped(self, task: TaskId, reason: str, retry_ms: int) -> None:
+        LOGGER.warning("task %s is stopped, and tried again from time to time: %s", task, reason)
+        self._log.emit("task_stopped", task=str(task), reason=reason, retry_ms=retry_ms)
+
+    def _works(self, task: TaskId) -> None:
+        if self._stops.over(task):
+            self._log.emit("task_resumed", task=str(task))
+
+    def _discard(self, task: TaskId, cause: StateError) -> StateError | None:
+        """Why the folder could not be thrown away; None if it is gone."""
+        try:
+            self._directory.discard(task, str(cause))
+        except StateError as error:
+            return error
+        except OSError as error:
+            return StateError(
+                f"{cause}; and its folder {self._directory.task_path(task)} cannot be moved away: {error}"
+            )
+        LOGGER.warning("task %s is restored from the start of its changelogs: %s", task, cause)
+        self._log.emit("store_discarded", task=str(task), reason=str(cause))
+        return None
 
     # --- what the restorer says ---------------------------------------------------
 
@@ -212,19 +283,25 @@ class RestoreThread:
             self._progress[event.task] = event.progress
             if event.purpose is Purpose.STANDBY:
                 self._began_at[event.task] = event.progress.position_sum
+            if event.purpose is Purpose.STANDBY and event.progress.done:
+                self._works(event.task)
         elif isinstance(event, Restored):
             self._progress.pop(event.task, None)
             self._waiting[event.task] = event.stores
+        elif isinstance(event, Missing):
+            self._miss(event)
+        elif isinstance(event, StartedOver):
+            self._log.emit("store_wiped", task=str(event.task), reason=event.reason)
         else:
-            self._mend(event)
+            self._trouble(event.task, event.stores, event.error)
 
-    def _mend(self, event: Damaged) -> None:
-        """A damaged store is thrown away and restored anew; anything else (a full disk) is not ours to mend."""
-        event.stores.close()
-        if not isinstance(event.error, StoreDamaged):
-            raise event.error
-        self._discard(event.task, event.error)
-        self._begin(event.task, None, self._wanted[event.task])
+    def _miss(self, event: Missing) -> None:
+        names = ", ".join(map(str, event.changelogs))
+        reason = (
+            f"its changelog {names} does not exist; make it anew, or join a worker: the leader makes what is missing"
+        )
+        self._stops.missing(event.task, reason)
+        self._tell_stopped(event.task, reason, MISSING_RETRY_MS)
 
     def _hand_over_waiting(self) -> None:
         """Give tasks whose state and input positions are known to the loop. Failed look-ups are tried again."""
@@ -242,4 +319,5 @@ class RestoreThread:
         if stores is not None:
             self._handed_out.add(task)
             restored = sum(stores.offsets().values()) - self._began_at[task]
+        self._works(task)
         self.receiver.ready(task, stores, positions, restored)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.errors import BrokerUnavailable, StateError, StoreDamaged
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.restore.loop import Damaged, Pacing, Progress, Purpose, Restored, Restorer
-from kstreams_assign.restore.ports import ChangelogBatch
+from kstreams_assign.restore.loop import Damaged, Missing, Pacing, Progress, Purpose, Restored, Restorer, StartedOver
+from kstreams_assign.restore.ports import Bounds, ChangelogBatch
 
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
 P0, P1 = TopicPartition("app-s-changelog", 0), TopicPartition("app-s-changelog", 1)
@@ -29,6 +29,7 @@ class Log:
     entries: list = field(default_factory=list)
     held_back: int = 0
     """Entries at the end that an open transaction keeps from readers; the high watermark counts them."""
+    topic_id: str | None = None
 
     @property
     def end(self) -> int:
@@ -79,7 +80,8 @@ class LogReader:
     def bounds(self, partitions):
         self._answer()
         self.bounds_asked.append(sorted(partitions))
-        return {name: (self.logs[name].first, self.logs[name].end) for name in partitions if name in self.logs}
+        there = {name: self.logs[name] for name in partitions if name in self.logs}
+        return {name: Bounds(log.first, log.end, log.topic_id) for name, log in there.items()}
 
     def close(self) -> None: ...
 
@@ -88,7 +90,9 @@ class LogReader:
             raise BrokerUnavailable("nobody answers")
 
     def _batch(self, partition, at):
-        log = self.logs[partition]
+        log = self.logs.get(partition)
+        if log is None:
+            return None
         if not log.first <= at <= log.end:
             del self.positions[partition]
             return ChangelogBatch(partition, [], at, in_range=False)
@@ -107,9 +111,19 @@ class DictStores:
         self.held, self.data = dict(offsets or {}), {name: dict(of) for name, of in (data or {}).items()}
         self.fails: StateError | None = None
         self.wipes = 0
+        self.ids: dict[str, str] = {}
 
     def offsets(self):
         return self.held
+
+    def identities(self):
+        return self.ids
+
+    def identify(self, identities) -> None:
+        self.ids.update(identities)
+
+    def range(self, store):
+        return iter(self.data.get(store, {}).items())
 
     def write(self, writes, offsets) -> None:
         if self.fails:
@@ -121,7 +135,7 @@ class DictStores:
         self.held.update(offsets)
 
     def wipe(self) -> None:
-        self.held, self.data, self.wipes = {}, {}, self.wipes + 1
+        self.held, self.data, self.ids, self.wipes = {}, {}, {}, self.wipes + 1
 
 
 def record(number: int) -> tuple[bytes, bytes]:
@@ -527,3 +541,61 @@ def test_the_same_holds_on_rocksdb(tmp_path):
     assert dict(restored.stores.range("s")) == reader.logs[P0].state()
     assert restored.stores.offsets() == {P0: 600}
     stores.close()
+
+
+# Another topic under the same name, and none at all.
+
+
+@pytest.mark.parametrize("count", [0, 3, 10, 25], ids="made anew with {} records".format)
+@pytest.mark.parametrize("purpose", Purpose)
+def test_a_changelog_made_anew_is_known_by_its_id_however_many_records_it_has(count, purpose):
+    reader = LogReader({P0: Log(entries=records(10), topic_id="old")})
+    loop, stores = restorer(reader), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.STANDBY)
+    steps(loop, 6)
+    assert (stores.held, stores.ids) == ({P0: 10}, {P0.topic: "old"})
+    stores = loop.remove(T0)
+    reader.logs[P0] = Log(entries=records(count, 100), topic_id="new")
+    loop.add(T0, stores, {P0: "s"}, purpose)
+    events = steps(loop)
+    assert [event.task for event in only(StartedOver, events)] == [T0]
+    assert (stores.data.get("s", {}), stores.ids) == (dict(records(count, 100)), {P0.topic: "new"})
+
+
+def test_a_changelog_made_anew_during_a_long_restore_is_noticed_before_the_task_is_handed_over():
+    reader = LogReader({P0: Log(entries=records(40), topic_id="old")})
+    loop, stores = restorer(reader), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
+    steps(loop, 4)
+    reader.logs[P0] = Log(entries=records(40, 100), topic_id="new")  # the reader stands inside it
+    reader.now_ms += PACING.bounds_age_ms + 1
+    assert only(Restored, steps(loop))
+    assert stores.data == {"s": dict(records(40, 100))}
+
+
+def test_a_store_of_an_earlier_version_takes_the_topic_that_is_there():
+    reader = LogReader({P0: Log(entries=records(10), topic_id="a")})
+    loop, stores = restorer(reader), DictStores({P0: 10}, {"s": dict(records(10))})
+    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
+    assert only(Restored, steps(loop))
+    assert (stores.wipes, stores.ids) == (0, {P0.topic: "a"})
+
+
+def test_data_whose_offset_is_lost_is_wiped_since_what_was_deleted_meanwhile_would_stay():
+    reader = LogReader({P0: Log(entries=records(3))})
+    loop, stores = restorer(reader), DictStores({}, {"s": {b"stale": b"1"}})
+    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
+    assert only(Restored, steps(loop))
+    assert stores.data == {"s": dict(records(3))}
+
+
+def test_a_missing_changelog_is_told_of_once_and_the_others_go_on():
+    reader = LogReader({P1: Log(entries=records(5))})
+    loop = restorer(reader)
+    loop.add(T0, DictStores(), {P0: "s", Q0: "t"}, Purpose.ACTIVE)
+    loop.add(T1, DictStores(), {P1: "s"}, Purpose.ACTIVE)
+    events = steps(loop, 100)
+    assert only(Missing, events) == [Missing(T0, (P0, Q0))]
+    assert [event.task for event in only(Restored, events)] == [T1]
+    reader.logs |= {P0: Log(entries=records(2)), Q0: Log()}
+    assert [event.task for event in only(Restored, steps(loop))] == [T0]

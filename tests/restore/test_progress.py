@@ -36,7 +36,13 @@ def test_every_small_case_begins_as_the_obvious_twin_says():
 
 
 def test_only_a_store_that_cannot_go_on_is_wiped():
-    assert {how for how in Beginning if how.wipes} == {Beginning.AHEAD, Beginning.OVERTAKEN}
+    assert {how for how in Beginning if not how.wipes} == {Beginning.FRESH, Beginning.CONTINUE}
+
+
+def test_an_offset_of_another_topic_and_data_without_an_offset_are_no_place_to_go_on_from():
+    assert beginning(5, 0, 9, replaced=True) is Beginning.REPLACED
+    assert beginning(None, 0, 9, data=True) is Beginning.ORPHANED
+    assert beginning(None, 0, 9, replaced=True) is Beginning.FRESH
 
 
 def test_done_needs_every_partition_at_its_end_and_gaps_count_as_read():

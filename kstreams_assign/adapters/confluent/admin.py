@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from kstreams_assign.adapters.confluent.faults import ABSENT, PASSING, fault, translating
 from kstreams_assign.adapters.confluent.settings import logger, merged
@@ -54,11 +54,21 @@ class ClusterAdmin:
 
     def bounds(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, tuple[int, int]]:
         """First offset and high watermark; partitions that do not exist are left out. Raises ``BrokerUnavailable``."""
+        return self.bounds_and_ids(partitions, timeout_s)[0]
+
+    def bounds_and_ids(
+        self, partitions: Iterable[TopicPartition], timeout_s: float
+    ) -> tuple[dict[TopicPartition, tuple[int, int]], dict[str, str]]:
+        """As ``bounds``, and the ids of the topics: one that is made anew under its old name has another."""
         deadline = time.monotonic() + timeout_s
-        existing = self._existing(list(partitions), timeout_s)
+        wanted = list(partitions)
+        topics = self._described((partition.topic for partition in wanted), timeout_s)
+        counts = {name: len(topic.partitions) for name, topic in topics.items()}
+        existing = [partition for partition in wanted if partition.partition < counts.get(partition.topic, 0)]
         first = self._offsets(existing, _FIRST, deadline)
         last = self._offsets(existing, _LAST, deadline)
-        return {partition: (first[partition], last[partition]) for partition in existing}
+        ids = {name: str(topic.topic_id) for name, topic in topics.items()}
+        return {partition: (first[partition], last[partition]) for partition in existing}, ids
 
     def topics(self, timeout_s: float) -> dict[str, int]:
         """Every topic that may be seen, with how many partitions it has. Raises ``BrokerUnavailable``."""
@@ -66,8 +76,22 @@ class ClusterAdmin:
             listed = self._admin.list_topics(timeout=timeout_s)
         return {name: len(topic.partitions) for name, topic in listed.topics.items()}
 
+    def topic_setting(self, topic: str, key: str, timeout_s: float) -> str | None:
+        """What a setting of a topic is now, None if there is none of that name. Raises ``BrokerUnavailable``, ``BrokerError``."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+
+        def ask(left_s: float) -> Mapping[ConfigResource, Future[Any]]:
+            return self._admin.describe_configs([resource], request_timeout=left_s)
+
+        entry = self._answers("describe settings of", ask, time.monotonic() + timeout_s)[resource].get(key)
+        return None if entry is None else str(entry.value)
+
     def partition_counts(self, topics: Iterable[str], timeout_s: float) -> dict[str, int]:
         """How many partitions each topic has; topics that do not exist are left out. Raises ``BrokerUnavailable``."""
+        return {name: len(topic.partitions) for name, topic in self._described(topics, timeout_s).items()}
+
+    def _described(self, topics: Iterable[str], timeout_s: float) -> dict[str, Any]:
+        """The client's descriptions of those that exist."""
         names = sorted(set(topics))
         if not names:
             return {}
@@ -75,8 +99,7 @@ class ClusterAdmin:
         def ask(left_s: float) -> Mapping[str, Future[Any]]:
             return self._admin.describe_topics(TopicCollection(names), request_timeout=left_s)
 
-        found = self._answers("describe topic", ask, time.monotonic() + timeout_s, tolerated=ABSENT)
-        return {name: len(topic.partitions) for name, topic in found.items()}
+        return self._answers("describe topic", ask, time.monotonic() + timeout_s, tolerated=ABSENT)
 
     def create_topics(
         self,

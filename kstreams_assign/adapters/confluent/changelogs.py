@@ -16,7 +16,7 @@ from kstreams_assign.adapters.confluent.admin import ClusterAdmin
 from kstreams_assign.adapters.confluent.feed import Feed, Taken, offset_of, runs
 from kstreams_assign.adapters.confluent.settings import Setting
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.restore.ports import ChangelogBatch, Write
+from kstreams_assign.restore.ports import Bounds, ChangelogBatch, Write
 
 _TUNING: Mapping[str, Setting] = {
     # How long a fetch without news holds back a partition that has just been added.
@@ -74,9 +74,10 @@ class ConfluentChangelogReader:
             if batches or time.monotonic() >= deadline:
                 return list(batches.values())
 
-    def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
-        """First offset and high watermark of each partition that exists. Raises ``BrokerUnavailable``."""
-        return self._admin.bounds(partitions, self._bounds_timeout_s)
+    def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+        """Of each partition that exists. Raises ``BrokerUnavailable``."""
+        found, ids = self._admin.bounds_and_ids(partitions, self._bounds_timeout_s)
+        return {partition: Bounds(*found[partition], ids.get(partition.topic)) for partition in found}
 
     def close(self) -> None:
         self._feed.close()
