@@ -19,6 +19,8 @@
     │   ├── CommitRefused         the group did not take a commit of this generation
     │   ├── CommitDeferred        a rebalance is under way: commit again after it
     │   ├── DeliveryFailed        a record was not acknowledged
+    │   │   └── RecordRefused     and never will be: too large, no such topic, not allowed (names the record and the remedy)
+    │   ├── TransactionAborted    a transaction cannot be committed: nothing of it counts
     │   └── OffsetOutOfRange      the broker no longer holds these offsets (names the partitions)
     ├── SidecarError              the sidecar's socket
     │   ├── MalformedFrame        bytes on it that are no frame
@@ -101,6 +103,20 @@ class CommitDeferred(BrokerError):
 
 class DeliveryFailed(BrokerError):
     """A produced record was not acknowledged; what it belongs to must not be committed."""
+
+
+class RecordRefused(DeliveryFailed):
+    """A record that no attempt will deliver. The text names topic, size and remedy; ``partition`` is -1 if none was chosen."""
+
+    def __init__(self, text: str, topic: str, partition: int, key: bytes | None) -> None:
+        super().__init__(text)
+        self.topic = topic
+        self.partition = partition
+        self.key = key
+
+
+class TransactionAborted(BrokerError):
+    """A transaction cannot be committed any more. Nothing of it counts; its work may be done again in another one."""
 
 
 class OffsetOutOfRange(BrokerError):

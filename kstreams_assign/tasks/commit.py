@@ -1,10 +1,19 @@
-"""The order of a commit, and what a failure of each step means. Pure: ``next_step`` is the whole rule.
+"""The order of a commit, and what a failure of each step means. Pure: the two tables are the whole rule.
+
+At least once:
 
     lease -> produce -> flush -> store -> offsets
 
 The lease is looked at before anything is sent, so that a process that slept does not write over its successor. The store
 follows the changelog, never the other way round, so a store cannot hold what its changelog lacks. Input offsets come
-last: a crash before them repeats work (at-least-once), it does not lose any.
+last: a crash before them repeats work, it does not lose any.
+
+Exactly once:
+
+    lease -> begin -> produce -> flush -> offsets -> transaction -> store
+
+Changelogs, outputs and input offsets become true together, by the transaction; the store follows. A crash between the two is
+mended by the changelog. Whatever fails after ``begin`` is taken back, so that nobody ever reads it.
 """
 
 from __future__ import annotations
@@ -15,32 +24,38 @@ from enum import Enum
 
 class CommitStep(Enum):
     LEASE = "lease"
+    BEGIN = "begin"  # a transaction
     PRODUCE = "produce"
     FLUSH = "flush"
     STORE = "store"
     OFFSETS = "offsets"
+    TRANSACTION = "transaction"  # commit it
+    ABORT = "abort"  # take the transaction back, and go on as failed
+    WITHDRAW = "withdraw"  # take the transaction back, and go on as fenced
     DONE = "done"
     DEFERRED = "deferred"  # everything but the offsets is done; they go with the next commit
     FENCED = "fenced"  # the tasks are somebody else's: drop them
-    FAILED = "failed"  # a record was not acknowledged: the task cannot go on from here
+    FAILED = "failed"  # nothing of it counts, the tasks are still ours: they go on from their last commit
 
 
 class Outcome(Enum):
     OK = "ok"
     EXPIRED = "expired"
-    UNDELIVERED = "undelivered"
+    UNDELIVERED = "undelivered"  # not acknowledged in time, or the transaction cannot be committed
     DEFERRED = "deferred"
-    REFUSED = "refused"
+    REFUSED = "refused"  # by the group, or because another producer took over
 
 
 _C, _O = CommitStep, Outcome
-NEXT: Mapping[tuple[CommitStep, Outcome], CommitStep] = {
+AT_LEAST_ONCE: Mapping[tuple[CommitStep, Outcome], CommitStep] = {
     (_C.LEASE, _O.OK): _C.PRODUCE,
     (_C.LEASE, _O.EXPIRED): _C.FENCED,
     (_C.PRODUCE, _O.OK): _C.FLUSH,
     (_C.PRODUCE, _O.UNDELIVERED): _C.FAILED,
+    (_C.PRODUCE, _O.REFUSED): _C.FENCED,
     (_C.FLUSH, _O.OK): _C.STORE,
     (_C.FLUSH, _O.UNDELIVERED): _C.FAILED,
+    (_C.FLUSH, _O.REFUSED): _C.FENCED,
     (_C.STORE, _O.OK): _C.OFFSETS,
     (_C.OFFSETS, _O.OK): _C.DONE,
     (_C.OFFSETS, _O.DEFERRED): _C.DEFERRED,
@@ -48,7 +63,31 @@ NEXT: Mapping[tuple[CommitStep, Outcome], CommitStep] = {
 }
 """(step, its outcome) -> what comes next."""
 
+EXACTLY_ONCE: Mapping[tuple[CommitStep, Outcome], CommitStep] = {
+    (_C.LEASE, _O.OK): _C.BEGIN,
+    (_C.LEASE, _O.EXPIRED): _C.FENCED,
+    (_C.BEGIN, _O.OK): _C.PRODUCE,
+    (_C.BEGIN, _O.UNDELIVERED): _C.ABORT,
+    (_C.BEGIN, _O.REFUSED): _C.WITHDRAW,
+    (_C.PRODUCE, _O.OK): _C.FLUSH,
+    (_C.PRODUCE, _O.UNDELIVERED): _C.ABORT,
+    (_C.PRODUCE, _O.REFUSED): _C.WITHDRAW,
+    (_C.FLUSH, _O.OK): _C.OFFSETS,
+    (_C.FLUSH, _O.UNDELIVERED): _C.ABORT,
+    (_C.FLUSH, _O.REFUSED): _C.WITHDRAW,
+    (_C.OFFSETS, _O.OK): _C.TRANSACTION,
+    (_C.OFFSETS, _O.UNDELIVERED): _C.ABORT,
+    (_C.OFFSETS, _O.REFUSED): _C.WITHDRAW,
+    (_C.TRANSACTION, _O.OK): _C.STORE,
+    (_C.TRANSACTION, _O.UNDELIVERED): _C.ABORT,
+    (_C.TRANSACTION, _O.REFUSED): _C.WITHDRAW,
+    (_C.STORE, _O.OK): _C.DONE,
+    (_C.ABORT, _O.OK): _C.FAILED,
+    (_C.WITHDRAW, _O.OK): _C.FENCED,
+}
+"""The same under exactly once."""
 
-def next_step(step: CommitStep, outcome: Outcome) -> CommitStep:
+
+def next_step(step: CommitStep, outcome: Outcome, *, exactly_once: bool = False) -> CommitStep:
     """Raises ``KeyError`` for an outcome that a step cannot have."""
-    return NEXT[step, outcome]
+    return (EXACTLY_ONCE if exactly_once else AT_LEAST_ONCE)[step, outcome]

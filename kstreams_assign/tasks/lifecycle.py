@@ -3,6 +3,7 @@
 A task arrives as an active or as a copy (standby or warm-up). An active restores, then runs; a copy tails its changelog.
 A copy that becomes active keeps its store and only reads on to the end of its changelog; an active that becomes a copy
 commits first and keeps its store. Whatever leaves is committed if it ran, closed, and then its directory is released.
+An active whose commit failed forgets what is not committed and restores anew; it stays where it is.
 
 Pure: the worker and the simulator drive the same table.
 """
@@ -28,6 +29,7 @@ class TaskEvent(Enum):
     MADE_ACTIVE = "made active"
     MADE_COPY = "made copy"
     RESTORED = "restored"
+    FAILED = "failed"  # its commit did not succeed, and it is still ours
     TAKEN_AWAY = "taken away"
     LOST = "lost"
 
@@ -52,6 +54,7 @@ TRANSITIONS: Mapping[tuple[TaskState, TaskEvent], tuple[TaskState, tuple[Step, .
     (_S.TAILING, _E.MADE_ACTIVE): (_S.RESTORING, (Step.RESTORE,)),
     (_S.RESTORING, _E.RESTORED): (_S.RUNNING, (Step.RUN,)),
     (_S.RESTORING, _E.MADE_COPY): (_S.TAILING, (Step.TAIL,)),
+    (_S.RUNNING, _E.FAILED): (_S.RESTORING, (Step.DISCARD_WRITES, Step.RESTORE)),
     (_S.RUNNING, _E.MADE_COPY): (_S.TAILING, (Step.COMMIT, Step.TAIL)),
     (_S.RUNNING, _E.TAKEN_AWAY): (_S.CLOSED, (Step.COMMIT, Step.CLOSE)),
     (_S.RESTORING, _E.TAKEN_AWAY): (_S.CLOSED, (Step.STOP_READING_CHANGELOG, Step.CLOSE)),

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kstreams_assign.adapters.confluent import RecordProducer
-from kstreams_assign.errors import BrokerUnavailable, CommitDeferred, CommitRefused, DeliveryFailed, TaskMigrated
+from kstreams_assign.errors import (
+    BrokerUnavailable,
+    CommitDeferred,
+    CommitRefused,
+    DeliveryFailed,
+    RecordRefused,
+    StateError,
+    TaskMigrated,
+)
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.tasks.buffer import Emitted
@@ -22,6 +30,9 @@ from kstreams_assign.worker.events import EventLog
 
 WAIT_S = 5.0
 """How long whoever waits for a commit waits for each of its answers: closing must not hang on a broker."""
+
+
+_NOT_DELIVERED = (DeliveryFailed, BrokerUnavailable, TaskMigrated)
 
 
 class OffsetCommits(Protocol):
@@ -58,6 +69,9 @@ class Committer:
         self._step: CommitStep | None = None
         self._acknowledged: Mapping[TopicPartition, int] = {}
         self._answer: Future[None] | None = None
+        self._unwritten: set[TaskId] = set()
+        self.trouble = ""
+        self._ended: CommitStep | None = None
         self.done_total = 0
         self._take: Mapping[CommitStep, Callable[[bool], Outcome | None]] = {
             CommitStep.LEASE: self._check_lease,
@@ -74,6 +88,7 @@ class Committer:
     def begin(self, shares: Sequence[Share]) -> None:
         """Start a commit; ``advance`` until it has ended."""
         self._shares, self._step = shares, CommitStep.LEASE
+        self._unwritten, self._ended = set(), None
 
     def advance(self, *, wait: bool = False) -> CommitStep | None:
         """Go as far as possible, or to the end with ``wait``. How it ended, or None while it is on its way."""
@@ -84,13 +99,28 @@ class Committer:
             if outcome is None:
                 return None
             self._step = next_step(self._step, outcome)
-        ended, self._step = self._step, None
-        self.done_total += ended is CommitStep.DONE
-        return ended
+        self._ended, self._step = self._step, None
+        self.done_total += self._ended is CommitStep.DONE
+        if self._ended is CommitStep.FAILED:
+            self._producer.abandon()
+        return self._ended
 
     def offsets(self) -> Mapping[TopicPartition, int]:
-        """The input offsets of the last commit begun."""
-        return {partition: offset for share in self._shares for partition, offset in share.offsets.items()}
+        """The input offsets of the last commit begun, but for tasks whose store could not be written."""
+        return {
+            p: offset
+            for share in self._shares
+            if share.task not in self._unwritten
+            for p, offset in share.offsets.items()
+        }
+
+    def tasks(self) -> list[TaskId]:
+        """Whose shares the last commit begun has."""
+        return [share.task for share in self._shares]
+
+    def failed(self) -> list[TaskId]:
+        """The tasks of the last commit that have to go on from the one before; ``trouble`` says why."""
+        return [task for task in self.tasks() if self._ended is CommitStep.FAILED or task in self._unwritten]
 
     def abandon(self) -> None:
         """Forget what is on its way: the tasks are another's now."""
@@ -109,7 +139,7 @@ class Committer:
                 self._produce_changelogs(share)
                 for topic, key, value, headers, partition, timestamp_ms in share.emitted:
                     self._producer.produce(topic, partition, key, value, headers, timestamp_ms)
-        except (DeliveryFailed, BrokerUnavailable, TaskMigrated) as cause:
+        except _NOT_DELIVERED as cause:
             return self._undelivered(cause)
         return Outcome.OK
 
@@ -123,7 +153,7 @@ class Committer:
     def _flush(self, wait: bool) -> Outcome | None:
         try:
             acknowledged = self._producer.flush(WAIT_S) if wait else self._producer.acknowledged()
-        except (DeliveryFailed, BrokerUnavailable, TaskMigrated) as cause:
+        except _NOT_DELIVERED as cause:
             return self._undelivered(cause)
         if acknowledged is None:
             return None
@@ -131,17 +161,37 @@ class Committer:
         return Outcome.OK
 
     def _undelivered(self, cause: Exception) -> Outcome:
+        """What may pass. Raises ``RecordRefused`` for what never will, naming the task."""
+        if isinstance(cause, RecordRefused):
+            text = f"task {self._writer_of(cause)}: {cause}"
+            raise RecordRefused(text, cause.topic, cause.partition, cause.key) from cause
+        self.trouble = str(cause)
         self._log.emit("delivery_failed", reason=str(cause), warnings=[str(cause)])
-        return Outcome.UNDELIVERED
+        return Outcome.REFUSED if isinstance(cause, TaskMigrated) else Outcome.UNDELIVERED
+
+    def _writer_of(self, refused: RecordRefused) -> str:
+        """Whose record it was: a changelog says it, an output's topic and key may fit several."""
+        at = TopicPartition(refused.topic, refused.partition)
+        owners = [share.task for share in self._shares if at in share.changelogs.values()]
+        owners += [s.task for s in self._shares if any(e[:2] == (refused.topic, refused.key) for e in s.emitted)]
+        return " or ".join(map(str, dict.fromkeys(owners)))
 
     def _store(self, _wait: bool) -> Outcome:
         for share in self._shares:
-            if share.stores is not None and share.writes:
-                mine = set(share.changelogs.values())
-                offsets = {p: offset for p, offset in self._acknowledged.items() if p in mine}
-                share.stores.write({store: entries.items() for store, entries in share.writes.items()}, offsets)
-            share.landed()
+            try:
+                self._write(share)
+            except StateError as cause:  # this task alone goes on from its last commit
+                self._unwritten.add(share.task)
+                self.trouble = str(cause)
+                self._log.emit("store_failed", task=str(share.task), reason=str(cause), warnings=[str(cause)])
         return Outcome.OK
+
+    def _write(self, share: Share) -> None:
+        if share.stores is not None and share.writes:
+            mine = set(share.changelogs.values())
+            offsets = {p: offset for p, offset in self._acknowledged.items() if p in mine}
+            share.stores.write({store: entries.items() for store, entries in share.writes.items()}, offsets)
+        share.landed()
 
     def _commit_offsets(self, wait: bool) -> Outcome | None:
         if self._answer is None:

@@ -112,6 +112,9 @@ class Labour:
     def commit_ends(self, end: CommitStep) -> None:
         """The commit that began last is over."""
 
+    def failed(self, tasks: Sequence[TaskId], reason: str) -> None:
+        """The last commit of these did not succeed. ``ends`` was told; they begin anew from the commit before."""
+
     def assigned(self, generation: int, adopted: Adopted) -> None:
         """The member has adopted an assignment; the tasks that leave have been told of by ``ends``."""
 

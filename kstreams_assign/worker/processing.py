@@ -29,6 +29,7 @@ from kstreams_assign.worker.committing import Committer
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Value
+from kstreams_assign.worker.setbacks import Setbacks
 from kstreams_assign.worker.task import Flow, Task
 from kstreams_assign.worker.turns import CommitTurns, Group, Held
 
@@ -78,6 +79,7 @@ class Processor:
         self._locked: set[TaskId] = set()
         self._closing: set[TaskId] = set()
         self._releasing: set[TaskId] | None = None
+        self._setbacks = Setbacks(monotonic_ms)
         self._running = True
         self._ended_by_error = False
         self.records_total = 0
@@ -89,7 +91,7 @@ class Processor:
         self.group, self.restoring = group, restoring
         timeout_s = self._config.session_timeout_ms / 3000
         committer = Committer(self._producer, group, timeout_s, self._log)
-        self._commits = CommitTurns(self._config, self._shape, self._labour, committer, group, self._held)
+        self._commits = CommitTurns(self._config, self._shape, self._labour, committer, group, self._held, self)
 
     # --- orders, from other threads -------------------------------------------
 
@@ -141,6 +143,7 @@ class Processor:
     def _turn(self) -> None:
         self.turned_ms = monotonic_ms()
         self._take_orders()
+        self._restore_rested()
         self._process()
         self._commits.turn()
         self._labour.turn()
@@ -246,6 +249,7 @@ class Processor:
     def _move(self, task: TaskId, event: TaskEvent) -> None:
         """One row of the lifecycle table. COMMIT was done for all leaving tasks at once, and OPEN is the restore thread's."""
         held = self._held[task]
+        self._setbacks.wake(task)
         held.state, steps = move(held.state, event)
         for step in steps:
             self._do(step, task, held)
@@ -253,17 +257,38 @@ class Processor:
     def _do(self, step: Step, task: TaskId, held: Held) -> None:
         if step in (Step.COMMIT, Step.DISCARD_WRITES):
             self._stop_input(task, held)
-            held.running, held.inputs = None, ()
+            held.running = None
         elif step is Step.RESTORE:
             self.restoring.restore(task, held.stores, held.inputs)
             held.stores = None
         elif step is Step.TAIL:
             self.restoring.tail(task, held.stores)
-            held.stores = None
+            held.stores, held.inputs = None, ()
         elif step is Step.CLOSE:
             self._closing.add(task)
             self.restoring.close(task, held.stores)
             del self._held[task]
+
+    def failed(self, tasks: Iterable[TaskId], reason: str) -> None:
+        """A commit of these failed: they forget what it held, rest, and are then restored."""
+        failed = [task for task in tasks if task in self._held and self._held[task].state is TaskState.RUNNING]
+        for task in failed:
+            held = self._held[task]
+            held.state, steps = move(held.state, TaskEvent.FAILED)
+            for step in steps:
+                if step is not Step.RESTORE:  # it rests first
+                    self._do(step, task, held)
+            if held.stores is not None:
+                self._sums.restoring(task, held.stores.offsets())
+            self._log.emit("task_failed", task=str(task), reason=reason, pause_ms=self._setbacks.rest(task))
+        self._labour.failed(failed, reason)
+
+    def well(self, tasks: Iterable[TaskId]) -> None:
+        self._setbacks.well(tasks)
+
+    def _restore_rested(self) -> None:
+        for task in self._setbacks.rested():
+            self._do(Step.RESTORE, task, self._held[task])
 
     def _stop_input(self, task: TaskId, held: Held) -> None:
         self._labour.ends(task)

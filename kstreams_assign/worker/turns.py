@@ -6,7 +6,7 @@ What lives here: the turns of commits, and ``Held``, a task in this process. Wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,6 +31,18 @@ class Group(OffsetCommits, Protocol):
         ...
 
 
+class Fates(Protocol):
+    """Who is told what became of the tasks of a commit."""
+
+    def failed(self, tasks: Iterable[TaskId], reason: str) -> None:
+        """Nothing of their part counts; they go on from their last commit."""
+        ...
+
+    def well(self, tasks: Iterable[TaskId]) -> None:
+        """Their part is committed."""
+        ...
+
+
 @dataclass(slots=True)
 class Held:
     """A task in this process. ``inputs``, ``stores`` and ``running`` are only set while it is active or runs."""
@@ -52,6 +64,7 @@ class CommitTurns:
         committer: Committer,
         group: Group,
         held: Mapping[TaskId, Held],
+        fates: Fates,
     ) -> None:
         self._config = config
         self._shape = shape
@@ -59,6 +72,7 @@ class CommitTurns:
         self._committer = committer
         self._group = group
         self._held = held
+        self._fates = fates
         self._holding = False
         self._next_ms = 0
         self._waiting: list[Callable[[], None]] = []
@@ -109,9 +123,8 @@ class CommitTurns:
         self._called_after, self._waiting = [], []
 
     def finish(self) -> None:
-        """Bring the last commits to their end, as far as the group allows."""
-        self._finish_one()
-        if self._allowed:
+        """Bring the last commits to their end, as far as the group and the broker allow."""
+        if self._finish_one() and self._allowed:
             self._begin()
             self._finish_one()
 
@@ -148,16 +161,24 @@ class CommitTurns:
 
     def _ended(self, end: CommitStep) -> None:
         called, self._called_after = self._called_after, []
-        if end in (CommitStep.FENCED, CommitStep.FAILED):
+        if end is CommitStep.FENCED:
             self._holding, self._waiting = True, []
             self._labour.commit_ends(end)
             self._group.handle(group_member.MembershipLost(f"commit ended as {end.value}"))
             return
         if end is CommitStep.DEFERRED:
             self._keep_for_next(self._committer.offsets())
+        self._tell_fates(end)
         self._labour.commit_ends(end)
         for waiting in called:
             waiting()
+
+    def _tell_fates(self, end: CommitStep) -> None:
+        failed = self._committer.failed()
+        if failed:
+            self._fates.failed(failed, self._committer.trouble)
+        elif end is CommitStep.DONE:
+            self._fates.well(self._committer.tasks())
 
     def _keep_for_next(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Also of a task that is about to leave: its writes are in the store already."""
@@ -166,10 +187,12 @@ class CommitTurns:
                 for partition in offsets.keys() & held.inputs:
                     held.running.deferred.setdefault(partition, offsets[partition])
 
-    def _finish_one(self) -> None:
+    def _finish_one(self) -> bool:
+        """False where the commit on its way failed: another one would not fare better."""
         end = self._committer.advance(wait=True) if self._committer.busy else None
         if end is not None:
             self._ended(end)
+        return end not in (CommitStep.FAILED, CommitStep.FENCED)
 
     def _hold(self) -> None:
         self._holding = True

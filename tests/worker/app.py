@@ -40,6 +40,11 @@ class App:
         self._producer.flush(20)
         self.sent.update(keys)
 
+    def send_one(self, key: bytes, value: bytes) -> None:
+        """Without waiting until the broker has it."""
+        self._producer.produce(self.name, None, key, value)
+        self.sent[key] += 1
+
     def start(self, number: int, process: Callable[[Task, Sequence[Record]], None] = count, **settings: Any) -> Running:
         config = Config(
             application_id=self.name,

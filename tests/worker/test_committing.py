@@ -10,7 +10,7 @@ import pytest
 from kstreams_assign import TaskId, TopicPartition
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
-from kstreams_assign.errors import CommitDeferred, CommitRefused
+from kstreams_assign.errors import CommitDeferred, CommitRefused, RecordRefused
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.worker.committing import Committer, Share
@@ -50,7 +50,7 @@ class Desk:
         self.committer = Committer(self.producer, self.group, 10, EventLog("test", None))
         self.landed = 0
 
-    def begin(self) -> None:
+    def begin(self, *others: Share) -> None:
         share = Share(
             TaskId(0, 0),
             self.stores,
@@ -60,7 +60,7 @@ class Desk:
             {INPUT: 7},
             self._land,
         )
-        self.committer.begin([share])
+        self.committer.begin([share, *others])
 
     def _land(self) -> None:
         self.landed += 1
@@ -123,9 +123,23 @@ def test_without_waiting_a_commit_gets_there_turn_by_turn(desk: Desk) -> None:
     assert turns > 1, "it did not wait for the broker"
 
 
-def test_a_record_that_cannot_be_delivered_ends_the_commit_before_the_store(desk: Desk) -> None:
+def test_a_record_that_never_can_be_delivered_is_told_by_task_and_remedy(desk: Desk) -> None:
     desk.changelog = TopicPartition(desk.changelog.topic, 5)
     desk.begin()
-    assert desk.committer.advance(wait=True) is CommitStep.FAILED
+    with pytest.raises(RecordRefused, match=r"task 0_0: .*_UNKNOWN_PARTITION.*: create it"):
+        desk.committer.advance(wait=True)
     assert desk.stores.get("totals", b"k") is None
     assert not desk.group.committed
+
+
+def test_a_store_that_cannot_be_written_fails_its_own_task_and_no_other(desk: Desk, tmp_path: Path) -> None:
+    broken = open_task_stores(tmp_path / "broken", ["totals"])
+    broken.close()
+    other = TopicPartition("in", 1)
+    share = Share(TaskId(0, 1), broken, {}, {"totals": {b"k": b"v"}}, [], {other: 3}, lambda: None)
+    desk.begin(share)
+    assert desk.committer.advance(wait=True) is CommitStep.DONE
+    assert desk.committer.failed() == [TaskId(0, 1)]
+    assert "is closed" in desk.committer.trouble
+    assert desk.group.committed == [{INPUT: 7}]
+    assert desk.stores.get("totals", b"k") == b"v"

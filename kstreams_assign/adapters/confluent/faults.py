@@ -61,6 +61,30 @@ PASSING = frozenset(code for code, kind in FAULTS.items() if kind is BrokerUnava
 """What passes by itself: readers and producers of librdkafka go on trying, questions may be asked again."""
 
 
+_TOO_LARGE = (
+    "raise max.message.bytes of the topic (and message.max.bytes under client), write smaller values, or set batch.size "
+    "under client below what the topic takes"
+)
+_MISSING = "create it, with as many partitions as are written to"
+_FORBIDDEN = "allow this client to write there"
+_INVALID = "a compacted topic takes no record without a key, and a broker no timestamp that is far off"
+
+REMEDIES: Mapping[int, str] = {
+    KafkaError.MSG_SIZE_TOO_LARGE: _TOO_LARGE,
+    KafkaError.RECORD_LIST_TOO_LARGE: _TOO_LARGE,
+    KafkaError._UNKNOWN_TOPIC: _MISSING,
+    KafkaError._UNKNOWN_PARTITION: _MISSING,
+    KafkaError.UNKNOWN_TOPIC_OR_PART: _MISSING,
+    KafkaError.TOPIC_EXCEPTION: _MISSING,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: _FORBIDDEN,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: _FORBIDDEN,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _FORBIDDEN,
+    KafkaError.INVALID_RECORD: _INVALID,
+    KafkaError.INVALID_TIMESTAMP: _INVALID,
+}
+"""Why a record was not taken and, as it is, never will be -> what to do about it."""
+
+
 def fault(error: KafkaError, about: str, otherwise: type[KStreamsAssignError] = BrokerError) -> KStreamsAssignError:
     """Our error for ``error``; ``about`` says what was being done, and to which partition."""
     return FAULTS.get(error.code(), otherwise)(f"{about}: {describe(error)}")

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kstreams_assign.adapters.confluent.faults import FAULTS, describe, fault, translating
-from kstreams_assign.adapters.confluent.feed import offset_of, partition_number_of, partition_of, topic_of
+from kstreams_assign.adapters.confluent.faults import FAULTS, REMEDIES, describe, translating
+from kstreams_assign.adapters.confluent.feed import offset_of, partition_number_of, topic_of
 from kstreams_assign.adapters.confluent.settings import Setting, logger, merged
-from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, TaskMigrated
+from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, RecordRefused, TaskMigrated
 from kstreams_assign.model import TopicPartition
 
 _TUNING: Mapping[str, Setting] = {"linger.ms": 5}
@@ -34,6 +33,25 @@ _ROOM_TRY_S = 0.01
 _ABANDON_S = 5.0
 
 
+class _Lost(NamedTuple):
+    """A record that was not delivered. ``partition`` -1: none was chosen yet. ``size`` is that of key and value."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    size: int
+    error: KafkaError
+
+    def fault(self, about: str) -> KStreamsAssignError:
+        """Our error for it, the remedy named where waiting is none."""
+        code = self.error.code()
+        text = f"{about}: {describe(self.error)}"
+        if code not in REMEDIES:
+            return (TaskMigrated if FAULTS.get(code) is TaskMigrated else DeliveryFailed)(text)
+        size = f"{text}; the record has {self.size:,} bytes"
+        return RecordRefused(f"{size}: {REMEDIES[code]}", self.topic, self.partition, self.key)
+
+
 class RecordProducer:
     """Writes records in order, each once (idempotent). Used by one thread.
 
@@ -46,12 +64,13 @@ class RecordProducer:
         self, bootstrap_servers: str, client: Mapping[str, str] | None = None, *, delivery_timeout_ms: int
     ) -> None:
         needed = {**_NEEDED, "message.timeout.ms": delivery_timeout_ms}
-        with translating(f"producer to {bootstrap_servers}"):
-            self._producer = Producer(merged(bootstrap_servers, client, _TUNING, needed), logger=logger)
+        self._settings = merged(bootstrap_servers, client, _TUNING, needed)
+        self._producer = self._connected()
         # Told before the first of the waiting records is lost.
         self._room_timeout_s = delivery_timeout_ms / 2000
         self._acknowledged: dict[tuple[str, int], int] = {}
-        self._failed: list[tuple[TopicPartition, KafkaError]] = []
+        self._failed: list[_Lost] = []
+        self._spoiled = False
 
     def produce(
         self,
@@ -69,7 +88,7 @@ class RecordProducer:
 
         With ``track`` its offset counts for what ``flush`` answers. ``on_offset`` gets the record's offset, during a
         later ``produce`` or ``flush``. Raises ``BrokerUnavailable`` when the queue stayed full for half the delivery
-        timeout, ``DeliveryFailed`` for a record that cannot be queued (too large); such a record is not counted as lost.
+        timeout, ``RecordRefused`` for a record that cannot be queued (too large); such a record is not counted as lost.
         """
         delivered: Delivered = self._tracked if track else self._untracked
         if on_offset is not None:
@@ -89,13 +108,13 @@ class RecordProducer:
         except BufferError:
             self._produce_when_room(arguments)
         except KafkaException as raised:
-            raise fault(raised.args[0], f"produce to {topic}", DeliveryFailed) from raised
+            raise self._not_queued(raised.args[0], arguments) from raised
 
     def flush(self, timeout_s: float) -> Mapping[TopicPartition, int]:
         """Wait until everything produced is acknowledged; next offsets of the tracked partitions written since the last.
 
         Raises ``DeliveryFailed`` when a record was lost since the last flush (nothing it belongs to may be committed, and
-        it will not come by itself), ``TaskMigrated`` when another producer took over, ``BrokerUnavailable`` when records
+        it will not come by itself), ``RecordRefused`` when it would be lost again, ``TaskMigrated`` when another producer took over, ``BrokerUnavailable`` when records
         still wait after ``timeout_s``: flush again, or ``abandon``.
         """
         with translating("flush"):
@@ -127,6 +146,9 @@ class RecordProducer:
             self._producer.flush(_ABANDON_S)
         self._failed.clear()
         self._acknowledged.clear()
+        if self._spoiled:
+            self._producer.close()
+            self._producer, self._spoiled = self._connected(), False
 
     def close(self) -> None:
         """End the client. What was not flushed is dropped, as it was not committed either."""
@@ -137,10 +159,23 @@ class RecordProducer:
         deadline = time.monotonic() + self._room_timeout_s
         while time.monotonic() < deadline:
             self._producer.poll(_ROOM_TRY_S)
-            with suppress(BufferError), translating(f"produce to {arguments[0]}", DeliveryFailed):
+            try:
                 self._producer.produce(*arguments)
-                return
+            except BufferError:
+                continue
+            except KafkaException as raised:
+                raise self._not_queued(raised.args[0], arguments) from raised
+            return
         raise BrokerUnavailable(f"produce to {arguments[0]}: the queue stayed full for {self._room_timeout_s:.1f} s")
+
+    def _connected(self) -> Producer:
+        with translating(f"producer to {self._settings['bootstrap.servers']}"):
+            return Producer(self._settings, logger=logger)
+
+    def _not_queued(self, error: KafkaError, arguments: tuple[Any, ...]) -> KStreamsAssignError:
+        topic, value, key, partition, *_ = arguments
+        self._spoiled |= error.fatal()
+        return _Lost(topic, partition, key, len(key or b"") + len(value or b""), error).fault(f"produce to {topic}")
 
     def _untracked(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -161,13 +196,13 @@ class RecordProducer:
             on_offset(offset_of(message))
 
     def _fail(self, error: KafkaError, message: Message) -> None:
-        self._failed.append((partition_of(message), error))
+        key = message.key()
+        self._spoiled |= error.fatal()
+        lost = _Lost(topic_of(message), partition_number_of(message), key, len(key or b"") + len(message), error)
+        self._failed.append(lost)
 
     def _raise_failed(self) -> NoReturn:
         failed, self._failed = self._failed, []
         self._acknowledged.clear()
-        partition, error = failed[0]
-        about = f"{len(failed)} records lost, the first of them to {partition}"
-        raise (TaskMigrated if FAULTS.get(error.code()) is TaskMigrated else DeliveryFailed)(
-            f"{about}: {describe(error)}"
-        )
+        told = next((lost for lost in failed if lost.error.code() in REMEDIES), failed[0])
+        raise told.fault(f"{len(failed)} records lost, the first of them to {told.topic}-{told.partition}")

@@ -139,7 +139,7 @@ class Desk(Labour):
             for order in committing:
                 order.answer(generation)
         else:
-            _refuse_all(committing, "commit_failed", f"the commit ended as {end.value}; the tasks are assigned anew")
+            _refuse_all(committing, "commit_failed", f"the commit ended as {end.value}; go on from the last one")
         self._finish_closing()
 
     def begins(self, running: Running) -> None:
@@ -149,6 +149,9 @@ class Desk(Labour):
     def ends(self, task: TaskId) -> None:
         self._books.ends(task)
         self._backlog = deque(batch for batch in self._backlog if batch.running.task.id != task)
+
+    def failed(self, tasks: Sequence[TaskId], reason: str) -> None:
+        self._push("lost", tasks=[*map(str, tasks)], reason=reason)
 
     def assigned(self, generation: int, adopted: Adopted) -> None:
         before = set(self._assignment["active"]) if self._assignment else set()

@@ -1,0 +1,101 @@
+"""Commits that fail on a real broker: tasks go on from their last commit, without a rebalance; what never passes ends the worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign import Record, Task
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.errors import RecordRefused
+from kstreams_assign.local import LocalBroker
+from kstreams_assign.model import TaskId
+from kstreams_assign.worker.setbacks import FIRST_MS, LONGEST_MS, Setbacks
+from tests.worker.app import PARTITIONS, App, count
+
+WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
+LAST_STRAW = b"last straw"
+
+
+@pytest.fixture
+def own() -> Iterator[LocalBroker]:
+    with LocalBroker() as broker:
+        yield broker
+
+
+def test_a_broker_that_stands_still_fails_the_tasks_back_and_nothing_storms(own: LocalBroker, tmp_path: Path) -> None:
+    def count_and_stop(task: Task, records: Sequence[Record]) -> None:
+        count(task, records)
+        if any(record.value == LAST_STRAW for record in records):
+            os.kill(own.pid, signal.SIGSTOP)
+
+    app = App(own.bootstrap_servers, "standing-still", tmp_path)
+    worker = app.start(1, count_and_stop)
+    worker.until_running(PARTITIONS)
+    app.send(WORDS)
+    app.until_counted()
+    joined = len(worker.named("joining"))
+    app.send_one(b"word-1", LAST_STRAW)
+    try:
+        worker.until_event("task_failed")
+    finally:
+        os.kill(own.pid, signal.SIGCONT)
+    worker.until_running(PARTITIONS)
+    assert len(worker.named("delivery_failed")) <= 2
+    assert len(worker.named("joining")) - joined <= 1
+
+    app.send_one(b"word-1", LAST_STRAW)
+    worker.until(lambda _: own_is_stopped(own))
+    started = time.monotonic()
+    try:
+        worker.worker.close()
+        worker.until_event("closed")
+        took_s = time.monotonic() - started
+    finally:
+        os.kill(own.pid, signal.SIGCONT)
+    assert took_s < 20
+    app.stop()
+
+
+def own_is_stopped(own: LocalBroker) -> bool:
+    return Path(f"/proc/{own.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_a_record_that_is_too_large_ends_the_worker_by_name(broker: str, tmp_path: Path) -> None:
+    def swell(task: Task, records: Sequence[Record]) -> None:
+        task.emit("too-large-counts", records[0].key, bytes(1_000))
+
+    ClusterAdmin(broker).create_topics(
+        {"too-large-counts": PARTITIONS}, 20, configs={"too-large-counts": {"max.message.bytes": "300"}}
+    )
+    app = App(broker, "too-large", tmp_path)
+    app.send([b"k"])
+    worker = app.start(1, swell)
+    error = worker.until_error()
+    assert isinstance(error, RecordRefused)
+    assert "task 0_" in str(error)
+    assert "too-large-counts-" in str(error)
+    assert "1,001 bytes: raise max.message.bytes" in str(error)
+    worker.stop()
+
+
+def test_rests_grow_up_to_the_longest_and_a_commit_ends_the_row() -> None:
+    now_ms = 0
+    task, setbacks = TaskId(0, 0), Setbacks(lambda: now_ms)
+    pauses = [setbacks.rest(task) for _ in range(12)]
+    assert pauses[:3] == [FIRST_MS, FIRST_MS * 2, FIRST_MS * 4]
+    assert pauses[-1] == LONGEST_MS
+    assert setbacks.rested() == []
+    now_ms = LONGEST_MS
+    assert setbacks.rested() == [task]
+    assert setbacks.rested() == []
+    setbacks.well([task])
+    assert setbacks.rest(task) == FIRST_MS
+    setbacks.wake(task)
+    now_ms += FIRST_MS
+    assert setbacks.rested() == []
