@@ -36,12 +36,16 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a worker process ended. ``status`` is negative for a signal; ``by_us``: we sent SIGKILL."""
+    """How a worker process ended. ``status`` is negative for a signal; ``by_us``: we sent it.
+
+    ``without_broker_s``: how long of the last half minute before its end there was no broker.
+    """
 
     writer: str
     status: int
     by_us: bool
     said: str = ""
+    without_broker_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

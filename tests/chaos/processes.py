@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -16,6 +18,8 @@ from tests.chaos.facts import Exit
 from tests.chaos.schedule import Settings
 
 SAID_LINES = 12
+ANSWER_S = 30.0
+"""So long a worker that starts waits for the broker's first answer."""
 HEARTBEAT_S = 1.0
 """So old may the last answered heartbeat be when a process is stopped."""
 HOUR_MS = 3_600_000
@@ -24,6 +28,29 @@ HOUR_MS = 3_600_000
 def topics(application_id: str) -> tuple[str, str, str]:
     """Inputs, outputs, and the changelog."""
     return f"{application_id}-inputs", f"{application_id}-outputs", f"{application_id}-applied-changelog"
+
+
+class Outages:
+    """When the broker was not there, as measured."""
+
+    def __init__(self) -> None:
+        self._spans: list[tuple[float, float]] = []
+        self._since: float | None = None
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """The broker is gone as long as the block lasts."""
+        self._since = began = monotonic()
+        try:
+            yield
+        finally:
+            self._since = None
+            self._spans.append((began, monotonic()))
+
+    def within(self, start: float, end: float) -> float:
+        """Seconds without a broker between two times."""
+        spans = [*self._spans, *([(self._since, end)] if self._since is not None else [])]
+        return sum(max(0.0, min(end, until) - max(start, since)) for since, until in spans)
 
 
 @dataclass(slots=True)
@@ -39,16 +66,18 @@ class Process:
     asked: signal.Signals | None = None
     stopped_at: float | None = None
     longest_stop_s: float = 0.0
+    ended_at: float = 0.0
 
     @property
     def alive(self) -> bool:
         return self.popen.poll() is None
 
-    def exit(self) -> Exit:
+    def exit(self, outages: Outages) -> Exit:
         """Once it has ended. A signal that asks it to leave may come before it listens: then that ends it, as it should."""
+        without_s = outages.within(self.ended_at - ANSWER_S, self.ended_at)
         said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-SAID_LINES:]
         unheard = self.asked is not None and self.popen.returncode == -self.asked
-        return Exit(self.writer, self.popen.returncode, self.killed or unheard, " | ".join(said))
+        return Exit(self.writer, self.popen.returncode, self.killed or unheard, " | ".join(said), without_s)
 
 
 @dataclass(slots=True)
@@ -101,6 +130,7 @@ class Group:
             "max_warmup_replicas": settings.warmups_max,
             "acceptable_recovery_lag": 200,
             "early_probing_floor_ms": 2_000,
+            "probing_rebalance_interval_ms": 60_000,
             "state_cleanup_delay_ms": 5_000,
             "session_timeout_ms": int(settings.session_timeout_s * 1000),
         }
@@ -138,6 +168,12 @@ class Group:
         """Who was stopped for so long, as measured, that its session may have ended meanwhile."""
         enough_s = self.settings.session_timeout_s - HEARTBEAT_S
         return frozenset(one.writer for one in self.all if one.longest_stop_s >= enough_s)
+
+    def note_ends(self) -> None:
+        """Look who has ended, often enough that the time is right."""
+        for process in self.all:
+            if not process.ended_at and not process.alive:
+                process.ended_at = monotonic()
 
     def members(self) -> list[Process]:
         """Who is there and means to stay."""

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -131,9 +132,18 @@ def aborted_transactions(broker: str) -> int:
     return sum(_TRANSACTION_STATUS.unpack_from(value)[-1] == COMPLETE_ABORT for value in told)
 
 
-def at_rest(broker: str, group: str, topic: str, members: int) -> tuple[str, ...]:
-    """Why the group is not at rest yet: by its committed offsets, then by ``inspect``'s view of it. Nothing if it is."""
-    return _behind(broker, group, topic) or _unbalanced(broker, group, members)
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at the group: why it is not at rest, and its generation if that could be had."""
+
+    reasons: tuple[str, ...]
+    generation: int | None = None
+
+
+def look(broker: str, group: str, topic: str, members: int) -> Look:
+    """At its committed offsets, then through ``inspect``."""
+    behind = _behind(broker, group, topic)
+    return Look(behind) if behind else _inspected(broker, group, members)
 
 
 def _behind(broker: str, group: str, topic: str) -> tuple[str, ...]:
@@ -151,17 +161,17 @@ def _behind(broker: str, group: str, topic: str) -> tuple[str, ...]:
     return tuple(f"partition {n}: committed {done[n]} of {end}" for n, end in ends.items() if done[n] != end)
 
 
-def _unbalanced(broker: str, group: str, members: int) -> tuple[str, ...]:
+def _inspected(broker: str, group: str, members: int) -> Look:
+    """A warm-up that nobody will work on is at rest, too: Java's assignor leaves one until the probing interval ends."""
     command = [sys.executable, "-m", "kstreams_assign", "inspect", group, "-b", broker, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
-        return (f"inspect: {done.stderr.strip()[-300:]}",)
+        return Look((f"inspect: {done.stderr.strip()[-300:]}",))
     told = json.loads(done.stdout)
     wrong = {
         f"the group is {told['state']}": told["state"] != "Stable",
         f"{len(told['processes'])} processes, {members} live": len(told["processes"]) != members,
         f"not balanced: {'; '.join(told['why'])[:500]}": not told["balanced"],
-        "a rebalance is due": told["next_rebalance_ms"] is not None,
-        "somebody warms up": any(one["warmup"] for one in told["processes"]),
+        f"tasks are about to move: {told['next_moves']}": bool(told["next_moves"]),
     }
-    return tuple(text for text, holds in wrong.items() if holds)
+    return Look(tuple(text for text, holds in wrong.items() if holds), told["generation"])

@@ -28,13 +28,15 @@ from tests.chaos.checks import account, entries_are_sound, violations
 from tests.chaos.damage import damage
 from tests.chaos.facts import Facts
 from tests.chaos.load import Load
-from tests.chaos.processes import Group, Process, topics
+from tests.chaos.processes import Group, Outages, Process, topics
 from tests.chaos.schedule import Fault, Kind, Settings, schedule
 
 APPLICATION = "chaos"
 LOOK_S = 0.1
 SLOW_TURN_S, SLOW_AWAKE = 0.6, 0.25
-REST_LIMIT_S = 60.0
+STILL_S = 2.0
+"""At rest is who looks the same after this time."""
+REST_LIMIT_S = 90.0
 """How much longer than asked for a run may take to come to rest before that is a failure."""
 END_LIMIT_S = 30.0
 RESTART_S = 1.0
@@ -58,6 +60,7 @@ class Run:
         self._tick = Event()
         self._hands = ThreadPoolExecutor(1, "broker's faults")
         self._mending: list[Future[None]] = []
+        self._outages = Outages()
         self._began = monotonic()
         self._broker = LocalBroker(data_dir=folder / "broker")
 
@@ -103,6 +106,7 @@ class Run:
     def _until(self, end_s: float) -> None:
         """Let things happen until then. Who ends without being asked to is told of, and started again."""
         while self._now_s < end_s:
+            self._group.note_ends()
             while self._due and self._due[0][0] <= self._now_s:
                 heapq.heappop(self._due)[2]()
             self._look_after()
@@ -175,9 +179,10 @@ class Run:
         """One after the other: on a busy machine it may not be back yet from the time before."""
 
         def bounce() -> None:
-            self._broker.kill()
-            self._tick.wait(fault.lasts_s)
-            self._broker.restart()
+            with self._outages.one():
+                self._broker.kill()
+                self._tick.wait(fault.lasts_s)
+                self._broker.restart()
             self._say("the broker is back")
 
         self._mending.append(self._hands.submit(bounce))
@@ -199,17 +204,17 @@ class Run:
 
     def _come_to_rest(self) -> tuple[str, ...]:
         """Wait until the group is at rest, and answer why it is not if it does not get there in time."""
-        limit_s = self.settings.seconds + REST_LIMIT_S
+        limit_s, before = self.settings.seconds + REST_LIMIT_S, None
         while True:
             leaving = [one.writer for one in self._group.all if one.leaving and one.alive]
             members = len(self._group.members()) + len(leaving)
-            address = self._broker.bootstrap_servers
-            reasons = reading.at_rest(address, APPLICATION, topics(APPLICATION)[0], members)
-            reasons += tuple(f"{writer} was told to leave and is still there" for writer in leaving)
-            if not reasons or self._now_s > limit_s:
+            seen = reading.look(self._broker.bootstrap_servers, APPLICATION, topics(APPLICATION)[0], members)
+            reasons = (*seen.reasons, *(f"{writer} was told to leave and is still there" for writer in leaving))
+            if self._now_s > limit_s or (not reasons and before == seen.generation):
                 self._say("at rest" if not reasons else f"not at rest: {'; '.join(reasons)}")
                 return reasons
-            self._until(self._now_s + LOOK_S * 5)
+            before = seen.generation
+            self._until(self._now_s + STILL_S)
 
     def _close(self) -> None:
         """Ask everybody to end; who does not is killed, and that is told."""
@@ -260,7 +265,7 @@ class Run:
             rows=reading.rows(address, outputs),
             commits=commits,
             generations=generations,
-            exits=tuple(process.exit() for process in self._group.all),
+            exits=tuple(process.exit(self._outages) for process in self._group.all),
             slept=self._group.slept(),
             aborted_transactions=reading.aborted_transactions(address),
             restless=restless,

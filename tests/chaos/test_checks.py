@@ -135,6 +135,12 @@ HARM: dict[str, tuple[Callable[[Facts], Facts], str]] = {
         lambda facts: replace(facts, exits=(Exit("w0.1", 1, by_us=False, said="StateError"),)),
         "workers_end_as_they_should",
     ),
+    "a worker that ended for want of a broker that was there": (
+        lambda facts: replace(
+            facts, exits=(Exit("w0.1", 1, by_us=False, said="BrokerUnavailable", without_broker_s=5),)
+        ),
+        "workers_end_as_they_should",
+    ),
     "a worker that crashed": (
         lambda facts: replace(facts, exits=(Exit("w0.1", -11, by_us=False),)),
         "workers_end_as_they_should",
@@ -154,6 +160,11 @@ def test_a_checker_finds(harm):
 
 def test_every_checker_is_shown_to_be_able_to_fail():
     assert {name for _, name in HARM.values()} == {check.__name__ for check in CHECKS}
+
+
+def test_a_worker_that_starts_may_give_up_where_there_is_no_broker():
+    given_up = Exit("w0.1", 1, by_us=False, said="BrokerUnavailable", without_broker_s=25)
+    assert violations(replace(GOOD, exits=(given_up,))) == []
 
 
 def test_under_at_least_once_repeats_are_counted_and_no_violation():
