@@ -127,14 +127,15 @@ class StateDirectory:
     def retire(self, task: TaskId, grace_ms: int) -> bool:
         """Move the folder of an idle task to the trash; False if it is not idle (any more).
 
-        One rename, at one instant with respect to ``lock_task``. The bytes go with ``trash.empty``.
+        One rename, at one instant with respect to ``lock_task``, which never waits for the record that comes before it. The
+        bytes go with ``trash.empty``.
         """
         with self._guard:
             if not self._is_idle(task, grace_ms):
                 return False
-            released_at_ms = self._released_at_ms.pop(task)
-            why = f"not owned for {self._clock_ms() - released_at_ms:,} ms; state_cleanup_delay_ms = {grace_ms}"
-            return self._trash.take(self.task_path(task), why)
+            idle_ms = self._clock_ms() - self._released_at_ms[task]
+        why = f"not owned for {idle_ms:,} ms; state_cleanup_delay_ms = {grace_ms}"
+        return self._remove(task, why, lambda: self._is_idle(task, grace_ms))
 
     def age_ms(self, task: TaskId) -> int:
         """How long ago the task's state was last at work, whoever owned it then; counts over restarts and a crash."""
@@ -142,13 +143,11 @@ class StateDirectory:
 
     def retire_old(self, task: TaskId, max_age_ms: int) -> bool:
         """As ``retire``, for the start: what counts is the age, and there has been no grace yet."""
-        with self._guard:
-            age_ms = self.age_ms(task)
-            if task in self._locked or age_ms <= max_age_ms:
-                return False
-            self._released_at_ms.pop(task, None)
-            why = f"at the start it was not at work for {age_ms:,} ms; state_cleanup_dir_max_age_ms = {max_age_ms}"
-            return self._trash.take(self.task_path(task), why)
+        age_ms = self.age_ms(task)
+        if age_ms <= max_age_ms:
+            return False
+        why = f"at the start it was not at work for {age_ms:,} ms; state_cleanup_dir_max_age_ms = {max_age_ms}"
+        return self._remove(task, why, lambda: task not in self._locked)
 
     def heartbeat(self) -> None:
         """This process is at work: what it owns is as old as this if it dies without a word. Call it every few seconds."""
@@ -162,7 +161,7 @@ class StateDirectory:
         with self._guard:
             if task not in self._locked:
                 raise StateError(f"task {task} is not locked, so its folder cannot be discarded")
-            gone = self._trash.take(self.task_path(task), why)
+        gone = self._trash.take(self.task_path(task), why)
         if not gone and self.task_path(task).exists():
             raise StateError(f"the folder {self.task_path(task)} cannot be moved away; delete it by hand")
         self._trash.empty()
@@ -180,6 +179,18 @@ class StateDirectory:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _remove(self, task: TaskId, why: str, may_go: Callable[[], bool]) -> bool:
+        path = self.task_path(task)
+        place = self._trash.record(path, why)
+        if place is None:
+            return False
+        with self._guard:
+            if not may_go():
+                self._trash.spare(place, "somebody took it meanwhile")
+                return False
+            self._released_at_ms.pop(task, None)
+            return self._trash.move(path, place)
 
     def _is_idle(self, task: TaskId, grace_ms: int) -> bool:
         released_at_ms = self._released_at_ms.setdefault(task, self._clock_ms())

@@ -101,16 +101,20 @@ class Journal:
         deleted, what is in the trash stays there and is named.
         """
         line = Line(self._wall_ms(), "retire", task, place, why)
-        with self._guard:
-            self._book.add(line)
+        try:
+            with self._guard:
+                self._book.add(line)
+                file = os.dup(self._append(line))
             try:
-                self._append(line, durable=True)
-            except OSError as error:
+                os.fsync(file)  # outside the guard: whoever takes a folder does not wait for it
+            finally:
+                os.close(file)
+        except OSError as error:
+            with self._guard:
                 self._failed(error)
-                if error.errno in _FULL:
-                    return True
-                self._book.trashed.pop(place, None)
-                return False
+                if error.errno not in _FULL:
+                    self._book.trashed.pop(place, None)
+            return error.errno in _FULL
         return True
 
     def keep(self, place: str, why: str) -> None:
@@ -164,20 +168,18 @@ class Journal:
         with self._guard:
             self._book.add(line)
             try:
-                self._append(line, durable=False)
+                self._append(line)
             except OSError as error:
                 self._failed(error)
 
-    def _append(self, line: Line, *, durable: bool) -> None:
-        """Raises ``OSError``. What is in the book already is written with the whole where the file is behind, or long."""
+    def _append(self, line: Line) -> int:
+        """The file. Where that is behind, or long, the line goes with the whole: it is in the book. Raises ``OSError``."""
         text = line.to_text().encode()
         if self._behind or self._file is None or self._size + len(text) > self._size_max:
-            self._rewrite()
-            return
+            return self._rewrite()
         _write(self._file, text)
         self._size += len(text)
-        if durable:
-            os.fsync(self._file)
+        return self._file
 
     def _catch_up(self) -> None:
         try:
@@ -185,8 +187,8 @@ class Journal:
         except OSError as error:
             self._failed(error)
 
-    def _rewrite(self) -> None:
-        """Whole or not at all, also when the machine stops. Raises ``OSError``."""
+    def _rewrite(self) -> int:
+        """The new file. Whole or not at all, also when the machine stops. Raises ``OSError``."""
         lines = self._book.lines(lambda task: (self._folder / task).is_dir())
         text = "".join(line.to_text() for line in lines).encode()
         path, draft = self._folder / JOURNAL_FILE, self._folder / f"{JOURNAL_FILE}.draft"
@@ -204,6 +206,7 @@ class Journal:
             os.close(self._file)
         self._file, self._size, self._behind = file, len(text), False
         self._size_max = max(SIZE_MAX_BYTES, 2 * self._size)
+        return file
 
     def _failed(self, error: OSError) -> None:
         """Nothing is appended behind a line that may be torn: the next line writes the whole anew."""

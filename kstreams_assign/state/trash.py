@@ -27,31 +27,45 @@ class Trash:
         self.path = path
         self._journal = journal
         self._emptying = threading.Lock()
+        self._numbering = threading.Lock()
+        self._numbers = count()  # no name is given twice, whoever asks meanwhile
         self._named: set[str] = set()
 
     def take(self, folder: Path, why: str) -> bool:
-        """Record it, then rename ``folder`` into the trash; False if there is none or it cannot go. One caller at a time.
+        """Record it and move it; False if there is none or it cannot go. ``why`` is for whoever reads the journal."""
+        place = self.record(folder, why)
+        return place is not None and self.move(folder, place)
 
-        ``why`` is for whoever reads the journal.
+    def record(self, folder: Path, why: str) -> str | None:
+        """Write down that ``folder`` goes, and as what; None if there is none or it cannot go. Waits for the disk.
+
+        Followed by ``move`` or ``spare``.
         """
         if not os.path.lexists(folder):
-            return False
+            return None
         try:
             self.path.mkdir(exist_ok=True)
         except OSError as error:
             _log.warning("%s cannot be moved to the trash: %s", folder, error)
-            return False
-        places = (self.path / f"{folder.name}.{number}" for number in count())
-        place = next(place for place in places if not os.path.lexists(place))
-        if not self._journal.retire(folder.name, place.name, why):
-            return False
+            return None
+        with self._numbering:
+            names = (f"{folder.name}.{number}" for number in self._numbers)
+            place = next(name for name in names if not os.path.lexists(self.path / name))
+        return place if self._journal.retire(folder.name, place, why) else None
+
+    def move(self, folder: Path, place: str) -> bool:
+        """The rename; False if it cannot be, which is recorded too."""
         try:
-            folder.rename(place)
+            folder.rename(self.path / place)
         except OSError as error:
-            self._journal.keep(place.name, str(error))
+            self.spare(place, str(error))
             _log.warning("%s cannot be moved to the trash: %s", folder, error)
             return False
         return True
+
+    def spare(self, place: str, why: str) -> None:
+        """It does not go after all."""
+        self._journal.keep(place, why)
 
     def empty(self) -> None:
         """Delete what was retired. What cannot be deleted is named in the log and tried again next time."""

@@ -214,6 +214,30 @@ def test_the_file_stays_small_whatever_happens_and_keeps_what_matters(opened, ma
     assert opened().age_ms(T2) == HOUR_MS
 
 
+def test_who_takes_a_folder_does_not_wait_for_the_record_of_its_removal_and_keeps_it(opened, make_state, monkeypatch):
+    directory = opened()
+    make_state(directory, "0_1", "0_2")
+    syncing, taken, gone = threading.Event(), threading.Event(), []
+
+    def slow(_file) -> None:
+        syncing.set()
+        assert taken.wait(60)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    cleaner = threading.Thread(target=lambda: gone.append(directory.retire(T1, 0)))
+    cleaner.start()
+    assert syncing.wait(60)
+    assert (directory.lock_task(T1) / "data").exists()
+    directory.lock_task(T2)
+    directory.release_task(T2)
+    taken.set()
+    cleaner.join()
+    assert gone == [False]
+    assert (directory.task_path(T1) / "data").exists()
+    assert lines_of(directory)[-1]["did"] == "keep"
+    assert not read_book(directory.path).trashed
+
+
 def test_threads_may_tell_it_at_once(opened):
     directory = opened()
 
