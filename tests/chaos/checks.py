@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
-from tests.chaos.facts import Facts, Write
+from tests.chaos.facts import Facts, Store, Write
 from tests.chaos.rows import Entry, Unsound, read_entry
 
 EXACTLY_ONCE = "exactly_once_v2"
@@ -140,6 +140,31 @@ def warmups_are_within_the_limit(facts: Facts) -> list[str]:
     ]
 
 
+def stores_are_their_changelogs(facts: Facts) -> list[str]:
+    """Each store left on disk holds what the changelog says up to its offset. Not to be asked where a sleeper wrote between."""
+    if facts.slept and facts.guarantee != EXACTLY_ONCE:
+        return []
+    return [text for store in facts.stores for text in _differences(store, facts.writes)]
+
+
+def _differences(store: Store, writes: Iterable[Write]) -> list[str]:
+    told = [write for write in writes if write.partition == store.partition]
+    newest = {write.key: write.value for write in told if write.offset < store.offset}
+    wanted = {key: value for key, value in newest.items() if value is not None}
+    where = f"the store of 0_{store.partition} that {store.writer} left"
+    ahead = [f"{where} is at offset {store.offset}, the changelog is not"] if store.offset > _end(told) else []
+    if wanted == store.entries:
+        return ahead
+    keys = wanted.keys() | store.entries.keys()
+    other = sorted(key for key in keys if wanted.get(key) != store.entries.get(key))
+    return [*ahead, f"{where} differs from the changelog up to {store.offset} in {len(other)} keys: {other[:NAMED]}"]
+
+
+def _end(writes: list[Write]) -> int:
+    """What lies between, and after, are markers of transactions: one each, at most."""
+    return writes[-1].offset + 2 if writes else 2
+
+
 def offsets_never_go_back(facts: Facts) -> list[str]:
     """The committed offsets of a partition, in the order in which the coordinator wrote them."""
     newest: dict[int, int] = {}
@@ -179,6 +204,7 @@ CHECKS: tuple[Callable[[Facts], list[str]], ...] = (
     nothing_is_made_up,
     one_owner_a_generation,
     warmups_are_within_the_limit,
+    stores_are_their_changelogs,
     offsets_never_go_back,
     generations_go_up,
     workers_end_as_they_should,

@@ -49,6 +49,16 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True)
+class Store:
+    """What a process left on disk of a task: all entries, and the next changelog offset that they are up to."""
+
+    writer: str
+    partition: int
+    offset: int
+    entries: Mapping[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """Everything of a run. ``slept``: writers that were stopped for longer than the session timeout."""
 
@@ -63,5 +73,6 @@ class Facts:
     exits: tuple[Exit, ...]
     slept: frozenset[str]
     aborted_transactions: int
+    stores: tuple[Store, ...] = ()
     restless: tuple[str, ...] = ()
     """Why the group did not come to rest; nothing if it did."""

@@ -55,18 +55,20 @@ class Outages:
 
 @dataclass(slots=True)
 class Process:
-    """One worker process. ``writer`` signs what it writes."""
+    """One worker process. ``writer`` signs what it writes; ``closed_with_all``: it was there until the run ended."""
 
     writer: str
     number: int
     popen: subprocess.Popen[bytes]
     log: Path
+    events: Path
     killed: bool = False
     leaving: bool = False
     asked: signal.Signals | None = None
     stopped_at: float | None = None
     longest_stop_s: float = 0.0
     ended_at: float = 0.0
+    closed_with_all: bool = False
 
     @property
     def alive(self) -> bool:
@@ -98,9 +100,10 @@ class Group:
         """The next process of a number, on the state directory of the one before. From the main thread: it is tied to it."""
         writer = f"w{number}.{1 + sum(one.number == number for one in self.all)}"
         inputs, outputs, _ = topics(self.application_id)
+        events = self.folder / f"{writer}.events"
         given = {
             "signature": writer,
-            "events": str(self.folder / f"{writer}.events"),
+            "events": str(events),
             "inputs": inputs,
             "outputs": outputs,
             "jump_ms": -HOUR_MS if number % 2 else HOUR_MS,
@@ -113,7 +116,7 @@ class Group:
             popen = subprocess.Popen(
                 tied, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
-        process = Process(writer, number, popen, log)
+        process = Process(writer, number, popen, log, events)
         self.all.append(process)
         self.current[number] = process
         return process

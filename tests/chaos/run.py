@@ -30,6 +30,7 @@ from tests.chaos.facts import Facts
 from tests.chaos.load import Load
 from tests.chaos.processes import Group, Outages, Process, topics
 from tests.chaos.schedule import Fault, Kind, Settings, schedule
+from tests.chaos.stores import stores_left
 
 APPLICATION = "chaos"
 LOOK_S = 0.1
@@ -220,6 +221,7 @@ class Run:
         """Ask everybody to end; who does not is killed, and that is told."""
         living = [process for process in self._group.all if process.alive]
         for process in living:
+            process.closed_with_all = not process.leaving
             self._group.leave(process, signal.SIGTERM)
         end_s = self._now_s + END_LIMIT_S
         while any(process.alive for process in living) and self._now_s < end_s:
@@ -268,6 +270,7 @@ class Run:
             exits=tuple(process.exit(self._outages) for process in self._group.all),
             slept=self._group.slept(),
             aborted_transactions=reading.aborted_transactions(address),
+            stores=tuple(stores_left(self._group, APPLICATION)),
             restless=restless,
         )
 

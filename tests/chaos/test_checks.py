@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.chaos.checks import CHECKS, account, violations
-from tests.chaos.facts import Commit, Exit, Facts, Generation, Write
+from tests.chaos.facts import Commit, Exit, Facts, Generation, Store, Write
 from tests.chaos.rows import Entry, Row, write_entry
 
 KEY = b"0-1"
@@ -44,7 +44,9 @@ GOOD = Facts(
     exits=(Exit("w0.1", -9, by_us=True), Exit("w1.1", 0, by_us=False)),
     slept=frozenset(),
     aborted_transactions=0,
+    stores=(Store("w2.1", 0, 2, {KEY: write_entry(Entry("w0.1", 3, (1, 2)))}),),
 )
+STORE = GOOD.stores[0]
 WITHOUT_2 = (*GOOD.writes[:2], entry(2, "w1.1", 4, 1, 3), GOOD.writes[3])
 """The second writer wrote over what the first had applied."""
 
@@ -52,6 +54,10 @@ WITHOUT_2 = (*GOOD.writes[:2], entry(2, "w1.1", 4, 1, 3), GOOD.writes[3])
 def test_all_checkers_are_quiet_on_a_run_that_went_well():
     assert violations(GOOD) == []
     assert violations(replace(GOOD, guarantee="at_least_once")) == []
+
+
+def _whole(facts: Facts, offset: int) -> Store:
+    return Store("w1.1", 0, offset, {write.key: write.value for write in facts.writes})
 
 
 HARM: dict[str, tuple[Callable[[Facts], Facts], str]] = {
@@ -123,6 +129,22 @@ HARM: dict[str, tuple[Callable[[Facts], Facts], str]] = {
         lambda facts: replace(facts, generations=(Generation(5, {}, {"a": ("0_0", "0_1"), "b": ("0_2",)}),)),
         "warmups_are_within_the_limit",
     ),
+    "a store that lacks a key": (
+        lambda facts: replace(facts, stores=(replace(STORE, entries={}),)),
+        "stores_are_their_changelogs",
+    ),
+    "a store with an older value": (
+        lambda facts: replace(facts, stores=(replace(STORE, entries={KEY: facts.writes[0].value}),)),
+        "stores_are_their_changelogs",
+    ),
+    "a store with a key too many": (
+        lambda facts: replace(facts, stores=(replace(STORE, entries={**STORE.entries, OTHER: facts.writes[3].value}),)),
+        "stores_are_their_changelogs",
+    ),
+    "a store ahead of its changelog": (
+        lambda facts: replace(facts, stores=(_whole(facts, offset=9),)),
+        "stores_are_their_changelogs",
+    ),
     "an offset that goes back": (
         lambda facts: replace(facts, commits=(*facts.commits, Commit(0, 3))),
         "offsets_never_go_back",
@@ -165,6 +187,15 @@ def test_every_checker_is_shown_to_be_able_to_fail():
 def test_a_worker_that_starts_may_give_up_where_there_is_no_broker():
     given_up = Exit("w0.1", 1, by_us=False, said="BrokerUnavailable", without_broker_s=25)
     assert violations(replace(GOOD, exits=(given_up,))) == []
+
+
+def test_a_store_at_the_end_may_have_passed_a_transactions_marker():
+    assert violations(replace(GOOD, stores=(_whole(GOOD, offset=5),))) == []
+
+
+def test_under_at_least_once_stores_are_not_asked_where_somebody_slept():
+    facts = replace(GOOD, guarantee="at_least_once", stores=(replace(STORE, entries={}),), slept=frozenset({"w0.1"}))
+    assert violations(facts) == []
 
 
 def test_under_at_least_once_repeats_are_counted_and_no_violation():
