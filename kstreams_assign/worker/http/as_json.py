@@ -58,6 +58,8 @@ def _task(told: TaskStatus) -> dict[str, Any]:
         "role": told.role,
         "state": told.state,
         "caught_up": told.caught_up,
+        "stopped": told.stopped or None,
+        "retry_ms": told.retry_ms,
         **_way(told.way),
     }
 

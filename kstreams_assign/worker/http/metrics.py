@@ -15,6 +15,7 @@ Ours, as Kafka has none:
 - ``kstreams_assign_tasks{role,state}``: how many tasks are in this process
 - ``kstreams_assign_task_lag{task_id,role}`` (offsets), ``..._task_restore_rate{task_id,role}`` (offsets a second),
   ``..._task_restore_seconds_left{task_id,role}``
+- ``kstreams_assign_task_stopped{task_id,role}``: 1 for each task whose state cannot be worked with here
 - ``kstreams_assign_group_warmups``: warm-ups in the whole group, as the leader told
 - ``kstreams_assign_next_probe_timestamp_seconds``: absent where none is due
 """
@@ -30,7 +31,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from kstreams_assign.group.member import State
-from kstreams_assign.worker.http.status import ACTIVE, RESTORING, VERDICTS, Status, Way
+from kstreams_assign.worker.http.status import ACTIVE, RESTORING, STOPPED, VERDICTS, Status, Way
 
 STREAM, THREAD = "kafka_streams_stream_metrics", "kafka_streams_stream_thread_metrics"
 TASK, UPDATER = "kafka_streams_stream_task_metrics", "kafka_streams_stream_state_updater_metrics"
@@ -86,7 +87,7 @@ def client_state(status: Status) -> int:
         return PENDING_ERROR
     if status.closing:
         return PENDING_SHUTDOWN
-    restoring = any(told.state == RESTORING for told in status.tasks)
+    restoring = any(told.state == RESTORING or (told.state == STOPPED and told.role == ACTIVE) for told in status.tasks)
     return RUNNING if status.state is State.STABLE and not restoring else REBALANCING
 
 
@@ -105,6 +106,13 @@ def _ours(status: Status) -> Iterator[Metric]:
     for labels, count in sorted(Counter((told.role, told.state) for told in status.tasks).items()):
         counted.add_metric(labels, count)
     yield counted
+    stopped = GaugeMetricFamily(
+        f"{OURS}_task_stopped", "Tasks whose state cannot be worked with here", labels=["task_id", "role"]
+    )
+    for told in status.tasks:
+        if told.stopped:
+            stopped.add_metric([str(told.task), told.role], 1)
+    yield stopped
     yield _by_task(status, "task_lag", "Offsets still to read of a task", lambda way: way.lag)
     rate = "Offsets read a second"
     yield _by_task(status, "task_restore_rate", rate, lambda way: way.offsets_per_s)

@@ -50,5 +50,6 @@ class Parts:
             failure=None if failure is None else f"{type(failure).__name__}: {failure}",
             now_ms=wall_ms(),
             monotonic_ms=monotonic_ms(),
+            stopped=self.restoring.stopped(),
         )
         return status_of(self.config, self.shape, self.process, views)

@@ -16,7 +16,7 @@ from kstreams_assign.model import HostInfo, TaskId, TopicPartition
 from kstreams_assign.observe.reasons import first, process_names, span
 
 ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
-RESTORING, QUEUED = "restoring", "queued"
+RESTORING, QUEUED, STOPPED = "restoring", "queued", "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class Way:
 class TaskStatus:
     """A task in this process. ``way`` is None while that is not known yet; what runs has nothing left.
 
-    ``caught_up``: within ``acceptable_recovery_lag``, or for an active task at its end.
+    ``caught_up``: within ``acceptable_recovery_lag``, or for an active task at its end. ``stopped`` is why it cannot work
+    here, and empty where it can; ``retry_ms`` is how long until it is tried again, None where that is not known.
     """
 
     task: TaskId
@@ -47,6 +48,8 @@ class TaskStatus:
     state: str
     way: Way | None
     caught_up: bool = False
+    stopped: str = ""
+    retry_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +178,17 @@ def _unsettled(status: Status) -> Iterable[str]:
 
 
 def _restoring(status: Status) -> Iterable[str]:
-    behind = [task for task in status.tasks if task.role == ACTIVE and task.state == RESTORING]
-    return first([f"{task.task} is being restored{way_text(task.way)}" for task in behind], "tasks are being restored")
+    active = [task for task in status.tasks if task.role == ACTIVE]
+    yield from first([stopped_text(task) for task in active if task.stopped], "tasks are stopped")
+    behind = [task for task in active if task.state == RESTORING]
+    restored = [f"{task.task} is being restored{way_text(task.way)}" for task in behind]
+    yield from first(restored, "tasks are being restored")
+
+
+def stopped_text(told: TaskStatus) -> str:
+    """Which task, why, and when it is tried again."""
+    again = "" if told.retry_ms is None else f"; tried again in {span(told.retry_ms)}"
+    return f"{told.task} is stopped: {told.stopped}{again}"
 
 
 def _under_way(status: Status) -> Iterable[str]:

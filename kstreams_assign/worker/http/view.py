@@ -7,7 +7,7 @@ copies from the restore thread, others' from early probing). What must not: a ju
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 from uuid import UUID
 
@@ -20,8 +20,21 @@ from kstreams_assign.observe.reasons import span
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.worker.early import ALL_CHANGELOGS, EarlyView
-from kstreams_assign.worker.http.status import ACTIVE, QUEUED, STANDBY, WARMUP, Holder, Status, TaskStatus, WarmUp, Way
+from kstreams_assign.worker.http.status import (
+    ACTIVE,
+    QUEUED,
+    STANDBY,
+    STOPPED,
+    WARMUP,
+    Holder,
+    Status,
+    TaskStatus,
+    WarmUp,
+    Way,
+    stopped_text,
+)
 from kstreams_assign.worker.membership import MemberView
+from kstreams_assign.worker.stops import Stop
 
 T = TypeVar("T")
 
@@ -48,12 +61,15 @@ class Views:
     failure: str | None
     now_ms: int
     monotonic_ms: int
+    stopped: Mapping[TaskId, Stop] = field(default_factory=dict)
 
 
 def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views) -> Status:
     """All of it, as of ``views.now_ms``."""
     member, adopted = views.member, views.member.adopted
     seen = _Seen(config, shape, process, views)
+    tasks = tuple(seen.tasks())
+    warnings = [f"{event}: {warning}" for event, told in views.warnings.items() for warning in told]
     return Status(
         application_id=config.application_id,
         process_id=process,
@@ -64,7 +80,7 @@ def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views)
         assignor=adopted.assignor if adopted else None,
         leads=member.leads,
         endpoint=config.endpoint,
-        tasks=tuple(seen.tasks()),
+        tasks=tasks,
         warmups=tuple(seen.warmups(adopted)) if adopted else (),
         holders=tuple(seen.holders(adopted)) if adopted else (),
         next_probe_ms=adopted.next_probe_ms if adopted else None,
@@ -79,7 +95,7 @@ def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views)
         lease_left_ms=round(member.lease_left_s * 1000),
         since_turn_ms=max(0, views.monotonic_ms - views.turned_ms),
         max_poll_interval_ms=config.max_poll_interval_ms,
-        warnings=tuple(f"{event}: {warning}" for event, told in views.warnings.items() for warning in told),
+        warnings=(*warnings, *(stopped_text(task) for task in tasks if task.stopped)),
         records_total=views.records_total,
         commits_total=views.commits_total,
     )
@@ -142,10 +158,18 @@ class _Seen:
         """What is in this process: actives first."""
         roles = {task: self._views.roles.get(task, "leaving") for task in self._views.states}
         for task in sorted(roles, key=lambda task: (ROLE_ORDER.index(roles[task]), task)):
+            stop = self._views.stopped.get(task)
             state = QUEUED if task in self._queued else self._views.states[task].value
             way = self._own_way(task)
             acceptable = 0 if roles[task] == ACTIVE else self._config.acceptable_recovery_lag
-            yield TaskStatus(task, roles[task], state, way, way is not None and caught_up(way.lag, acceptable))
+            warm = way is not None and caught_up(way.lag, acceptable)
+            if stop is None or stop.trying:
+                yield TaskStatus(task, roles[task], state, way, warm)
+            else:
+                yield TaskStatus(task, roles[task], STOPPED, way, warm, stop.reason, self._until(stop.retry_at_ms))
+
+    def _until(self, monotonic_ms: int | None) -> int | None:
+        return None if monotonic_ms is None else max(0, monotonic_ms - self._views.monotonic_ms)
 
     def _own_way(self, task: TaskId) -> Way | None:
         progress = self._views.progress.get(task)

@@ -82,3 +82,12 @@ def test_every_name_stands_in_the_list_that_the_module_opens_with():
 def test_readings_share_nothing():
     assert samples(settled()) != samples(warming())
     assert samples(settled()) == samples(settled())
+
+
+def test_a_stopped_task_is_a_sample_of_its_own_and_keeps_the_client_from_running():
+    stopped = TaskStatus(task(0), "active", "stopped", None, stopped="no space left", retry_ms=4_000)
+    found = samples(settled(tasks=(stopped,)))
+    assert found["kstreams_assign_task_stopped", "0_0", "active"] == 1
+    assert found["kstreams_assign_tasks", "stopped", "active"] == 1
+    assert found["kafka_streams_stream_metrics_client_state",] == 1
+    assert not any(name == "kstreams_assign_task_stopped" for name, *_ in samples(settled()))

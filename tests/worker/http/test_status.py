@@ -13,10 +13,21 @@ from tests.worker.http.statuses import NEW, NOW_MS, changelog, on_its_way, settl
 
 RESTORING = (TaskStatus(task(0), "active", "restoring", Way(500, 0.5, 100.0, 5_000, {changelog(0): 500})),)
 FRESH = (TaskStatus(task(0), "active", "restoring", None),)
+STOPPED = (TaskStatus(task(0), "active", "stopped", None, stopped="no space left", retry_ms=4_000),)
+STOPPED_COPY = (TaskStatus(task(0), "standby", "stopped", None, stopped="no space left"),)
 COLD_COPY = (TaskStatus(task(0), "warmup", "tailing", Way(500, 0.5)),)
 
 TABLE = [
     # what is the matter, live, ready, scalable, what the last of those with a no says
+    (
+        "a task is stopped",
+        settled(tasks=STOPPED),
+        True,
+        False,
+        False,
+        "0_0 is stopped: no space left; tried again in 4 s",
+    ),
+    ("a copy is stopped", settled(tasks=STOPPED_COPY), True, True, True, ""),
     ("nothing", settled(), True, True, True, ""),
     ("a thread failed", settled(failure="ValueError: no"), False, False, False, "an error: ValueError: no"),
     (

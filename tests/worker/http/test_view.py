@@ -27,6 +27,7 @@ from kstreams_assign.worker.early import ALL_CHANGELOGS, EarlyView
 from kstreams_assign.worker.http.status import Holder, Way
 from kstreams_assign.worker.http.view import Views, early_text, status_of, way_of
 from kstreams_assign.worker.membership import MemberView
+from kstreams_assign.worker.stops import Stop
 
 LEADER, NEW = UUID(int=1), UUID(int=2)
 OLD_HOST, NEW_HOST = HostInfo("old", 80), HostInfo("new", 80)
@@ -87,6 +88,17 @@ def going(at=100, end=1_100, moved=400, partition=ALL_CHANGELOGS):
     """Four seconds ago it stood at ``at``; two seconds ago it had moved on."""
     begun = TaskProgress.begin({partition: at}, {partition: end}, MONOTONIC_MS - 4_000)
     return begun.advanced(partition, at + moved, MONOTONIC_MS - 2_000)
+
+
+def test_a_stopped_task_is_told_with_its_reason_unless_it_is_being_tried_at_this_moment():
+    task = min(T)
+    stops = {task: Stop("no space left", 2, MONOTONIC_MS + 3_000, told=True)}
+    told = status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, stopped=stops))
+    [stopped] = [one for one in told.tasks if one.stopped]
+    assert (stopped.task, stopped.state, stopped.stopped, stopped.retry_ms) == (task, "stopped", "no space left", 3_000)
+    assert told.warnings[-1] == f"{task} is stopped: no space left; tried again in 3 s"
+    tried = {task: replace(stops[task], retry_at_ms=None, trying=True)}
+    assert not any(one.stopped for one in status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, stopped=tried)).tasks)
 
 
 def test_a_way_is_as_of_now_so_what_stands_still_grows_slower():
