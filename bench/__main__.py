@@ -14,7 +14,7 @@ from bench import assign, codec, java_peer, leader
 from bench.results import RESULTS, Result, show, write
 
 SUITES = ("assign", "codec", "leader")
-ASKED_FOR = ("history", "sidecar", "count")
+ASKED_FOR = ("history", "sidecar", "count", "restore")
 """Suites that run only when they are named: they take minutes."""
 
 LEADERS_WORK = (
@@ -59,6 +59,12 @@ def main(arguments: list[str]) -> None:
 
         found = count.compare(records=50_000, runs=1) if options.quick else count.compare()
         show("Count per key, beside the peers", found)
+        results += found
+    if "restore" in options.only:
+        from bench.restore import __main__ as restore
+
+        found = restore.compare(records=50_000, runs=1) if options.quick else restore.compare()
+        show("Restore of a changelog, a whole worker beside the peers", found)
         results += found
     total = leaders_total(results)
     if total:

@@ -75,11 +75,11 @@ def test_closing_brings_what_was_rebuilt_to_the_disk(tmp_path):
 
 
 keys = st.sampled_from([b"a", b"b", b"c"])
-batches = st.lists(st.tuples(st.booleans(), st.lists(st.tuples(keys, st.none() | st.binary(max_size=2)))), max_size=6)
+batches = st.lists(st.tuples(st.booleans(), st.lists(st.tuples(keys, st.none() | st.binary(max_size=2)))), max_size=4)
 
 
 @given(batches)
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_readers_cannot_tell_rebuild_from_write(tmp_path_factory, drawn):
     stores = open_task_stores(tmp_path_factory.mktemp("rebuilt"), ["counts"], memory=RocksMemory())
     twin = {}

@@ -1,0 +1,191 @@
+"""Restore of one application's changelog, ours and the peers' in turn on the same broker: ``python -m bench.restore``.
+
+    python -m bench.restore                                # three runs of everything: one, four partitions, memory
+    python -m bench.restore --records 200000 --runs 1
+
+Ours is a whole worker, from its assignment to the task that runs; Java Streams is timed from its listener's ``onRestoreStart`` to
+``onRestoreEnd``; raw is one loop around the two libraries below. Each is a process of its own with its own defaults, and every one
+starts with an empty folder. Values have 100 bytes where nothing else is said; each key is written once. Memory is a process's
+largest resident set: what may not grow with the changelog, nor with its values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from bench import processes
+from bench.count.__main__ import HERE as COUNT
+from bench.java_peer import NoJavaPeer, compiled, compiler, jars
+from bench.results import RESULTS, Result, show, write
+from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.errors import LocalBrokerError
+from kstreams_assign.local import LocalBroker
+from kstreams_assign.local.jars import Jar, class_path
+
+HERE = Path(__file__).parent
+JAVA = "Java Streams 4.3.1"
+RAW_READ, RAW_STORE = "raw read of keys and values", "raw read into RocksDB"
+PRIME = 7_919
+
+
+@dataclass(frozen=True, slots=True)
+class Changelog:
+    """An application's changelog: how many records, partitions, and bytes a value."""
+
+    records: int
+    partitions: int = 1
+    value_bytes: int = 100
+
+    @property
+    def application(self) -> str:
+        return f"restore-{self.records}-{self.partitions}-{self.value_bytes}"
+
+    @property
+    def source(self) -> str:
+        return f"{self.application}-in"
+
+    @property
+    def topic(self) -> str:
+        return f"{self.application}-totals-changelog"
+
+    def __str__(self) -> str:
+        size = "" if self.value_bytes == 100 else f" of {self.value_bytes:,} bytes"
+        return f"{self.records:,} records{size}, {self.partitions} partition{'s' * (self.partitions > 1)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one process did."""
+
+    per_s: float
+    rss_mib: float
+
+
+def main(arguments: list[str]) -> None:
+    """Measure, print a table, write ``bench/results.json``."""
+    options = parse(arguments)
+    results = compare(options.records, options.runs)
+    show(f"Restore of {options.records:,} records, median of {options.runs} runs", results)
+    write(results)
+    print(f"{len(results)} results in {RESULTS.relative_to(RESULTS.parent.parent)}")
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.restore", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    return parser.parse_args(arguments)
+
+
+def compare(records: int = 1_000_000, runs: int = 3) -> list[Result]:
+    """One partition beside everybody, four beside Java, and the memory of ours with less, more and larger records."""
+    with LocalBroker() as broker:
+        servers = broker.bootstrap_servers
+        results = []
+        for changelog in (Changelog(records), Changelog(records, partitions=4)):
+            produce(servers, changelog)
+            results += beside(servers, changelog, runs)
+        return results + list(memory(servers, records))
+
+
+def beside(servers: str, changelog: Changelog, runs: int) -> list[Result]:
+    """Ours and the others in turn, so many times."""
+    found: dict[str, list[Run]] = {}
+    for _ in range(runs):
+        for name, command in _commands(servers, changelog).items():
+            one = measure(command)
+            found.setdefault(name, []).append(one)
+            print(f"{changelog}: {name} {one.per_s:,.0f} records/s, {one.rss_mib:,.0f} MiB", file=sys.stderr)
+    ours, rates = _rate(found.pop("ours")), {name: _rate(those) for name, those in found.items()}
+    pairs = rates.items() or [("", None)]
+    return [Result(f"restore {changelog} beside {name}", ours, rate, name, "1/s") for name, rate in pairs]
+
+
+def memory(servers: str, records: int) -> Iterator[Result]:
+    """The most that a worker took: beside a fifth, thrice as many, and a hundredth that are a hundred times as large."""
+    usual = None
+    for changelog in (
+        Changelog(records // 5),
+        Changelog(records),
+        Changelog(records * 3),
+        Changelog(max(1_000, records // 30), value_bytes=10_000),
+    ):
+        if changelog.records != records:
+            produce(servers, changelog)
+        rss_mib = measure(_ours(servers, changelog)).rss_mib
+        usual = usual or rss_mib
+        yield Result(f"memory, restore {changelog}", rss_mib, usual, "ours, fewest records", "MiB")
+
+
+def _rate(runs: Sequence[Run]) -> float:
+    return median(run.per_s for run in runs)
+
+
+# --- one run ------------------------------------------------------------------------------
+
+
+def measure(command: Sequence[str]) -> Run:
+    """Start it on an empty folder (the word ``FOLDER``) and wait for its line."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [folder if word == "FOLDER" else word for word in command]
+        (told,), rss_mib = processes.run(words)
+    return Run(told["records"] / told["seconds"], rss_mib)
+
+
+def produce(servers: str, changelog: Changelog) -> None:
+    """Write the changelog, keys in no order, and make the empty source."""
+    topics = {changelog.source: changelog.partitions, changelog.topic: changelog.partitions}
+    ClusterAdmin(servers).create_topics(topics, 20, configs={changelog.topic: {"cleanup.policy": "compact"}})
+    producer = RecordProducer(servers, delivery_timeout_ms=60_000)
+    value = os.urandom(changelog.value_bytes - 8)
+    for number in range(changelog.records):
+        key = b"key-%010d" % (number * PRIME % changelog.records)
+        producer.produce(changelog.topic, number % changelog.partitions, key, number.to_bytes(8, "big") + value)
+    producer.flush(60)
+    producer.close()
+
+
+# --- commands -------------------------------------------------------------------------------
+
+
+def _commands(servers: str, changelog: Changelog) -> dict[str, list[str]]:
+    """Name -> command; raw reads one partition alone, and Java may not be here."""
+    commands = {"ours": _ours(servers, changelog)}
+    java = _java()
+    if java is not None:
+        commands[JAVA] = [*java, *_application(servers, changelog)]
+    if changelog.partitions == 1:
+        raw = [sys.executable, "-m", "bench.restore.raw", servers, changelog.topic, "FOLDER"]
+        commands |= {RAW_READ: [*raw, "read"], RAW_STORE: [*raw, "store"]}
+    return commands
+
+
+def _ours(servers: str, changelog: Changelog) -> list[str]:
+    return [sys.executable, "-m", "bench.restore.ours", *_application(servers, changelog)]
+
+
+def _application(servers: str, changelog: Changelog) -> list[str]:
+    return [servers, changelog.application, "FOLDER", changelog.source, str(changelog.partitions)]
+
+
+def _java() -> list[str] | None:
+    lock = (COUNT / "jars.lock").read_text(encoding="utf-8").split("\n")
+    more = [Jar(*line.replace(":", " ").split()) for line in lock if line]
+    try:
+        java, path = compiler(), class_path([*jars(), *more])
+        classes = compiled(java, path, HERE / "java")
+    except (NoJavaPeer, LocalBrokerError) as missing:
+        print(f"{JAVA} is left out: {missing}", file=sys.stderr)
+        return None
+    return [str(java), "-cp", os.pathsep.join(map(str, [classes, *path])), "RestoreApp"]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

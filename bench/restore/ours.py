@@ -1,0 +1,39 @@
+"""Restore with a whole worker. Arguments: servers, application, state directory, source, how many partitions it has."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kstreams_assign import Config, Record, Subtopology, Task, Worker
+
+
+def main(servers: str, application: str, state: str, source: str, partitions: str) -> None:
+    """Print one JSON line when all tasks run, and end. The time is from the assignment to the last task that runs."""
+    began: list[float] = []
+    running: dict[str, int] = {}
+
+    def hear(event: Mapping[str, Any]) -> None:
+        if event["event"] == "adopted":
+            began.append(time.monotonic())
+        if event["event"] == "running":
+            running[event["task"]] = event["restored"]
+            if len(running) == int(partitions):
+                seconds = time.monotonic() - began[0]
+                print(json.dumps({"records": sum(running.values()), "seconds": seconds}), flush=True)
+                worker.close()
+
+    config = Config(application_id=application, bootstrap_servers=servers, state_dir=state)
+    worker = Worker(config, [Subtopology(nothing, sources=[source], stores=["totals"])], on_event=hear)
+    worker.run()
+
+
+def nothing(task: Task, records: Sequence[Record]) -> None:
+    """The source is empty."""
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,23 @@
+"""The benchmark of restore on a real broker, with few records: each of its processes restores or reads all of them."""
+
+from __future__ import annotations
+
+from bench.restore.__main__ import Changelog, _commands, _ours, measure, produce
+
+
+def test_each_process_tells_how_fast_all_records_were_and_what_memory_it_took(broker, monkeypatch):
+    monkeypatch.setattr("bench.restore.__main__._java", lambda: None)
+    changelog = Changelog(3_000)
+    produce(broker, changelog)
+    commands = _commands(broker, changelog)
+    assert [name.partition(" ")[0] for name in commands] == ["ours", "raw", "raw"]
+    for command in commands.values():
+        run = measure(command)
+        assert run.per_s > 0
+        assert 10 < run.rss_mib < 1_000
+
+
+def test_tasks_are_restored_side_by_side(broker):
+    changelog = Changelog(3_000, partitions=3)
+    produce(broker, changelog)
+    assert measure(_ours(broker, changelog)).per_s > 0
