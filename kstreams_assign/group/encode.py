@@ -8,6 +8,7 @@ from uuid import UUID
 from kstreams_assign.assign import Plan
 from kstreams_assign.group.choice import Choice
 from kstreams_assign.group.cooperate import Handed
+from kstreams_assign.group.size import Trim
 from kstreams_assign.group.values import ErrorCode, MemberAssignment
 from kstreams_assign.group.view import GroupView
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition, process_order
@@ -34,10 +35,12 @@ def encode_group(
     next_probe_ms: int | None,
     warmups: Mapping[UUID, tuple[TaskId, ...]],
     at_once: Mapping[UUID, int],
+    trim: Trim = Trim.NOTHING,
 ) -> dict[str, MemberAssignment]:
     """Every readable member's assignment. The probe goes to the leader process's first consumer.
 
     ``warmups`` are each process's in order, ``at_once`` how many of them it may restore at a time if there is a limit.
+    ``trim`` says what is left out to keep the group's record small (``group.size``).
     """
     active_hosts, standby_hosts = _host_maps(view, plan, tasks)
     trailer = GroupTrailer(
@@ -60,10 +63,10 @@ def encode_group(
             active_tasks=tuple(task for _, task in inputs),
             standby_tasks={task: tasks[task] for task in handed.standby[member]},
             partitions_by_host=active_hosts,
-            standby_partitions_by_host=standby_hosts,
+            standby_partitions_by_host={} if trim is Trim.STANDBY_HOSTS else standby_hosts,
             error_code=int(ErrorCode.NONE),
             next_rebalance_ms=_next_rebalance_ms(member, handed, prober, next_probe_ms),
-            trailer=trailer,
+            trailer=None if trim else trailer,
         )
         for member, inputs in partitions.items()
     )

@@ -28,7 +28,8 @@ from kstreams_assign.assign import (
 from kstreams_assign.group.choice import JAVAS, Choice, choose
 from kstreams_assign.group.cooperate import hand_out
 from kstreams_assign.group.encode import encode_error, encode_group
-from kstreams_assign.group.values import Decision, ErrorCode, Standing
+from kstreams_assign.group.size import RECORD_BYTES_MAX, Trim, fitting
+from kstreams_assign.group.values import Decision, ErrorCode, MemberAssignment, Standing
 from kstreams_assign.group.view import Consumer, GroupView
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape, changelog_topic, process_order
 
@@ -46,7 +47,7 @@ class Question:
     """Everything a decision depends on beside the members. ``end_offsets`` is None where they could not be had.
 
     ``promised`` are the tasks withheld by the round before, each with the process that waits for it
-    (``Adopted.promised`` of the leader's own last assignment).
+    (``Adopted.promised`` of the leader's own last assignment). ``record_bytes_max``: what the brokers take of the group's record.
     """
 
     application_id: str
@@ -59,6 +60,7 @@ class Question:
     now_ms: int
     promised: Mapping[TaskId, UUID] = field(default_factory=dict)
     warmup_queue: bool = False
+    record_bytes_max: int = RECORD_BYTES_MAX
 
 
 def lookups(topology: TopologyShape, application_id: str, partition_counts: Mapping[str, int]) -> Lookups:
@@ -172,11 +174,16 @@ def _decision(
     after = plan.owners
     changed, adopted = owner_changes(before, after, view.processes.keys())
     next_probe_ms = question.now_ms + question.config.probing_rebalance_interval_ms if plan.probing else None
+
+    def encode(trim: Trim) -> dict[str, MemberAssignment]:
+        refused = {member: encode_error(view, ErrorCode.ASSIGNMENT_ERROR) for member in view.unreadable}
+        given = encode_group(view, plan, handed, tasks, choice, question.leader, next_probe_ms, warmups, at_once, trim)
+        return {**given, **refused}
+
+    fitted = fitting(encode, view.joined_bytes, question.record_bytes_max)
     return Decision(
-        assignments={
-            **encode_group(view, plan, handed, tasks, choice, question.leader, next_probe_ms, warmups, at_once),
-            **{member: encode_error(view, ErrorCode.ASSIGNMENT_ERROR) for member in view.unreadable},
-        },
+        assignments=fitted.assignments,
+        record_bytes=fitted.record_bytes,
         assignor=choice.name,
         assignor_version=choice.version,
         kind="follow_up" if question.promised and not changed and not adopted else "round",
@@ -187,7 +194,7 @@ def _decision(
         withheld=handed.withheld,
         next_probe_ms=next_probe_ms,
         standing=standing,
-        warnings=(*_warnings(view), *((choice.warning,) if choice.warning else ())),
+        warnings=(*_warnings(view), *((choice.warning,) if choice.warning else ()), *fitted.warnings),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Assignor, Cluster, Placement, Plan
@@ -25,6 +26,14 @@ class ErrorCode(IntEnum):
     VERSION_PROBING = 2
     ASSIGNMENT_ERROR = 3
     SHUTDOWN_REQUESTED = 4
+
+
+class MemberId(NamedTuple):
+    """Who commits: a member in a generation. ``instance_id`` is a static member's (``group.instance.id``)."""
+
+    generation: int
+    member_id: str
+    instance_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,7 @@ class Decision:
 
     ``kind`` is ``round``, or ``follow_up`` where a KIP-429 follow-up only completes the round before.
     ``standing`` is where the next rebalance starts from. ``withheld`` maps each active task that its old owner must let go first to the process that waits for it.
+    ``record_bytes``: what the group's record takes of the brokers with it (``group.size``).
     """
 
     assignments: Mapping[str, MemberAssignment]
@@ -77,6 +87,7 @@ class Decision:
     warnings: tuple[str, ...] = ()
     assignor_version: int | None = None
     standing: Standing | None = None
+    record_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

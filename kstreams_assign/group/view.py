@@ -13,6 +13,7 @@ from uuid import UUID
 
 from kstreams_assign.errors import MalformedUserData
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
+from kstreams_assign.group.size import joined_bytes
 from kstreams_assign.group.values import ErrorCode, JoinedMember
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire import FutureSubscription
@@ -28,13 +29,17 @@ class Consumer:
 
 @dataclass(frozen=True)
 class GroupView:
-    """All subscriptions of one rebalance, decoded. A process may run several consumers (threads)."""
+    """All subscriptions of one rebalance, decoded. A process may run several consumers (threads).
+
+    ``joined_bytes`` is what they take in the group's record (``group.size``).
+    """
 
     processes: Mapping[UUID, tuple[Consumer, ...]]
     unreadable: Mapping[str, str]
     version: int
     supported: int
     dialect: Dialect = APACHE
+    joined_bytes: int = 0
 
     @cached_property
     def owners(self) -> Mapping[TopicPartition, str]:
@@ -96,4 +101,5 @@ def read_group(members: Sequence[JoinedMember], dialect: Dialect = APACHE) -> Gr
             continue
         version = min(version, info.version)
         processes.setdefault(info.process_id, []).append(Consumer(member, info))
-    return GroupView({p: tuple(c) for p, c in processes.items()}, unreadable, version, supported, dialect)
+    read = {process: tuple(consumers) for process, consumers in processes.items()}
+    return GroupView(read, unreadable, version, supported, dialect, joined_bytes(members))

@@ -17,11 +17,13 @@ from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.group.dialects import DIALECTS
 from kstreams_assign.group.leader import Lookups, Question, decide, lookups
+from kstreams_assign.group.size import RECORD_BYTES_MAX
 from kstreams_assign.group.values import Decision, JoinedMember, MemberAssignment, Standing
 from kstreams_assign.group.view import GroupView, read_group
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.worker.events import EventLog
 
+GROUPS_TOPIC, RECORD_LIMIT = "__consumer_offsets", "max.message.bytes"
 CHANGELOG_SETTINGS = {"cleanup.policy": "compact"}
 
 
@@ -57,6 +59,7 @@ class Leading:
             now_ms=wall_ms(),
             promised=promised,
             warmup_queue=self._config.warmup_queue,
+            record_bytes_max=self._record_bytes_max(deadline),
         )
         decision = decide(view, question)
         self.standing = decision.standing
@@ -84,6 +87,15 @@ class Leading:
         except BrokerError as cause:
             self._log.emit("lookup_failed", what="source topics", reason=str(cause))
             return counts
+
+    def _record_bytes_max(self, deadline: float) -> int:
+        """What the brokers take of the group's record; asked each time, as an operator may have raised it meanwhile."""
+        try:
+            told = self._admin.topic_setting(GROUPS_TOPIC, RECORD_LIMIT, _left(deadline))
+        except BrokerError as cause:  # also where access to the settings is refused
+            self._log.emit("lookup_failed", what=f"{RECORD_LIMIT} of {GROUPS_TOPIC}", reason=str(cause))
+            return RECORD_BYTES_MAX
+        return RECORD_BYTES_MAX if told is None else int(told)
 
     def _end_offsets(self, wanted: Lookups, deadline: float) -> Mapping[TopicPartition, int] | None:
         """End offsets of all changelogs, which are created first where they are missing; a new one ends at 0."""
@@ -132,6 +144,7 @@ class Leading:
             withheld=[*map(str, decision.withheld)],
             next_probe_ms=decision.next_probe_ms,
             error=int(decision.error),
+            record_bytes=decision.record_bytes,
             warnings=[*decision.warnings],
             seconds=round(seconds, 4),
         )

@@ -14,6 +14,7 @@ from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.choice import known_assignors
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.leader import Question, decide, lookups
+from kstreams_assign.group.size import RECORD_BYTES_MAX, assigned_bytes, joined_bytes
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import RUNNING_OFFSET_SUM, Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
@@ -77,6 +78,9 @@ class LittleGroup:
     now_ms: int = 1_000_000
     dialect: Dialect = APACHE
     warmup_queue: bool = False
+    record_bytes_max: int = RECORD_BYTES_MAX
+    record_bytes: int = 0
+    """Of the last rebalance."""
 
     def add(self, number: int, endpoint: str | None = None) -> LittleMember:
         process = UUID(int=number)
@@ -101,9 +105,11 @@ class LittleGroup:
             now_ms=self.now_ms,
             promised=leader.adopted.promised if leader.adopted else {},
             warmup_queue=self.warmup_queue,
+            record_bytes_max=self.record_bytes_max,
         )
         joined = [member.joins(self.dialect) for member in self.members.values()]
         decision = decide(read_group(joined, self.dialect), question)
+        self.record_bytes = joined_bytes(joined) + assigned_bytes(decision.assignments)
         for member in self.members.values():
             answer = decision.assignments[member.name]
             member.adopted = read_assignment(

@@ -1,0 +1,100 @@
+"""How large a group's metadata becomes, and what is left out before a broker refuses it.
+
+The coordinator writes each generation as one record (``GroupMetadataValue``): every member's subscription and assignment. Our trailer and the
+host maps stand in each assignment and tell of the whole group, so they grow with the square of it. A record that is too large makes
+SyncGroup fail, and the group rebalances for ever without a word of why; so a leader of ours adds up, warns, and leaves out first what
+only makes things quicker (the trailers), then what only key lookups need (the standbys' host map).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from kstreams_assign.group.values import JoinedMember, MemberAssignment
+from kstreams_assign.model import TopicPartition
+
+RECORD_BYTES_MAX = 1_048_588
+"""``message.max.bytes`` of a broker where nobody changed it."""
+
+WARN_SHARE, FULL_SHARE = 0.5, 0.9
+_CLIENT_HOST_BYTES = 40
+_NUMBERS = 2 + 2 + 2 + 2 + 4 + 4 + 4 + 4
+"""Lengths and timeouts of one member's entry."""
+
+
+class Trim(IntEnum):
+    """What is left out of every assignment."""
+
+    NOTHING = 0
+    TRAILERS = 1
+    STANDBY_HOSTS = 2
+    """And the trailers."""
+
+
+_LEFT_OUT = {
+    Trim.TRAILERS: "the trailers are left out, so members do not know warm-ups and the probing time, and nobody probes early",
+    Trim.STANDBY_HOSTS: "trailers and the standbys' host map are left out, so key lookups find active tasks alone",
+}
+
+Assignments = Mapping[str, MemberAssignment]
+
+
+def joined_bytes(members: Iterable[JoinedMember]) -> int:
+    """What the members' entries take in the record without their assignments; a little more where it is not known."""
+    return sum(
+        _NUMBERS
+        + 2 * len(member.member_id.encode())  # the client id is the beginning of the member id
+        + len((member.instance_id or "").encode())
+        + _CLIENT_HOST_BYTES
+        + 16
+        + sum(2 + len(topic.encode()) for topic in member.topics)
+        + _partitions_bytes(member.owned)
+        + len(member.user_data)
+        for member in members
+    )
+
+
+def assigned_bytes(assignments: Assignments) -> int:
+    """What the assignments take in the record."""
+    return sum(10 + _partitions_bytes(given.partitions) + len(given.user_data) for given in assignments.values())
+
+
+def _partitions_bytes(partitions: Sequence[TopicPartition]) -> int:
+    topics = {partition.topic for partition in partitions}
+    return 4 * len(partitions) + sum(6 + len(topic.encode()) for topic in topics)
+
+
+class Fitted(NamedTuple):
+    """The assignments, the bytes of the record with them, and what an operator should know."""
+
+    assignments: Assignments
+    record_bytes: int
+    warnings: tuple[str, ...]
+
+
+def fitting(encode: Callable[[Trim], Assignments], joined: int, most: int) -> Fitted:
+    """The assignments with as much in them as the record takes (``most`` bytes)."""
+    trim = Trim.NOTHING
+    assignments = encode(trim)
+    size = whole = joined + assigned_bytes(assignments)
+    while size > most * FULL_SHARE and trim < Trim.STANDBY_HOSTS:
+        trim = Trim(trim + 1)
+        assignments = encode(trim)
+        size = joined + assigned_bytes(assignments)
+    return Fitted(assignments, size, _warning(whole, size, most, trim))
+
+
+def _warning(whole: int, size: int, most: int, trim: Trim) -> tuple[str, ...]:
+    if whole <= most * WARN_SHARE:
+        return ()
+    about = f"the group's metadata is one record of {whole:,} bytes, and the brokers take {most:,}"
+    remedy = f"set max.message.bytes of __consumer_offsets to {_next_power_of_two(2 * whole):,} or more"
+    if size > most:
+        return (f"{about}: even without trailers and standby hosts ({size:,} bytes) they refuse it; {remedy}",)
+    return (f"{about}: {_LEFT_OUT[trim]}; {remedy}" if trim else f"{about}: {remedy} before the group grows",)
+
+
+def _next_power_of_two(number: int) -> int:
+    return 1 << (number - 1).bit_length()
