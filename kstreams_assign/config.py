@@ -16,7 +16,7 @@ from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import HostInfo
 
 ASSIGNOR_NAMES = ("least_movement", "high_availability", "sticky", "fallback_prior", "learner")
-GUARANTEES = ("at_least_once",)
+GUARANTEES = ("at_least_once", "exactly_once_v2")
 USER_DATA = ("apache", "kip441")
 OFFSET_RESETS = ("earliest", "latest")
 
@@ -132,6 +132,11 @@ class Config:
                 f"session_timeout_ms = {self.session_timeout_ms}"
             )
         self.endpoint, self.http_address  # noqa: B018  # refuses a malformed address now, not when it is first used
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether commits are transactions."""
+        return self.processing_guarantee == "exactly_once_v2"
 
     @property
     def endpoint(self) -> HostInfo | None:

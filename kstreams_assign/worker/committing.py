@@ -11,8 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import Protocol
+from uuid import UUID
 
-from kstreams_assign.adapters.confluent import RecordProducer
+from kstreams_assign.adapters.confluent import RecordProducer, TransactionalProducer
+from kstreams_assign.config import Config
 from kstreams_assign.errors import (
     BrokerUnavailable,
     CommitDeferred,
@@ -21,7 +23,9 @@ from kstreams_assign.errors import (
     RecordRefused,
     StateError,
     TaskMigrated,
+    TransactionAborted,
 )
+from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.tasks.buffer import Emitted
@@ -32,7 +36,29 @@ WAIT_S = 5.0
 """How long whoever waits for a commit waits for each of its answers: closing must not hang on a broker."""
 
 
+CALL_S = 10.0
+"""How long a transaction's own calls may take; a transaction that is silent for longer is over."""
+
 _NOT_DELIVERED = (DeliveryFailed, BrokerUnavailable, TaskMigrated)
+_NO_TRANSACTION = (TransactionAborted, CommitDeferred, CommitRefused, BrokerUnavailable, TaskMigrated)
+
+
+def record_producer(config: Config, process: UUID) -> RecordProducer:
+    """The producer that the guarantee asks for. A process keeps its id, so a restart fences what it left behind.
+
+    What a process that slept still holds has expired before another owns its tasks.
+    """
+    servers, timeout_ms = config.bootstrap_servers, config.session_timeout_ms * 2 // 3
+    if not config.exactly_once:
+        return RecordProducer(servers, config.client, delivery_timeout_ms=timeout_ms)
+    group = config.application_id
+    return TransactionalProducer(
+        servers,
+        config.client,
+        group_id=group,
+        transactional_id=f"{group}-{process}",
+        delivery_timeout_ms=timeout_ms,
+    )
 
 
 class OffsetCommits(Protocol):
@@ -41,6 +67,10 @@ class OffsetCommits(Protocol):
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None: ...
 
     def lease_left_s(self) -> float: ...
+
+    def member(self) -> MemberId:
+        """The membership of now. Raises ``CommitDeferred``, ``CommitRefused``."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +87,11 @@ class Share:
 
 
 class Committer:
-    """At most one commit at a time. Used by the processing thread."""
+    """At most one commit at a time. Used by the processing thread.
+
+    With a ``TransactionalProducer`` a commit is a transaction. Its calls wait for the broker, so a thread of their own
+    makes them, one after another.
+    """
 
     def __init__(self, producer: RecordProducer, commits: OffsetCommits, timeout_s: float, log: EventLog) -> None:
         self._producer = producer
@@ -72,7 +106,7 @@ class Committer:
         self._unwritten: set[TaskId] = set()
         self.trouble = ""
         self._ended: CommitStep | None = None
-        self.done_total = 0
+        self.done_total = self.aborted_total = 0
         self._take: Mapping[CommitStep, Callable[[bool], Outcome | None]] = {
             CommitStep.LEASE: self._check_lease,
             CommitStep.PRODUCE: self._produce,
@@ -80,6 +114,9 @@ class Committer:
             CommitStep.STORE: self._store,
             CommitStep.OFFSETS: self._commit_offsets,
         }
+        self._transactions = producer if isinstance(producer, TransactionalProducer) else None
+        if self._transactions is not None:
+            self._take |= self._in_transactions(self._transactions)
 
     @property
     def busy(self) -> bool:
@@ -98,10 +135,10 @@ class Committer:
             outcome = self._take[self._step](wait)
             if outcome is None:
                 return None
-            self._step = next_step(self._step, outcome)
+            self._step = next_step(self._step, outcome, exactly_once=self._transactions is not None)
         self._ended, self._step = self._step, None
         self.done_total += self._ended is CommitStep.DONE
-        if self._ended is CommitStep.FAILED:
+        if self._ended is CommitStep.FAILED and self._transactions is None:
             self._producer.abandon()
         return self._ended
 
@@ -126,9 +163,51 @@ class Committer:
         """Forget what is on its way: the tasks are another's now."""
         self._step, self._answer = None, None
         self._producer.abandon()
+        if self._transactions is not None:
+            self._sender.submit(self._transactions.abort, CALL_S)
 
     def close(self) -> None:
-        self._sender.shutdown(wait=False, cancel_futures=True)
+        """End the thread; a transaction's last call is waited for, as it must not outlive the producer."""
+        self._sender.shutdown(wait=self._transactions is not None, cancel_futures=self._transactions is None)
+
+    # --- a transaction's steps -----------------------------------------------------------
+
+    def _in_transactions(
+        self, producer: TransactionalProducer
+    ) -> Mapping[CommitStep, Callable[[bool], Outcome | None]]:
+        self._sender.submit(producer.prepare, CALL_S)  # what a predecessor left open holds up who restores its tasks
+
+        def send_offsets() -> None:
+            producer.send_offsets(self.offsets(), self._commits.member(), CALL_S)
+
+        return {
+            CommitStep.BEGIN: lambda wait: self._call(lambda: producer.begin(CALL_S), wait),
+            CommitStep.OFFSETS: lambda wait: self._call(send_offsets, wait),
+            CommitStep.TRANSACTION: lambda wait: self._call(lambda: producer.commit(CALL_S), wait),
+            CommitStep.ABORT: lambda wait: self._abort(producer, wait),
+            CommitStep.WITHDRAW: lambda wait: self._abort(producer, wait),
+        }
+
+    def _call(self, work: Callable[[], None], wait: bool) -> Outcome | None:
+        if self._answer is None:
+            self._answer = self._sender.submit(work)
+        if not wait and not self._answer.done():
+            return None
+        answer, self._answer = self._answer, None
+        try:
+            answer.result(WAIT_S if wait else 0)
+        except (*_NO_TRANSACTION, FutureTimeoutError) as cause:
+            self.trouble = str(cause) or f"no answer in {WAIT_S:.0f} s"
+            return Outcome.REFUSED if isinstance(cause, CommitRefused | TaskMigrated) else Outcome.UNDELIVERED
+        return Outcome.OK
+
+    def _abort(self, producer: TransactionalProducer, wait: bool) -> Outcome | None:
+        if self._answer is None:
+            self.aborted_total += 1
+            self._log.emit("transaction_aborted", reason=self.trouble, tasks=[*map(str, self.tasks())])
+        return None if self._call(lambda: producer.abort(CALL_S), wait) is None else Outcome.OK
+
+    # --- the steps -------------------------------------------------------------------------
 
     def _check_lease(self, _wait: bool) -> Outcome:
         return Outcome.OK if self._commits.lease_left_s() > 0 else Outcome.EXPIRED

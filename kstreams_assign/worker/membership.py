@@ -22,7 +22,7 @@ from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.choice import departure, known_assignors
 from kstreams_assign.group.dialects import DIALECTS, MemberReport
 from kstreams_assign.group.leader import settings_digest
-from kstreams_assign.group.values import Adopted, Hosts, JoinedMember, MemberAssignment, Standing
+from kstreams_assign.group.values import Adopted, Hosts, JoinedMember, MemberAssignment, MemberId, Standing
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex
@@ -112,6 +112,9 @@ class Membership:
 
     def committed(self, partitions: Sequence[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, int]:
         return self._client.committed(partitions, timeout_s)
+
+    def member(self) -> MemberId:
+        return self._client.member()
 
     def lease_left_s(self) -> float:
         return self._client.lease_left_s()
@@ -340,6 +343,8 @@ def group_client(config: Config, shape: TopologyShape, membership: Membership) -
             "client_id": f"{config.application_id}-{membership.process_id}",
             **kafka_python_settings(config.client),
             "group_instance_id": config.group_instance_id,
+            # So that committed offsets are told only once no open transaction may still move them (KIP-447).
+            "isolation_level": "read_committed" if config.exactly_once else "read_uncommitted",
             "session_timeout_ms": config.session_timeout_ms,
             "heartbeat_interval_ms": config.heartbeat_interval_ms,
             "max_poll_interval_ms": config.max_poll_interval_ms,

@@ -15,7 +15,11 @@ from pathlib import Path
 from uuid import UUID
 
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
-from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, InputConsumer, RecordProducer
+from kstreams_assign.adapters.confluent import (
+    ClusterAdmin,
+    ConfluentChangelogReader,
+    InputConsumer,
+)
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, ConfigError, NotHere
@@ -26,6 +30,7 @@ from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums, sums_at_start
 from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.state.opening import open_state
+from kstreams_assign.worker.committing import record_producer
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog, Listener
 from kstreams_assign.worker.http.parts import Parts
@@ -201,10 +206,17 @@ class _Running:
         servers, client, group_id = config.bootstrap_servers, config.client, config.application_id
         self._admin = ClusterAdmin(servers, client)
         self._reader = ConfluentChangelogReader(
-            servers, client, group_id=group_id, admin=self._admin, max_records=RESTORE_BATCH_RECORDS
+            servers,
+            client,
+            group_id=group_id,
+            admin=self._admin,
+            max_records=RESTORE_BATCH_RECORDS,
+            read_committed=config.exactly_once,
         )
-        self._inputs = InputConsumer(servers, client, group_id=group_id, admin=self._admin)
-        self._producer = RecordProducer(servers, client, delivery_timeout_ms=config.session_timeout_ms * 2 // 3)
+        self._inputs = InputConsumer(
+            servers, client, group_id=group_id, admin=self._admin, read_committed=config.exactly_once
+        )
+        self._producer = record_producer(config, local.directory.process_id)
         self._processor = Processor(
             config, flows, shape, labour, self._inputs, self._producer, local.directory, local.sums, log
         )

@@ -1,7 +1,7 @@
 """The data plane: confluent-kafka (librdkafka) on explicit partitions, without group membership.
 
 The one room that imports ``confluent_kafka``. One file per client role: ``changelogs`` reads state back, ``inputs`` feeds
-tasks, ``producer`` writes what tasks make, ``admin`` asks about topics, ``group_records`` finds a group's last generation;
+tasks, ``producer`` writes what tasks make, ``transactions`` the same in transactions, ``admin`` asks about topics, ``group_records`` finds a group's last generation;
 ``feed`` is what both readers share, ``faults`` the one table from librdkafka's errors to ours. Membership and commits are ``adapters.kafka_python``'s.
 """
 
@@ -11,10 +11,12 @@ from kstreams_assign.adapters.confluent.admin import ClusterAdmin
 from kstreams_assign.adapters.confluent.changelogs import ConfluentChangelogReader
 from kstreams_assign.adapters.confluent.inputs import InputConsumer
 from kstreams_assign.adapters.confluent.producer import RecordProducer
+from kstreams_assign.adapters.confluent.transactions import TransactionalProducer
 
 __all__ = [
     "ClusterAdmin",
     "ConfluentChangelogReader",
     "InputConsumer",
     "RecordProducer",
+    "TransactionalProducer",
 ]

@@ -56,14 +56,19 @@ class RecordProducer:
     """Writes records in order, each once (idempotent). Used by one thread.
 
     Make it early: librdkafka needs half a second until a new producer has its id and may send.
-    ``delivery_timeout_ms`` (``message.timeout.ms``) must be below the session timeout: what a process that slept still
+    ``needed`` goes over everything else. ``delivery_timeout_ms`` (``message.timeout.ms``) must be below the session timeout: what a process that slept still
     holds has then expired before another owns its tasks.
     """
 
     def __init__(
-        self, bootstrap_servers: str, client: Mapping[str, str] | None = None, *, delivery_timeout_ms: int
+        self,
+        bootstrap_servers: str,
+        client: Mapping[str, str] | None = None,
+        *,
+        delivery_timeout_ms: int,
+        needed: Mapping[str, Setting] | None = None,
     ) -> None:
-        needed = {**_NEEDED, "message.timeout.ms": delivery_timeout_ms}
+        needed = {**_NEEDED, "message.timeout.ms": delivery_timeout_ms, **(needed or {})}
         self._settings = merged(bootstrap_servers, client, _TUNING, needed)
         self._producer = self._connected()
         # Told before the first of the waiting records is lost.
@@ -141,14 +146,10 @@ class RecordProducer:
 
         What is on its way over the network may still be written; its owner's fencing has to deal with that.
         """
-        with translating("abandon"):
-            self._producer.purge()
-            self._producer.flush(_ABANDON_S)
-        self._failed.clear()
-        self._acknowledged.clear()
+        self._purge()
+        self._forget()
         if self._spoiled:
-            self._producer.close()
-            self._producer, self._spoiled = self._connected(), False
+            self._renew()
 
     def close(self) -> None:
         """End the client. What was not flushed is dropped, as it was not committed either."""
@@ -167,6 +168,19 @@ class RecordProducer:
                 raise self._not_queued(raised.args[0], arguments) from raised
             return
         raise BrokerUnavailable(f"produce to {arguments[0]}: the queue stayed full for {self._room_timeout_s:.1f} s")
+
+    def _purge(self) -> None:
+        with translating("abandon"):
+            self._producer.purge()
+            self._producer.flush(_ABANDON_S)
+
+    def _forget(self) -> None:
+        self._failed.clear()
+        self._acknowledged.clear()
+
+    def _renew(self) -> None:
+        """Another client in place of one that had a fatal error; it holds nothing any more."""
+        self._producer, self._spoiled = self._connected(), False
 
     def _connected(self) -> Producer:
         with translating(f"producer to {self._settings['bootstrap.servers']}"):
@@ -196,13 +210,15 @@ class RecordProducer:
             on_offset(offset_of(message))
 
     def _fail(self, error: KafkaError, message: Message) -> None:
-        key = message.key()
+        key, partition = message.key(), message.partition()
         self._spoiled |= error.fatal()
-        lost = _Lost(topic_of(message), partition_number_of(message), key, len(key or b"") + len(message), error)
+        size = len(key or b"") + len(message)
+        lost = _Lost(topic_of(message), _ANY_PARTITION if partition is None else partition, key, size, error)
         self._failed.append(lost)
 
     def _raise_failed(self) -> NoReturn:
         failed, self._failed = self._failed, []
         self._acknowledged.clear()
         told = next((lost for lost in failed if lost.error.code() in REMEDIES), failed[0])
-        raise told.fault(f"{len(failed)} records lost, the first of them to {told.topic}-{told.partition}")
+        at = told.topic if told.partition == _ANY_PARTITION else f"{told.topic}-{told.partition}"
+        raise told.fault(f"{len(failed)} records lost, the first of them to {at}")

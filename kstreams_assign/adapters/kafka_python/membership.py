@@ -24,7 +24,8 @@ from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
 from kstreams_assign.adapters.kafka_python.faults import translated
-from kstreams_assign.group.values import JoinedMember, MemberAssignment
+from kstreams_assign.errors import CommitDeferred, CommitRefused
+from kstreams_assign.group.values import JoinedMember, MemberAssignment, MemberId
 from kstreams_assign.model import TopicPartition
 
 SUBSCRIPTION_VERSION = 1  # with owned partitions (KIP-429); what Java 2.4 and later reads
@@ -107,6 +108,18 @@ class GroupClient:
     def joined(self) -> bool:
         """Whether this member is in a stable generation as far as it knows."""
         return self._coordinator.generation_if_stable() is not None
+
+    def member(self) -> MemberId:
+        """The membership that a commit of now belongs to.
+
+        Raises ``CommitDeferred`` during a rebalance, ``CommitRefused`` where there is no generation.
+        """
+        generation = self._coordinator.generation_if_stable()
+        if generation is not None:
+            return MemberId(generation.generation_id, generation.member_id, self._coordinator.group_instance_id)
+        if self._coordinator.rebalance_in_progress():
+            raise CommitDeferred("commit offsets: a rebalance is under way")
+        raise CommitRefused("commit offsets: this member is in no generation")
 
     def member_id(self) -> str:
         return str(self._coordinator.group_metadata().member_id)

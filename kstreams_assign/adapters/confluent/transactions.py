@@ -1,0 +1,195 @@
+"""Changelogs, outputs and input offsets in one transaction (KIP-447).
+
+What lives here: the transactional producer, and the bytes that tell it under which membership offsets are sent. What must
+not: the order of a commit, what a failure means for the tasks. The idea: kafka-python holds the membership, so the group's
+metadata is not taken from a consumer of librdkafka but written here, in librdkafka's own private format; that it still
+is that format is checked against what a consumer of this librdkafka writes.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka import libversion as librdkafka_version
+
+from kstreams_assign.adapters.confluent.faults import FAULTS, describe, fault
+from kstreams_assign.adapters.confluent.producer import RecordProducer
+from kstreams_assign.errors import (
+    BrokerError,
+    BrokerUnavailable,
+    CommitRefused,
+    ConfigError,
+    KStreamsAssignError,
+    TaskMigrated,
+    TransactionAborted,
+)
+from kstreams_assign.group.values import MemberId
+from kstreams_assign.model import TopicPartition
+
+TRANSACTION_TIMEOUT_MS = 10_000
+"""How long the broker waits for a producer that is silent in a transaction; whoever takes its tasks over waits as long."""
+
+_METADATA = struct.Struct("<7si")
+_PROBES = (MemberId(-1, "", None), MemberId(-1, "", "an instance"))
+_AGAIN_S = 0.02
+
+_STALE = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID})
+"""The group took no offsets from this member: its generation is over."""
+
+_FORBIDDEN: Mapping[int, str] = {
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "allow this client to write under that transactional id",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "allow this client idempotent writes",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "allow this client to read in the group",
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: f"the broker's transaction.max.timeout.ms is below {TRANSACTION_TIMEOUT_MS}",
+}
+"""What no other attempt mends -> what to do."""
+
+
+class TransactionalProducer(RecordProducer):
+    """A ``RecordProducer`` whose records become readable only when their transaction is committed.
+
+    ``transactional_id`` fences: of two producers with the same one only the newer may go on, and what the older had begun is
+    taken back. ``prepare``, ``begin``, ``send_offsets``, ``commit`` and ``abort`` wait for the broker, each for
+    ``timeout_s`` at most; they may be called by another thread than the records are produced by, one call at a time.
+    Raises ``ConfigError`` where this librdkafka writes group metadata otherwise than is known here.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        client: Mapping[str, str] | None = None,
+        *,
+        group_id: str,
+        transactional_id: str,
+        delivery_timeout_ms: int,
+    ) -> None:
+        refuse_unknown_metadata(librdkafka_writes)
+        super().__init__(
+            bootstrap_servers,
+            client,
+            delivery_timeout_ms=min(delivery_timeout_ms, TRANSACTION_TIMEOUT_MS),
+            needed={"transactional.id": transactional_id, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS},
+        )
+        self._group_id = group_id
+        self._about = f"transactional id {transactional_id}"
+        self._prepared = self._begun = False
+
+    def prepare(self, timeout_s: float) -> None:
+        """Get ready: fence a predecessor and take back what it had begun. Nothing to do where that was done.
+
+        Raises ``BrokerUnavailable`` where it takes longer: prepare again.
+        """
+        if self._spoiled:
+            self._prepared = self._begun = False
+            self._renew()
+        if not self._prepared:
+            self._call("init transactions", timeout_s, self._producer.init_transactions)
+            self._prepared = True
+
+    def begin(self, timeout_s: float) -> None:
+        """Begin a transaction, prepared or not. Raises as ``prepare``."""
+        self.prepare(timeout_s)
+        self._call("begin a transaction", timeout_s, lambda _: self._producer.begin_transaction())
+        self._begun = True
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, int], member: MemberId, timeout_s: float) -> None:
+        """Add next input offsets to the transaction, under this membership.
+
+        Raises ``CommitRefused`` where the group has gone on without it, ``TaskMigrated`` where another producer took over,
+        ``TransactionAborted`` and ``BrokerUnavailable`` where it cannot be done; then ``abort``.
+        """
+        wanted = [ClientPartition(*partition, offset) for partition, offset in offsets.items()]
+        metadata = group_metadata(self._group_id, member)
+        # The client takes an opaque object that a consumer has made; in Python it is bytes.
+        send: Callable[..., None] = self._producer.send_offsets_to_transaction
+        self._call("send offsets", timeout_s, lambda left_s: send(wanted, metadata, left_s))
+
+    def commit(self, timeout_s: float) -> None:
+        """Make the transaction true. Raises as ``send_offsets``; whether it became true is then not known: ``abort``."""
+        self._call("commit the transaction", timeout_s, self._producer.commit_transaction)
+        self._begun = False
+
+    def abort(self, timeout_s: float) -> None:
+        """Take back what was begun, if anything was. Where the broker does not answer, another producer will fence it."""
+        if self._begun and not self._spoiled:
+            try:
+                self._call("abort the transaction", timeout_s, self._producer.abort_transaction)
+            except (BrokerError, TaskMigrated):
+                self._spoiled = True
+        self._begun = False
+        self._forget()
+
+    def abandon(self) -> None:
+        """Drop what is queued. The transaction is taken back by ``abort``."""
+        self._purge()
+
+    def close(self) -> None:
+        """End the client. What it had begun and not committed is taken back, if the broker answers."""
+        self.abort(_CLOSE_S)
+        self._purge()
+        if not self._spoiled:
+            self._producer.close()
+
+    def _call(self, what: str, timeout_s: float, call: Callable[[float], Any]) -> None:
+        """Try for as long as the client says that trying again is right."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left_s = deadline - time.monotonic()
+            try:
+                call(max(left_s, 0.0))
+            except KafkaException as raised:
+                error = raised.args[0]
+                if not error.retriable() or left_s <= _AGAIN_S:
+                    raise self._verdict(error, f"{what} ({self._about})") from raised
+            else:
+                return
+            time.sleep(_AGAIN_S)
+
+    def _verdict(self, error: KafkaError, about: str) -> KStreamsAssignError:
+        code = error.code()
+        self._spoiled |= error.fatal()
+        if code in _FORBIDDEN:
+            return BrokerError(f"{about}: {describe(error)}: {_FORBIDDEN[code]}")
+        if code in _STALE:
+            return CommitRefused(f"{about}: {describe(error)}")
+        if FAULTS.get(code) is TaskMigrated:
+            return TaskMigrated(f"{about}: {describe(error)}")
+        if error.fatal() or error.txn_requires_abort():
+            return TransactionAborted(f"{about}: {describe(error)}")
+        return fault(error, about, BrokerUnavailable if error.retriable() else TransactionAborted)
+
+
+_CLOSE_S = 2.0
+
+
+def group_metadata(group_id: str, member: MemberId) -> bytes:
+    """librdkafka's ``rd_kafka_consumer_group_metadata_write``: what a consumer with this membership would hand over."""
+    instance = b"\x01" if member.instance_id is None else b"\x00" + member.instance_id.encode() + b"\x00"
+    names = group_id.encode() + b"\x00" + member.member_id.encode() + b"\x00"
+    return _METADATA.pack(b"CGMDv2:", member.generation) + names + instance
+
+
+def librdkafka_writes(group_id: str, instance_id: str | None) -> bytes:
+    """What a consumer of the installed librdkafka says that it is before it has joined. Connects to nobody."""
+    static = {} if instance_id is None else {"group.instance.id": instance_id}
+    consumer = Consumer({"group.id": group_id, **static})
+    try:
+        return bytes(consumer.consumer_group_metadata())
+    finally:
+        consumer.close()
+
+
+def refuse_unknown_metadata(written: Callable[[str, str | None], bytes]) -> None:
+    """Raises ``ConfigError`` where ``written`` (a group, an instance) gives other bytes than ``group_metadata``."""
+    for probe in _PROBES:
+        theirs, ours = written("a group", probe.instance_id), group_metadata("a group", probe)
+        if theirs != ours:
+            raise ConfigError(
+                f"processing_guarantee = 'exactly_once_v2': librdkafka {librdkafka_version()[0]} writes a consumer's group "
+                f"metadata as {theirs!r}, and this version knows only {ours!r}; use at_least_once, or the locked confluent-kafka"
+            )
