@@ -27,6 +27,13 @@ def test_the_first_join_needs_no_commit() -> None:
     assert m.Member().handle(m.Started(), NOW) == [m.Join("first join")]
 
 
+def test_a_wish_that_comes_before_the_start_joins_once() -> None:
+    member = m.Member()
+    assert member.handle(m.RejoinWanted("draining"), NOW) == [m.Join("draining")]
+    assert member.handle(m.Started(), NOW) == []
+    assert member.state is m.State.JOINING
+
+
 def test_running_work_is_committed_before_a_rejoin() -> None:
     member = stable()
     assert member.handle(m.RejoinWanted("a member joined"), NOW) == [m.Commit()]
