@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from kstreams_assign.errors import StateError
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.buffer import Emitted
@@ -76,6 +77,10 @@ class Loop(Protocol):
 
     def rewind(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read these partitions again, from there."""
+        ...
+
+    def broken(self, task: TaskId, error: StateError) -> None:
+        """The store of a running task could not be read outside ``work``, which just lets that error through."""
         ...
 
 

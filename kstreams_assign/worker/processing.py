@@ -16,7 +16,7 @@ from typing import Protocol
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
 from kstreams_assign.config import Config
-from kstreams_assign.errors import OffsetOutOfRange
+from kstreams_assign.errors import OffsetOutOfRange, StateError
 from kstreams_assign.group import member as group_member
 from kstreams_assign.group.values import Adopted, WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
@@ -41,6 +41,10 @@ class Restoring(Protocol):
     """What the loop asks of the restore thread. Answers come back through ``ready``, ``closed`` and ``damaged``."""
 
     def restore(self, task: TaskId, stores: TaskStores | None, inputs: Sequence[TopicPartition]) -> None: ...
+
+    def failed(
+        self, task: TaskId, stores: TaskStores | None, inputs: Sequence[TopicPartition], error: StateError
+    ) -> None: ...
 
     def tail(self, task: TaskId, stores: TaskStores | None) -> None: ...
 
@@ -107,7 +111,11 @@ class Processor:
         held = self._held.get(task)
         if held is None or held.running is None or held.stores is None:
             return None
-        return (held.stores.get(store, key),)
+        try:
+            return (held.stores.get(store, key),)
+        except StateError as error:
+            self.broken(task, error)
+            return None
 
     def adopt(self, generation: int, adopted: Adopted) -> None:
         self._inbox.put(lambda: self._adopt(generation, adopted))
@@ -194,7 +202,11 @@ class Processor:
         if running.fresh:
             running.fresh = False
             self._log.emit("first_record", task=str(task_id), offset=records[0].offset, partition=str(partition))
-        self._labour.work(running, partition, records)
+        try:
+            self._labour.work(running, partition, records)
+        except StateError as error:
+            self.broken(task_id, error)
+            return
         self.records_total += len(records)
 
     def rewind(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -282,6 +294,25 @@ class Processor:
                 self._sums.restoring(task, held.stores.offsets())
             self._log.emit("task_failed", task=str(task), reason=reason, pause_ms=self._setbacks.rest(task))
         self._labour.failed(failed, reason)
+
+    def broken(self, task: TaskId, error: StateError) -> None:
+        """The store of a running task cannot be read. It forgets what is not committed, and its store is mended or made anew."""
+        held = self._held.get(task)
+        if held is None or held.state is not TaskState.RUNNING:
+            return
+        held.state, steps = move(held.state, TaskEvent.FAILED)
+        for step in steps:
+            if step is not Step.RESTORE:  # a commit on its way may still use the store
+                self._do(step, task, held)
+        self._sums.forget(task)
+        self._log.emit("task_failed", task=str(task), reason=str(error), pause_ms=0)
+        self._labour.failed([task], str(error))
+        self._commits.after(lambda: self._hand_to_mend(task, held, error))
+
+    def _hand_to_mend(self, task: TaskId, held: Held, error: StateError) -> None:
+        if self._held.get(task) is held and held.state is TaskState.RESTORING and held.stores is not None:
+            self.restoring.failed(task, held.stores, held.inputs, error)
+            held.stores = None
 
     def well(self, tasks: Iterable[TaskId]) -> None:
         self._setbacks.well(tasks)

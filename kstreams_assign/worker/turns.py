@@ -101,6 +101,13 @@ class CommitTurns:
         """Commit at once, also while commits are held, and call when that is done."""
         self._waiting.append(call)
 
+    def after(self, call: Callable[[], None]) -> None:
+        """Call once the commit on its way, if there is one, is over: until then it may read and write stores."""
+        if self._committer.busy:
+            self._called_after.append(call)
+        else:
+            call()
+
     def before_join(self) -> None:
         """The member is about to join: commit what is due, then hold commits until the assignment is here.
 

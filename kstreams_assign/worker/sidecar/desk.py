@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kstreams_assign.adapters.clock import monotonic_ms
-from kstreams_assign.errors import SidecarRefused
+from kstreams_assign.errors import SidecarRefused, StateError
 from kstreams_assign.group.values import Adopted, Hosts
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.tasks.commit import CommitStep
@@ -86,7 +86,7 @@ class Desk(Labour):
             "drain": self._drain,
             "locate": lambda order: order.answer(self._locate(order.request.fields)),
             "tasks": lambda order: order.answer(self._tasks()),
-            "lag": lambda order: order.answer({task: told["lag"] for task, told in self._facts().tasks.items()}),
+            "lag": lambda order: order.answer(_known_lags(self._facts())),
         }
 
     def connect(self, loop: Loop, facts: Callable[[], Facts]) -> None:
@@ -218,6 +218,9 @@ class Desk(Labour):
                     order.answer(self._ops.do(order.request))
             except SidecarRefused as error:
                 order.refuse(error)
+            except StateError as error:
+                self._loop.broken(order.request.fields["task"], error)
+                order.refuse(refused("task_restoring", str(error)))
 
     def _tasks(self) -> list[dict[str, Any]]:
         return [{"task": task, **told} for task, told in sorted(self._facts().tasks.items())]
@@ -302,6 +305,11 @@ class Desk(Labour):
             self._books.polled(fits.running, fits.partition, fits.records[-1].offset + 1)
             self._uncommitted += len(fits.records)
         return chosen
+
+
+def _known_lags(facts: Facts) -> dict[str, int]:
+    """A stopped task has none."""
+    return {task: told["lag"] for task, told in facts.tasks.items() if told["lag"] is not None}
 
 
 def _nothing() -> None:

@@ -62,6 +62,10 @@ class Stand:
     def rewind(self, positions) -> None:
         self.rewound.update(positions)
 
+    def broken(self, task, error) -> None:
+        self.desk.ends(task)
+        self.desk.failed([task], str(error))
+
     def ask(self, op: str, **fields: object) -> int:
         """Send a request; its number in ``port.answers`` once it is answered."""
         self._number += 1
@@ -209,3 +213,11 @@ def test_the_worker_that_ends_refuses_whatever_waits(stand):
     stand.desk.stops()
     answers = [stand.port.answers[number] for number in (waiting[0], waiting[2], waiting[3], stand.ask("tasks"))]
     assert answers == ["closing"] * 4
+
+
+def test_a_store_that_cannot_be_read_costs_the_session_that_task_and_nothing_else(stand):
+    stand.stores.close()
+    answer = stand.ask("get", task="0_0", store="totals", keys=(b"k",))
+    assert stand.port.answers[answer] == "task_restoring"
+    assert stand.port.events[-1]["event"] == "lost"
+    assert stand.port.events[-1]["tasks"] == ["0_0"]
