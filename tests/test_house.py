@@ -36,7 +36,12 @@ ONE_ROOM = {
     "pyarrow": ("history",),
     "plotly": ("history/report",),
     "prometheus_client": ("worker/http",),
-    "typer": ("cli.py", "insight", *(f"{room}/command.py" for room in ("demo", "history", "local", "peer", "worker"))),
+    "typer": (
+        "cli.py",
+        "insight",
+        "sim/simulate.py",
+        *(f"{room}/command.py" for room in ("demo", "history", "local", "peer", "sim", "worker")),
+    ),
 }
 
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -90,6 +95,12 @@ def test_pure_rooms_import_no_clock_no_chance_no_thread_and_no_io():
     found = {path: names & IMPURE for path, names in modules().items() if stands_in(path, PURE_ROOMS)}
     assert len(found) > 5
     assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_simulated_time_is_the_only_time_in_the_simulator():
+    """Its chance comes from a seed; only who measures how fast it is has a clock."""
+    found = {path: names & (IMPURE - {"random"}) for path, names in modules().items() if stands_in(path, ("sim",))}
+    assert {path: names for path, names in found.items() if names} == {"sim/simulate.py": {"time"}}
 
 
 @pytest.mark.parametrize("package", ONE_ROOM)

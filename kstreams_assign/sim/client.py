@@ -1,0 +1,217 @@
+"""A member's connection to its group as kafka-python 3.0.12 keeps it (``BaseCoordinator``), with what our adapter adds.
+
+Habits that matter are kept: a lost membership is told when the next JoinGroup is made, and only if partitions were assigned; a join
+is tried again for ever; heartbeats rest during a join; commits are put off then without asking the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Protocol
+
+from kstreams_assign.group.values import JoinedMember, MemberAssignment
+from kstreams_assign.model import TopicPartition
+from kstreams_assign.sim.broker import Network
+from kstreams_assign.sim.coordinator import Coordinator, Error, Joined, Synced
+from kstreams_assign.sim.incarnation import Incarnation
+from kstreams_assign.sim.timeline import Timeline
+from kstreams_assign.tasks.commit import Outcome
+
+BACKOFF_MS = 20
+NO_GENERATION = -1
+
+
+class Protocolist(Protocol):
+    """Who answers the client's questions, as in ``adapters.kafka_python``."""
+
+    def subscription(self) -> tuple[Sequence[TopicPartition], bytes]: ...
+
+    def lead(self, members: Sequence[JoinedMember]) -> Mapping[str, MemberAssignment]: ...
+
+    def assigned(self, generation: int, partitions: Sequence[TopicPartition], user_data: bytes) -> None: ...
+
+    def lost(self) -> None: ...
+
+    def fenced(self) -> None:
+        """Another process has this instance id: this one ends."""
+        ...
+
+    def turn_soon(self) -> None:
+        """Something has changed that the membership's thread would see in its next turn."""
+        ...
+
+
+class Phase(Enum):
+    UNJOINED = "unjoined"
+    JOINING = "joining"
+    STABLE = "stable"
+
+
+class Client:
+    """What it is asked is answered later, through the protocolist or a callable."""
+
+    def __init__(
+        self,
+        who: Incarnation,
+        timeline: Timeline,
+        network: Network,
+        coordinator: Coordinator,
+        topics: tuple[str, ...],
+        instance_id: str | None,
+        heartbeat_interval_ms: int,
+        protocolist: Protocolist,
+    ) -> None:
+        self._who = who
+        self._timeline = timeline
+        self._network = network
+        self._coordinator = coordinator
+        self._topics = topics
+        self._instance_id = instance_id
+        self._interval_ms = heartbeat_interval_ms
+        self._protocolist = protocolist
+        self.member_id = ""
+        self.generation = NO_GENERATION
+        self.phase = Phase.UNJOINED
+        self._rejoin_needed = True
+        self._in_flight = False
+        self._assigned: Sequence[TopicPartition] = ()
+        self._answered_ms = timeline.now_ms
+        who.later(heartbeat_interval_ms, self._beat)
+
+    # --- joining ---------------------------------------------------------------------
+
+    def needs_join(self) -> bool:
+        return self._rejoin_needed
+
+    def request_rejoin(self) -> None:
+        self._rejoin_needed = True
+
+    def join(self) -> None:
+        """Begin an attempt, unless one is under way or there is no need."""
+        if self._in_flight or not self._rejoin_needed:
+            return
+        self._in_flight = True
+        self._send_join()
+
+    def _send_join(self) -> None:
+        self.phase = Phase.JOINING
+        self._rejoin_needed = True
+        if self.generation == NO_GENERATION and self._assigned:
+            self._assigned = ()
+            self._protocolist.lost()
+        owned, user_data = self._protocolist.subscription()
+        said = JoinedMember(self.member_id, self._topics, tuple(owned), user_data, self._instance_id)
+        self._network.call(
+            self._who, lambda answer: self._coordinator.join(said, answer), self._joined, self._join_failed
+        )
+
+    def _join_failed(self) -> None:
+        self._who.later(BACKOFF_MS, self._send_join)
+
+    def _joined(self, answer: Joined) -> None:
+        self._answered_ms = self._timeline.now_ms
+        if answer.error is Error.FENCED_INSTANCE_ID:
+            self._protocolist.fenced()
+        elif answer.error in (Error.UNKNOWN_MEMBER_ID, Error.MEMBER_ID_REQUIRED):
+            self._reset(answer.member_id if answer.error is Error.MEMBER_ID_REQUIRED else "")
+            self._send_join()
+        elif answer.error is not Error.NONE:
+            self._join_failed()
+        else:
+            self.member_id, self.generation = answer.member_id, answer.generation
+            answers = self._protocolist.lead(answer.members) if answer.members else {}
+            self._send_sync(answers)
+
+    def _send_sync(self, answers: Mapping[str, MemberAssignment]) -> None:
+        member, generation = self.member_id, self.generation
+        self._network.call(
+            self._who,
+            lambda answer: self._coordinator.sync(member, self._instance_id, generation, answers, answer),
+            self._synced,
+            self._join_failed,
+        )
+
+    def _synced(self, answer: Synced) -> None:
+        if answer.error is Error.FENCED_INSTANCE_ID:
+            self._protocolist.fenced()
+            return
+        if answer.error in (Error.UNKNOWN_MEMBER_ID, Error.ILLEGAL_GENERATION):
+            self._reset(self.member_id if answer.error is Error.ILLEGAL_GENERATION else "")
+        if answer.error is not Error.NONE or answer.assignment is None:
+            self._send_join()
+            return
+        self.phase = Phase.STABLE
+        self._in_flight = self._rejoin_needed = False
+        self._answered_ms = self._timeline.now_ms
+        self._assigned = answer.assignment.partitions
+        self._protocolist.assigned(self.generation, answer.assignment.partitions, answer.assignment.user_data)
+
+    def _reset(self, member_id: str) -> None:
+        self.member_id, self.generation = member_id, NO_GENERATION
+        self.phase, self._rejoin_needed = Phase.UNJOINED, True
+
+    # --- staying -----------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        self._who.later(self._interval_ms, self._beat)
+        if self.phase is not Phase.STABLE:
+            return
+        member, generation = self.member_id, self.generation
+
+        def ask(answer: Callable[[Error], None]) -> None:
+            answer(self._coordinator.heartbeat(member, self._instance_id, generation))
+
+        self._network.call(self._who, ask, lambda error: self._beaten(error, generation), lambda: None)
+
+    def _beaten(self, error: Error, generation: int) -> None:
+        if self.phase is not Phase.STABLE or generation != self.generation:
+            return
+        if error in (Error.NONE, Error.REBALANCE_IN_PROGRESS):
+            self._answered_ms = self._timeline.now_ms
+        if error is Error.REBALANCE_IN_PROGRESS:
+            self._rejoin_needed = True
+        elif error is Error.FENCED_INSTANCE_ID:
+            self._protocolist.fenced()
+        elif error in (Error.ILLEGAL_GENERATION, Error.UNKNOWN_MEMBER_ID):
+            self._reset(self.member_id if error is Error.ILLEGAL_GENERATION else "")
+        if self._rejoin_needed:
+            self._protocolist.turn_soon()
+
+    @property
+    def joined(self) -> bool:
+        return self.phase is Phase.STABLE
+
+    def lease_left_ms(self, session_timeout_ms: int) -> int:
+        return self._answered_ms + session_timeout_ms - self._timeline.now_ms
+
+    def leave(self) -> None:
+        member = self.member_id
+        if self._instance_id is None and member:
+            self._network.tell(self._who, lambda: self._coordinator.leave(member))
+
+    # --- offsets --------------------------------------------------------------------------
+
+    def commit(self, offsets: Mapping[TopicPartition, int], ended: Callable[[Outcome], None]) -> None:
+        """Under this generation; ``ended`` is told how, as ``worker.committing`` reads the adapter's errors."""
+        if self.phase is not Phase.STABLE:
+            ended(Outcome.DEFERRED if self.phase is Phase.JOINING else Outcome.REFUSED)
+            return
+        member, generation = self.member_id, self.generation
+
+        def ask(answer: Callable[[Error], None]) -> None:
+            answer(self._coordinator.commit(member, self._instance_id, generation, offsets))
+
+        def answered(error: Error) -> None:
+            self._committed(error, generation, ended)
+
+        self._network.call(self._who, ask, answered, lambda: ended(Outcome.DEFERRED))
+
+    def _committed(self, error: Error, generation: int, ended: Callable[[Outcome], None]) -> None:
+        if error in (Error.ILLEGAL_GENERATION, Error.UNKNOWN_MEMBER_ID) and generation == self.generation:
+            self._reset(self.member_id if error is Error.ILLEGAL_GENERATION else "")
+        if error is Error.REBALANCE_IN_PROGRESS:  # kafka-python makes a failed commit of it
+            self._rejoin_needed = True
+        later = error is Error.NOT_COORDINATOR
+        ended(Outcome.OK if error is Error.NONE else Outcome.DEFERRED if later else Outcome.REFUSED)
+        self._protocolist.turn_soon()

@@ -1,0 +1,128 @@
+"""A process's disk: which tasks it has state of, and how far. It outlives the process, unless it is lost with it.
+
+The stores and the reader here are the ports of the real restore loop; a store's content is how far it has got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from uuid import UUID
+
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.restore.ports import Bounds, ChangelogBatch, Write
+from kstreams_assign.sim.broker import Logs
+
+
+class Disk:
+    """Folders by task. ``locked`` and ``released_ms`` are the running process's."""
+
+    def __init__(self, process_id: UUID) -> None:
+        self.process_id = process_id
+        self.folders: dict[TaskId, dict[TopicPartition, int]] = {}
+        self.locked: set[TaskId] = set()
+        self.released_ms: dict[TaskId, int] = {}
+
+    def restarted(self, now_ms: int) -> None:
+        self.locked = set()
+        self.released_ms = dict.fromkeys(self.folders, now_ms)
+
+    def release(self, task: TaskId, now_ms: int) -> None:
+        self.locked.discard(task)
+        self.released_ms[task] = now_ms
+
+    def idle(self, now_ms: int, delay_ms: int) -> list[TaskId]:
+        return [
+            task
+            for task in sorted(self.folders)
+            if task not in self.locked and now_ms - self.released_ms.get(task, now_ms) >= delay_ms
+        ]
+
+
+class Stores:
+    """All stores of one task, as ``restore.ports.TaskStores`` wants them; they hold no records."""
+
+    def __init__(self, disk: Disk, task: TaskId) -> None:
+        self._disk = disk
+        self.task = task
+        disk.folders.setdefault(task, {})
+
+    def get(self, store: str, key: bytes) -> bytes | None:  # noqa: ARG002 - the port's signature
+        return None
+
+    def get_many(self, store: str, keys: Sequence[bytes]) -> list[bytes | None]:  # noqa: ARG002
+        return [None] * len(keys)
+
+    def range(
+        self,
+        store: str,  # noqa: ARG002
+        start: bytes | None = None,  # noqa: ARG002
+        end: bytes | None = None,  # noqa: ARG002
+        *,
+        reverse: bool = False,  # noqa: ARG002
+    ) -> Iterator[tuple[bytes, bytes]]:
+        return iter(())
+
+    def offsets(self) -> Mapping[TopicPartition, int]:
+        return self._disk.folders[self.task]
+
+    def write(
+        self,
+        writes: Mapping[str, Iterable[Write]],  # noqa: ARG002
+        offsets: Mapping[TopicPartition, int],
+    ) -> None:
+        self._disk.folders[self.task].update(offsets)
+
+    def rebuild(self, writes: Mapping[str, Iterable[Write]], offsets: Mapping[TopicPartition, int]) -> None:
+        self.write(writes, offsets)
+
+    def identities(self) -> Mapping[str, str]:
+        return {}
+
+    def identify(self, identities: Mapping[str, str]) -> None:
+        """Changelogs are never made anew here."""
+
+    def wipe(self) -> None:
+        self._disk.folders[self.task].clear()
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class Reader:
+    """Reads changelogs with a bandwidth that everything being read shares (``restore.ports.ChangelogReader``)."""
+
+    def __init__(self, logs: Logs, restored_per_s: int) -> None:
+        self._logs = logs
+        self._rate = restored_per_s
+        self._at: dict[TopicPartition, int] = {}
+        self.passed_ms = 0
+        """How much time the next ``poll`` may use."""
+
+    def add(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._at.update(positions)
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            self._at.pop(partition, None)
+
+    def poll(self, timeout_s: float) -> list[ChangelogBatch]:  # noqa: ARG002 - the port's signature
+        ends = {partition: self._logs.ends[self._logs.changelogs[partition]] for partition in self._at}
+        behind = [partition for partition, at in self._at.items() if at < ends[partition]]
+        passed_ms, self.passed_ms = self.passed_ms, 0
+        share = self._rate * passed_ms // 1000 // max(1, len(behind))
+        batches = []
+        for partition in behind:
+            at = self._at[partition] = min(ends[partition], self._at[partition] + share)
+            batches.append(ChangelogBatch(partition, [], at))
+        return batches
+
+    def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+        return {partition: Bounds(0, self._logs.ends[self._logs.changelogs[partition]]) for partition in partitions}
+
+    @property
+    def behind(self) -> bool:
+        """Whether anything is left to read."""
+        return any(at < self._logs.ends[self._logs.changelogs[partition]] for partition, at in self._at.items())
+
+    def close(self) -> None:
+        """Nothing to close."""

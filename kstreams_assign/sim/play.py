@@ -1,0 +1,155 @@
+"""One seed from its start to its end: things go wrong for a while, then nothing does any more, and the group has to come to rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from kstreams_assign.errors import KStreamsAssignError
+from kstreams_assign.group import member as machine
+from kstreams_assign.model import NO_PROBE_MS, TaskId
+from kstreams_assign.sim.checkers import Violation, Watch, every_checker
+from kstreams_assign.sim.coordinator import GroupPhase
+from kstreams_assign.sim.faults import NO_FAULTS, Fault, Faults
+from kstreams_assign.sim.process import Process
+from kstreams_assign.sim.scenario import Scenario
+from kstreams_assign.sim.timeline import START_MS
+from kstreams_assign.sim.world import World
+from kstreams_assign.tasks.lifecycle import TaskState
+
+LOOK_MS = 1_000
+REST_WITHIN_MS = 3_600_000
+QUIET_MS = 70_000
+"""Longer than a probing interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """All that decides how a seed goes: the same script goes the same way."""
+
+    seed: int
+    scenario: Scenario
+    faults: Faults
+    plan: tuple[Fault, ...]
+
+    @classmethod
+    def draw(cls, seed: int, *, faults: bool) -> Script:
+        rng = Random(seed)  # noqa: S311 - chance that can be had again
+        scenario = Scenario.draw(rng)
+        drawn = Faults.draw(rng) if faults else NO_FAULTS
+        plan = drawn.plan(Random(f"{seed}-plan"), scenario.processes, scenario.safety_ms)  # noqa: S311
+        return cls(seed, scenario, drawn, plan)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """How a script went. ``simulated_ms`` to the end of the quiet time."""
+
+    script: Script
+    violations: tuple[Violation, ...]
+    rebalances: int
+    simulated_ms: int
+    lines: Sequence[str] = field(default=(), repr=False)
+
+
+def play(script: Script, *, told: bool = False) -> Played:
+    """Play it to its end, or to the first violation."""
+    watch = Watch(script.seed, every_checker())
+    world = World(script.scenario, script.faults, script.seed, watch, [] if told else None)
+    try:
+        _play(world, script, watch)
+    except (KStreamsAssignError, KeyError) as cause:
+        watch.violated("nothing raises", f"{type(cause).__name__}: {cause}")
+    return Played(
+        script,
+        tuple(watch.violations),
+        world.coordinator.rebalances,
+        world.timeline.now_ms - START_MS,
+        world.lines or (),
+    )
+
+
+def _play(world: World, script: Script, watch: Watch) -> None:
+    timeline = world.timeline
+    for slot, late_ms in enumerate(script.scenario.late):
+        timeline.at(START_MS + late_ms, lambda slot=slot: world.start(slot))  # type: ignore[misc]
+    for fault in script.plan:
+        timeline.at(START_MS + fault.at_ms, lambda fault=fault: world.inflict(fault))  # type: ignore[misc]
+    if timeline.run(START_MS + script.scenario.safety_ms, lambda: bool(watch.violations)):
+        return
+    world.heal()
+    world.log("healed", None, "")
+    until_ms = timeline.now_ms + REST_WITHIN_MS
+    while unrest := list(restless(world)):
+        if timeline.now_ms >= until_ms:
+            watch.violated("the group comes to rest", "; ".join(unrest))
+        if watch.violations:
+            return
+        world.revive()
+        timeline.run(timeline.now_ms + LOOK_MS)
+    world.log("at rest", None, "")
+    _judge_rest(world, watch)
+
+
+def _judge_rest(world: World, watch: Watch) -> None:
+    before = world.coordinator.rebalances
+    world.timeline.run(world.timeline.now_ms + QUIET_MS)
+    if world.coordinator.rebalances != before:
+        watch.violated("probing ends", f"{world.coordinator.rebalances - before} rebalances of a group at rest")
+    for text in standbys_missing(world):
+        watch.violated("standbys as many as asked once stable", text)
+    for partition, offset in sorted(world.logs.committed.items()):
+        if (end := world.logs.input_end(partition, world.timeline.now_ms)) != offset:
+            watch.violated("all input is processed", f"{partition} is committed at {offset} and ends at {end}")
+
+
+def restless(world: World) -> Iterator[str]:
+    """Why the group is not at rest."""
+    if world.coordinator.phase is not GroupPhase.STABLE:
+        yield f"the group is {world.coordinator.phase.value}"
+    for slot, process in world.places.items():
+        if process is None:
+            yield f"nobody in place {slot}"
+        else:
+            yield from (f"{process.run.name}: {why}" for why in _restless(world, process))
+
+
+def _restless(world: World, process: Process) -> Iterator[str]:
+    member = process.membership
+    if member.machine.state is not machine.State.STABLE or member.adopted is None:
+        yield f"is {member.machine.state.value}"
+        return
+    if member.machine.generation != world.coordinator.generation:
+        yield f"is in generation {member.machine.generation}, not {world.coordinator.generation}"
+    if member.machine.rejoin_at_ms != NO_PROBE_MS:
+        yield "a probe is due"
+    if member.report_again:
+        yield "has to report again"
+    for task in sorted(member.adopted.active):
+        held = process.loop.held.get(task)
+        if held is None or held.state is not TaskState.RUNNING:
+            yield f"{task} is {held.state.value if held else 'not here'}"
+
+
+def standbys_missing(world: World) -> Iterator[str]:
+    """Stateful tasks with fewer or more copies than asked for, or one that does not follow; tasks nobody runs."""
+    wanted = min(world.scenario.standbys, len(world.places) - 1)
+    for task in world.scenario.stateful_tasks:
+        copies = [process for process in world.processes if _state(process, task) is TaskState.TAILING]
+        if len(copies) != wanted:
+            yield f"{task} has {len(copies)} copies, not {wanted}"
+        yield from (
+            f"{task} on {one.run.name} is not at the end of its changelog"
+            for one in copies
+            if sum(one.disk.folders[task].values()) != world.logs.ends[task]
+        )
+    for task in world.shape.tasks(world.partition_counts):
+        owners = [process for process in world.processes if _state(process, task) is TaskState.RUNNING]
+        if len(owners) != 1:
+            yield f"{task} runs on {len(owners)} processes"
+
+
+def _state(process: Process, task: TaskId) -> TaskState:
+    held = process.loop.held.get(task)
+    return held.state if held else TaskState.CLOSED

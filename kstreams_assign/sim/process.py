@@ -1,0 +1,76 @@
+"""A process between its start and its end: membership, loop, cleaner, on a disk that outlives it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kstreams_assign.group import member as machine
+from kstreams_assign.model import TaskId
+from kstreams_assign.sim.disk import Disk
+from kstreams_assign.sim.incarnation import Incarnation
+from kstreams_assign.sim.loop import Loop
+from kstreams_assign.sim.membership import Membership
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from kstreams_assign.sim.world import World
+
+CLEANER_INTERVAL_MS = 10_000
+
+
+class Process:
+    """``slot`` is its place in the group, which the next process on the same disk takes over."""
+
+    def __init__(self, world: World, slot: int, disk: Disk) -> None:
+        self.world = world
+        self.slot = slot
+        self.disk = disk
+        self.run = Incarnation(f"P{slot}", world.timeline)
+        self.instance_id = f"instance-{slot}" if world.scenario.static else None
+        disk.restarted(world.timeline.now_ms)
+        self.membership = Membership(self)
+        self.loop = Loop(self)
+        for task, offsets in disk.folders.items():
+            self.membership.sums.dormant(task, offsets)
+
+    @property
+    def process_id(self) -> UUID:
+        return self.disk.process_id
+
+    def start(self) -> None:
+        self.run.later(CLEANER_INTERVAL_MS, self._clean)
+        self.membership.start()
+
+    def leave(self) -> None:
+        """As asked: commit, close, leave the group."""
+        self.membership.handle(machine.CloseAsked())
+        self.loop.stop(self._left)
+
+    def _left(self) -> None:
+        self.membership.client.leave()
+        self.end()
+
+    def end(self) -> None:
+        """Nothing of it happens any more."""
+        self.run.die()
+        self.world.ended(self)
+
+    # --- the cleaner, as in state.cleaner ------------------------------------------------------
+
+    def _clean(self) -> None:
+        self.run.later(CLEANER_INTERVAL_MS, self._clean)
+        if self.membership.mutex.try_clean():
+            delay_ms = self.world.scenario.state_cleanup_delay_ms
+            idle = self.disk.idle(self.world.timeline.now_ms, delay_ms)
+            self.run.later(self.world.cleaner_takes_ms(), lambda: self._cleaned(idle))
+
+    def _cleaned(self, idle: list[TaskId]) -> None:
+        for task in idle:
+            if task in self.disk.folders and task not in self.disk.locked:
+                del self.disk.folders[task]
+                self.membership.sums.forget(task)
+                self.world.watch.cleaned(self, task)
+                self.world.log("cleaned", self, task)
+        self.membership.mutex.end_clean()
+        self.membership.turn_soon()

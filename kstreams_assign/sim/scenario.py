@@ -1,0 +1,88 @@
+"""The group that a seed plays: its topology, its settings, and how fast everything goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from kstreams_assign.assign import AssignConfig
+from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopologyShape
+
+APPLICATION = "sim"
+STATEFUL_TOPIC, STATELESS_TOPIC = "orders", "clicks"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """All that is fixed beforehand. Rates are offsets a second: of one input partition, and of one process's restore."""
+
+    processes: int = 3
+    partitions: int = 4
+    stateless_partitions: int = 2
+    standbys: int = 1
+    max_warmup_replicas: int = 2
+    acceptable_recovery_lag: int = 1_000
+    assignor: str = "least_movement"
+    warmup_queue: bool = False
+    early_probing: bool = True
+    static: bool = False
+    first_records: int = 20_000
+    records_per_s: int = 20
+    restored_per_s: int = 5_000
+    late: tuple[int, ...] = (0, 0, 0)
+    """When the process in each place starts, in milliseconds."""
+    commit_interval_ms: int = 5_000
+    state_cleanup_delay_ms: int = 30_000
+    session_timeout_ms: int = 10_000
+    heartbeat_interval_ms: int = 3_000
+    rebalance_timeout_ms: int = 60_000
+    probing_rebalance_interval_ms: int = 60_000
+    early_probing_floor_ms: int = 10_000
+    safety_ms: int = 180_000
+
+    @classmethod
+    def draw(cls, rng: Random) -> Scenario:
+        """Small groups: what goes wrong among many goes wrong among few, and is read more easily."""
+        processes = rng.randint(2, 4)
+        return cls(
+            processes=processes,
+            partitions=rng.randint(1, 6),
+            stateless_partitions=rng.choice((0, 0, 1, 3)),
+            standbys=rng.choice((0, 0, 1, 1, 2)),
+            max_warmup_replicas=rng.randint(1, 3),
+            acceptable_recovery_lag=rng.choice((0, 1_000, 10_000)),
+            assignor=rng.choice(("least_movement", "least_movement", "high_availability")),
+            warmup_queue=rng.random() < 0.3,
+            early_probing=rng.random() < 0.7,
+            static=rng.random() < 0.25,
+            first_records=rng.choice((0, 5_000, 100_000)),
+            records_per_s=rng.choice((0, 20, 200)),
+            restored_per_s=rng.choice((2_000, 20_000)),
+            late=tuple(rng.choice((0, 0, rng.randrange(120_000))) for _ in range(processes)),
+            commit_interval_ms=rng.choice((1_000, 5_000, 30_000)),
+            state_cleanup_delay_ms=rng.choice((0, 10_000, 60_000)),
+        )
+
+    @property
+    def shape(self) -> TopologyShape:
+        stateful = SubtopologyShape((STATEFUL_TOPIC,), (Store("totals"),))
+        stateless = SubtopologyShape((STATELESS_TOPIC,))
+        return TopologyShape((stateful, stateless) if self.stateless_partitions else (stateful,))
+
+    @property
+    def partition_counts(self) -> dict[str, int]:
+        counts = {STATEFUL_TOPIC: self.partitions, STATELESS_TOPIC: self.stateless_partitions}
+        return {topic: count for topic, count in counts.items() if count}
+
+    @property
+    def stateful_tasks(self) -> tuple[TaskId, ...]:
+        return tuple(TaskId(0, partition) for partition in range(self.partitions))
+
+    @property
+    def config(self) -> AssignConfig:
+        return AssignConfig(
+            acceptable_recovery_lag=self.acceptable_recovery_lag,
+            max_warmup_replicas=self.max_warmup_replicas,
+            num_standby_replicas=self.standbys,
+            probing_rebalance_interval_ms=self.probing_rebalance_interval_ms,
+        )

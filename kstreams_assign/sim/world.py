@@ -1,0 +1,161 @@
+"""Everything of one seed together: time, brokers, processes, and whoever watches them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from uuid import UUID
+
+from kstreams_assign.group.leader import Question
+from kstreams_assign.group.values import Decision, JoinedMember
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.sim.broker import Logs, Network
+from kstreams_assign.sim.checkers import Watch
+from kstreams_assign.sim.committing import Share
+from kstreams_assign.sim.coordinator import Coordinator
+from kstreams_assign.sim.disk import Disk
+from kstreams_assign.sim.faults import NO_FAULTS, Fault, Faults
+from kstreams_assign.sim.process import Process
+from kstreams_assign.sim.scenario import APPLICATION, Scenario
+from kstreams_assign.sim.timeline import START_MS, Timeline
+
+
+class World:
+    """``lines``: what happened, for people; None: nobody asks."""
+
+    def __init__(self, scenario: Scenario, faults: Faults, seed: int, watch: Watch, lines: list[str] | None) -> None:
+        self.scenario = scenario
+        self.faults = faults
+        self.rng = Random(f"{seed}-world")  # noqa: S311 - chance that can be had again
+        self.watch = watch
+        self.lines = lines
+        self.shape, self.config = scenario.shape, scenario.config
+        self.partition_counts = scenario.partition_counts
+        self.timeline = Timeline()
+        self.logs = Logs(scenario)
+        self.network = Network(self.timeline, faults, self.rng)
+        self.coordinator = Coordinator(
+            self.timeline, scenario.session_timeout_ms, scenario.rebalance_timeout_ms, self._accepted
+        )
+        self.channel: dict[int, dict[UUID, Mapping[TaskId, int]]] = {}
+        self.places: dict[int, Process | None] = dict.fromkeys(range(scenario.processes))
+        self._disks: dict[int, Disk] = {}
+        self._disk_count = 0
+        self.healed = False
+        watch.connect(self)
+
+    @property
+    def processes(self) -> list[Process]:
+        return [process for process in self.places.values() if process is not None]
+
+    # --- processes come, suffer and go -------------------------------------------------------
+
+    def start(self, slot: int) -> None:
+        """A process starts in this place, if there is none."""
+        if self.places[slot] is None:
+            disk = self._disks.get(slot) or self._new_disk(slot)
+            process = self.places[slot] = Process(self, slot, disk)
+            self.log("starts", process, "")
+            process.start()
+
+    def _new_disk(self, slot: int) -> Disk:
+        self._disk_count += 1
+        disk = self._disks[slot] = Disk(UUID(int=(slot + 1) * 1_000 + self._disk_count))
+        return disk
+
+    def ended(self, process: Process) -> None:
+        self.watch.lost(process)
+        if self.places[process.slot] is process:
+            self.places[process.slot] = None
+
+    def inflict(self, fault: Fault) -> None:
+        """Begin it, and see to its end."""
+        if self.healed:
+            return
+        if fault.kind == "move_coordinator":
+            self.log("fault", None, fault)
+            self.coordinator.move(fault.lasts_ms)
+        elif (process := self.places[fault.slot]) is not None:
+            self.log("fault", process, fault)
+            self._inflict(fault, process)
+
+    def _inflict(self, fault: Fault, process: Process) -> None:
+        if fault.kind in ("kill", "wreck"):
+            process.end()
+            if fault.kind == "wreck":
+                del self._disks[fault.slot]
+        elif fault.kind == "leave":
+            process.leave()
+        elif fault.kind == "pause":
+            process.run.sleep()
+            self.timeline.after(fault.lasts_ms, process.run.wake)
+        elif fault.kind == "cut_off":
+            process.run.cut_off = True
+            self.timeline.after(fault.lasts_ms, lambda: _join_wire(process))
+        if fault.kind in ("kill", "wreck", "leave"):
+            self.timeline.after(fault.lasts_ms, lambda: self.start(fault.slot))
+
+    def heal(self) -> None:
+        """From here on nothing goes wrong, everybody comes back, and no new input arrives."""
+        self.healed = True
+        self.network.faults = self.faults = NO_FAULTS
+        self.logs.stopped_ms = self.timeline.now_ms
+        for process in self.processes:
+            _join_wire(process)
+            process.run.wake()
+        self.revive()
+
+    def revive(self) -> None:
+        """Start a process wherever there is none."""
+        for slot in self.places:
+            self.start(slot)
+
+    # --- chance ---------------------------------------------------------------------------------
+
+    def lookup_fails(self) -> bool:
+        return self.rng.random() < self.faults.failed_lookup
+
+    def cleaner_takes_ms(self) -> int:
+        return self._takes_ms(self.faults.slow_cleaner, 20, 5_000)
+
+    def commit_takes_ms(self) -> int:
+        return self._takes_ms(self.faults.slow_commit, 20, 4_000)
+
+    def _takes_ms(self, slow: float, usual_ms: int, slow_ms: int) -> int:
+        return self.rng.randint(0, slow_ms if slow and self.rng.random() < slow else usual_ms)
+
+    # --- what reaches the logs ---------------------------------------------------------------------
+
+    def append(self, process: Process, shares: Sequence[Share]) -> None:
+        for share in shares:
+            if share.task in self.logs.ends:
+                self.watch.appended(process, share.task, self.logs.works[share.task], share.work)
+                self.logs.append(share.task, share.records, share.work)
+
+    def changelog_position(self, task: TaskId) -> dict[TopicPartition, int]:
+        """The end of its changelog, as a store would remember it."""
+        changelogs = self.shape.changelogs(APPLICATION, task).values()
+        return dict.fromkeys(changelogs, self.logs.ends[task])
+
+    def _accepted(self, member: str, offsets: Mapping[TopicPartition, int]) -> None:
+        self.watch.accepted(member, offsets)
+        self.logs.committed.update(offsets)
+
+    def decided(
+        self, process: Process, members: Sequence[JoinedMember], question: Question, decision: Decision
+    ) -> None:
+        self.log("decides", process, decision)
+        self.watch.decided(process, members, question, decision)
+
+    # --- for people ------------------------------------------------------------------------------------
+
+    def log(self, what: str, process: Process | None, detail: object) -> None:
+        if self.lines is not None:
+            from kstreams_assign.sim.telling import line
+
+            ms = self.timeline.now_ms - START_MS
+            self.lines.append(line(ms, what, process, detail))
+
+
+def _join_wire(process: Process) -> None:
+    process.run.cut_off = False
