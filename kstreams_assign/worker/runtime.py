@@ -366,12 +366,17 @@ class _Running:
         )
 
     def _facts(self) -> Facts:
-        lags = self._restoring.lags()
-        roles = self._membership.roles()
+        """The lag of a stopped task is None: its state cannot be worked with, so all may have to be read."""
+        lags, stops, roles = self._restoring.lags(), self._restoring.stopped(), self._membership.roles()
+        stopped = {task for task, stop in stops.items() if not stop.trying}
         return Facts(
             self._membership.generation,
             {
-                str(task): {"role": roles.get(task, "leaving"), "state": state.value, "lag": lags.get(task, 0)}
+                str(task): {
+                    "role": roles.get(task, "leaving"),
+                    "state": "stopped" if task in stopped else state.value,
+                    "lag": None if task in stopped else lags.get(task, 0),
+                }
                 for task, state in self._processor.states().items()
             },
         )
