@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from kstreams_assign.adapters.clock import wall_ms
+from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.config import Config
 from kstreams_assign.group import member as group_member
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
@@ -115,7 +115,7 @@ class CommitTurns:
         """
         if self._committer.busy:
             self._called_after.append(self._hold)
-        elif wall_ms() < self._next_ms:
+        elif monotonic_ms() < self._next_ms:
             self._hold()
         else:
             self._waiting.append(self._hold)
@@ -140,7 +140,7 @@ class CommitTurns:
 
     @property
     def _due(self) -> bool:
-        return wall_ms() >= self._next_ms or self._labour.wants_commit()
+        return monotonic_ms() >= self._next_ms or self._labour.wants_commit()
 
     @property
     def _allowed(self) -> bool:
@@ -148,7 +148,7 @@ class CommitTurns:
 
     def _begin(self) -> None:
         """Take everything that is done so far; whoever waits is called when it is committed."""
-        self._next_ms = wall_ms() + self._config.commit_interval_ms
+        self._next_ms = monotonic_ms() + self._config.commit_interval_ms
         self._called_after, self._waiting = self._waiting, []
         shares = [
             self._share(task, held, held.running)

@@ -108,6 +108,16 @@ def test_a_restarted_worker_keeps_its_identity_and_its_state(app: App) -> None:
     app.until_counted()
 
 
+def test_a_wall_clock_that_is_set_back_stops_no_commits(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    app.send(WORDS)
+    app.start(1).until_running(PARTITIONS)
+    app.until_counted()
+    real_ns = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real_ns() - 3_600 * 10**9)
+    app.send(WORDS)
+    app.until_counted()
+
+
 def test_an_error_in_the_users_code_ends_the_worker_and_commits_nothing_of_it(app: App) -> None:
     def broken(task: Task, records: Sequence[Record]) -> None:
         count(task, records)
