@@ -19,7 +19,7 @@ LOGGER = logging.getLogger("kstreams_assign")
 
 TOLD = frozenset(
     {
-        *("joining", "assigned", "running", "lost", "broker_unavailable", "closed"),
+        *("joining", "assigned", "restoring", "running", "lost", "broker_unavailable", "closed"),
         *("task_resumed", "listening", "http_listening", "session_began", "session_ended"),
     }
 )

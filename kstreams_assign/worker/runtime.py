@@ -39,6 +39,7 @@ from kstreams_assign.worker.labour import Facts, Functions, Labour
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.lookup import Location, Lookup
 from kstreams_assign.worker.membership import Membership, group_client
+from kstreams_assign.worker.pace import LongRestores, paces
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.task import Flow, Subtopology, topology_shape
@@ -203,6 +204,7 @@ class _Running:
         self._ending = ending
         self._stopped = threading.Event()
         self._failures: list[BaseException] = []
+        self._long = LongRestores(config.acceptable_recovery_lag)
         servers, client, group_id = config.bootstrap_servers, config.client, config.application_id
         self._admin = ClusterAdmin(servers, client)
         self._reader = ConfluentChangelogReader(
@@ -363,7 +365,10 @@ class _Running:
             next_probe_ms=self._membership.next_probe_ms,
             records_total=self._processor.records_total,
             tasks=facts.tasks,
+            restoring=(told := paces(self._restoring.progress(), monotonic_ms())),
         )
+        if (line := self._long.line(told, monotonic_ms())) is not None:
+            self._log.emit("restoring", **line)
 
     def _facts(self) -> Facts:
         """The lag of a stopped task is None: its state cannot be worked with, so all may have to be read."""

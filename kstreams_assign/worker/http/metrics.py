@@ -4,7 +4,8 @@ Kafka's own, under the names that the JMX exporter gives them by default (no ``t
 
 - ``kafka_streams_stream_metrics_client_state``: ordinal of ``KafkaStreams.State`` (1 REBALANCING, 2 RUNNING, 3 PENDING_SHUTDOWN, 5 PENDING_ERROR)
 - ``kafka_streams_stream_thread_metrics_process_total``, ``..._commit_total``
-- ``kafka_streams_stream_state_updater_metrics_active_restoring_tasks``, ``..._standby_updating_tasks``
+- ``kafka_streams_stream_state_updater_metrics_active_restoring_tasks``, ``..._standby_updating_tasks``, ``..._restore_records_rate``
+- ``kafka_streams_stream_task_metrics_restore_rate{task_id}`` of active tasks, ``..._update_rate{task_id}`` of copies
 - ``kafka_streams_stream_task_metrics_restore_remaining_records{task_id}``: of active tasks, as in Kafka (its suffix
   ``-total`` is left out, as that means a counter in Prometheus)
 
@@ -79,6 +80,22 @@ def _kafkas(status: Status) -> Iterator[Metric]:
         if told.role == ACTIVE and told.way is not None:
             remaining.add_metric([str(told.task)], told.way.lag)
     yield remaining
+    yield from _rates(status)
+
+
+def _rates(status: Status) -> Iterator[Metric]:
+    """Kafka counts records, we count offsets; they differ where compaction or transactions have left gaps."""
+    restore = GaugeMetricFamily(f"{TASK}_restore_rate", "Restored a second, of an active task", labels=["task_id"])
+    update = GaugeMetricFamily(f"{TASK}_update_rate", "Updated a second, of a copy", labels=["task_id"])
+    together = 0.0
+    for told in status.tasks:
+        rate = told.way.offsets_per_s if told.way else None
+        if rate is not None:
+            (restore if told.role == ACTIVE else update).add_metric([str(told.task)], rate)
+            together += rate
+    yield restore
+    yield update
+    yield _gauge(f"{UPDATER}_restore_records_rate", "Restored and updated a second, of all tasks", together)
 
 
 def client_state(status: Status) -> int:

@@ -39,6 +39,8 @@ def test_both_formats_say_what_the_status_says(accept):
     assert found["kafka_streams_stream_metrics_client_state",] == 2
     assert found["kafka_streams_stream_state_updater_metrics_standby_updating_tasks",] == 1
     assert found["kafka_streams_stream_task_metrics_restore_remaining_records", "0_0"] == 0
+    assert found["kafka_streams_stream_task_metrics_update_rate", "0_2"] == 40
+    assert found["kafka_streams_stream_state_updater_metrics_restore_records_rate",] == 40
     assert (found["kstreams_assign_ready",], found["kstreams_assign_scalable",]) == (1, 0)
     assert found["kstreams_assign_group_warmups",] == 2
     assert found["kstreams_assign_next_probe_timestamp_seconds",] == NOW_MS / 1000 + 552
@@ -54,6 +56,14 @@ def test_what_is_not_known_is_left_out_and_not_made_up():
     assert not names & {"kstreams_assign_generation", "kstreams_assign_next_probe_timestamp_seconds"}
     assert not names & {"kstreams_assign_task_lag", "kafka_streams_stream_task_metrics_restore_remaining_records"}
     assert found["kafka_streams_stream_state_updater_metrics_active_restoring_tasks",] == 1
+
+
+def test_what_is_restored_has_its_rate_under_kafkas_name():
+    restoring = TaskStatus(task(0), "active", "restoring", Way(1_000, 0.5, 250.0, 4_000))
+    found = samples(settled(tasks=(restoring, *settled().tasks[1:])))
+    assert found["kafka_streams_stream_task_metrics_restore_rate", "0_0"] == 250
+    assert found["kafka_streams_stream_state_updater_metrics_restore_records_rate",] == 290
+    assert ("kafka_streams_stream_task_metrics_restore_rate", "0_2") not in found
 
 
 @pytest.mark.parametrize(

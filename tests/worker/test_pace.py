@@ -1,0 +1,53 @@
+"""What is told of a restore that is under way, and when it is worth a line."""
+
+from __future__ import annotations
+
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.restore.progress import TaskProgress
+from kstreams_assign.worker.events import TOLD, as_line
+from kstreams_assign.worker.pace import AGAIN_MS, LONG_MS, LongRestores, paces
+
+T0, T1 = TaskId(0, 0), TaskId(0, 1)
+P0 = TopicPartition("app-s-changelog", 0)
+
+
+def restoring(end: int = 100_000) -> TaskProgress:
+    """10,000 offsets in the first second."""
+    return TaskProgress.begin({P0: 0}, {P0: end}, 0).advanced(P0, 10_000, 1_000)
+
+
+def test_a_status_tells_rate_and_time_left_of_what_is_not_at_its_end():
+    finished = TaskProgress.begin({P0: 5}, {P0: 5}, 0)
+    told = paces({T1: finished, T0: restoring()}, 1_000)
+    assert told == {"0_0": {"remaining": 90_000, "offsets_per_s": 10_000, "left_ms": 9_000}}
+
+
+def test_a_restore_that_stands_still_has_grown_slower():
+    assert paces({T0: restoring()}, 4_000)["0_0"] == {"remaining": 90_000, "offsets_per_s": 2_500, "left_ms": 36_000}
+
+
+def test_too_little_to_tell_is_told_as_nothing():
+    begun = TaskProgress.begin({P0: 0}, {P0: 9}, 0)
+    assert paces({T0: begun}, 0)["0_0"] == {"remaining": 9, "offsets_per_s": None, "left_ms": None}
+
+
+def test_one_line_for_all_comes_once_a_restore_takes_long_and_again_at_intervals():
+    lines = LongRestores(1_000)
+    both = {T0: restoring(), T1: restoring(200_000)}
+    times = range(0, LONG_MS + 2 * AGAIN_MS + 1, 1_000)
+    told = {at: line for at in times if (line := lines.line(paces(both, at), at))}
+    assert list(told) == [LONG_MS, LONG_MS + AGAIN_MS, LONG_MS + 2 * AGAIN_MS]
+    assert told[LONG_MS] == {"tasks": ["0_0", "0_1"], "remaining": 280_000, "offsets_per_s": 4_000, "left_s": 95}
+    assert "restoring" in TOLD
+    assert (
+        as_line("restoring", told[LONG_MS]) == "restoring tasks=0_0,0_1 remaining=280000 offsets_per_s=4000 left_s=95"
+    )
+
+
+def test_a_copy_that_follows_and_a_short_restore_are_worth_no_line():
+    lines = LongRestores(90_000)
+    assert not any(lines.line(paces({T0: restoring()}, at), at) for at in range(0, 60_000, 1_000))
+    lines = LongRestores(0)
+    assert lines.line(paces({T0: restoring()}, 0), 0) is None
+    assert lines.line(paces({}, LONG_MS), LONG_MS) is None
+    assert lines.line(paces({T0: restoring()}, LONG_MS + 1), LONG_MS + 1) is None
