@@ -1,0 +1,217 @@
+"""The I/O calls of a worker, counted where its adapters meet a client library, a store or a file; and death at one of them.
+
+``install`` replaces the libraries' classes in the adapters' modules by counting ones, and the functions of ``os`` and ``open``
+for the files below one folder. Nothing in the product knows of it. A call site is the method that was called and the place
+outside of ``adapters`` and ``state`` that it was called from. A question that brings nothing (a poll of an empty queue) does
+not count, or counts would depend on the weather.
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from functools import wraps
+from types import FrameType, ModuleType
+from typing import Any, Self, TypeVar
+
+import confluent_kafka
+import rocksdict
+from confluent_kafka.admin import AdminClient
+
+from kstreams_assign.adapters import rocksdb as rocksdb_adapter
+from kstreams_assign.adapters.kafka_python import membership as membership_adapter
+from kstreams_assign.worker import membership as member
+from tests.worker.crash.points import Point, Recording
+
+T = TypeVar("T")
+
+POLLS = frozenset({"Producer.poll", "Consumer.consume", "Consumer.poll"})
+"""Count once they brought something."""
+
+PRODUCER = (
+    *("produce", "flush", "poll", "purge", "close", "init_transactions", "begin_transaction"),
+    *("send_offsets_to_transaction", "commit_transaction", "abort_transaction"),
+)
+CONSUMER = ("consume", "poll", "incremental_assign", "incremental_unassign", "list_topics", "close")
+ADMIN = ("describe_topics", "create_topics", "list_offsets", "list_topics")
+STORE = frozenset(
+    {"write", "put", "delete", "flush", "close", "drop_column_family", "create_column_family", "flush_wal"}
+)
+GROUP = ("__init__", "join", "commit", "committed", "close", "group_metadata")
+CALLBACKS = ("subscription", "lead", "assigned")
+"""Of the membership: asked by the client just before JoinGroup, before SyncGroup, and with the assignment."""
+FILES = ("mkdir", "rename", "replace", "unlink", "remove", "rmdir", "fsync", "ftruncate", "truncate", "write", "utime")
+_ROOMS = ("/kstreams_assign/adapters/", "/kstreams_assign/state/")
+
+
+class Watch:
+    """Counts the calls of one process by ``phase``, and kills it at one of them if there is one."""
+
+    def __init__(self, point: Point | None, phase: str) -> None:
+        self.phase = phase
+        self._point = point
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._guard = threading.Lock()
+
+    def seen(self) -> Recording:
+        with self._guard:
+            return dict(self._counts)
+
+    def count(self, phase: str, name: str) -> int:
+        """How many calls of this method so far, from all places."""
+        return sum(n for (where, site), n in self.seen().items() if where == phase and site.endswith(f": {name}"))
+
+    def call(self, name: str, work: Callable[[], T]) -> T:
+        """Do the work, as a call that counts if it comes from the product."""
+        caller = _caller()
+        if caller is None:
+            return work()
+        site, phase = f"{caller}: {name}", self.phase
+        if name in POLLS:
+            found = work()
+            if found:
+                self._end_at(phase, site, self._next(phase, site), "after")
+            return found
+        nth = self._next(phase, site)
+        self._end_at(phase, site, nth, "before")
+        try:
+            return work()
+        finally:  # refused or not
+            self._end_at(phase, site, nth, "after")
+
+    def _next(self, phase: str, site: str) -> int:
+        with self._guard:
+            self._counts[phase, site] += 1
+            return self._counts[phase, site]
+
+    def _end_at(self, phase: str, site: str, nth: int, side: str) -> None:
+        point = self._point
+        if point is not None and (point.phase, point.site, point.nth, point.side) == (phase, site, nth, side):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def after_only(seen: Recording) -> frozenset[str]:
+    """The sites among these where a process dies only after the call."""
+    return frozenset(site for _, site in seen if site.rpartition(": ")[2] in POLLS)
+
+
+def install(watch: Watch, folder: str) -> None:
+    """Count from now on; of files only those below ``folder``. Before the worker is made, once a process."""
+    for library_class, names in (
+        (confluent_kafka.Producer, PRODUCER),
+        (confluent_kafka.Consumer, CONSUMER),
+        (AdminClient, ADMIN),
+    ):
+        _replace_in_adapters(library_class, _counting_class(watch, library_class, names))
+    _replace_in_adapters(rocksdict.Rdict, _counting_store(watch))
+    for owner, names in ((membership_adapter.GroupClient, GROUP), (member.Membership, CALLBACKS)):
+        for name in names:
+            if hasattr(owner, name):
+                setattr(owner, name, _counted(watch, owner.__name__, getattr(owner, name)))
+    _count_files(watch, folder)
+
+
+def _caller() -> str | None:
+    """The function of the product, outside of the rooms that meet the libraries, from which this call came."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if "/kstreams_assign/" in path and not any(room in path for room in _ROOMS):
+            return frame.f_code.co_qualname.replace(".<locals>.<lambda>", "")
+        frame = frame.f_back
+    return None
+
+
+def _replace_in_adapters(library_class: type, counting: object) -> None:
+    for module in list(sys.modules.values()):
+        if isinstance(module, ModuleType) and module.__name__.startswith("kstreams_assign.adapters"):
+            for name in [name for name, value in vars(module).items() if value is library_class]:
+                setattr(module, name, counting)
+
+
+def _counted(watch: Watch, owner: str, method: Callable[..., T]) -> Callable[..., T]:
+    @wraps(method)
+    def counted(*args: Any, **kwargs: Any) -> T:
+        return watch.call(f"{owner}.{method.__name__}", lambda: method(*args, **kwargs))
+
+    return counted
+
+
+def _counting_class(watch: Watch, base: type, names: tuple[str, ...]) -> type:
+    methods = {name: _counted(watch, base.__name__, getattr(base, name)) for name in names if hasattr(base, name)}
+    return type(base.__name__, (base,), methods)
+
+
+def _counting_store(watch: Watch) -> Any:
+    """A database cannot be inherited from, so this one has one."""
+
+    class Store:
+        list_cf = staticmethod(rocksdict.Rdict.list_cf)
+
+        def __init__(self, *args: Any) -> None:
+            self._store = watch.call("Rdict.open", lambda: rocksdict.Rdict(*args))
+
+        def get_column_family(self, name: str) -> Store:
+            family = object.__new__(Store)
+            family._store = self._store.get_column_family(name)
+            return family
+
+        def __getattr__(self, name: str) -> Any:
+            found = getattr(self._store, name)
+            return _counted(watch, "Rdict", found) if name in STORE else found
+
+    return Store
+
+
+def _count_files(watch: Watch, folder: str) -> None:
+    for name in FILES:
+        setattr(os, name, _counted_file_call(watch, folder, getattr(os, name)))
+    opener = _counted_open(watch, folder, io.open)
+    io.open = builtins.open = opener  # type: ignore[assignment]
+
+
+def _counted_file_call(watch: Watch, folder: str, function: Callable[..., T]) -> Callable[..., T]:
+    @wraps(function)
+    def counted(target: Any, *args: Any, **kwargs: Any) -> T:
+        # A number is an open file, and a name beside one is below it; the product opens none outside of its folder.
+        if not (isinstance(target, int) or "dir_fd" in kwargs or str(target).startswith(folder)):
+            return function(target, *args, **kwargs)
+        return watch.call(f"os.{function.__name__}", lambda: function(target, *args, **kwargs))
+
+    return counted
+
+
+def _counted_open(watch: Watch, folder: str, opened: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+        if set(mode) <= set("rbt") or not str(file).startswith(folder):
+            return opened(file, mode, *args, **kwargs)
+        return _File(watch, watch.call("open to write", lambda: opened(file, mode, *args, **kwargs)))
+
+    return counted
+
+
+class _File:
+    """An open file whose writes count."""
+
+    def __init__(self, watch: Watch, file: Any) -> None:
+        self._watch = watch
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._file, name)
+        return _counted(self._watch, "file", found) if name in {"write", "flush", "truncate", "close"} else found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+assert rocksdb_adapter  # its module must be there when classes are replaced

@@ -1,0 +1,110 @@
+"""What topics, the group and task folders hold, read with the bare client libraries: nothing of the product's reading is used."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import rocksdict
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from tests.worker.crash.app import PARTITIONS, STORE
+
+WAIT_S = 20.0
+_TASK_FOLDER = "0_{}"
+
+
+class Line(NamedTuple):
+    """One record of a topic."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Folder(NamedTuple):
+    """One task's state on disk. ``offset`` is the next changelog offset it says it holds; None: it says nothing."""
+
+    where: str
+    partition: int
+    offset: int | None
+    entries: dict[bytes, bytes]
+
+
+def read_topics(servers: str, topics: Iterable[str], *, committed: bool) -> dict[str, list[Line]]:
+    """Everything in these topics, in the order of each partition; with ``committed`` only what transactions committed."""
+    found: dict[str, list[Line]] = {topic: [] for topic in topics}
+    settings = {
+        "bootstrap.servers": servers,
+        "group.id": "reading-alone",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": 10,
+        "isolation.level": "read_committed" if committed else "read_uncommitted",
+    }
+    with closing(Consumer(settings)) as consumer:
+        places = [TopicPartition(topic, partition, 0) for topic in found for partition in range(PARTITIONS)]
+        consumer.assign(places)
+        left = len(places)
+        while left:
+            messages = consumer.consume(1, WAIT_S) + consumer.consume(10_000, 0)
+            assert messages, f"the ends of {left} partitions of {list(found)} did not come"
+            for message in messages:
+                if message.error() is None:
+                    found[message.topic()].append(
+                        Line(message.partition(), message.offset(), message.key(), message.value())
+                    )
+                else:
+                    assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                    left -= 1
+    return found
+
+
+def end_offsets(admin: AdminClient, topic: str) -> dict[int, int]:
+    """High watermarks."""
+    asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(PARTITIONS)}
+    answers = admin.list_offsets(asked, request_timeout=WAIT_S)
+    return {at.partition: answer.result(WAIT_S).offset for at, answer in answers.items()}
+
+
+def committed_offsets(admin: AdminClient, group: str) -> dict[int, int]:
+    """The group's next input offsets; 0 where it has none."""
+    (answer,) = admin.list_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group)], request_timeout=WAIT_S
+    ).values()
+    told = {at.partition: at.offset for at in answer.result(WAIT_S).topic_partitions}
+    return {partition: max(0, told.get(partition, 0)) for partition in range(PARTITIONS)}
+
+
+def read_folders(state: Path) -> list[Folder]:
+    """Each task's database below a state directory that nobody has open, by its layout on disk."""
+    return [
+        _read_folder(path, partition)
+        for partition in range(PARTITIONS)
+        for path in state.glob(f"*/{_TASK_FOLDER.format(partition)}")
+        if (path / "CURRENT").exists()
+    ]
+
+
+def _read_folder(path: Path, partition: int) -> Folder:
+    options = rocksdict.Options(raw_mode=True)
+    families = {name: rocksdict.Options(raw_mode=True) for name in rocksdict.Rdict.list_cf(str(path), options)}
+    read_only = rocksdict.AccessType.read_only()
+    database = rocksdict.Rdict(str(path), options, {k: v for k, v in families.items() if k != "default"}, read_only)
+    try:
+        offsets = [struct.unpack(">Q", value)[0] for key, value in database.items() if key.startswith(b"o")]
+        assert len(offsets) <= 1, offsets
+        entries: dict[bytes, bytes] = {}
+        if f"s.{STORE}" in families:
+            family = database.get_column_family(f"s.{STORE}")
+            entries = dict(family.items())
+            family.close()
+    finally:
+        database.close()
+    return Folder(str(path), partition, offsets[0] if offsets else None, entries)

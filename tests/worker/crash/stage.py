@@ -1,0 +1,274 @@
+"""Topics, state directories and processes of one run on a real broker, and waiting for what becomes of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka.admin import KafkaAdminClient, MemberToRemove
+
+from kstreams_assign import TopicPartition as Partition
+from kstreams_assign.adapters.rocksdb import open_task_stores
+from tests.worker.crash import app
+from tests.worker.crash.points import Point, Recording
+from tests.worker.crash.reading import WAIT_S, committed_offsets, end_offsets
+from tests.worker.crash.victim import CLOSE, Part, main
+
+VICTIM, HEIR, SUCCESSOR = "victim", "heir", "successor"
+LIMIT_S = 60.0
+LOOK_S = 0.05
+SEEDED = 20
+"""Inputs of each partition that are applied and committed before the first process starts."""
+WAITING = 24
+"""Inputs of each partition that wait for it."""
+AHEAD_BY = 5
+
+_forks = multiprocessing.get_context("forkserver")
+_forks.set_forkserver_preload(["tests.worker.crash.victim"])
+_exits = threading.Lock()
+"""A start looks after all processes that have ended, and an exit status can be read only once."""
+
+
+class Stuck(AssertionError):
+    """Something that must happen did not happen in time."""
+
+
+class Cluster:
+    """The broker, asked by several threads."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+        self.admin = AdminClient({"bootstrap.servers": servers})
+        self._groups = KafkaAdminClient(bootstrap_servers=servers.split(","))
+        self._one_at_a_time = threading.Lock()
+
+    def close(self) -> None:
+        self._groups.close()
+
+    def create(self, applications: Iterable[str], *, changelogs: bool) -> None:
+        """All topics of these applications, in one request."""
+        names = [(name, {}) for one in applications for name in (one, app.answers_topic(one))]
+        if changelogs:
+            names += [(app.changelog_topic(one), {"cleanup.policy": "compact"}) for one in applications]
+        new = [NewTopic(name, app.PARTITIONS, 1, config=config) for name, config in names]
+        for made in self.admin.create_topics(new, operation_timeout=WAIT_S).values():
+            made.result(WAIT_S)
+
+    def remove_member(self, group: str, client: str) -> None:
+        """Do at once to a dead member what the broker does when its session is over."""
+        with self._one_at_a_time:
+            members = self._groups.describe_groups([group])[group]["members"]
+            gone = [MemberToRemove(member_id=one["member_id"]) for one in members if one["client_id"] == client]
+            if gone:
+                self._groups.remove_group_members(group, gone)
+
+
+@dataclass(slots=True)
+class Actor:
+    """A process of the play."""
+
+    role: str
+    process: Any
+    pipe: Connection
+    log: Path
+
+    def said(self, phase: str) -> bool:
+        """Whether it says that it enters this phase before it ends, within the limit."""
+        deadline = time.monotonic() + LIMIT_S
+        with suppress(EOFError, ConnectionResetError):
+            while self.pipe.poll(max(0.0, deadline - time.monotonic())):
+                if self.pipe.recv() == phase:
+                    return True
+        if self.process.is_alive() and time.monotonic() >= deadline:
+            raise Stuck(f"{self.role} did not come to {phase!r} in {LIMIT_S:.0f} s")
+        return False
+
+    def outlives(self, other: Actor, word: str) -> bool:
+        """Wait until ``other`` says ``word``; False if this one ends first."""
+        if not wait([self.process.sentinel, other.pipe, other.process.sentinel], LIMIT_S):
+            raise Stuck(f"{other.role} did not come to {word!r} in {LIMIT_S:.0f} s")
+        return self.exit_code is None and other.said(word)
+
+    def recording(self) -> Recording:
+        """What it tells at its end."""
+        found: Recording = {}
+        with suppress(EOFError):
+            while not found:
+                told = self.pipe.recv()
+                found = told if isinstance(told, dict) else {}
+        return found
+
+    def ended(self) -> int:
+        """Its exit status; negative for the signal that killed it."""
+        wait([self.process.sentinel], LIMIT_S)
+        code = self.exit_code
+        if code is None:
+            raise Stuck(f"{self.role} did not end in {LIMIT_S:.0f} s")
+        return code
+
+    @property
+    def exit_code(self) -> int | None:
+        with _exits:
+            found: int | None = self.process.exitcode
+            return found
+
+    def ask_to_close(self) -> None:
+        with suppress(BrokenPipeError):
+            self.pipe.send(CLOSE)
+
+
+class Stage:
+    """One application, from its seed to its last check."""
+
+    def __init__(
+        self, cluster: Cluster, name: str, folder: Path, guarantee: str, *, seeded: int, standbys: int
+    ) -> None:
+        self.cluster, self.name, self.folder, self.seeded = cluster, name, folder, seeded
+        self._guarantee = guarantee
+        self._standbys = standbys
+        self.actors: list[Actor] = []
+        folder.mkdir(parents=True)
+
+    def state_of(self, role: str) -> Path:
+        return self.folder / f"state-{role}"
+
+    def config(self, role: str, state: Path) -> Mapping[str, Any]:
+        return {
+            "application_id": self.name,
+            "bootstrap_servers": self.cluster.servers,
+            "state_dir": str(state),
+            "client": {"client.id": role},
+            "session_timeout_ms": 6_000,
+            "heartbeat_interval_ms": 200,
+            "commit_interval_ms": 1,
+            "num_standby_replicas": self._standbys,
+            "early_probing": False,
+            "processing_guarantee": self._guarantee,
+        }
+
+    def start(self, role: str, state: Path, **part: Any) -> Actor:
+        ours, theirs = _forks.Pipe()
+        log = self.folder / f"{role}.log"
+        process = _forks.Process(
+            target=main, args=(Part(self.config(role, state), str(log), **part), theirs), daemon=True
+        )
+        with _exits:
+            process.start()
+        theirs.close()
+        actor = Actor(role, process, ours, log)
+        self.actors.append(actor)
+        return actor
+
+    # --- before ---------------------------------------------------------------
+
+    def seed(self) -> None:
+        """The application has worked already: inputs, their changelog, their answers, its offsets; and more inputs wait."""
+        producer = Producer({"bootstrap.servers": self.cluster.servers, "linger.ms": 5})
+        for partition in range(app.PARTITIONS):
+            for offset in range(self.seeded + WAITING):
+                producer.produce(self.name, b"", app.key_of(offset), partition)
+            for key, value in changelog_of(self.seeded):
+                producer.produce(app.changelog_topic(self.name), value, key, partition)
+        assert not producer.flush(WAIT_S)
+        if self.seeded:
+            until(self._offsets_set, "the group has offsets")
+
+    def _offsets_set(self) -> bool | None:
+        """Not at once on a broker that never had a group."""
+        places = [TopicPartition(self.name, partition, self.seeded) for partition in range(app.PARTITIONS)]
+        asked = [ConsumerGroupTopicPartitions(self.name, places)]
+        (answer,) = self.cluster.admin.alter_consumer_group_offsets(asked, request_timeout=WAIT_S).values()
+        return None if any(place.error for place in answer.result(WAIT_S).topic_partitions) else True
+
+    def store_at(self, partition: int, count: int, *, says: int | None = None) -> Path:
+        """A task folder that has read so many changelog records, and ``says`` that it has read others."""
+        path = self.state_of(VICTIM) / self.name / f"0_{partition}"
+        stores = open_task_stores(path, [app.STORE])
+        place = Partition(app.changelog_topic(self.name), partition)
+        stores.write({app.STORE: changelog_of(count)}, {place: count if says is None else says})
+        stores.close()
+        return path
+
+    # --- after ----------------------------------------------------------------
+
+    def until_done(self, watched: Actor | None = None) -> None:
+        """Wait until every input is committed, or until the process that is watched has ended."""
+
+        def done() -> bool | None:
+            self._all_alive()
+            if watched is not None and watched.exit_code is not None:
+                return True
+            committed = committed_offsets(self.cluster.admin, self.name)
+            return True if committed == end_offsets(self.cluster.admin, self.name) else None
+
+        until(done, "every input is committed")
+
+    def _all_alive(self) -> None:
+        for actor in self.actors:
+            code = actor.exit_code
+            assert code in (None, -9) or actor.role == VICTIM, f"{actor.role} ended with {code}: {last_line(actor.log)}"
+
+    def close_all(self) -> list[str]:
+        """End who still lives; what is wrong with how they ended."""
+        living = [actor for actor in self.actors if actor.exit_code is None]
+        for actor in living:
+            actor.ask_to_close()
+        return [
+            f"{actor.role} ended with {code}: {last_line(actor.log)}"
+            for actor in living
+            if (code := actor.ended()) != 0
+        ]
+
+    def end(self) -> None:
+        """Leave no process behind."""
+        for actor in self.actors:
+            if actor.exit_code is None:
+                actor.process.kill()
+                actor.ended()
+            actor.pipe.close()
+
+
+def changelog_of(count: int) -> list[tuple[bytes, bytes]]:
+    """The changelog records of the first so many inputs of a partition."""
+    state: dict[bytes, bytes] = {}
+    records: list[tuple[bytes, bytes]] = []
+    for offset in range(count):
+        key = app.key_of(offset)
+        state[key] = app.applied_to(state.get(key), offset)
+        records.append((key, state[key]))
+    return records
+
+
+def until(found: Callable[[], Any], what: str) -> Any:
+    """Wait for an answer."""
+    deadline, pause = time.monotonic() + LIMIT_S, threading.Event()
+    while (answer := found()) is None:
+        if time.monotonic() > deadline:
+            raise Stuck(f"not in {LIMIT_S:.0f} s: {what}")
+        pause.wait(LOOK_S)
+    return answer
+
+
+def last_line(log: Path) -> str:
+    return (log.read_text(encoding="utf-8").strip().splitlines() or ["(no word)"])[-1] if log.exists() else "(no log)"
+
+
+@contextmanager
+def cluster_at(servers: str) -> Iterator[Cluster]:
+    cluster = Cluster(servers)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+__all__ = ["Actor", "Cluster", "Point", "Stage", "Stuck", "cluster_at"]

@@ -1,0 +1,235 @@
+"""Record each scenario once, then play it again for each point: kill, look at what is left, let somebody finish, judge."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+
+from tests.worker.crash import app
+from tests.worker.crash.calls import after_only
+from tests.worker.crash.checks import Left, wrong_answers, wrong_folders, wrong_state
+from tests.worker.crash.points import Point, Recording, all_points, busiest_phases, one_a_site
+from tests.worker.crash.reading import committed_offsets, end_offsets, read_folders, read_topics
+from tests.worker.crash.stage import AHEAD_BY, HEIR, SEEDED, SUCCESSOR, VICTIM, Actor, Cluster, Stage, Stuck
+from tests.worker.crash.victim import RUNNING
+
+SAME, EMPTY, ANOTHER = "same directory", "empty directory", "another process"
+EXACT = "exactly_once_v2"
+
+
+def half_restored(stage: Stage) -> None:
+    """One task has half of its state on disk, the other none."""
+    stage.store_at(0, SEEDED // 2)
+
+
+def spoilt(stage: Stage) -> None:
+    """One task's store is ahead of its changelog, the other's cannot be opened."""
+    stage.store_at(0, SEEDED, says=SEEDED + AHEAD_BY)
+    Path(stage.store_at(1, SEEDED), "CURRENT").write_text("nonsense\n", encoding="utf-8")
+
+
+def nothing(_stage: Stage) -> None:
+    """Nobody has worked here before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What the watched process lives through. ``first`` names the phase until its tasks run; ``phases``: what is looked at.
+
+    With ``rebalance`` another process joins, takes over, and may be the one that finishes (``ANOTHER``).
+    """
+
+    first: str
+    phases: tuple[str, ...]
+    prepare: Callable[[Stage], None]
+    successors: tuple[str, ...]
+    seeded: int = SEEDED
+    rebalance: str | None = None
+    standbys: int = 0
+
+    @property
+    def looks_whole(self) -> bool:
+        """Whether the folders were right before the process began."""
+        return self.prepare is not spoilt
+
+
+SCENARIOS = (
+    Scenario("restore", ("restore", "commit", "close"), half_restored, (SAME, EMPTY)),
+    Scenario("start", ("start",), nothing, (SAME, EMPTY), seeded=0),
+    Scenario("mend", ("mend",), spoilt, (SAME,)),
+    Scenario("alone", ("hand-over",), half_restored, (SAME, ANOTHER), rebalance="hand-over"),
+    Scenario("alone", ("demotion",), half_restored, (SAME, ANOTHER), rebalance="demotion", standbys=1),
+)
+PHASES = tuple(phase for scenario in SCENARIOS for phase in scenario.phases)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one point. ``reached``: the process made that call, and died there."""
+
+    point: Point
+    successor: str
+    reached: bool
+    wrong: list[str]
+    seconds: float
+    folder: Path
+
+    @property
+    def too_late(self) -> bool:
+        """Not every life makes the same number of calls."""
+        return not (self.reached or self.wrong) and self.point.nth > 1
+
+    @property
+    def word(self) -> str:
+        return "wrong" if self.wrong else "mended" if self.reached else "not reached"
+
+
+@dataclass(slots=True)
+class Sweep:
+    """Plays on one broker, several at a time."""
+
+    cluster: Cluster
+    folder: Path
+    guarantee: str
+    at_once: int = 4
+    run: str = "crash"
+    until_s: float = float("inf")
+    """Nothing is begun after this moment of the monotonic clock."""
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def record(self, scenario: Scenario) -> Recording:
+        """The calls of a life that nobody ends; raises ``AssertionError`` where even that goes wrong."""
+        (stage,) = self._stages([scenario])
+        seen, wrong = self._recorded(stage, scenario)
+        assert not wrong, wrong
+        return {(phase, site): n for (phase, site), n in seen.items() if phase in scenario.phases}
+
+    def play(self, scenario: Scenario, points: Sequence[Point]) -> Iterator[Outcome]:
+        """Each point once, as it ends; successors take turns."""
+        kinds = [scenario.successors[number % len(scenario.successors)] for number in range(len(points))]
+        plays = list(zip(points, kinds, strict=True))
+        step = self.at_once * 8
+        for some in (plays[at : at + step] for at in range(0, len(plays), step)):
+            if time.monotonic() > self.until_s:
+                return
+            stages = self._stages([scenario] * len(some))
+            with ThreadPoolExecutor(self.at_once) as pool:
+                under_way = [
+                    pool.submit(self._play, stage, scenario, point, kind)
+                    for stage, (point, kind) in zip(stages, some, strict=True)
+                ]
+                ended = [play.result() for play in under_way]
+            again = [one for one in ended if one.too_late]
+            yield from (one for one in ended if not one.too_late)
+            yield from self.play(scenario, [replace(one.point, nth=one.point.nth // 2) for one in again])
+
+    def _stages(self, scenarios: Sequence[Scenario]) -> list[Stage]:
+        names = [f"{self.run}-{next(self._numbers)}" for _ in scenarios]
+        made = [
+            Stage(
+                self.cluster,
+                name,
+                self.folder / name,
+                self.guarantee,
+                seeded=scenario.seeded,
+                standbys=scenario.standbys,
+            )
+            for name, scenario in zip(names, scenarios, strict=True)
+        ]
+        self.cluster.create(names, changelogs=scenarios[0].seeded > 0)
+        return made
+
+    # --- one play ---------------------------------------------------------------
+
+    def _recorded(self, stage: Stage, scenario: Scenario) -> tuple[Recording, list[str]]:
+        try:
+            victim = self._begin(stage, scenario, None)
+            seen = victim.recording()
+            assert victim.ended() == 0, f"the victim ended with {victim.ended()}: {victim.log}"
+            return seen, self._finish(stage, scenario, SAME, committed_offsets(self.cluster.admin, stage.name))
+        finally:
+            stage.end()
+
+    def _play(self, stage: Stage, scenario: Scenario, point: Point, successor: str) -> Outcome:
+        began = time.monotonic()
+        reached, wrong = False, []
+        try:
+            victim = self._begin(stage, scenario, point)
+            code = victim.ended()
+            reached = code == -signal.SIGKILL
+            wrong += [] if reached or code == 0 else [f"the victim ended with {code}: {victim.log}"]
+            committed = committed_offsets(self.cluster.admin, stage.name)
+            wrong += self._folders(stage, VICTIM) if scenario.looks_whole else []
+            self.cluster.remove_member(stage.name, VICTIM)
+            wrong += self._finish(stage, scenario, successor, committed)
+        except (Stuck, AssertionError) as failure:
+            wrong.append(str(failure))
+        finally:
+            stage.end()
+        return Outcome(point, successor, reached, wrong, time.monotonic() - began, stage.folder)
+
+    def _begin(self, stage: Stage, scenario: Scenario, point: Point | None) -> Actor:
+        stage.seed()
+        scenario.prepare(stage)
+        victim = stage.start(
+            VICTIM,
+            stage.state_of(VICTIM),
+            watched=True,
+            phase=scenario.first,
+            rebalance=scenario.rebalance,
+            point=point,
+        )
+        if scenario.rebalance and victim.said("commit"):
+            heir = stage.start(HEIR, stage.state_of(HEIR))
+            if victim.outlives(heir, RUNNING):
+                stage.until_done(victim)
+                victim.ask_to_close()
+        return victim
+
+    def _finish(self, stage: Stage, scenario: Scenario, successor: str, committed: Mapping[int, int]) -> list[str]:
+        """Let whoever is left do the rest, and judge it."""
+        if successor != ANOTHER:
+            stage.start(SUCCESSOR, stage.state_of(VICTIM if successor == SAME else SUCCESSOR))
+        stage.until_done()
+        wrong = stage.close_all()
+        roles = {VICTIM: scenario.looks_whole or successor == SAME, HEIR: True, SUCCESSOR: True}
+        for role in (role for role, whole in roles.items() if whole):
+            wrong += self._folders(stage, role)
+            wrong += [
+                f"left in the trash: {path}" for path in stage.state_of(role).glob("*/.trash/*") if role != VICTIM
+            ]
+        names = (stage.name, app.changelog_topic(stage.name), app.answers_topic(stage.name))
+        exact = self.guarantee == EXACT
+        lines = read_topics(self.cluster.servers, names, committed=exact)
+        left = Left(*(lines[name] for name in names), committed, stage.seeded, exact)
+        return [*wrong, *wrong_state(left), *wrong_answers(left)]
+
+    def _folders(self, stage: Stage, role: str) -> list[str]:
+        folders = read_folders(stage.state_of(role))
+        topic = app.changelog_topic(stage.name)
+        if not folders:
+            return []
+        lines = read_topics(self.cluster.servers, [topic], committed=self.guarantee == EXACT)
+        return wrong_folders(folders, lines[topic], end_offsets(self.cluster.admin, topic))
+
+
+def chosen(recordings: Sequence[tuple[Scenario, Recording]], *, everything: bool) -> list[tuple[Scenario, list[Point]]]:
+    """What to die at: every class of occurrence in each phase, on both sides; or every call site once.
+
+    Once in all scenarios of a process alone, and once in those where another takes over.
+    """
+    if everything:
+        return [(one, all_points(seen, after_only(seen))) for one, seen in recordings]
+    known: dict[bool, set[str]] = {False: set(), True: set()}
+    plan: list[tuple[Scenario, list[Point]]] = []
+    for one, seen in recordings:
+        group = known[one.rebalance is not None]
+        fresh = {at: n for at, n in busiest_phases(seen).items() if at[1] not in group}
+        group.update(site for _, site in fresh)
+        plan.append((one, one_a_site(fresh, after_only(fresh))))
+    return plan

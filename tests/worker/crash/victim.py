@@ -1,0 +1,148 @@
+"""A worker in a process of its own: recorded, killed at a point, or left alone to finish what another began.
+
+Started by fork from a process that has imported everything and has made no client. It is told to close through a pipe, and
+ends with whoever started it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+
+from kstreams_assign import Config, Record, Task, Worker
+from kstreams_assign.worker import labour
+from tests.worker.crash import app
+from tests.worker.crash.calls import Watch, install
+from tests.worker.crash.points import Point
+
+BATCH_RECORDS = 4  # so that a few inputs make many commits
+FED = 12  # inputs a partition, sent in the middle of a rebalance
+WRITTEN_BEFORE_CLOSE = 5  # batches in the stores
+CLOSE = "close"
+RUNNING = "running"
+ORPHANED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a process is to do. ``watched``: it is the one whose calls count.
+
+    ``phase`` is how they are labelled until its tasks run, ``rebalance`` how from the next join on; without, it closes by itself
+    in the middle of its work.
+    """
+
+    config: Mapping[str, Any]
+    log: str
+    watched: bool = False
+    phase: str = ""
+    rebalance: str | None = None
+    point: Point | None = None
+
+
+class _Played:
+    """The watched process's own events, as phases of its life."""
+
+    def __init__(self, part: Part, pipe: Connection, watch: Watch) -> None:
+        self._part = part
+        self._pipe = pipe
+        self._watch = watch
+        self._active: frozenset[str] = frozenset()
+        self._running: set[str] = set()
+        self._telling = threading.Lock()
+        self._worker: Worker | None = None
+        self._name = part.config["application_id"]
+        self._feeder = confluent_kafka.Producer({"bootstrap.servers": part.config["bootstrap_servers"], "linger.ms": 0})
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        if event["event"] == "assigned":
+            self._active = frozenset(event["active"])
+        elif event["event"] == "running":
+            self._running.add(event["task"])
+            if self._active <= self._running and self._watch.phase == self._part.phase:
+                self._enter("commit")
+        elif (
+            self._part.rebalance
+            and event["event"] == "joining"
+            and self._watch.phase in {"commit", self._part.rebalance}
+        ):
+            self._enter(self._part.rebalance)
+            self._feed(FED, range(app.PARTITIONS))
+
+    def work(self, task: Task, records: Sequence[Record]) -> None:
+        """Each batch brings the next, so that there is always more to do."""
+        app.apply(task, records)
+        if self._part.rebalance is None and self._watch.phase == "commit":
+            if self._watch.count("commit", "Rdict.write") < WRITTEN_BEFORE_CLOSE:
+                self._feed(BATCH_RECORDS, [task.id.partition])
+            else:
+                self._enter("close")
+                assert self._worker is not None
+                self._worker.close()
+
+    def run(self) -> None:
+        labour.POLL_RECORDS_MAX = BATCH_RECORDS
+        config = Config(**self._part.config)
+        self._worker = Worker(config, app.topology(self._name, self.work), on_event=self.hear)
+        closed_by(self._pipe, self._close)
+        self._worker.run()
+
+    def _close(self) -> None:
+        """The end of what is looked at."""
+        self._watch.phase = "over"
+        assert self._worker is not None
+        self._worker.close()
+
+    def _feed(self, count: int, partitions: Iterable[int]) -> None:
+        """So many more inputs for each of these partitions, now."""
+        for partition in partitions:
+            for number in range(count):
+                self._feeder.produce(self._name, b"", app.key_of(number), partition)
+        assert not self._feeder.flush(20)
+
+    def _enter(self, phase: str) -> None:
+        self._watch.phase = phase
+        with self._telling:
+            self._pipe.send(phase)
+
+
+def closed_by(pipe: Connection, close: Callable[[], None]) -> None:
+    """Close when told so; die with whoever started this process."""
+
+    def listen() -> None:
+        try:
+            pipe.recv()
+        except (EOFError, OSError):
+            os._exit(ORPHANED)
+        close()
+
+    threading.Thread(target=listen, daemon=True).start()
+
+
+def main(part: Part, pipe: Connection) -> None:
+    """The process. What it recorded goes through the pipe at its end; an error ends it with its trace in the log."""
+    log = Path(part.log).open("a", buffering=1, encoding="utf-8")  # noqa: SIM115  # for as long as the process lives
+    sys.stderr = sys.stdout = log
+    logging.basicConfig(stream=log, level=logging.INFO, format="%(asctime)s %(threadName)s %(message)s")
+    if not part.watched:
+
+        def hear(event: Mapping[str, Any]) -> None:
+            if event["event"] == RUNNING:
+                pipe.send(RUNNING)
+
+        worker = Worker(Config(**part.config), app.topology(part.config["application_id"]), on_event=hear)
+        closed_by(pipe, worker.close)
+        worker.run()
+        return
+    watch = Watch(part.point, part.phase)
+    install(watch, part.config["state_dir"])
+    _Played(part, pipe, watch).run()
+    pipe.send(watch.seen())
