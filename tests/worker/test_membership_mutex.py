@@ -1,0 +1,349 @@
+"""The lag-report mutex is let go in every way that a join can end: the real membership, driven by a client that a test plays.
+
+What the client does here was read off kafka-python 3.0.12: which call comes from where, and what it raises. The same on a
+broker, as far as a broker can be made to do it: ``test_mutex_on_a_broker``.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from kstreams_assign.adapters.kafka_python import GroupClient
+from kstreams_assign.config import Config
+from kstreams_assign.errors import (
+    AssignmentRefused,
+    BrokerUnavailable,
+    ConfigError,
+    MalformedUserData,
+    TopologyMismatch,
+)
+from kstreams_assign.group import member as machine
+from kstreams_assign.group.dialects import APACHE, MemberReport
+from kstreams_assign.group.values import Adopted, ErrorCode
+from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.state.mutex import ReportMutex
+from kstreams_assign.wire import AssignmentInfo, encode_assignment
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.leading import Leading
+from kstreams_assign.worker.membership import Membership
+
+PROCESS = UUID(int=7)
+SHAPE = TopologyShape((SubtopologyShape(("words",), (Store("totals"),)),))
+RUNS, DORMANT = TaskId(0, 0), TaskId(0, 1)
+INPUT, CHANGELOG = TopicPartition("words", 0), TopicPartition("app-totals-changelog", 1)
+HOLD_MS = 60_000
+PATIENCE_S = 20
+
+Step = Callable[[Membership], None]
+
+
+class Played:
+    """A client whose joins are what the test says: each ``join`` carries out one step, on the membership's thread."""
+
+    def __init__(self) -> None:
+        self.steps: queue.SimpleQueue[Step] = queue.SimpleQueue()
+        self.membership: Membership
+
+    def join(self, _timeout_s: float) -> bool:
+        try:
+            step = self.steps.get(timeout=0.02)
+        except queue.Empty:
+            return False
+        step(self.membership)
+        return True
+
+    def beat(self) -> None:
+        """Nobody listens."""
+
+    def needs_join(self) -> bool:
+        return False
+
+    def request_rejoin(self) -> None:
+        """The next ``join`` is asked for by its step."""
+
+
+@dataclass
+class Clock:
+    now_ms: int = 0
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+class Case:
+    """One membership, its threads, and what it did."""
+
+    def __init__(self) -> None:
+        self.clock, self.sums, self.client = Clock(), OffsetSums(), Played()
+        self.mutex = ReportMutex(clock_ms=self.clock, hold_ms=HOLD_MS)
+        self.sums.running(RUNS)
+        self.sums.dormant(DORMANT, {CHANGELOG: 5})
+        self.told: list[Mapping[TaskId, int]] = []
+        self.joins: list[str] = []
+        self.drained = threading.Event()
+        self.news = threading.Condition()
+        self.error: BaseException | None = None
+        self.membership = Membership(
+            Config(application_id="app", bootstrap_servers="nowhere:1", state_dir="unused"),
+            SHAPE,
+            PROCESS,
+            self,
+            cast("Leading", None),  # never elected here
+            self.sums,
+            self.mutex,
+            EventLog(str(PROCESS), self.hear),
+            self.connect,
+            lambda _generation, _adopted, _standing: None,
+            self.drained.set,
+        )
+        self.thread = threading.Thread(target=self.run)
+
+    def connect(self, membership: Membership) -> GroupClient:
+        self.client.membership = membership
+        return cast("GroupClient", self.client)
+
+    def run(self) -> None:
+        try:
+            self.membership.run()
+        except BaseException as error:  # noqa: BLE001  # looked at by the test
+            self.error = error
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        with self.news:
+            if event["event"] == "joining":
+                self.joins.append(event["reason"])
+            self.news.notify_all()
+
+    def until_joining(self, reason: str) -> None:
+        with self.news:
+            assert self.news.wait_for(lambda: reason in self.joins, PATIENCE_S), self.joins
+
+    # --- the tasks' side: everything at once -------------------------------------
+
+    def commit_now(self) -> None:
+        self.membership.handle(machine.WorkCommitted())
+
+    def adopt(self, _generation: int, _adopted: Adopted) -> None:
+        """The folders would be locked now; ``let_go`` follows."""
+
+    def drop_all(self, _reason: str) -> None:
+        """There are none."""
+
+    def let_go(self) -> None:
+        self.membership.handle(machine.TasksReleased())
+
+    # --- what the client does ------------------------------------------------------
+
+    def play(self, step: Step) -> None:
+        """Have the client do it within a join, and wait until it has."""
+        done = threading.Event()
+
+        def played(membership: Membership) -> None:
+            try:
+                step(membership)
+            finally:
+                done.set()
+
+        self.client.steps.put(played)
+        assert done.wait(PATIENCE_S)
+
+    def report(self, membership: Membership | None = None) -> None:
+        _, user_data = (membership or self.membership).subscription()
+        told = APACHE.read_report(user_data)
+        assert isinstance(told, MemberReport)
+        self.told.append(told.task_offset_sums)
+
+    @property
+    def held(self) -> bool:
+        return self.membership in self.mutex.state.reporting
+
+
+@pytest.fixture
+def case() -> Iterator[Case]:
+    case = Case()
+    case.thread.start()
+    yield case
+    case.membership.close()
+    case.thread.join(PATIENCE_S)
+    assert not case.thread.is_alive()
+    assert not case.held, "whatever happened: closed and not held"
+
+
+def info(**facts: Any) -> bytes:
+    return encode_assignment(AssignmentInfo(version=11, commonly_supported_version=11, **facts))
+
+
+def assign(membership: Membership) -> None:
+    membership.assigned(1, [INPUT], info(active_tasks=(RUNS,)))
+
+
+def test_it_is_held_from_the_report_until_the_tasks_are_locked(case: Case) -> None:
+    case.play(case.report)
+    assert case.held
+    assert case.told == [{RUNS: -2, DORMANT: 5}]
+    case.play(assign)
+    assert case.held
+    case.let_go()
+    assert not case.held
+
+
+def test_a_join_tried_again_holds_it_once(case: Case) -> None:
+    def unanswered(membership: Membership) -> None:
+        case.report(membership)
+        raise BrokerUnavailable("join the group: the coordinator moved")
+
+    for _ in range(3):
+        case.play(unanswered)
+    assert case.held
+    case.play(assign)
+    case.let_go()
+    assert not case.held
+
+
+def test_an_assignment_that_the_client_refuses_is_reported_for_once_more(case: Case) -> None:
+    case.play(case.report)  # "Cooperative assignment rejected": no on_assignment, and the client joins again
+    case.play(case.report)
+    assert case.held
+    case.play(assign)
+    case.let_go()
+    assert not case.held
+
+
+@pytest.mark.parametrize(
+    ("partitions", "user_data", "error"),
+    [
+        ([], info(error_code=ErrorCode.ASSIGNMENT_ERROR), AssignmentRefused),
+        ([], info(error_code=ErrorCode.SHUTDOWN_REQUESTED), AssignmentRefused),
+        ([TopicPartition("others", 0)], info(active_tasks=(RUNS,)), TopologyMismatch),
+        ([], b"\0\0\0\x0b", MalformedUserData),
+    ],
+)
+def test_an_assignment_that_cannot_be_taken_ends_the_member_and_frees_the_mutex(
+    case: Case, partitions: list[TopicPartition], user_data: bytes, error: type[Exception]
+) -> None:
+    case.play(case.report)
+    case.play(lambda membership: membership.assigned(1, partitions, user_data))
+    case.thread.join(PATIENCE_S)
+    assert isinstance(case.error, error)
+    assert not case.held  # although nobody has closed the member
+
+
+@pytest.mark.parametrize("error", [ConfigError("join the group: refused"), ValueError("a bug in the client")])
+def test_a_client_that_raises_after_the_report_ends_the_member_and_frees_the_mutex(
+    case: Case, error: Exception
+) -> None:
+    def broken(membership: Membership) -> None:
+        case.report(membership)
+        raise error
+
+    case.play(broken)
+    case.thread.join(PATIENCE_S)
+    assert case.error is error
+    assert not case.held
+
+
+def test_membership_lost_in_the_midst_of_a_join_lets_go_until_the_next_report(case: Case) -> None:
+    case.play(case.report)
+    case.play(Membership.lost)
+    assert not case.held
+    case.play(case.report)
+    assert case.held
+    case.play(assign)
+    case.let_go()
+    assert not case.held
+
+
+def test_a_member_closed_in_the_midst_of_a_join_lets_go_and_a_late_try_of_the_client_does_not_take_it(
+    case: Case,
+) -> None:
+    def closed_meanwhile(membership: Membership) -> None:
+        case.report(membership)
+        membership.close()
+        case.report(membership)  # the client tries once more, on a loop of its own
+        assign(membership)
+
+    case.play(closed_meanwhile)
+    assert not case.held
+    assert case.told[-1] == {RUNS: -2}  # and nothing was promised that could not be kept
+    assert case.mutex.try_clean()
+
+
+def test_a_member_closed_before_its_first_join_never_takes_it() -> None:
+    case = Case()
+    case.membership.close()
+    case.run()
+    case.report()
+    assert (case.held, case.error, case.joins) == (False, None, [])
+
+
+def test_a_member_that_drained_lets_go(case: Case) -> None:
+    case.play(case.report)
+    case.play(assign)
+    case.let_go()
+    case.membership.drain()
+    case.until_joining("draining: this member wants to leave")
+    case.play(case.report)
+    assert case.held
+    case.play(lambda membership: membership.assigned(2, [], info()))
+    assert case.drained.wait(PATIENCE_S)
+    case.let_go()
+    assert not case.held
+
+
+def test_what_the_cleaner_kept_from_a_report_is_reported_when_it_is_through_and_not_before(case: Case) -> None:
+    assert case.mutex.try_clean()
+    case.play(case.report)
+    assert case.told == [{RUNS: -2}]
+    case.play(assign)
+    case.let_go()
+    for _ in range(3):  # three turns of the membership's thread
+        turned = threading.Event()
+        beat, case.client.beat = case.client.beat, turned.set  # type: ignore[method-assign]
+        assert turned.wait(PATIENCE_S)
+        case.client.beat = beat  # type: ignore[method-assign]
+    assert case.joins == ["first join"], "no storm of rebalances while the cleaner runs"
+    case.mutex.end_clean()
+    case.until_joining("the cleaner ran during the last rebalance")
+    case.play(case.report)
+    assert case.told[-1] == {RUNS: -2, DORMANT: 5}
+    case.play(assign)
+    case.let_go()
+    assert not case.held
+
+
+def test_a_join_that_is_never_answered_lets_the_cleaner_in_and_reports_again_once_it_is(case: Case) -> None:
+    case.play(case.report)
+    case.clock.now_ms += HOLD_MS
+    assert case.mutex.try_clean()
+    case.sums.forget(DORMANT)  # it took the folder that the leader was told of
+    case.mutex.end_clean()
+    case.play(assign)
+    case.let_go()
+    case.until_joining("the cleaner ran during the last rebalance")
+    case.play(case.report)
+    assert case.told[-1] == {RUNS: -2}
+
+
+def test_a_listener_that_waits_for_another_caller_holds_up_no_member() -> None:
+    """Events are told without the member's lock, or this would never end: two threads, each waiting for the other."""
+    case = Case()
+    listened: list[bool] = []
+
+    def listen(_event: Mapping[str, Any]) -> None:
+        calls = threading.Thread(target=lambda: case.membership.rejoin("from elsewhere"), daemon=True)
+        calls.start()
+        calls.join(5)
+        listened.append(not calls.is_alive())
+
+    case.membership._log._listener = listen
+    case.membership.handle(machine.Started())
+    case.membership.close()
+    assert listened == [True]
