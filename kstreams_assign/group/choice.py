@@ -57,5 +57,5 @@ def departure(decided: str | None, wanted: str) -> str | None:
     if decided == wanted or (decided is None and wanted == JAVAS) or decided == "fallback_prior":
         return None
     if decided is None:
-        return f"the leader is no member of ours: {JAVAS} decides, as Java does, not {wanted}"
+        return f"the leader is no member of ours (or the group's record is full, as its log says then): {JAVAS} decides, as Java does, not {wanted}"
     return f"the leader decides by {decided}, not by {wanted} as it is set here"
