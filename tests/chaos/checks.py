@@ -144,25 +144,26 @@ def stores_are_their_changelogs(facts: Facts) -> list[str]:
     """Each store left on disk holds what the changelog says up to its offset. Not to be asked where a sleeper wrote between."""
     if facts.slept and facts.guarantee != EXACTLY_ONCE:
         return []
-    return [text for store in facts.stores for text in _differences(store, facts.writes)]
+    wrong = [text for store in facts.stores for text in _differences(store, facts.writes)]
+    return wrong + [
+        f"{_where(one)} is at offset {one.offset}, the changelog ends at {facts.changelog_ends[one.partition]}"
+        for one in facts.stores
+        if one.offset > facts.changelog_ends[one.partition]
+    ]
 
 
 def _differences(store: Store, writes: Iterable[Write]) -> list[str]:
-    told = [write for write in writes if write.partition == store.partition]
-    newest = {write.key: write.value for write in told if write.offset < store.offset}
+    told = (write for write in writes if write.partition == store.partition and write.offset < store.offset)
+    newest = {write.key: write.value for write in told}
     wanted = {key: value for key, value in newest.items() if value is not None}
-    where = f"the store of 0_{store.partition} that {store.writer} left"
-    ahead = [f"{where} is at offset {store.offset}, the changelog is not"] if store.offset > _end(told) else []
-    if wanted == store.entries:
-        return ahead
     keys = wanted.keys() | store.entries.keys()
     other = sorted(key for key in keys if wanted.get(key) != store.entries.get(key))
-    return [*ahead, f"{where} differs from the changelog up to {store.offset} in {len(other)} keys: {other[:NAMED]}"]
+    how = f"differs from the changelog up to {store.offset} in {len(other)} keys: {other[:NAMED]}"
+    return [f"{_where(store)} {how}"] if other else []
 
 
-def _end(writes: list[Write]) -> int:
-    """What lies between, and after, are markers of transactions: one each, at most."""
-    return writes[-1].offset + 2 if writes else 2
+def _where(store: Store) -> str:
+    return f"the store of 0_{store.partition} that {store.writer} left"
 
 
 def offsets_never_go_back(facts: Facts) -> list[str]:

@@ -74,5 +74,7 @@ class Facts:
     slept: frozenset[str]
     aborted_transactions: int
     stores: tuple[Store, ...] = ()
+    changelog_ends: Mapping[int, int] = field(default_factory=dict)
+    """Next offsets, with whatever lies there that no reader is given: markers, aborted transactions."""
     restless: tuple[str, ...] = ()
     """Why the group did not come to rest; nothing if it did."""

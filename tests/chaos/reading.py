@@ -65,8 +65,22 @@ def records(broker: str, topic: str) -> Iterator[Message]:
         consumer.close()
 
 
-def _to_the_ends(consumer: Consumer, topic: str, ends: dict[int, int]) -> Iterator[Message]:
-    waiting, deadline = dict(ends), monotonic() + READ_S
+def ends(broker: str, topic: str) -> dict[int, int]:
+    """The next offset of each partition."""
+    consumer = _consumer(broker)
+    try:
+        return _ends(consumer, topic)
+    finally:
+        consumer.close()
+
+
+def _ends(consumer: Consumer, topic: str) -> dict[int, int]:
+    known = consumer.list_topics(topic, ANSWER_S).topics[topic].partitions
+    return {number: consumer.get_watermark_offsets(TopicPartition(topic, number), ANSWER_S)[1] for number in known}
+
+
+def _to_the_ends(consumer: Consumer, topic: str, until: dict[int, int]) -> Iterator[Message]:
+    waiting, deadline = dict(until), monotonic() + READ_S
     while waiting:
         if monotonic() > deadline:
             raise Unreadable(f"{topic}: not read to {waiting} in {READ_S:.0f} s; is a transaction open?")
@@ -76,7 +90,7 @@ def _to_the_ends(consumer: Consumer, topic: str, ends: dict[int, int]) -> Iterat
                 yield message
             elif error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
-            elif message.offset() >= ends[message.partition()]:
+            elif message.offset() >= until[message.partition()]:
                 waiting.pop(message.partition(), None)
 
 
@@ -149,16 +163,14 @@ def look(broker: str, group: str, topic: str, members: int) -> Look:
 def _behind(broker: str, group: str, topic: str) -> tuple[str, ...]:
     consumer = _consumer(broker, group)
     try:
-        parts = [
-            TopicPartition(topic, number) for number in consumer.list_topics(topic, ANSWER_S).topics[topic].partitions
-        ]
+        until = _ends(consumer, topic)
+        parts = [TopicPartition(topic, number) for number in until]
         done = {one.partition: max(0, one.offset) for one in consumer.committed(parts, ANSWER_S)}
-        ends = {one.partition: consumer.get_watermark_offsets(one, ANSWER_S)[1] for one in parts}
     except KafkaException as cause:
         return (f"the broker does not tell: {cause}",)
     finally:
         consumer.close()
-    return tuple(f"partition {n}: committed {done[n]} of {end}" for n, end in ends.items() if done[n] != end)
+    return tuple(f"partition {n}: committed {done[n]} of {end}" for n, end in until.items() if done[n] != end)
 
 
 def _inspected(broker: str, group: str, members: int) -> Look:

@@ -271,6 +271,7 @@ class Run:
             slept=self._group.slept(),
             aborted_transactions=reading.aborted_transactions(address),
             stores=tuple(stores_left(self._group, APPLICATION)),
+            changelog_ends=reading.ends(address, changelog),
             restless=restless,
         )
 

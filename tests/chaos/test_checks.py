@@ -45,6 +45,7 @@ GOOD = Facts(
     slept=frozenset(),
     aborted_transactions=0,
     stores=(Store("w2.1", 0, 2, {KEY: write_entry(Entry("w0.1", 3, (1, 2)))}),),
+    changelog_ends={0: 5},
 )
 STORE = GOOD.stores[0]
 WITHOUT_2 = (*GOOD.writes[:2], entry(2, "w1.1", 4, 1, 3), GOOD.writes[3])
