@@ -15,6 +15,8 @@ from typing import IO, Any, NamedTuple
 from kstreams_assign.errors import StateDirectoryLocked
 
 LOCK_FILE = ".lock"
+LOOKS_MAX = 10_000
+"""So often it is tried again where somebody else holds a lock for an instant, or has not written yet."""
 
 
 class Holder(NamedTuple):
@@ -36,19 +38,42 @@ def take_lock(folder: Path) -> IO[bytes]:
     path = folder / LOCK_FILE
     file = path.open("a+b")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise StateDirectoryLocked(
-            f"the state directory {folder} belongs to {_read_holder(path)}; give each process its own state_dir"
-        ) from None
+        taken = _lock(file)
     except OSError:
         file.close()
         raise
+    if not taken:
+        file.close()
+        raise StateDirectoryLocked(
+            f"the state directory {folder} belongs to {_read_holder(path)}; give each process its own state_dir"
+        )
     file.truncate(0)
     file.write(json.dumps({"pid": os.getpid(), "host": platform.node()}).encode())
     file.flush()
     return file
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """False if a process has it. Whoever only looks (``holder``) shares the lock for an instant, and is waited for."""
+    for _ in range(LOOKS_MAX):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not _may_share(file):
+                return False
+            os.sched_yield()
+        else:
+            return True
+    return False
+
+
+def _may_share(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return True
 
 
 def holder(folder: Path) -> Holder | None:
@@ -72,6 +97,11 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _read_holder(path: Path) -> Holder:
-    found = read_json(path)
+    """Whoever has just taken the lock has not written itself down yet, and is waited for."""
+    for _ in range(LOOKS_MAX):
+        found = read_json(path)
+        if "pid" in found:
+            break
+        os.sched_yield()
     pid, host = found.get("pid"), found.get("host")
     return Holder(pid if isinstance(pid, int) else None, host if isinstance(host, str) else None)

@@ -12,7 +12,7 @@ import pytest
 
 from kstreams_assign.errors import ConfigError, StateDirectoryLocked, StateError
 from kstreams_assign.model import TaskId
-from kstreams_assign.state.directory import StateDirectory
+from kstreams_assign.state.directory import StateDirectory, holder_of
 
 T1, T2 = TaskId(0, 1), TaskId(0, 2)
 
@@ -53,6 +53,28 @@ def test_two_objects_in_one_process_do_not_share_it_either(opened):
     opened()
     with pytest.raises(StateDirectoryLocked, match=f"process {os.getpid()}"):
         opened()
+
+
+def test_who_only_looks_keeps_nobody_out(opened, tmp_path):
+    """As ``drain`` and ``clean --dry-run`` do while a worker is started again."""
+    opened().close()
+    stop, looks = threading.Event(), []
+
+    def look() -> None:
+        while not stop.is_set():
+            looks.append(holder_of(tmp_path, "app"))
+
+    looking = [threading.Thread(target=look) for _ in range(3)]
+    for thread in looking:
+        thread.start()
+    try:
+        for _ in range(100):
+            opened().close()
+    finally:
+        stop.set()
+        for thread in looking:
+            thread.join()
+    assert set(looks) <= {None, os.getpid()}
 
 
 def test_the_process_id_survives_a_restart_and_differs_between_applications(opened, tmp_path, clock):
