@@ -251,6 +251,22 @@ class OffsetsGoOn(Checker):
                 self.complain(f"{member} commits {partition} at {offset}, but its changelog has {logs.works[task]}")
 
 
+class NoWorkLost(Checker):
+    """Whoever begins a task, and may commit, has all of its changelog; and no input is committed that it lacks."""
+
+    invariant = "a task begins with all of its state"
+
+    def runs(self, process: Process, task: TaskId, at: Mapping[TopicPartition, int]) -> None:
+        logs = self.world.logs
+        if task not in logs.ends or not _may_commit(self.world, process):
+            return
+        held = sum(process.disk.folders[task].values())
+        if held != logs.ends[task]:
+            self.complain(f"{process.run.name} begins {task} at {held} of {logs.ends[task]}")
+        if max(at.values()) > logs.works[task]:
+            self.complain(f"{process.run.name} begins {task} behind input whose work is lost")
+
+
 class SameOnEveryLeader(Checker):
     """Whoever of those that know the last round leads, the decision is the same. Every third decision is made again."""
 
@@ -286,5 +302,5 @@ def _inputs(decision: Decision) -> dict[str, tuple[TopicPartition, ...]]:
 
 def every_checker() -> list[Checker]:
     """One of each, new."""
-    kinds = (OneOwner, FencedIsSilent, PromisesKept, WarmupsWithin, OffsetsGoOn, SameOnEveryLeader)
+    kinds = (OneOwner, FencedIsSilent, PromisesKept, WarmupsWithin, OffsetsGoOn, NoWorkLost, SameOnEveryLeader)
     return [kind() for kind in kinds]

@@ -119,10 +119,10 @@ class Reader:
     def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
         return {partition: Bounds(0, self._logs.ends[self._logs.changelogs[partition]]) for partition in partitions}
 
-    @property
-    def behind(self) -> bool:
-        """Whether anything is left to read."""
-        return any(at < self._logs.ends[self._logs.changelogs[partition]] for partition, at in self._at.items())
+    def left_ms(self) -> int | None:
+        """How long until the first of what is being read is at its end; None: nothing is behind."""
+        left = [end - at for name, at in self._at.items() if (end := self._logs.ends[self._logs.changelogs[name]]) > at]
+        return 1 + min(left) * len(left) * 1000 // self._rate if left else None
 
     def close(self) -> None:
         """Nothing to close."""

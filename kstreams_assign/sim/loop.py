@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SLOWEST_ORDER_MS = 20
 REST_MS = 1_000
-BUSY_TURN_MS, QUIET_TURN_MS = 500, 4_000
+QUICK_TURN_MS, BUSY_TURN_MS, QUIET_TURN_MS = 50, 1_000, 5_000
 PACING = Pacing(progress_interval_ms=0, standby_ends_interval_ms=1_000, standby_budget_records=0)
 
 
@@ -240,11 +240,10 @@ class Loop:
                 self._restored[event.task] = event.stores
                 self._begin_if_ready(event.task)
         if self.restorer.tasks:
-            self._turn_within(BUSY_TURN_MS if self._reader.behind or self._restoring else QUIET_TURN_MS)
-
-    @property
-    def _restoring(self) -> bool:
-        return Purpose.ACTIVE in self.restorer.tasks.values()
+            left_ms = self._reader.left_ms()
+            again_ms = QUIET_TURN_MS if left_ms is None else min(max(left_ms, QUICK_TURN_MS), QUIET_TURN_MS)
+            restoring = Purpose.ACTIVE in self.restorer.tasks.values()
+            self._turn_within(min(again_ms, BUSY_TURN_MS) if restoring else again_ms)
 
     def _begin_if_ready(self, task: TaskId) -> None:
         """State and input positions are there: the task runs."""

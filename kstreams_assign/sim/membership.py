@@ -57,6 +57,8 @@ class Membership:
             self,
         )
         self._early = Early(process)
+        digest = settings_digest(self._scenario.assignor, self._world.config)
+        self._trailer = MemberTrailer(assignors=known_assignors(), settings_digest=digest)
         self._owned: tuple[TopicPartition, ...] = ()
         self.adopted: Adopted | None = None
         self.standing: Standing | None = None
@@ -140,10 +142,7 @@ class Membership:
             process_id=self._process.process_id,
             task_offset_sums=self.sums.report(owned_only=not complete),
             unique_field=self._unique,
-            trailer=MemberTrailer(
-                assignors=known_assignors(),
-                settings_digest=settings_digest(self._scenario.assignor, self._world.config),
-            ),
+            trailer=self._trailer,
         )
         self._world.watch.reported(self._process, report)
         return self._owned, APACHE.write_report(report)

@@ -122,7 +122,7 @@ def _restless(world: World, process: Process) -> Iterator[str]:
         return
     if member.machine.generation != world.coordinator.generation:
         yield f"is in generation {member.machine.generation}, not {world.coordinator.generation}"
-    if member.machine.rejoin_at_ms != NO_PROBE_MS:
+    if member.machine.rejoin_at_ms != NO_PROBE_MS or member.adopted.next_probe_ms is not None:
         yield "a probe is due"
     if member.report_again:
         yield "has to report again"

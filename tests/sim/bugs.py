@@ -1,0 +1,193 @@
+"""Bugs to plant, one at a time: doubles that put something wrong in the place of a real part.
+
+Each says which invariant must be seen not to hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kstreams_assign.group import leader
+from kstreams_assign.group.member import Member
+from kstreams_assign.model import NO_PROBE_MS
+from kstreams_assign.restore.loop import Restorer
+from kstreams_assign.sim import checkers, committing, loop, membership
+from kstreams_assign.sim.client import NO_GENERATION, Client
+from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.state.mutex import MutexState, ReportMutex
+from kstreams_assign.tasks import lifecycle
+from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
+
+
+@dataclass(frozen=True)
+class Bug:
+    """``plant`` is given pytest's monkeypatch; ``first`` is a seed from which on it is found soon."""
+
+    name: str
+    invariant: str
+    plant: Callable[..., None]
+    first: int = 0
+
+
+class CarelessMutex(ReportMutex):
+    """The cleaner does not care who reports."""
+
+    def try_clean(self) -> bool:
+        self._state = MutexState(cleaning=True)
+        return True
+
+
+class BoastfulSums(OffsetSums):
+    """Reports what is dormant without the mutex, too."""
+
+    def report(self, *, owned_only: bool):  # noqa: ARG002 - the double's point
+        return super().report(owned_only=False)
+
+
+class HastyRestorer(Restorer):
+    """Hands a task back as soon as it has read anything of it."""
+
+    def _hand_back_restored(self) -> None:
+        for job in [job for job in self._jobs.values() if job.progress is not None]:
+            job.progress = replace(
+                job.progress,
+                partitions={name: replace(at, end=at.position) for name, at in job.progress.partitions.items()},
+            )
+        super()._hand_back_restored()
+
+
+class DeafMember(Member):
+    """Never asks for the probe that it was told to ask for."""
+
+    def _assigned(self, event, before, now_ms):
+        actions = super()._assigned(event, before, now_ms)
+        self.rejoin_at_ms = NO_PROBE_MS if self.rejoin_at_ms else 0
+        return actions
+
+    _REACTIONS = {**Member._REACTIONS, membership.machine.Assigned: _assigned}  # noqa: RUF012
+
+
+class SilentClient(Client):
+    """A membership that is lost in the midst of a join is not told."""
+
+    def _send_join(self) -> None:
+        if self.generation == NO_GENERATION:
+            self._assigned = ()
+        super()._send_join()
+
+
+def nobody_waits(monkeypatch):
+    """What another member still owns is given out at once."""
+    real = leader.hand_out
+    monkeypatch.setattr(leader, "hand_out", lambda processes, _owners, *rest: real(processes, {}, *rest))
+
+
+def lease_ignored(monkeypatch):
+    def wrong(step, outcome):
+        return next_step(step, Outcome.OK if outcome is Outcome.EXPIRED else outcome)
+
+    monkeypatch.setattr(committing, "next_step", wrong)
+
+
+def offsets_first(monkeypatch):
+    order = [CommitStep.LEASE, CommitStep.OFFSETS, CommitStep.PRODUCE, CommitStep.FLUSH, CommitStep.STORE]
+
+    def wrong(step, outcome):
+        if outcome is not Outcome.OK:
+            return next_step(step, outcome)
+        return CommitStep.DONE if step is order[-1] else order[order.index(step) + 1]
+
+    monkeypatch.setattr(committing, "next_step", wrong)
+
+
+def deciding(monkeypatch, settings):
+    """Decide with other settings than were asked for."""
+
+    def wrong(view, question):
+        return leader.decide(view, replace(question, config=replace(question.config, **settings(question.config))))
+
+    replace_decide(monkeypatch, wrong)
+
+
+def replace_decide(monkeypatch, wrong):
+    """For whoever leads, and for the checker that decides again."""
+    monkeypatch.setattr(membership, "decide", wrong)
+    monkeypatch.setattr(checkers, "decide", wrong)
+
+
+def always_probing(monkeypatch):
+    real = leader.deciding
+
+    def wrong(*about, **more):
+        choice, assign = real(*about, **more)
+        return choice, lambda cluster, config: replace(assign(cluster, config), probing=True)
+
+    monkeypatch.setattr(leader, "deciding", wrong)
+
+
+def each_leader_his_own(monkeypatch):
+    """The assignor depends on who leads."""
+
+    def wrong(view, question):
+        own = "sticky" if question.leader == min(view.processes) else question.assignor
+        return leader.decide(view, replace(question, assignor=own))
+
+    replace_decide(monkeypatch, wrong)
+
+
+def taken_without_commit(monkeypatch):
+    """What is made a copy goes on being processed."""
+    table = dict(lifecycle.TRANSITIONS)
+    state, steps = table[lifecycle.TaskState.RUNNING, lifecycle.TaskEvent.MADE_COPY]
+    table[lifecycle.TaskState.RUNNING, lifecycle.TaskEvent.MADE_COPY] = state, steps[1:]
+    monkeypatch.setattr(lifecycle, "TRANSITIONS", table)
+
+
+BUGS = (
+    Bug(
+        "the cleaner ignores the mutex",
+        "no state deleted under a reported lag",
+        lambda patch: patch.setattr(membership, "ReportMutex", CarelessMutex),
+        12,
+    ),
+    Bug(
+        "dormant state is reported without the mutex",
+        "no state deleted under a reported lag",
+        lambda patch: patch.setattr(membership, "OffsetSums", BoastfulSums),
+        45,
+    ),
+    Bug("nobody waits for the old owner", "one active owner per task and generation", nobody_waits, 3),
+    Bug(
+        "a membership lost in the midst of a join is not told",
+        "no processing and no commit by a fenced member",
+        lambda patch: patch.setattr(membership, "Client", SilentClient),
+        16,
+    ),
+    Bug("the lease is ignored", "no processing and no commit by a fenced member", lease_ignored, 13),
+    Bug("offsets before the changelog", "offsets never go back", offsets_first),
+    Bug(
+        "warm-ups without a limit",
+        "warm-ups within the limit",
+        lambda patch: deciding(patch, lambda _: {"max_warmup_replicas": 100}),
+        9,
+    ),
+    Bug(
+        "one standby fewer",
+        "standbys as many as asked once stable",
+        lambda patch: deciding(patch, lambda c: {"num_standby_replicas": max(0, c.num_standby_replicas - 1)}),
+    ),
+    Bug("every plan asks for a probe", "the group comes to rest", always_probing),
+    Bug(
+        "the probe is never asked for",
+        "the group comes to rest",
+        lambda patch: patch.setattr(membership.machine, "Member", DeafMember),
+    ),
+    Bug("each leader decides his own way", "decisions equal on whichever member leads", each_leader_his_own),
+    Bug("a task that becomes a copy goes on running", "one active owner per task and generation", taken_without_commit),
+    Bug(
+        "a task begins before it is restored",
+        "a task begins with all of its state",
+        lambda patch: patch.setattr(loop, "Restorer", HastyRestorer),
+    ),
+)

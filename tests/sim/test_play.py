@@ -1,0 +1,68 @@
+"""Seeds hold what must hold, go the same way each time, and find what is planted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kstreams_assign.sim.faults import NO_FAULTS, Fault
+from kstreams_assign.sim.play import Script, play
+from kstreams_assign.sim.scenario import Scenario
+from tests.sim.bugs import BUGS
+
+SEEDS = range(60)
+LOOKED_AT = 30
+
+
+def quiet(**settings) -> Script:
+    return Script(1, Scenario(**settings), NO_FAULTS, ())
+
+
+def test_whatever_goes_wrong_all_invariants_hold_and_the_group_comes_to_rest():
+    played = [play(Script.draw(seed, faults=True)) for seed in SEEDS]
+    assert [violation for one in played for violation in one.violations] == []
+    assert sum(one.rebalances for one in played) > 3 * len(SEEDS)
+
+
+def test_a_seed_goes_the_same_way_each_time():
+    script = Script.draw(16, faults=True)
+    assert play(script, told=True) == play(script, told=True)
+
+
+def test_another_seed_goes_another_way():
+    assert play(Script.draw(16, faults=True)).rebalances != play(Script.draw(1, faults=True)).rebalances
+
+
+def test_without_faults_a_group_assigns_once_and_rests():
+    assert play(quiet()).rebalances == 1
+
+
+@pytest.mark.parametrize("assignor", ["least_movement", "high_availability"])
+def test_a_process_that_comes_later_gets_its_tasks_warm(assignor):
+    played = play(quiet(assignor=assignor, late=(0, 0, 60_000)), told=True)
+    assert played.violations == ()
+    arrived = [line for line in played.lines if "P2  assigned" in line]
+    assert "warm-up" in arrived[0]
+    assert "active" in arrived[-1]
+
+
+def test_a_static_member_that_comes_back_within_its_session_causes_no_rebalance():
+    killed = Fault(30_000, "kill", 1, 2_000)
+    static = replace(quiet(static=True), plan=(killed,))
+    assert play(static).rebalances == 1
+    assert play(replace(quiet(), plan=(killed,))).rebalances > 1
+
+
+def test_input_is_processed_to_its_end_although_its_owner_dies():
+    played = play(replace(quiet(), plan=(Fault(30_000, "wreck", 0, 1_000),)), told=True)
+    assert played.violations == ()
+    assert any("P0  fault" in line for line in played.lines)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_planted_bug_is_found(bug, monkeypatch):
+    bug.plant(monkeypatch)
+    played = (play(Script.draw(seed, faults=True)) for seed in range(bug.first, bug.first + LOOKED_AT))
+    found = next(violation.invariant for one in played for violation in one.violations)
+    assert found == bug.invariant
