@@ -22,6 +22,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -235,23 +236,23 @@ class RocksTaskStores:
             return
         try:
             self._let_go()
-        except StateError as error:
-            _log.warning("closing: %s", error)
+        except StateError as error:  # nothing is lost by it, and whoever closes for a reason tells that one
+            _log.info("closing: %s", error)
 
     def _let_go(self) -> None:
         """Close the database, whatever it says to that."""
         self._closed = True
         self._end_ranges()
-        try:
-            with self._translation:
-                if self._bulk:
-                    self._flush()
-        finally:
-            self._drop_handles()
-            database = self._db
-            del self._db
-            with self._translation:
-                database.close()
+        with self._translation, ExitStack() as steps:
+            steps.callback(self._drop_database)
+            steps.callback(self._drop_handles)
+            if self._bulk:
+                self._flush()
+
+    def _drop_database(self) -> None:
+        database = self._db
+        del self._db
+        database.close()
 
     def _flush(self) -> None:
         """Bring everything to the disk, the offsets last: this flushes one column family after the other."""
@@ -314,8 +315,9 @@ class RocksTaskStores:
         """A handle, a column family or an iterator that lives on keeps the database open and locked."""
         self._handles.clear()
         reads, self._reads = self._reads, {}
-        while reads:
-            reads.popitem()[1].close()
+        with self._translation, ExitStack() as closing:
+            for read in reads.values():
+                closing.callback(read.close)
 
     def _end_ranges(self) -> None:
         for found in list(self._ranges):
@@ -459,4 +461,8 @@ def _last_key(database: Rdict) -> bytes | None:
 
 
 def _held_in(database: Rdict, translation: Translation) -> Held:
-    return held_in(_Range(database.iter(), None, None, False, translation), translation)
+    found = _Range(database.iter(), None, None, False, translation)
+    try:
+        return held_in(found, translation)
+    finally:
+        found.close()  # or the error's traceback keeps the database open and locked

@@ -34,7 +34,8 @@ class Stop:
 class Stops:
     """The tasks with trouble that is not over. Changed by one thread; any may look."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_pause_ms: int = FIRST_PAUSE_MS) -> None:
+        self._first_pause_ms = first_pause_ms
         self._stops: Mapping[TaskId, Stop] = {}
 
     def waits(self, task: TaskId) -> bool:
@@ -56,7 +57,7 @@ class Stops:
     def pause(self, task: TaskId, reason: str, now_ms: int) -> tuple[int, bool]:
         """It stops, or goes on being stopped: for how long, and whether that is news."""
         before = self._stops.get(task, Stop(reason))
-        pause_ms = min(FIRST_PAUSE_MS << min(before.pauses, 10), PAUSE_MAX_MS)
+        pause_ms = min(self._first_pause_ms << min(before.pauses, 10), PAUSE_MAX_MS)
         self._put(task, Stop(reason, before.pauses + 1, now_ms + pause_ms, told=True))
         return pause_ms, not before.told
 

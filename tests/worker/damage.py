@@ -1,0 +1,201 @@
+"""A restore thread at work on real stores and files, over a changelog in memory; and a task folder to be damaged.
+
+Used by the table of damages in this process, and by ``damage_without_rights`` in one that has less rights and less disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from kstreams_assign.adapters.clock import monotonic_ms
+from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores
+from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.restore.loop import Pacing, Restorer
+from kstreams_assign.restore.ports import TaskStores
+from kstreams_assign.state.directory import StateDirectory
+from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.restoring import RestoreThread
+from kstreams_assign.worker.stops import Stops
+from tests.restore.test_loop import Log, LogReader
+
+TASK, OTHER = TaskId(0, 3), TaskId(0, 4)
+CHANGELOG, OTHERS = TopicPartition("app-totals-changelog", 3), TopicPartition("app-totals-changelog", 4)
+IN_TABLES, STORED, IN_LOG = 300, 400, 450
+PATIENCE_S = 20.0
+TOLD = ("task_stopped", "task_resumed", "store_discarded", "store_wiped")
+
+BEFORE = """
+import os, sys
+from pathlib import Path
+from kstreams_assign.adapters.rocksdb import open_task_stores
+from tests.worker.damage import CHANGELOG, IN_TABLES, STORED, entries
+stores = open_task_stores(Path(sys.argv[1]), ["totals"])
+stores.identify({CHANGELOG.topic: "id-1"})
+for at in range(0, STORED, 10):
+    if at == IN_TABLES:
+        stores.close()
+        stores = open_task_stores(Path(sys.argv[1]), ["totals"])
+    stores.write({"totals": entries(STORED)[at : at + 10]}, {CHANGELOG: at + 10})
+os._exit(0)  # as a crash leaves it: tables, and a log with the rest
+"""
+
+
+def entries(count: int, salt: int = 0) -> list[tuple[bytes, bytes | None]]:
+    """A changelog: keys come again, some are deleted. Values do not compress away."""
+    return [
+        (b"%04d" % (n * 7 % 311), None if n % 13 == 5 else b"%d" % (n + salt) + b"%x" % ((n + salt) ** 9) * 3)
+        for n in range(count)
+    ]
+
+
+def left_by_a_crash(folder: Path) -> None:
+    """Make the folder of a task that died at offset ``STORED`` of its changelog."""
+    subprocess.run([sys.executable, "-c", BEFORE, str(folder)], check=True, timeout=60)
+
+
+class QuietReader(LogReader):
+    """Waits where there is nothing to read, as the real one does."""
+
+    def poll(self, timeout_s: float) -> Any:
+        found = super().poll(timeout_s)
+        if not found:
+            threading.Event().wait(timeout_s)
+        return found
+
+
+class Rig:
+    """One process's restore thread, with the task that is damaged and another that must go on."""
+
+    def __init__(self, root: Path, log: Log | None) -> None:
+        self.events: list[Mapping[str, Any]] = []
+        self.handed: dict[TaskId, TaskStores | None] = {}
+        self.closed_tasks: set[TaskId] = set()
+        self._news = threading.Condition()
+        self.reader = QuietReader({OTHERS: Log(entries=entries(50))} | ({} if log is None else {CHANGELOG: log}), 50)
+        self.sums = OffsetSums()
+        self.directory = StateDirectory(root, "app", clock_ms=monotonic_ms)
+        self.warnings = _Warnings()
+        memory = RocksMemory()  # a cache of its own: copies of one folder look the same to a shared one
+        self.thread = RestoreThread(
+            TopologyShape((SubtopologyShape(("orders",), (Store("totals"),)),)),
+            "app",
+            Restorer(self.reader, now_ms=monotonic_ms, pacing=Pacing(missing_retry_ms=50, missing_told_ms=100)),
+            lambda task: open_task_stores(self.directory.task_path(task), ["totals"], memory=memory),
+            lambda partitions: dict.fromkeys(partitions, 0),
+            self.directory,
+            self.sums,
+            EventLog("p", self._hear),
+        )
+        self.thread.receiver = self
+        self.thread._stops = Stops(first_pause_ms=40)
+        self._error: BaseException | None = None
+        self._runs = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        logging.getLogger("kstreams_assign").addHandler(self.warnings)
+        for task in (TASK, OTHER):
+            self.directory.lock_task(task)
+        self._runs.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for task, stores in self.handed.items():
+            self.thread.close(task, stores)
+        self.thread.stop()
+        self._runs.join(PATIENCE_S)
+        logging.getLogger("kstreams_assign").removeHandler(self.warnings)
+        for task in (TASK, OTHER):
+            self.directory.release_task(task)
+        self.directory.close()
+        assert self._error is None, self._error
+
+    def _run(self) -> None:
+        try:
+            self.thread.run()
+        except BaseException as error:  # noqa: BLE001  # raised again by the test's thread
+            self._error = error
+
+    def ready(self, task: TaskId, stores: TaskStores | None, positions: object, restored: int) -> None:  # noqa: ARG002
+        with self._news:
+            self.handed[task] = stores
+            self._news.notify_all()
+
+    def closed(self, task: TaskId) -> None:
+        with self._news:
+            self.closed_tasks.add(task)
+            self._news.notify_all()
+
+    def _hear(self, event: Mapping[str, Any]) -> None:
+        with self._news:
+            self.events.append(event)
+            self._news.notify_all()
+
+    def until(self, wanted: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        with self._news:
+            while not (met := wanted()) and self._error is None and time.monotonic() < deadline:
+                self._news.wait(0.02)  # some of it comes without news
+        assert self._error is None, self._error
+        assert met, (self.told(), self.warnings.lines)
+
+    def until_told(self, name: str) -> Mapping[str, Any]:
+        self.until(lambda: name in self.told())
+        return next(event for event in self.events if event["event"] == name)
+
+    def told(self) -> list[str]:
+        """What was told of the damaged task."""
+        return [e["event"] for e in self.events if e["event"] in TOLD and e["task"] == str(TASK)]
+
+    def begin(self, *tasks: TaskId) -> None:
+        for task in tasks or (TASK, OTHER):
+            self.thread.restore(task, None, [TopicPartition("orders", task.partition)])
+
+    def contents(self, task: TaskId) -> tuple[dict[bytes, bytes], Mapping[TopicPartition, int]]:
+        stores = self.handed[task]
+        assert stores is not None
+        return dict(stores.range("totals")), dict(stores.offsets())
+
+
+class _Warnings(logging.Handler):
+    """Log lines that people see."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def check_stopped_then_cured(root: Path, log: Log, because: str, damage: Callable[[], Callable[[], object]]) -> None:
+    """The task stops with one word that says why and what to do, the other goes on; once mended it works by itself.
+
+    ``damage`` is done while the other runs, and answers with how it is mended.
+    """
+    with Rig(root, log) as rig:
+        rig.begin(OTHER)
+        rig.until(lambda: OTHER in rig.handed)
+        cure = damage()
+        rig.begin(TASK)
+        stopped = rig.until_told("task_stopped")
+        assert because in stopped["reason"], stopped
+        assert str(rig.directory.task_path(TASK)) in stopped["reason"], stopped
+        assert stopped["retry_ms"] > 0
+        rig.until(lambda: any(stop.pauses > 1 for stop in rig.thread.stopped().values()))  # it was tried again
+        assert rig.sums.report(owned_only=False).get(TASK) is None
+        assert rig.told() == ["task_stopped"]
+        assert len([line for line in rig.warnings.lines if "task 0_3" in line]) == 1, rig.warnings.lines
+        assert rig.contents(OTHER)[1]
+        cure()
+        rig.until(lambda: TASK in rig.handed)
+        assert rig.told() == ["task_stopped", "task_resumed"]
+        assert rig.thread.stopped() == {}
+        assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})

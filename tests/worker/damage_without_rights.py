@@ -1,0 +1,103 @@
+"""A process that is not root, and whose files may not grow at times: what stops a task, and that it goes on once mended.
+
+Rights mean nothing to root, so it becomes somebody else; a limit on the size of files (``RLIMIT_FSIZE``) is a full disk that needs
+no mount, here and in a container alike. Prints the name of each case that ended as it should; the first that does not
+raises. Started by ``test_damage`` with the task folder that is to be damaged.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from kstreams_assign.adapters.rocksdb import open_task_stores
+from tests.restore.test_loop import Log
+from tests.worker.damage import IN_LOG, check_stopped_then_cured, entries
+
+NOBODY = 65_534
+SMALL_BYTES = 96 << 10
+NO_RIGHTS, NO_SPACE = "is not this user's", "has no space left"
+
+
+def whole() -> Log:
+    return Log(entries=entries(IN_LOG), topic_id="id-1")
+
+
+def without(path: Path, mode: int) -> Callable[[], object]:
+    """Take rights away; what is returned gives them back."""
+    before = path.stat().st_mode & 0o777
+    path.chmod(mode)
+    return lambda: path.chmod(before)
+
+
+def files_up_to(size_bytes: int) -> Callable[[], object]:
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
+
+def no_rights_on_the_state_directory(folder: Path) -> None:
+    check_stopped_then_cured(folder.parents[1], whole(), NO_RIGHTS, lambda: without(folder.parent, 0o000))
+
+
+def no_rights_on_the_folder(folder: Path) -> None:
+    check_stopped_then_cured(folder.parents[1], whole(), NO_RIGHTS, lambda: without(folder, 0o000))
+
+
+def no_rights_on_one_file(folder: Path) -> None:
+    table = max(folder.glob("*.sst"))
+    check_stopped_then_cured(folder.parents[1], whole(), NO_RIGHTS, lambda: without(table, 0o000))
+
+
+def a_folder_that_cannot_be_written(folder: Path) -> None:
+    check_stopped_then_cured(folder.parents[1], whole(), NO_RIGHTS, lambda: without(folder, 0o500))
+
+
+def no_space_while_opening(folder: Path) -> None:
+    check_stopped_then_cured(folder.parents[1], whole(), NO_SPACE, lambda: files_up_to(100))
+
+
+def no_space_while_restoring(folder: Path) -> None:
+    log = whole()
+    log.append(*[(b"%05d" % n, os.urandom(1_000)) for n in range(1_000)])
+    check_stopped_then_cured(folder.parents[1], log, NO_SPACE, lambda: files_up_to(SMALL_BYTES))
+
+
+CASES = (
+    no_rights_on_the_state_directory,
+    no_rights_on_the_folder,
+    no_rights_on_one_file,
+    a_folder_that_cannot_be_written,
+    no_space_while_opening,
+    no_space_while_restoring,
+)
+
+
+def main(crashed: Path) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        made_for(root, crashed)
+        for case in CASES:
+            folder = Path(root, case.__name__, "app", "0_3")
+            case(folder)
+            print(case.__name__.replace("_", " "), flush=True)
+
+
+def made_for(root: str, crashed: Path) -> None:
+    """A copy for each case, of somebody who is not root; that is who goes on from here."""
+    for case in CASES:
+        shutil.copytree(crashed, Path(root, case.__name__, "app", "0_3"))
+    open_task_stores(Path(root, "first"), []).close()  # imports what it imports late, while that can be read
+    if os.geteuid() == 0:
+        for path in [Path(root), *Path(root).rglob("*")]:
+            os.chown(path, NOBODY, NOBODY)
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
