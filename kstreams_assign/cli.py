@@ -43,7 +43,7 @@ COMMANDS = {
     "drain": Entry("kstreams_assign.worker.command:drain", "Let a worker leave without silence."),
     "clean": Entry("kstreams_assign.worker.command:clean", "Remove local state, or say what would go and why."),
     "history": Entry("kstreams_assign.history.command:app", "Rebalances as tables and a page, with Spark."),
-    "simulate": Entry("kstreams_assign.sim.command:simulate", "Groups in simulated time: what must hold, checked by seed."),
+    "simulate": Entry("kstreams_assign.sim.command:simulate", "Groups in simulated time, checked by seed."),
     "broker": Entry("kstreams_assign.local.command:app", "The embedded Kafka broker alone."),
     "peer": Entry("kstreams_assign.peer.command:app", "Our assignors and codecs over JSON lines, to compare with."),
 }
