@@ -1,0 +1,116 @@
+"""Damage end to end: a real broker, real workers, and what is done to their state and their changelogs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from tests.worker.app import PARTITIONS, App, Running
+
+KEYS = [b"key-%d" % n for n in range(40)]
+
+
+@pytest.fixture
+def app(broker: str, tmp_path: Path) -> Iterator[App]:
+    found = App(broker, f"damage-{uuid4().hex[:8]}", tmp_path)
+    yield found
+    found.stop()
+
+
+def changelog(app: App) -> str:
+    return f"{app.name}-totals-changelog"
+
+
+def delete_changelog(app: App) -> None:
+    admin = AdminClient({"bootstrap.servers": app.broker})
+    admin.delete_topics([changelog(app)])[changelog(app)].result(20)
+    there = ClusterAdmin(app.broker)
+    while there.partition_counts([changelog(app)], 5):
+        pass
+
+
+def make_changelog(app: App, keys: Sequence[bytes]) -> None:
+    settings = {changelog(app): {"cleanup.policy": "compact"}}
+    ClusterAdmin(app.broker).create_topics({changelog(app): PARTITIONS}, 20, configs=settings)
+    for key in keys:
+        app._producer.produce(changelog(app), None, key, b"7")
+    app._producer.flush(20)
+
+
+def run_once(app: App) -> None:
+    """A worker counts what was sent, and ends."""
+    app.send(KEYS)
+    worker = app.start(1)
+    worker.until_running(PARTITIONS)
+    app.until_counted()
+    worker.stop()
+
+
+def totals(worker: Running, keys: Sequence[bytes]) -> set[bytes | None]:
+    return {worker.worker.read("totals", key) for key in keys}
+
+
+def test_a_changelog_made_anew_while_nobody_ran_is_noticed_though_it_is_longer(app: App) -> None:
+    run_once(app)
+    delete_changelog(app)
+    new = [b"new-%d" % n for n in range(200)]
+    make_changelog(app, new)
+    worker = app.start(1)
+    worker.until_running(PARTITIONS)
+    wiped = worker.named("store_wiped")
+    assert len(wiped) == PARTITIONS
+    assert all("its topic id is another" in event["reason"] for event in wiped)
+    assert (totals(worker, new), totals(worker, KEYS)) == ({b"7"}, {None})
+
+
+def test_a_changelog_deleted_under_a_copy_stops_the_copy_until_it_is_there_again(app: App) -> None:
+    app.send(KEYS)
+    workers = [app.start(number, num_standby_replicas=1) for number in (1, 2)]
+    for worker in workers:
+        worker.until_running(PARTITIONS // 2)
+    app.until_counted()
+    delete_changelog(app)
+    for worker in workers:
+        worker.until(lambda events: sum(e["event"] == "task_stopped" for e in events) == PARTITIONS // 2)
+        assert all("does not exist" in event["reason"] for event in worker.named("task_stopped"))
+    make_changelog(app, [])
+    for worker in workers:
+        worker.until(lambda events: sum(e["event"] == "task_resumed" for e in events) == PARTITIONS // 2)
+        assert len(worker.named("store_wiped")) == PARTITIONS // 2
+        assert len(worker.named("task_stopped")) == PARTITIONS // 2, "once each"
+
+
+def test_a_table_turned_over_costs_its_task_a_restore_and_nobody_a_count(app: App) -> None:
+    run_once(app)
+    for table in (app.folder / "state-1" / app.name / "0_0").glob("*.sst"):
+        content = table.read_bytes()
+        table.write_bytes(bytes(byte ^ 255 for byte in content[:100]) + content[100:])
+    worker = app.start(1)
+    worker.until_running(PARTITIONS)
+    app.send(KEYS)
+    app.until_counted()
+    assert [event["task"] for event in worker.named("store_discarded")] == ["0_0"]
+    worker.until_running(PARTITIONS)
+    assert totals(worker, KEYS) == {b"2"}
+
+
+def test_a_state_directory_deleted_under_a_worker_costs_no_count(app: App) -> None:
+    app.send(KEYS)
+    worker = app.start(1)
+    worker.until_running(PARTITIONS)
+    app.until_counted()
+    shutil.rmtree(app.folder / "state-1")
+    app.send(KEYS)
+    app.until_counted()
+    worker.stop()
+    app.send(KEYS)
+    again = app.start(1)
+    app.until_counted()
+    again.until_running(PARTITIONS)
+    assert totals(again, KEYS) == {b"3"}
