@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResultInfo, ResourceType
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, TopologyMismatch
@@ -82,6 +84,33 @@ def test_bounds_follow_the_log_and_leave_out_what_does_not_exist(broker, admin):
     assert admin.bounds(asked, PATIENCE_S) == {TopicPartition(name, 0): (3, 5), TopicPartition(name, 1): (0, 0)}
 
 
+def test_an_answer_without_an_offset_is_none(admin, monkeypatch):
+    """librdkafka gives it around a broker's restart; taken for an end it would have stores wiped."""
+    name = new_topic(admin, 2)
+    asked = [TopicPartition(name, number) for number in range(2)]
+    real, calls = admin._admin.list_offsets, []
+
+    def without_offset(wanted, **options):
+        answers = real(wanted, **options)
+        calls.append(wanted)
+        return _no_offset(answers) if len(calls) in without else answers
+
+    monkeypatch.setattr(admin._admin, "list_offsets", without_offset)
+    without = {1, 4}
+    assert admin.bounds(asked, PATIENCE_S) == dict.fromkeys(asked, (0, 0))
+    assert len(calls) == 3
+    without = set(range(1_000))
+    with pytest.raises(BrokerUnavailable, match="none was told"):
+        admin.end_offsets(asked, 0.2)
+
+
+def _no_offset(answers: dict[ClientPartition, Future[ListOffsetsResultInfo]]):
+    """The answers, but of the last partition."""
+    last: Future[ListOffsetsResultInfo] = Future()
+    last.set_result(ListOffsetsResultInfo(-1001, -1, -1))
+    return {**answers, list(answers)[-1]: last}
+
+
 def test_the_end_is_the_high_watermark_also_while_a_transaction_is_open(broker, admin):
     at = TopicPartition(new_topic(admin, 1), 0)
     producer = transactional(broker)
@@ -90,6 +119,30 @@ def test_the_end_is_the_high_watermark_also_while_a_transaction_is_open(broker, 
     producer.flush()
     assert admin.end_offsets([at], PATIENCE_S) == {at: 1}
     producer.abort_transaction()
+
+
+def test_committed_offsets_of_an_open_transaction_are_waited_for_by_who_asks_for_stable_ones(broker, admin):
+    first, second = (TopicPartition(new_topic(admin, 2), number) for number in range(2))
+    group = f"g-{uuid4().hex}"
+    consumer = Consumer({"bootstrap.servers": broker, "group.id": group})
+    producer = transactional(broker)
+    assert admin.committed(group, [first, second], PATIENCE_S, stable=True) == {}
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([ClientPartition(*first, 7)], consumer.consumer_group_metadata(), PATIENCE_S)
+    assert admin.committed(group, [first, second], PATIENCE_S) == {}
+    with pytest.raises(BrokerUnavailable, match=f"committed offset.* of .*{first.topic}|UNSTABLE"):
+        admin.committed(group, [first, second], 0.5, stable=True)
+    producer.commit_transaction(PATIENCE_S)
+    assert admin.committed(group, [first, second], PATIENCE_S, stable=True) == {first: 7}
+    consumer.close()
+
+
+def test_a_setting_of_a_topic_is_told_and_one_that_there_is_not_is_none(admin):
+    topic = new_topic(admin, 1)
+    assert admin.topic_setting(topic, "cleanup.policy", PATIENCE_S) == "delete"
+    assert admin.topic_setting(topic, "colour", PATIENCE_S) is None
+    with pytest.raises(BrokerError):
+        admin.topic_setting("no-such-topic", "cleanup.policy", PATIENCE_S)
 
 
 def test_asking_about_nothing_asks_nobody():
@@ -104,6 +157,8 @@ def test_asking_about_nothing_asks_nobody():
         lambda admin: admin.end_offsets([TopicPartition("t", 0)], 0.5),
         lambda admin: admin.bounds([TopicPartition("t", 0)], 0.5),
         lambda admin: admin.partition_counts(["t"], 0.5),
+        lambda admin: admin.committed("g", [TopicPartition("t", 0)], 0.5),
+        lambda admin: admin.topic_setting("t", "cleanup.policy", 0.5),
         lambda admin: admin.create_topics({"t": 1}, 0.5),
     ],
 )

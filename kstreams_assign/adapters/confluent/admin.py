@@ -169,8 +169,15 @@ class ClusterAdmin:
         def ask(left_s: float) -> Mapping[ClientPartition, Future[Any]]:
             return self._admin.list_offsets(wanted, request_timeout=left_s)
 
-        found = self._answers("offset of", ask, deadline, passing=PASSING | ABSENT)
-        return {TopicPartition(at.topic, at.partition): result.offset for at, result in found.items()}
+        while True:
+            found = self._answers("offset of", ask, deadline, passing=PASSING | ABSENT)
+            # Around a broker's restart librdkafka 2.16 answers -1001 (no offset), without an error.
+            unknown = [at for at, result in found.items() if result.offset < 0]
+            if not unknown:
+                return {TopicPartition(at.topic, at.partition): result.offset for at, result in found.items()}
+            if time.monotonic() >= deadline:
+                raise BrokerUnavailable(f"offset of {_named(unknown[0])}: none was told, and no error")
+            self._forget_leaders(_left_s(deadline))
 
     def _answers(
         self,
