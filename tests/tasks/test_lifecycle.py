@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.model import TaskId
-from kstreams_assign.tasks.commit import AT_LEAST_ONCE, CommitStep, Outcome, next_step
+from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitStep, Outcome, next_step
 from kstreams_assign.tasks.lifecycle import TRANSITIONS, Step, TaskEvent, TaskState, changes, move
 
 TASKS = [TaskId(0, p) for p in range(4)]
@@ -55,3 +55,15 @@ def test_a_commit_sends_nothing_without_a_lease_and_writes_no_store_before_the_f
     assert CommitStep.STORE in reached
     assert [step for (step, _), to in AT_LEAST_ONCE.items() if to is CommitStep.STORE] == [CommitStep.FLUSH]
     assert [step for (step, _), to in AT_LEAST_ONCE.items() if to is CommitStep.OFFSETS] == [CommitStep.STORE]
+
+
+def test_exactly_once_the_store_follows_the_transaction_and_what_was_begun_is_taken_back() -> None:
+    assert [step for (step, _), to in EXACTLY_ONCE.items() if to is CommitStep.STORE] == [CommitStep.TRANSACTION]
+    begun = (CommitStep.BEGIN, CommitStep.PRODUCE, CommitStep.FLUSH, CommitStep.OFFSETS, CommitStep.TRANSACTION)
+    for (step, outcome), to in EXACTLY_ONCE.items():
+        if step in begun and outcome is not Outcome.OK:
+            assert to in (CommitStep.ABORT, CommitStep.WITHDRAW)
+
+
+def test_a_task_whose_commit_failed_restores_where_it_is() -> None:
+    assert move(TaskState.RUNNING, TaskEvent.FAILED) == (TaskState.RESTORING, (Step.DISCARD_WRITES, Step.RESTORE))

@@ -57,10 +57,10 @@ class App:
         self.workers.append(running)
         return running
 
-    def until_counted(self, timeout_s: float = 30) -> None:
+    def until_counted(self, timeout_s: float = 30, *, read_committed: bool = False) -> None:
         """Follow the changelog until its newest totals are what was sent, word by word."""
         admin = ClusterAdmin(self.broker)
-        reader = ConfluentChangelogReader(self.broker, group_id=self.name, admin=admin)
+        reader = ConfluentChangelogReader(self.broker, group_id=self.name, admin=admin, read_committed=read_committed)
         reader.add({TopicPartition(f"{self.name}-totals-changelog", p): 0 for p in range(PARTITIONS)})
         found: Counter[bytes] = Counter()
         deadline = time.monotonic() + timeout_s

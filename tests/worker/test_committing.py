@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from kstreams_assign import TaskId, TopicPartition
-from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.adapters.confluent import (
+    ClusterAdmin,
+    ConfluentChangelogReader,
+    RecordProducer,
+    TransactionalProducer,
+)
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
 from kstreams_assign.errors import CommitDeferred, CommitRefused, RecordRefused
+from kstreams_assign.group.values import MemberId
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.worker.committing import Committer, Share
@@ -25,10 +32,16 @@ class Group:
     def __init__(self) -> None:
         self.lease_s = 10.0
         self.refusal: Exception | None = None
+        self.who = MemberId(-1, "", None)  # who commits to a group without members
         self.committed: list[Mapping[TopicPartition, int]] = []
 
     def lease_left_s(self) -> float:
         return self.lease_s
+
+    def member(self) -> MemberId:
+        if self.refusal is not None:
+            raise self.refusal
+        return self.who
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
         assert timeout_s > 0
@@ -40,13 +53,20 @@ class Group:
 class Desk:
     """One task's share, its store, its changelog and an output topic."""
 
-    def __init__(self, broker: str, name: str, folder: Path) -> None:
+    def __init__(self, broker: str, name: str, folder: Path, *, exactly_once: bool = False) -> None:
+        self.broker = broker
         self.changelog, self.output = TopicPartition(f"{name}-log", 0), TopicPartition(f"{name}-out", 0)
         self.admin = ClusterAdmin(broker)
-        self.admin.create_topics({self.changelog.topic: 1, self.output.topic: 1}, 20)
+        self.admin.create_topics({self.changelog.topic: 1, self.output.topic: 1, INPUT.topic: 1}, 20)
         self.stores: RocksTaskStores = open_task_stores(folder, ["totals"])
         self.group = Group()
-        self.producer = RecordProducer(broker, delivery_timeout_ms=10_000)
+        self.producer = (
+            TransactionalProducer(broker, group_id=name, transactional_id=name, delivery_timeout_ms=10_000)
+            if exactly_once
+            else RecordProducer(broker, delivery_timeout_ms=10_000)
+        )
+        if isinstance(self.producer, TransactionalProducer):
+            self.producer.prepare(60)
         self.committer = Committer(self.producer, self.group, 10, EventLog("test", None))
         self.landed = 0
 
@@ -65,9 +85,32 @@ class Desk:
     def _land(self) -> None:
         self.landed += 1
 
+    def committed(self) -> int:
+        """How many records of the changelog a committed reader finds, once no transaction is open."""
+        (_, end) = self.admin.bounds([self.changelog], 10)[self.changelog]
+        reader = ConfluentChangelogReader(self.broker, group_id="c", admin=self.admin, read_committed=True)
+        reader.add({self.changelog: 0})
+        found = reached = 0
+        while reached < end:
+            for batch in reader.poll(1.0):
+                found, reached = found + len(batch.writes), batch.next_offset
+        reader.close()
+        return found
+
     def written(self) -> tuple[int, int]:
         ends = self.admin.end_offsets([self.changelog, self.output], 10)
         return ends[self.changelog], ends[self.output]
+
+
+@pytest.fixture
+def exact(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Desk]:
+    """The same under exactly once."""
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name)[-80:]
+    found = Desk(broker, name, tmp_path / "store", exactly_once=True)
+    yield found
+    found.committer.close()
+    found.stores.close()
+    found.producer.close()
 
 
 @pytest.fixture
@@ -143,3 +186,51 @@ def test_a_store_that_cannot_be_written_fails_its_own_task_and_no_other(desk: De
     assert "is closed" in desk.committer.trouble
     assert desk.group.committed == [{INPUT: 7}]
     assert desk.stores.get("totals", b"k") == b"v"
+
+
+def test_exactly_once_the_store_follows_the_transaction(exact: Desk) -> None:
+    exact.begin()
+    assert exact.committer.advance(wait=True) is CommitStep.DONE
+    assert exact.committed() == 2
+    assert exact.stores.get("totals", b"k") == b"v"
+    assert exact.stores.offsets() == {exact.changelog: 2}
+    assert exact.committer.aborted_total == 0
+
+
+@pytest.mark.parametrize("stale", [MemberId(5, "a member of once", None), None])
+def test_exactly_once_a_generation_that_is_over_is_fenced_and_nothing_of_it_is_read(
+    exact: Desk, stale: MemberId | None
+) -> None:
+    if stale is None:
+        exact.group.refusal = CommitRefused("in no generation")
+    else:
+        exact.group.who = stale
+    exact.begin()
+    assert exact.committer.advance(wait=True) is CommitStep.FENCED
+    assert exact.written()[0] > 0, "the records were sent before the group was asked"
+    assert exact.committed() == 0
+    assert exact.stores.get("totals", b"k") is None
+    assert exact.committer.aborted_total == 1
+
+
+def test_exactly_once_what_is_aborted_fails_the_tasks_and_the_next_commit_goes_on(exact: Desk) -> None:
+    exact.group.refusal = CommitDeferred("joining")
+    exact.begin()
+    assert exact.committer.advance(wait=True) is CommitStep.FAILED
+    assert exact.committer.failed() == [TaskId(0, 0)]
+    exact.group.refusal = None
+    exact.begin()
+    while (end := exact.committer.advance()) is None:
+        pass
+    assert end is CommitStep.DONE
+    assert exact.committed() == 2
+
+
+def test_exactly_once_a_commit_that_is_abandoned_is_taken_back_before_the_next(exact: Desk) -> None:
+    exact.begin()
+    while exact.written()[0] == 0:
+        exact.committer.advance()
+    exact.committer.abandon()
+    exact.begin()
+    assert exact.committer.advance(wait=True) is CommitStep.DONE
+    assert exact.committed() == 2

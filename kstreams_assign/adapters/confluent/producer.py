@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kstreams_assign.adapters.confluent.faults import FAULTS, REMEDIES, describe, translating
+from kstreams_assign.adapters.confluent.faults import FAULTS, REMEDIES, describe, fault, translating
 from kstreams_assign.adapters.confluent.feed import offset_of, partition_number_of, topic_of
 from kstreams_assign.adapters.confluent.settings import Setting, logger, merged
 from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, RecordRefused, TaskMigrated
@@ -122,8 +122,11 @@ class RecordProducer:
         it will not come by itself), ``RecordRefused`` when it would be lost again, ``TaskMigrated`` when another producer took over, ``BrokerUnavailable`` when records
         still wait after ``timeout_s``: flush again, or ``abandon``.
         """
-        with translating("flush"):
+        try:
             waiting = self._producer.flush(timeout_s)
+        except KafkaException as raised:
+            self._spoiled |= raised.args[0].fatal()
+            raise fault(raised.args[0], "flush", DeliveryFailed) from raised
         if self._failed:
             self._raise_failed()
         if waiting:
@@ -170,9 +173,11 @@ class RecordProducer:
         raise BrokerUnavailable(f"produce to {arguments[0]}: the queue stayed full for {self._room_timeout_s:.1f} s")
 
     def _purge(self) -> None:
-        with translating("abandon"):
+        try:
             self._producer.purge()
             self._producer.flush(_ABANDON_S)
+        except KafkaException:  # after a fatal error it does nothing any more, and so sends nothing either
+            self._spoiled = True
 
     def _forget(self) -> None:
         self._failed.clear()

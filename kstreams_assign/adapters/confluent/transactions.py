@@ -125,14 +125,13 @@ class TransactionalProducer(RecordProducer):
         self._forget()
 
     def abandon(self) -> None:
-        """Drop what is queued. The transaction is taken back by ``abort``."""
-        self._purge()
+        """Nothing: ``abort`` drops what is queued with the transaction, in which nobody reads it until then."""
 
     def close(self) -> None:
         """End the client. What it had begun and not committed is taken back, if the broker answers."""
         self.abort(_CLOSE_S)
         self._purge()
-        if not self._spoiled:
+        if self._prepared and not self._spoiled:  # it would wait for a transaction's end that never comes
             self._producer.close()
 
     def _call(self, what: str, timeout_s: float, call: Callable[[float], Any]) -> None:

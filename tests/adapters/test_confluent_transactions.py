@@ -1,0 +1,138 @@
+"""Transactions on a real broker: what is read of them, whose offsets are taken, and who is fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
+
+from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, TransactionalProducer
+from kstreams_assign.adapters.confluent.transactions import group_metadata, librdkafka_writes, refuse_unknown_metadata
+from kstreams_assign.errors import BrokerUnavailable, CommitRefused, ConfigError, TaskMigrated
+from kstreams_assign.group.values import MemberId
+from kstreams_assign.model import TopicPartition
+from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, until
+
+NOBODY = MemberId(-1, "", None)
+"""Who commits to a group without members."""
+
+Make = Callable[..., TransactionalProducer]
+
+
+@pytest.fixture
+def make(broker: str) -> Iterator[Make]:
+    made: list[TransactionalProducer] = []
+
+    def one(transactional_id: str, group_id: str = "g", servers: str = broker) -> TransactionalProducer:
+        producer = TransactionalProducer(
+            servers, group_id=group_id, transactional_id=transactional_id, delivery_timeout_ms=10_000
+        )
+        made.append(producer)
+        return producer
+
+    yield one
+    for producer in made:
+        producer.close()
+
+
+@pytest.fixture
+def at(broker: str) -> TopicPartition:
+    return TopicPartition(new_topic(ClusterAdmin(broker), 1), 0)
+
+
+def committed_values(broker: str, at: TopicPartition) -> list[bytes | None]:
+    """What a committed reader finds up to the high watermark, which it reaches only when nothing is open."""
+    admin = ClusterAdmin(broker)
+    (_, end) = admin.bounds([at], PATIENCE_S)[at]
+    reader = ConfluentChangelogReader(broker, group_id="committed", admin=admin, read_committed=True)
+    reader.add({at: 0})
+    values: list[bytes | None] = []
+    reached = 0
+
+    def read() -> int:
+        nonlocal reached
+        for batch in reader.poll(0.5):
+            values.extend(value for _, value in batch.writes)
+            reached = batch.next_offset
+        return reached
+
+    until(read, lambda offset: offset >= end)
+    reader.close()
+    return values
+
+
+def committed_offset(broker: str, group: str, at: TopicPartition) -> int:
+    asked = ConsumerGroupTopicPartitions(group, [ClientPartition(*at)])
+    client = AdminClient({"bootstrap.servers": broker})
+    answer = client.list_consumer_group_offsets([asked])[group].result(PATIENCE_S)
+    return int(answer.topic_partitions[0].offset)
+
+
+def test_records_and_offsets_become_true_together_or_not_at_all(broker: str, make: Make, at: TopicPartition) -> None:
+    group = uuid4().hex
+    producer = make(uuid4().hex, group)
+    for value, end in ((b"aborted", producer.abort), (b"committed", producer.commit)):
+        producer.begin(PATIENCE_S)
+        producer.produce(*at, b"k", value, track=True)
+        assert producer.flush(PATIENCE_S).keys() == {at}
+        producer.send_offsets({at: 7}, NOBODY, PATIENCE_S)
+        end(PATIENCE_S)
+        if end == producer.abort:
+            assert committed_offset(broker, group, at) < 0
+    assert committed_values(broker, at) == [b"committed"]
+    assert committed_offset(broker, group, at) == 7
+
+
+def test_a_generation_that_the_group_does_not_have_is_refused(broker: str, make: Make, at: TopicPartition) -> None:
+    producer = make(uuid4().hex, uuid4().hex)
+    producer.begin(PATIENCE_S)
+    producer.produce(*at, b"k", b"stale")
+    with pytest.raises(CommitRefused, match=r"ILLEGAL_GENERATION|UNKNOWN_MEMBER_ID"):
+        producer.send_offsets({at: 7}, MemberId(3, "a member of once", None), PATIENCE_S)
+    producer.abort(PATIENCE_S)
+    producer.begin(PATIENCE_S)
+    producer.produce(*at, b"k", b"later")
+    producer.commit(PATIENCE_S)
+    assert committed_values(broker, at) == [b"later"]
+
+
+def test_the_newer_of_two_with_one_id_fences_the_older_and_takes_its_transaction_back(
+    broker: str, make: Make, at: TopicPartition
+) -> None:
+    name = uuid4().hex
+    older, newer = make(name), make(name)
+    older.begin(PATIENCE_S)
+    older.produce(*at, b"k", b"older")
+    older.flush(PATIENCE_S)
+    newer.begin(PATIENCE_S)
+    newer.produce(*at, b"k", b"newer")
+    newer.commit(PATIENCE_S)
+    with pytest.raises(TaskMigrated):
+        older.commit(PATIENCE_S)
+    assert committed_values(broker, at) == [b"newer"]
+    older.abort(PATIENCE_S)
+    older.begin(PATIENCE_S)  # as another client: fenced is for good
+    older.produce(*at, b"k", b"older again")
+    older.commit(PATIENCE_S)
+    assert committed_values(broker, at) == [b"newer", b"older again"]
+
+
+def test_a_broker_that_does_not_answer_is_waited_for_no_longer_than_was_said(make: Make) -> None:
+    producer = make(uuid4().hex, servers=closed_port())
+    with pytest.raises(BrokerUnavailable, match="init transactions"):
+        producer.begin(0.3)
+
+
+@pytest.mark.parametrize("instance", [None, "an instance"])
+def test_group_metadata_is_written_as_the_installed_librdkafka_writes_it(instance: str | None) -> None:
+    assert group_metadata("g", MemberId(-1, "", instance)) == librdkafka_writes("g", instance)
+    assert group_metadata("g", MemberId(258, "m", None)) == b"CGMDv2:\x02\x01\x00\x00g\x00m\x00\x01"
+
+
+def test_another_format_refuses_exactly_once_in_one_sentence() -> None:
+    with pytest.raises(ConfigError, match=r"processing_guarantee = 'exactly_once_v2': librdkafka .* use at_least_once"):
+        refuse_unknown_metadata(lambda group, instance: librdkafka_writes(group, instance).replace(b"v2", b"v3"))
