@@ -6,15 +6,18 @@ members of the process may hold the reporting side at once, the cleaner holds th
 Neither side waits: the report is made on the loop that also sends heartbeats.
 
 How long it can be held: until the member's machine lets go (``ReleaseMutex``: tasks locked, membership lost, member
-closed, its thread ended by an error), and no longer than ``hold_ms``, counted from the first report of a rebalance and
-not from the last retry. Users of this package set it to twice ``max_poll_interval_ms``, because the broker waits that
-long at most for every JoinGroup and once more for every SyncGroup. So a join that is never answered, or tried again
-for ever, cannot starve the cleaner. A hold that is overdue ends when the cleaner next wants to run and not before: until then
-it does no harm. Whoever let go and did not hold it any more (``release_report`` is false) has told the
-leader what may not be so, and reports once more in a rebalance of its own, when the cleaner is through.
+closed, or its thread ended by an error), and no longer than ``hold_ms``, counted from the first report of a rebalance
+and not from the last retry. ``Worker`` and ``GroupMember`` set it to twice ``max_poll_interval_ms``, because the broker waits
+that long at most for every JoinGroup and once more for every SyncGroup. So a join that is never answered, or tried
+again for ever, cannot starve the cleaner. A hold that is overdue ends when the cleaner wants to run and not before.
+Whoever lets go of what it does not hold any more (``release_report`` is false) has told the leader what may not be
+so, and reports once more in a rebalance of its own, but not before the cleaner is through.
 
-Order of locks: a member's own, then this one's; it is innermost, nothing is called while it is taken. The cleaner holds no lock
-while it holds the mutex.
+Several members of one process may share a mutex, a directory and a cleaner; each then needs its own table of what it
+owns, or the leader hears of two owners of each task. A ``Worker`` or ``GroupMember`` is one member and has its own.
+
+Order of locks: a member's own, then this one's, which is innermost: nothing is called while it is taken. Being inside as
+the cleaner is no lock, but for each rename it takes the directory's; whoever has that one asks for nothing here.
 
 ``MutexState`` decides and is pure; ``ReportMutex`` puts a lock and a clock around it. ``python -m tests.state.interleavings``
 walks every order of steps of members, cleaner and broker over it.

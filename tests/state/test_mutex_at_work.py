@@ -66,6 +66,7 @@ class Rebalance:
             self.kept += found
             if not found:
                 self.missing.append(task)
+                folder.mkdir(exist_ok=True)
             self.process.sums.running(task)
         self.process.mutex.release_report(self.name)
         for task in mine:
