@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from kstreams_assign.errors import StateDirectoryLocked, StateError
 from kstreams_assign.model import TaskId
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
@@ -26,6 +27,7 @@ class Cleaner:
         self._mutex = mutex
         self._sums = sums
         self._delay_ms = state_cleanup_delay_ms
+        self._trouble = ""
 
     def empty_trash(self) -> None:
         """At start: what a crash left half removed."""
@@ -35,8 +37,24 @@ class Cleaner:
     def run(self) -> list[TaskId] | None:
         """Retire what may go, then delete its bytes. Tasks that went; ``None`` if a rebalance is under way.
 
-        Also stamps that this process is at work, so call it every few seconds.
+        Also stamps that this process is at work, and makes the directory anew if it was deleted, so call it every few seconds. A
+        disk that cannot be worked with is named in the log, and it is tried again with the next call. Raises ``StateDirectoryLocked``
+        when another process has taken the place of a directory that was deleted.
         """
+        try:
+            gone = self._run()
+        except StateDirectoryLocked:
+            raise
+        except (OSError, StateError) as error:
+            if str(error) != self._trouble:
+                _log.warning("nothing is cleaned: %s", error)
+            self._trouble = str(error)
+            return []
+        self._trouble = ""
+        return gone
+
+    def _run(self) -> list[TaskId] | None:
+        self._directory.secure()
         self._directory.heartbeat()
         if not self._mutex.try_clean():
             return None

@@ -18,6 +18,7 @@ counts from the journal's stamps, over restarts. What must not be here: when to 
 from __future__ import annotations
 
 import logging
+import os
 import platform
 import threading
 import uuid
@@ -27,9 +28,9 @@ from typing import Self
 
 from kstreams_assign.errors import ConfigError, InvalidTaskId, StateError
 from kstreams_assign.model import TaskId
-from kstreams_assign.state.identity import Identity, identify
+from kstreams_assign.state.identity import Identity, identify, keep
 from kstreams_assign.state.journal import Journal, wall_clock_ms
-from kstreams_assign.state.lock import holder, take_lock
+from kstreams_assign.state.lock import LOCK_FILE, holder, take_lock
 from kstreams_assign.state.trash import TRASH_FOLDER, Trash
 
 _log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class StateDirectory:
     ) -> None:
         self.path = root / _folder_name(application_id)
         self._clock_ms = clock_ms
+        self._process_name = process_name
         self._guard = threading.Lock()
         self._locked: set[TaskId] = set()
         try:
@@ -152,6 +154,33 @@ class StateDirectory:
     def heartbeat(self) -> None:
         """This process is at work: what it owns is as old as this if it dies without a word. Call it every few seconds."""
         self._journal.heartbeat()
+
+    def secure(self) -> bool:
+        """Whether it was deleted under this process; then it is made anew and locked, before another takes it.
+
+        What is open goes on as it is. Call it every few seconds. Raises ``StateDirectoryLocked`` when another process was
+        quicker, ``StateError`` where it cannot be made.
+        """
+        try:
+            if self._is_ours():
+                return False
+            self.path.mkdir(mode=0o750, parents=True, exist_ok=True)
+            lock_file = take_lock(self.path)
+            self._lock_file.close()
+            self._lock_file = lock_file
+            keep(self.path, self.process_id, self._process_name)
+        except OSError as error:
+            raise StateError(f"the state directory {self.path} cannot be used: {error}") from error
+        self._journal.renew()
+        _log.warning("the state directory %s was deleted under this process, and is made anew", self.path)
+        return True
+
+    def _is_ours(self) -> bool:
+        try:
+            there = (self.path / LOCK_FILE).stat()
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(there, os.fstat(self._lock_file.fileno()))
 
     def discard(self, task: TaskId, why: str = "its store is damaged") -> None:
         """Throw away the folder of a task that the caller has locked, with its stores closed: it is damaged.

@@ -47,10 +47,15 @@ def identify(
     new = named or old or uuid.uuid4()
     if new != old or kept.get("process_name") != process_name:
         warning = _warning(path, kept, old, new, process_name, last_known, tasks_here)
-        named_so = {} if process_name is None else {"process_name": process_name}
-        _write_durably(path, json.dumps({"version": _VERSION, "process_id": str(new), **named_so}))
+        keep(folder, new, process_name)
         return Identity(new, () if warning is None else (warning,))
     return Identity(new)
+
+
+def keep(folder: Path, process_id: uuid.UUID, process_name: str | None) -> None:
+    """Write it down. Raises ``OSError``."""
+    named_so = {} if process_name is None else {"process_name": process_name}
+    _write_durably(folder / FILE, json.dumps({"version": _VERSION, "process_id": str(process_id), **named_so}))
 
 
 def _warning(

@@ -153,6 +153,12 @@ class Journal:
             else:
                 self._alive_ms = now_ms
 
+    def renew(self) -> None:
+        """The directory was made anew: what is written from now on goes into new files."""
+        self.close()
+        with self._guard:
+            self._behind = True
+
     def close(self) -> None:
         with self._guard:
             for file in (self._file, self._alive_file):

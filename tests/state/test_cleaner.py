@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from itertools import combinations_with_replacement
 
 import pytest
 
+from kstreams_assign.errors import StateDirectoryLocked
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.state.cleaner import Cleaner
 from kstreams_assign.state.directory import StateDirectory
@@ -100,8 +104,7 @@ def test_a_run_that_fails_lets_go_of_the_mutex(opened):
         raise OSError("the disk is gone")
 
     process.directory.at = fail
-    with pytest.raises(OSError, match="gone"):
-        process.cleaner.run()
+    assert process.cleaner.run() == []
     assert process.mutex.try_report("m")
 
 
@@ -154,3 +157,36 @@ def test_in_every_order_of_a_run_and_a_rebalance_what_was_reported_is_there_when
         step()
     assert set(joining.reported).isdisjoint(gone or [])
     assert sorted([*directory.tasks_on_disk(), *(gone or [])]) == [T1, T2]
+
+
+# A directory that goes away under the process.
+
+
+def test_a_directory_deleted_under_the_process_is_made_anew_and_locked(process, tmp_path, caplog):
+    directory = process.directory
+    shutil.rmtree(directory.path)
+    assert process.cleaner.run() == []
+    assert process.cleaner.run() == []
+    with pytest.raises(StateDirectoryLocked, match=str(os.getpid())):
+        StateDirectory(tmp_path, "app", clock_ms=process.cleaner._directory._clock_ms)
+    assert json.loads((directory.path / "process").read_text())["process_id"] == str(directory.process_id)
+    assert {"journal", "alive"} <= {entry.name for entry in directory.path.iterdir()}
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_a_directory_that_another_took_after_it_was_deleted_ends_the_process_with_the_others_name(process, opened):
+    shutil.rmtree(process.directory.path)
+    opened()
+    with pytest.raises(StateDirectoryLocked, match=f"process {os.getpid()}"):
+        process.cleaner.run()
+
+
+def test_a_disk_that_cannot_be_worked_with_ends_nobody_and_is_named_once(process, caplog):
+    directory = process.directory
+    directory.path.rename(directory.path.with_name("kept"))
+    directory.path.write_text("in the way")
+    assert [process.cleaner.run() for _ in range(3)] == [[], [], []]
+    assert len([record for record in caplog.records if "nothing is cleaned" in record.message]) == 1
+    directory.path.unlink()
+    directory.path.with_name("kept").rename(directory.path)
+    assert process.cleaner.run() == [T1, T2]
