@@ -104,6 +104,7 @@ class Leading:
             asked = [partition for partition in wanted.end_offsets if partition.topic not in new]
             ends = self._admin.end_offsets(asked, _left(deadline))
         except BrokerError as cause:
+            self._existing.clear()  # one may have been deleted: the next time all are looked for, and made
             self._log.emit("lookup_failed", what="changelog end offsets", reason=str(cause))
             return None
         return {**dict.fromkeys(wanted.end_offsets, 0), **ends}
