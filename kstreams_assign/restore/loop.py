@@ -141,6 +141,8 @@ class Restorer:
         self._events: list[Event] = []
         self._tell_at_ms = 0
         self._broker_answers = True
+        self.applied_total = 0
+        """Batches read so far: whether a step brought anything."""
 
     @property
     def tasks(self) -> dict[TaskId, Purpose]:
@@ -318,6 +320,7 @@ class Restorer:
     # Applying: one batch of one partition is one write.
 
     def _apply(self, batch: ChangelogBatch) -> None:
+        self.applied_total += 1
         job = self._job_of.get(batch.partition)
         if job is None or job.progress is None:
             return  # it left between the fetch and now

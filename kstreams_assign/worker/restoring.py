@@ -28,6 +28,9 @@ from kstreams_assign.worker.lookup import Value
 from kstreams_assign.worker.stops import Stop, Stops
 
 STEP_S = 0.01
+QUIET_S = 0.05
+"""How often copies are looked after that have nothing to read. Orders do not wait for it."""
+QUIET_AFTER_S = 0.2
 MISSING_RETRY_MS = 1_000
 
 Positions = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
@@ -79,6 +82,7 @@ class RestoreThread:
         self._progress: dict[TaskId, TaskProgress] = {}
         self._stops = Stops()
         self._stopping = threading.Event()
+        self._applied_total, self._news_at_s = 0, time.monotonic()
         self.receiver: Receiver
 
     def restore(self, task: TaskId, stores: TaskStores | None, inputs: Sequence[TopicPartition]) -> None:
@@ -146,21 +150,28 @@ class RestoreThread:
             self._take_orders(rest_s)
             for task in self._stops.due(monotonic_ms()):
                 self._begin(task, None, self._wanted[task])
-            began = time.monotonic()
-            for event in self._restorer.step(STEP_S):
+            began_s = time.thread_time()
+            for event in self._restorer.step(0.0 if rest_s else STEP_S):
                 self._heard(event)
             self._hand_over_waiting()
-            rest_s = self._rest_s(time.monotonic() - began)
+            rest_s = self._rest_s(time.thread_time() - began_s)
         for task in list(self._restorer.tasks):
             self._close(task, None)
         self._look_ups.shutdown(cancel_futures=True)
 
     def _rest_s(self, worked_s: float) -> float:
-        """Copies are restored for half of the time at most while tasks run here, so that those are not starved."""
+        """Copies take half of one processor at most while tasks run here, and next to nothing while there is no news.
+
+        Counted is processor time: what a step waits for, a running task does not miss.
+        """
+        news = self._restorer.applied_total != self._applied_total
+        self._applied_total = self._restorer.applied_total
         busy = Purpose.ACTIVE in self._restorer.tasks.values() or self._waiting
-        if not self._restorer.tasks and not busy:
-            return STEP_S
-        return 0.0 if busy or not self._handed_out or worked_s < STEP_S * 2 else worked_s
+        now_s = time.monotonic()
+        if busy or news:
+            self._news_at_s = now_s
+            return worked_s if self._handed_out and not busy else 0.0
+        return QUIET_S if now_s - self._news_at_s > QUIET_AFTER_S else 0.0
 
     def _take_orders(self, rest_s: float) -> None:
         """Carry out what was ordered; rest that long where nothing was."""
@@ -297,9 +308,7 @@ class RestoreThread:
 
     def _miss(self, event: Missing) -> None:
         names = ", ".join(map(str, event.changelogs))
-        reason = (
-            f"its changelog {names} does not exist; make it anew, or join a worker: the leader makes what is missing"
-        )
+        reason = f"its changelog {names} does not exist; make it anew: the leader does at one of the next rebalances"
         self._stops.missing(event.task, reason)
         self._tell_stopped(event.task, reason, MISSING_RETRY_MS)
 

@@ -110,10 +110,13 @@ class Feed:
             told, self._fault = self._fault, None
             raise told
         with translating("read"):
-            # One consume() of many would wait for all of them, up to its timeout.
-            messages = self._consumer.consume(1, timeout_s)
-            if messages and max_records > 1:
-                messages += self._consumer.consume(max_records - 1, 0)
+            # One consume() of many would wait for all of them, up to its timeout; each call lets go of Python's lock, which
+            # a busy thread gives back 5 ms later.
+            messages = self._consumer.consume(max_records, 0)
+            if not messages and timeout_s > 0:
+                messages = self._consumer.consume(1, timeout_s)
+                if messages and max_records > 1:
+                    messages += self._consumer.consume(max_records - 1, 0)
         if any(map(Message.error, messages)):
             return self._without_events(messages)
         return Taken(messages, {}, {})

@@ -1,0 +1,94 @@
+"""How much of a processor the restore thread takes: half beside running tasks, next to nothing without news."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+
+import pytest
+
+from kstreams_assign.adapters.clock import monotonic_ms
+from kstreams_assign.adapters.rocksdb import open_task_stores
+from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.restore.loop import Restorer
+from kstreams_assign.state.directory import StateDirectory
+from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.restoring import QUIET_AFTER_S, QUIET_S, RestoreThread
+from tests.restore.test_loop import Log, LogReader, records
+
+TASK, OTHER = TaskId(0, 0), TaskId(0, 1)
+CHANGELOG = TopicPartition("app-totals-changelog", 0)
+
+
+class Waiting(LogReader):
+    """Waits as a real reader does, and counts how often it was asked."""
+
+    polls = 0
+
+    def poll(self, timeout_s):
+        self.polls += 1
+        found = super().poll(timeout_s)
+        if not found:
+            threading.Event().wait(timeout_s)
+        return found
+
+
+@pytest.fixture
+def reader():
+    return Waiting({CHANGELOG: Log(entries=records(10))})
+
+
+@pytest.fixture
+def thread(tmp_path, reader):
+    directory = StateDirectory(tmp_path, "app", clock_ms=monotonic_ms)
+    made = RestoreThread(
+        TopologyShape((SubtopologyShape(("orders",), (Store("totals"),)),)),
+        "app",
+        Restorer(reader, now_ms=monotonic_ms),
+        lambda task: open_task_stores(directory.task_path(task), ["totals"]),
+        lambda partitions: dict.fromkeys(partitions, 0),
+        directory,
+        OffsetSums(),
+        EventLog("p", None),
+    )
+    yield made
+    directory.close()
+
+
+def test_a_copy_rests_as_long_as_it_worked_while_tasks_run_here(thread):
+    thread._restorer.applied_total += 1
+    assert thread._rest_s(0.003) == 0
+    thread._handed_out.add(OTHER)
+    thread._restorer.applied_total += 1
+    assert thread._rest_s(0.003) == 0.003
+
+
+def test_an_active_task_is_restored_without_a_rest(thread):
+    thread._handed_out.add(OTHER)
+    thread._waiting[TASK] = None
+    thread._restorer.applied_total += 1
+    assert thread._rest_s(0.003) == 0
+
+
+def test_copies_without_news_are_looked_after_seldom_and_orders_do_not_wait_for_that(thread, reader):
+    thread.receiver = type("Nobody", (), {"closed": staticmethod(lambda _task: None)})()
+    working = threading.Thread(target=thread.run)
+    working.start()
+    try:
+        thread.tail(TASK, None)
+        pause = threading.Event()
+        while not (thread.progress().get(TASK) and thread.progress()[TASK].done):
+            pause.wait(0.01)
+        pause.wait(QUIET_AFTER_S * 2)
+        before = reader.polls
+        pause.wait(QUIET_S * 10)
+        assert 1 <= reader.polls - before <= 12
+        found: Future = Future()
+        before = reader.polls
+        thread.peek(TASK, "totals", b"key-1", found)
+        assert found.result(10) == (b"value-1",)
+        assert reader.polls - before <= 2
+    finally:
+        thread.stop()
+        working.join()
