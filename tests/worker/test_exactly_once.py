@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as ClientPartition
 
 from tests.worker.app import PARTITIONS, App
+from tests.worker.many_rebalances import UNWANTED, rebalance
+from tests.worker.outputs import committed_outputs, each_once
 from tests.worker.transacting import SETTINGS, Process
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
@@ -24,34 +23,9 @@ def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator
     found.stop()
 
 
-def committed_outputs(app: App) -> Counter[tuple[bytes, bytes]]:
-    """All that a committed reader finds in the output topic."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": app.broker,
-            "group.id": "reads-committed",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([ClientPartition(f"{app.name}-counts", p, 0) for p in range(PARTITIONS)])
-    found: Counter[tuple[bytes, bytes]] = Counter()
-    ends = 0
-    while ends < PARTITIONS:
-        for message in consumer.consume(1_000, 1.0):
-            if message.error():
-                ends += 1
-            else:
-                found[message.key(), message.value()] += 1
-    consumer.close()
-    return found
-
-
 def assert_each_once(app: App) -> None:
-    """Each word's outputs are 1, 2, 3, ... up to how often it was sent."""
     app.until_counted(timeout_s=60, read_committed=True)
-    wanted = {(word, b"%d" % n): 1 for word, times in app.sent.items() for n in range(1, times + 1)}
-    assert committed_outputs(app) == wanted
+    assert committed_outputs(app) == each_once(app)
 
 
 def test_totals_are_exact_and_nothing_is_aborted_while_workers_come_and_go(app: App) -> None:
@@ -100,3 +74,11 @@ def test_a_worker_that_slept_past_its_session_writes_nothing_that_counts(app: Ap
         asleep.wake()
         asleep.until_event("lost")
         assert_each_once(app)
+
+
+def test_ten_rebalances_without_a_fault_abort_nothing(app: App) -> None:
+    """``python -m tests.worker.many_rebalances`` does the same a hundred times and more."""
+    facts = rebalance(app, 10, 60, **SETTINGS)
+    assert facts["rebalances"] >= 10
+    assert {name: facts[name] for name in UNWANTED} == dict.fromkeys(UNWANTED, 0)
+    assert facts["exact"]

@@ -1,0 +1,41 @@
+"""What committed readers find in the output topic of ``tests.worker.app``, and what they should."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from tests.worker.app import PARTITIONS, App
+
+Outputs = Counter[tuple[bytes | None, bytes | None]]
+"""Key and value of a record -> how often it is there."""
+
+
+def committed_outputs(app: App) -> Outputs:
+    """All that a committed reader finds."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": app.broker,
+            "group.id": "reads-committed",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([ClientPartition(f"{app.name}-counts", p, 0) for p in range(PARTITIONS)])
+    found: Outputs = Counter()
+    ends = 0
+    while ends < PARTITIONS:
+        for message in consumer.consume(1_000, 1.0):
+            if message.error():
+                ends += 1
+            else:
+                found[message.key(), message.value()] += 1
+    consumer.close()
+    return found
+
+
+def each_once(app: App) -> Outputs:
+    """Each word's outputs are 1, 2, 3, ... up to how often it was sent."""
+    return Counter({(word, b"%d" % n): 1 for word, times in app.sent.items() for n in range(1, times + 1)})
