@@ -334,7 +334,8 @@ class _Running:
 
     def _positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Committed offsets; where there are none, what ``auto_offset_reset`` says."""
-        committed = dict(self._membership.committed(partitions, LOOKUP_TIMEOUT_S))
+        group, stable = self._config.application_id, self._config.exactly_once
+        committed = self._admin.committed(group, partitions, LOOKUP_TIMEOUT_S, stable=stable)
         fresh = [partition for partition in partitions if partition not in committed]
         if fresh:
             earliest = self._config.auto_offset_reset == "earliest"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
@@ -85,6 +85,29 @@ class ClusterAdmin:
 
         entry = self._answers("describe settings of", ask, time.monotonic() + timeout_s)[resource].get(key)
         return None if entry is None else str(entry.value)
+
+    def committed(
+        self, group: str, partitions: Iterable[TopicPartition], timeout_s: float, *, stable: bool = False
+    ) -> dict[TopicPartition, int]:
+        """A group's committed next offsets; partitions without one are absent. Raises ``BrokerUnavailable``, ``BrokerError``.
+
+        ``stable`` waits for transactions that are about to commit some (KIP-447). Asked on a connection of its own, and not on the
+        member's: there the broker answers in order, and the answer to JoinGroup may take as long as a session.
+        """
+        deadline = time.monotonic() + timeout_s
+        wanted = [ConsumerGroupTopicPartitions(group, [ClientPartition(*partition) for partition in partitions])]
+
+        def ask(left_s: float) -> Mapping[str, Future[Any]]:
+            return self._admin.list_consumer_group_offsets(wanted, require_stable=stable, request_timeout=left_s)
+
+        while True:
+            told = self._answers("committed offsets of", ask, deadline)[group].topic_partitions
+            failed = next((at for at in told if at.error is not None), None)
+            if failed is None:
+                return {TopicPartition(at.topic, at.partition): at.offset for at in told if at.offset >= 0}
+            if failed.error.code() not in PASSING or time.monotonic() >= deadline:
+                raise fault(failed.error, f"committed offset of {_named(failed)}")
+            self._admin.poll(_ASK_AGAIN_S)
 
     def partition_counts(self, topics: Iterable[str], timeout_s: float) -> dict[str, int]:
         """How many partitions each topic has; topics that do not exist are left out. Raises ``BrokerUnavailable``."""

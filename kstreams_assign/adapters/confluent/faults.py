@@ -50,6 +50,7 @@ FAULTS: Mapping[int, type[KStreamsAssignError]] = {
     KafkaError.REPLICA_NOT_AVAILABLE: BrokerUnavailable,
     KafkaError.REQUEST_TIMED_OUT: BrokerUnavailable,
     KafkaError.UNKNOWN_LEADER_EPOCH: BrokerUnavailable,
+    KafkaError.UNSTABLE_OFFSET_COMMIT: BrokerUnavailable,  # a transaction is about to end
     # Another producer took over under the same transactional id.
     KafkaError._FENCED: TaskMigrated,
     KafkaError.INVALID_PRODUCER_EPOCH: TaskMigrated,
