@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test bench chaos lint wheel lock clean
+.PHONY: help demo test test-docker bench chaos lint wheel lock clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -19,6 +19,9 @@ demo: $(READY) ## set up, then the main job on a real broker on this machine
 
 test: $(READY) ## set up, then all tests, against the checkout and against the wheel
 	$(BIN)/python -m pytest $(ARGS)
+
+test-docker: $(READY) ## set up, then the tests with brokers and workers in containers alone
+	$(BIN)/python -m pytest tests/docker $(ARGS)
 
 bench: $(READY) ## set up, then measure ours against the peers (ARGS=--quick for a few seconds)
 	$(BIN)/python -m bench $(ARGS)

@@ -135,6 +135,17 @@ def _built(example: str, *command: str) -> TemporaryDirectory[str]:
     return folder
 
 
+def docker_missing() -> str | None:
+    """Why no containers can run here, or None; builds or pulls the images if they are not here yet."""
+    from tests.docker.images import NoImages, make_images  # not there when the tests run against the wheel
+
+    try:
+        make_images()
+    except NoImages as error:
+        return str(error)
+    return None
+
+
 PARTS: dict[str, Callable[[], str | None]] = {
     # marker, and also the fixture whose users carry it: why the part cannot run here, or None
     "broker": broker_missing,
@@ -143,6 +154,7 @@ PARTS: dict[str, Callable[[], str | None]] = {
     "spark": spark_missing,
     "node": node_missing,
     "go": go_missing,
+    "docker": docker_missing,
 }
 
 
@@ -152,7 +164,14 @@ SPARKS_SOCKETS = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnrai
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[str]:
-    """A real broker for the whole run: its bootstrap servers. Name topics and groups of your own."""
+    """A real broker for the whole run: its bootstrap servers. Name topics and groups of your own.
+
+    ``KSTREAMS_ASSIGN_TEST_BROKER`` names one that runs already (the Docker tests do so).
+    """
+    running_already = os.environ.get("KSTREAMS_ASSIGN_TEST_BROKER")
+    if running_already:
+        yield running_already
+        return
     with LocalBroker() as running:
         yield running.bootstrap_servers
 
@@ -200,6 +219,11 @@ def go() -> Iterator[list[str]]:
     """The command of the counting example in Go."""
     with go_example() as folder:
         yield [str(Path(folder, "count"))]
+
+
+@pytest.fixture(scope="session")
+def docker() -> None:
+    """A Docker engine that answers, and the images; ``tests.docker.images`` names them."""
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,0 +1,177 @@
+"""A group of workers in containers under load, on the cluster's network, counted by the checkers of ``tests.chaos``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from time import time
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.chaos import reading
+from tests.chaos.checks import violations
+from tests.chaos.facts import Exit, Facts
+from tests.chaos.load import Load
+from tests.chaos.processes import topics
+from tests.chaos.rows import read_row
+from tests.chaos.schedule import Settings
+from tests.docker.cluster import BOOTSTRAP, INSIDE, Cluster, docker, inspected, until
+from tests.docker.images import ROOT, WORKER_IMAGE
+
+WORKERS = 3
+SESSION_S = 6.0
+SETTINGS = Settings(
+    seed=1,
+    seconds=0,
+    guarantee="exactly_once_v2",
+    workers=WORKERS,
+    partitions=6,
+    inputs_per_s=200,
+    standbys=1,
+    session_timeout_s=SESSION_S,
+)
+
+
+class Group:
+    """One application of its own: topics, load, three workers. ``begin`` is when its fault happened, on the wall clock."""
+
+    def __init__(self, cluster: Cluster, name: str, folder: Path) -> None:
+        self.cluster, self.name, self.folder = cluster, name, folder
+        self.inputs, self.outputs, self.changelog = topics(name)
+        self.workers = [f"{name}-{number}" for number in range(WORKERS)]
+        self.slept: set[str] = set()
+        admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
+        new = [NewTopic(topic, SETTINGS.partitions, 3) for topic in (self.inputs, self.outputs)]
+        for made in admin.create_topics(new, operation_timeout=30).values():
+            made.result(60)
+        self._load = Load(BOOTSTRAP, self.inputs, SETTINGS)
+        folder.chmod(0o777)  # the image's user is another
+
+    def start(self) -> None:
+        """Load and workers; returns once the group is at rest."""
+        for worker in self.workers:
+            self._run(worker)
+        until(lambda: not self.reasons(), 60, "the group is at rest")
+        self._load.start()
+        until(lambda: len(self._load.acknowledged) > SETTINGS.inputs_per_s, 20, "a second of load")
+
+    def _run(self, worker: str) -> None:
+        given = {
+            "signature": worker,
+            "events": f"/facts/{worker}.events",
+            "inputs": self.inputs,
+            "outputs": self.outputs,
+            "jump_ms": 0,
+            "config": {
+                "application_id": self.name,
+                "bootstrap_servers": INSIDE,
+                "state_dir": "/var/lib/kstreams-assign",
+                "processing_guarantee": SETTINGS.guarantee,
+                "num_standby_replicas": SETTINGS.standbys,
+                "session_timeout_ms": int(SESSION_S * 1000),
+                "early_probing_floor_ms": 2_000,
+                "acceptable_recovery_lag": 200,
+            },
+        }
+        docker(
+            *("run", "--detach", "--name", worker, "--network", f"{self.cluster.project}_clients"),
+            *("--volume", f"{ROOT}/tests:/checkout/tests:ro", "--volume", f"{self.folder}:/facts"),
+            *("--env", "PYTHONPATH=/checkout", "--env", "PYTHONDONTWRITEBYTECODE=1", "--no-healthcheck"),
+            *("--init", "--entrypoint", "python3", WORKER_IMAGE, "-m", "tests.chaos.worker", json.dumps(given)),
+        )
+
+    def end(self) -> None:
+        """Leave nothing behind."""
+        subprocess.run(["docker", "rm", "--force", "--volumes", *self.workers], capture_output=True, check=False)
+
+    def reasons(self) -> tuple[str, ...]:
+        """Why the group is not at rest, as ``inspect`` and the committed offsets see it."""
+        return reading.look(BOOTSTRAP, self.name, self.inputs, WORKERS).reasons
+
+    def come_to_rest(self) -> None:
+        """No more load; returns once everything is committed and the group is balanced, and everybody has closed."""
+        self._load.stop()
+        until(lambda: not self.reasons(), 60, f"the group is at rest: {self.reasons()}")
+        docker("stop", "--time", "30", *self.workers)
+
+    def violations(self) -> list[str]:
+        """What the checkers say of everything that the run left in the brokers."""
+        commits, generations = reading.group_records(BOOTSTRAP, self.name, self.inputs)
+        facts = Facts(
+            guarantee=SETTINGS.guarantee,
+            warmups_max=SETTINGS.warmups_max,
+            acknowledged=frozenset(self._load.acknowledged),
+            inputs=reading.inputs(BOOTSTRAP, self.inputs),
+            writes=reading.writes(BOOTSTRAP, self.changelog),
+            rows=reading.rows(BOOTSTRAP, self.outputs),
+            commits=commits,
+            generations=generations,
+            exits=tuple(self._exit(worker) for worker in self.workers),
+            slept=frozenset(self.slept),
+            aborted_transactions=0,
+        )
+        return [*violations(facts), *self._load.lost]
+
+    def _exit(self, worker: str) -> Exit:
+        said = docker("logs", "--tail", "12", worker)
+        return Exit(worker, inspected(worker)["State"]["ExitCode"], by_us=False, said=said.stderr)
+
+    def silence_s(self, began: float) -> float:
+        """The longest time in which a task told nothing, from ``began`` (wall clock) on, by its outputs' timestamps."""
+        times: dict[int, list[float]] = defaultdict(list)
+        for message in reading.records(BOOTSTRAP, self.outputs):
+            times[read_row(message.value()).partition].append(message.timestamp()[1] / 1000)
+        gaps = [
+            after - max(before, began)
+            for told in times.values()
+            for before, after in pairwise(sorted(told))
+            if after > began
+        ]
+        return max(gaps)
+
+
+@contextmanager
+def group(cluster: Cluster, name: str, folder: Path) -> Iterator[Group]:
+    """A group that works, and is gone afterwards."""
+    found = Group(cluster, name, folder)
+    try:
+        found.start()
+        yield found
+    finally:
+        found.end()
+
+
+def in_network_of(container: str, *command: str) -> subprocess.CompletedProcess[str]:
+    """A command of this machine in a container's network."""
+    pid = inspected(container)["State"]["Pid"]
+    return subprocess.run(
+        ["nsenter", "--target", str(pid), "--net", *command], capture_output=True, text=True, check=False
+    )
+
+
+def slow_down(containers: Sequence[str]) -> str:
+    """A slow link for what these containers send: delayed and lossy where the kernel can, else narrow. Which it is."""
+    for rule in (
+        ("netem", "delay", "80ms", "20ms", "loss", "1%"),
+        ("tbf", "rate", "512kbit", "burst", "16kb", "latency", "400ms"),
+    ):
+        done = [in_network_of(one, "tc", "qdisc", "replace", "dev", "eth0", "root", *rule) for one in containers]
+        if not any(one.returncode for one in done):
+            return " ".join(rule)
+    raise AssertionError(done[0].stderr)
+
+
+def speed_up(containers: Sequence[str]) -> None:
+    """The links as they were."""
+    for one in containers:
+        in_network_of(one, "tc", "qdisc", "del", "dev", "eth0", "root")
+
+
+def now() -> float:
+    """The wall clock, which containers share."""
+    return time()

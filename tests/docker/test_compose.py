@@ -1,0 +1,91 @@
+"""``docker compose up``: three brokers, three workers, three applications, and every order counted."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign import TopicPartition
+from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader
+from tests.docker.cluster import BOOTSTRAP, Cluster, docker, inspected, until
+from tests.docker.images import ROOT
+
+pytestmark = pytest.mark.usefixtures("docker")
+
+WORKERS = ("worker-1", "worker-2", "worker-3")
+PARTITIONS = 6
+WITHIN_S = 60
+
+
+@pytest.fixture(scope="module")
+def stack(docker: None) -> Iterator[tuple[Cluster, float]]:  # noqa: ARG001  # the part that has to be there
+    """Everything, and when it was asked for."""
+    began = time.monotonic()
+    with Cluster("kstreams-compose") as running:
+        yield running, began
+
+
+def view(stack: Cluster) -> dict:
+    return json.loads(
+        stack.run("worker-1", "kstreams-assign", "inspect", "count-orders", "-b", "kafka-1:9092", "--json")
+    )
+
+
+def spread(group: dict) -> list[tuple[int, int]]:
+    return sorted((len(process["active"]), len(process["standby"])) for process in group["processes"])
+
+
+def balanced(stack: Cluster) -> bool:
+    group = view(stack)
+    return group["state"] == "Stable" and group["balanced"] and spread(group) == [(2, 2)] * 3
+
+
+def test_it_is_balanced_within_a_minute_counts_every_order_and_publishes_on_loopback_alone(stack, capsys):
+    stack, began = stack
+    until(lambda: balanced(stack), WITHIN_S - (time.monotonic() - began), "the group is balanced")
+    with capsys.disabled():
+        print(f" [compose up to balanced: {time.monotonic() - began:.1f} s]", end="")
+    for service in (*WORKERS, "kafka-1", "kafka-2", "kafka-3"):
+        ports = inspected(stack.container(service))["NetworkSettings"]["Ports"].values()
+        assert {binding["HostIp"] for bound in ports if bound for binding in bound} == {"127.0.0.1"}
+    with urllib.request.urlopen("http://127.0.0.1:8082/ready", timeout=10) as answer:
+        assert answer.status == 200
+    container = stack.container("orders")
+    docker("stop", "--time", "20", container)
+    sent = int(re.search(r"(\d+) orders sent", stack.logs("orders"))[1])
+    assert sent > 0
+    until(lambda: counted() >= sent, 30, f"{sent} orders counted")
+    assert counted() == sent
+
+
+def counted() -> int:
+    """The sum of the newest totals in the changelog."""
+    admin = ClusterAdmin(BOOTSTRAP)
+    reader = ConfluentChangelogReader(BOOTSTRAP, group_id="count", admin=admin)
+    changelogs = [TopicPartition("count-orders-totals-changelog", number) for number in range(PARTITIONS)]
+    ends = {partition: end for partition, (_, end) in admin.bounds(changelogs, 10).items()}
+    reader.add(dict.fromkeys(changelogs, 0))
+    reached, totals = dict.fromkeys(changelogs, 0), {}
+    while any(reached[partition] < end for partition, end in ends.items()):
+        for batch in reader.poll(0.5):
+            reached[batch.partition] = batch.next_offset
+            totals.update(batch.writes)
+    reader.close()
+    return sum(map(int, totals.values()))
+
+
+def test_prometheus_asks_the_workers_that_there_are():
+    asked = (ROOT / "docker" / "compose" / "prometheus.yml").read_text(encoding="utf-8")
+    assert re.findall(r'"(worker-\d):8080"', asked) == list(WORKERS)
+
+
+def test_the_file_names_nothing_that_is_not_there():
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    for place in re.findall(r'"(\./[^:"]+):', text):
+        assert Path(ROOT, place).exists(), place

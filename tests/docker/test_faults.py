@@ -1,0 +1,109 @@
+"""Faults that need a network: three brokers (replication 3, min.insync 2), three workers, exactly once, under load.
+
+Each fault ends with nothing lost and nothing applied twice, zombies fenced, and the group balanced. How long the longest silence of a task
+was is printed with ``-s``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from tests.docker.cluster import BROKERS, Cluster, docker, inspected, until
+from tests.docker.group import SESSION_S, Group, group, now, slow_down, speed_up
+
+pytestmark = pytest.mark.usefixtures("docker")
+
+LONG_S = SESSION_S + 3
+
+
+@pytest.fixture(scope="module")
+def cluster(docker: None) -> Iterator[Cluster]:  # noqa: ARG001  # the part that has to be there
+    with Cluster("kstreams-faults", *BROKERS) as running:
+        until(lambda: all(healthy(running, broker) for broker in BROKERS), 60, "three healthy brokers")
+        yield running
+
+
+def healthy(cluster: Cluster, broker: str) -> bool:
+    return inspected(cluster.container(broker))["State"]["Health"]["Status"] == "healthy"
+
+
+def pass_by(seconds: float) -> None:
+    """A fault lasts; there is nothing to wait for but its end."""
+    Event().wait(seconds)
+
+
+def broker_stopped(group: Group) -> None:
+    container = group.cluster.container("kafka-1")
+    docker("stop", "--time", "10", container)
+    pass_by(2)
+    docker("start", container)
+
+
+def broker_killed(group: Group) -> None:
+    container = group.cluster.container("kafka-2")
+    docker("kill", container)
+    pass_by(4)
+    docker("start", container)
+
+
+def broker_paused(group: Group) -> None:
+    container = group.cluster.container("kafka-3")
+    docker("pause", container)
+    pass_by(LONG_S)
+    docker("unpause", container)
+
+
+def broker_cut_off_from_its_peers(group: Group) -> None:
+    group.cluster.cut("kafka-1", "brokers")
+    pass_by(LONG_S)
+    group.cluster.mend("kafka-1", "brokers", "peer-1")
+
+
+def worker_cut_off_from_the_brokers(group: Group) -> None:
+    network, worker = f"{group.cluster.project}_clients", group.workers[0]
+    docker("network", "disconnect", network, worker)
+    pass_by(LONG_S)
+    docker("network", "connect", network, worker)
+    group.slept.add(worker)
+
+
+def worker_paused(group: Group) -> None:
+    docker("pause", group.workers[0])
+    pass_by(LONG_S)
+    docker("unpause", group.workers[0])
+    group.slept.add(group.workers[0])
+
+
+def slow_links(group: Group) -> None:
+    print(f"[{slow_down(group.workers)}]", end=" ", file=sys.stderr)
+    pass_by(LONG_S)
+    speed_up(group.workers)
+
+
+FAULTS = (
+    broker_stopped,
+    broker_killed,
+    broker_paused,
+    broker_cut_off_from_its_peers,
+    worker_cut_off_from_the_brokers,
+    worker_paused,
+    slow_links,
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_nothing_is_lost_or_applied_twice_and_the_group_is_balanced_again_after(
+    cluster: Cluster, tmp_path: Path, fault: Callable[[Group], None]
+) -> None:
+    with group(cluster, fault.__name__.replace("_", "-"), tmp_path) as working:
+        began = now()
+        fault(working)
+        until(lambda: all(healthy(cluster, broker) for broker in BROKERS), 40, "all brokers are healthy again")
+        working.come_to_rest()
+        print(f"[longest silence {working.silence_s(began):.1f} s]", end=" ", file=sys.stderr)
+        assert working.violations() == []
