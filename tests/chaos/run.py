@@ -125,10 +125,10 @@ class Run:
 
     def _happen(self, fault: Fault) -> None:
         process = self._group.current.get(fault.target) if isinstance(fault.target, int) else None
-        if fault.kind not in (Kind.ADD, Kind.BROKER) and (process is None or not process.alive or process.leaving):
-            self._say(f"{fault}: left out, it is not there")
+        if (why := _out_of_place(fault, process)) is not None:
+            self._say(f"{fault}: left out, {why}")
             return
-        self._say(f"{fault}" + (f" ({process.writer})" if process else ""))
+        self._say(f"{fault}" + (f" ({process.writer})" if process and process.alive else ""))
         self.faults[fault.kind] += 1
         if fault.kind is Kind.BROKER:
             self._bounce_broker(fault)
@@ -293,6 +293,17 @@ _WORKER_FAULTS: dict[Kind, Callable[[Run, Fault, Process], None]] = {
     Kind.DRAIN: Run._drain,
     Kind.CLOSE: Run._leave,
 }
+
+
+def _out_of_place(fault: Fault, process: Process | None) -> str | None:
+    """Why a fault cannot happen after all: things take their time on a busy machine. ``process``: the newest of its number."""
+    if fault.kind is Kind.ADD:
+        return "the one before is still leaving" if process is not None and process.alive else None
+    if fault.kind is not Kind.BROKER and (process is None or not process.alive or process.leaving):
+        return "it is not there"
+    if fault.kind is Kind.JUMP and process is not None and not process.events.exists():
+        return "it does not listen yet"
+    return None
 
 
 def _create(broker: str, names: list[str], partitions: int) -> None:

@@ -82,17 +82,14 @@ def main(text: str) -> None:
     """Run until a signal ends it. An error that ends it is raised."""
     given = json.loads(text)
     wall = Clock(given["jump_ms"])
+    signal.signal(signal.SIGUSR2, lambda *_: wall.jump())
     from kstreams_assign import Config, Subtopology, Worker
 
     diary = Diary(Path(given["events"]))
     process = applying(given["signature"], diary, given["outputs"])
     topology = [Subtopology(process, sources=[given["inputs"]], stores=[STORE], sinks=[given["outputs"]])]
     worker = Worker(Config.from_mapping(given["config"]), topology, on_event=diary.hear)
-    for number, call in (
-        (signal.SIGTERM, worker.close),
-        (signal.SIGUSR1, worker.drain),
-        (signal.SIGUSR2, wall.jump),
-    ):
+    for number, call in ((signal.SIGTERM, worker.close), (signal.SIGUSR1, worker.drain)):
         signal.signal(number, lambda _number, _frame, call=call: call())
     worker.run()
 
