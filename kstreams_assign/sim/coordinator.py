@@ -318,6 +318,10 @@ class Coordinator:
             self.seats[member].deadline_ms = self._away_until_ms + self.session_timeout_ms
             self._watch(member)
 
+    def be_back(self) -> None:
+        """Whoever is on the way to it has arrived."""
+        self._away_until_ms = self.timeline.now_ms
+
     def _persist(self) -> None:
         members = tuple((seat.said, seat.assignment) for seat in self.seats.values())
         self._persisted = _Persisted(self.generation, self.leader, members)

@@ -245,6 +245,11 @@ class Loop:
             restoring = Purpose.ACTIVE in self.restorer.tasks.values()
             self._turn_within(min(again_ms, BUSY_TURN_MS) if restoring else again_ms)
 
+    @property
+    def behind(self) -> bool:
+        """Whether anything that is read here is not at its end."""
+        return self._reader.left_ms() is not None
+
     def _begin_if_ready(self, task: TaskId) -> None:
         """State and input positions are there: the task runs."""
         held = self.held.get(task)

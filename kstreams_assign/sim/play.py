@@ -81,6 +81,7 @@ def _play(world: World, script: Script, watch: Watch) -> None:
     world.heal()
     world.log("healed", None, "")
     until_ms = timeline.now_ms + REST_WITHIN_MS
+    timeline.run(timeline.now_ms + 2 * script.scenario.session_timeout_ms)  # what has happened is noticed within that
     while unrest := list(restless(world)):
         if timeline.now_ms >= until_ms:
             watch.violated("the group comes to rest", "; ".join(unrest))
@@ -126,6 +127,8 @@ def _restless(world: World, process: Process) -> Iterator[str]:
         yield "a probe is due"
     if member.report_again:
         yield "has to report again"
+    if process.loop.behind:
+        yield "copies are not at the ends of their changelogs"
     for task in sorted(member.adopted.active):
         held = process.loop.held.get(task)
         if held is None or held.state is not TaskState.RUNNING:

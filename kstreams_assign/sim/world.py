@@ -100,6 +100,7 @@ class World:
         self.healed = True
         self.network.faults = self.faults = NO_FAULTS
         self.logs.stopped_ms = self.timeline.now_ms
+        self.coordinator.be_back()
         for process in self.processes:
             _join_wire(process)
             process.run.wake()
