@@ -5,7 +5,8 @@ records. Its fetcher is never started: only the coordinator is polled, so assign
 
 Three entry points are not public in kafka-python 3.0.12 and there is no public way to do without: ``_coordinator.poll``
 (at most one join a call, so a revoked task can be closed before the next JoinGroup leaves; ``consumer.poll`` may send it
-by itself), ``_coordinator.request_rejoin`` (KIP-568) and ``_coordinator.heartbeat`` (when the broker answered last).
+by itself), ``_coordinator.request_rejoin`` (KIP-568) and ``_coordinator.heartbeat`` (when the broker answered last). So are
+``_coordinator._generation`` and ``_subscription``, by which a membership lost in the midst of a join is noticed.
 ``metadata``, ``assign`` and ``on_assignment`` run on the I/O thread that also heartbeats; what we do there never waits,
 but for the leader's look-ups, which have a deadline while heartbeats are off anyway.
 """
