@@ -19,9 +19,7 @@ from tempfile import mkdtemp
 from kstreams_assign.config import GUARANTEES
 from kstreams_assign.local import LocalBroker
 from tests.worker.crash.stage import cluster_at
-from tests.worker.crash.sweep import PHASES, SCENARIOS, Outcome, Scenario, Sweep, chosen
-
-WORDS = ("mended", "not reached", "wrong")
+from tests.worker.crash.sweep import PHASES, SCENARIOS, WORDS, Outcome, Scenario, Sweep, chosen
 
 
 def main() -> int:
@@ -56,7 +54,7 @@ def _run(
     plan = chosen(kept, everything=everything)
     outcomes: list[Outcome] = []
     for scenario, points in plan:
-        for outcome in sweep.play(scenario, points):
+        for outcome in sweep.play_until_reached(scenario, points):
             outcomes.append(outcome)
             print(line(outcome), file=sys.stderr, flush=True)
     return outcomes, sum(len(points) for _, points in plan)

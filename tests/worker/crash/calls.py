@@ -118,14 +118,17 @@ def install(watch: Watch, folder: str) -> None:
 
 
 def _caller() -> str | None:
-    """The function of the product, outside of the rooms that meet the libraries, from which this call came."""
+    """The function of the product from which this call came, if it can be outside of the rooms that meet the libraries."""
+    found: str | None = None
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         path = frame.f_code.co_filename
-        if "/kstreams_assign/" in path and not any(room in path for room in _ROOMS):
-            return frame.f_code.co_qualname.replace(".<locals>.<lambda>", "")
+        if "/kstreams_assign/" in path:
+            found = frame.f_code.co_qualname.replace(".<locals>.<lambda>", "").replace(".<locals>", "")
+            if not any(room in path for room in _ROOMS):
+                return found
         frame = frame.f_back
-    return None
+    return found
 
 
 def _replace_in_adapters(library_class: type, counting: object) -> None:

@@ -19,6 +19,10 @@ from tests.worker.crash.stage import AHEAD_BY, HEIR, SEEDED, SUCCESSOR, VICTIM, 
 from tests.worker.crash.victim import RUNNING
 
 SAME, EMPTY, ANOTHER = "same directory", "empty directory", "another process"
+MENDED, NOT_REACHED, WRONG = WORDS = "mended", "not reached", "wrong"
+TRIES = 3
+LIVELY_MS, QUIET_MS = 200, 2_000
+"""Heartbeats. Who is expelled is to learn it by a commit, and not by the heartbeat in between."""
 EXACT = "exactly_once_v2"
 
 
@@ -41,7 +45,8 @@ def nothing(_stage: Stage) -> None:
 class Scenario:
     """What the watched process lives through. ``first`` names the phase until its tasks run; ``phases``: what is looked at.
 
-    With ``rebalance`` another process joins, takes over, and may be the one that finishes (``ANOTHER``).
+    ``rebalance`` is the phase in which it loses tasks: to another process, which may be the one that finishes (``ANOTHER``),
+    or, ``expelled``, because the broker takes it for dead.
     """
 
     first: str
@@ -51,6 +56,12 @@ class Scenario:
     seeded: int = SEEDED
     rebalance: str | None = None
     standbys: int = 0
+    expelled: bool = False
+
+    @property
+    def breaks(self) -> tuple[str, ...]:
+        """The events that begin ``rebalance``."""
+        return ("commit_refused", "transaction_aborted", "lost") if self.expelled else ("joining",)
 
     @property
     def looks_whole(self) -> bool:
@@ -64,6 +75,7 @@ SCENARIOS = (
     Scenario("mend", ("mend",), spoilt, (SAME,)),
     Scenario("alone", ("hand-over",), half_restored, (SAME, ANOTHER), rebalance="hand-over"),
     Scenario("alone", ("demotion",), half_restored, (SAME, ANOTHER), rebalance="demotion", standbys=1),
+    Scenario("alone", ("expelled",), half_restored, (SAME, EMPTY), rebalance="expelled", expelled=True),
 )
 PHASES = tuple(phase for scenario in SCENARIOS for phase in scenario.phases)
 
@@ -86,7 +98,7 @@ class Outcome:
 
     @property
     def word(self) -> str:
-        return "wrong" if self.wrong else "mended" if self.reached else "not reached"
+        return WRONG if self.wrong else MENDED if self.reached else NOT_REACHED
 
 
 @dataclass(slots=True)
@@ -98,6 +110,7 @@ class Sweep:
     guarantee: str
     at_once: int = 4
     run: str = "crash"
+    planted: str | None = None
     until_s: float = float("inf")
     """Nothing is begun after this moment of the monotonic clock."""
     _numbers: Iterator[int] = field(default_factory=count)
@@ -128,6 +141,15 @@ class Sweep:
             yield from (one for one in ended if not one.too_late)
             yield from self.play(scenario, [replace(one.point, nth=one.point.nth // 2) for one in again])
 
+    def play_until_reached(self, scenario: Scenario, points: Sequence[Point]) -> Iterator[Outcome]:
+        """As ``play``; what no life came to is tried in others, for lives differ."""
+        missed = list(points)
+        for _ in range(TRIES):
+            ended = list(self.play(scenario, missed))
+            missed = [one.point for one in ended if one.word == NOT_REACHED]
+            yield from (one for one in ended if one.word != NOT_REACHED)
+        yield from (one for one in ended if one.word == NOT_REACHED)
+
     def _stages(self, scenarios: Sequence[Scenario]) -> list[Stage]:
         names = [f"{self.run}-{next(self._numbers)}" for _ in scenarios]
         made = [
@@ -138,6 +160,7 @@ class Sweep:
                 self.guarantee,
                 seeded=scenario.seeded,
                 standbys=scenario.standbys,
+                heartbeat_ms=QUIET_MS if scenario.expelled else LIVELY_MS,
             )
             for name, scenario in zip(names, scenarios, strict=True)
         ]
@@ -182,14 +205,24 @@ class Sweep:
             watched=True,
             phase=scenario.first,
             rebalance=scenario.rebalance,
+            breaks=scenario.breaks,
+            feeds=scenario.rebalance is None or scenario.expelled,
             point=point,
+            planted=self.planted,
         )
-        if scenario.rebalance and victim.said("commit"):
-            heir = stage.start(HEIR, stage.state_of(HEIR))
-            if victim.outlives(heir, RUNNING):
-                stage.until_done(victim)
-                victim.ask_to_close()
+        if scenario.rebalance and victim.said("commit") and self._rebalanced(stage, scenario, victim):
+            stage.until_done(victim)
+            victim.ask_to_close()
         return victim
+
+    def _rebalanced(self, stage: Stage, scenario: Scenario, victim: Actor) -> bool:
+        """Whether it has lived to see it."""
+        if scenario.expelled:
+            assert scenario.rebalance is not None
+            stage.floor = committed_offsets(self.cluster.admin, stage.name)
+            self.cluster.remove_member(stage.name, VICTIM)
+            return victim.said(scenario.rebalance)
+        return victim.outlives(stage.start(HEIR, stage.state_of(HEIR)), RUNNING)
 
     def _finish(self, stage: Stage, scenario: Scenario, successor: str, committed: Mapping[int, int]) -> list[str]:
         """Let whoever is left do the rest, and judge it."""
@@ -206,7 +239,7 @@ class Sweep:
         names = (stage.name, app.changelog_topic(stage.name), app.answers_topic(stage.name))
         exact = self.guarantee == EXACT
         lines = read_topics(self.cluster.servers, names, committed=exact)
-        left = Left(*(lines[name] for name in names), committed, stage.seeded, exact)
+        left = Left(*(lines[name] for name in names), stage.floor or committed, stage.seeded, exact)
         return [*wrong, *wrong_state(left), *wrong_answers(left)]
 
     def _folders(self, stage: Stage, role: str) -> list[str]:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from kstreams_assign.config import GUARANTEES
+from tests.worker.crash.points import Point
 from tests.worker.crash.stage import cluster_at
-from tests.worker.crash.sweep import SCENARIOS, Sweep, chosen
+from tests.worker.crash.sweep import SAME, SCENARIOS, Sweep, chosen
 
-GUARANTEE = "at_least_once"
+AT_LEAST_ONCE, EXACTLY_ONCE = GUARANTEES
 PARTS = 3  # of a scenario's points, as a test may take so long only
 
 
 @pytest.fixture(scope="module")
-def sweep(broker, tmp_path_factory):
-    with cluster_at(broker) as cluster:
-        yield Sweep(cluster, tmp_path_factory.mktemp("crash"), GUARANTEE)
+def cluster(broker):
+    with cluster_at(broker) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def sweep(cluster, tmp_path_factory):
+    return Sweep(cluster, tmp_path_factory.mktemp("crash"), AT_LEAST_ONCE, run="crash")
 
 
 @pytest.fixture(scope="module")
@@ -22,12 +31,57 @@ def plan(sweep):
     return chosen([(one, sweep.record(one)) for one in SCENARIOS], everything=False)
 
 
+@pytest.fixture(scope="module")
+def exact_sweep(cluster, tmp_path_factory):
+    return Sweep(cluster, tmp_path_factory.mktemp("exact"), EXACTLY_ONCE, run="exact")
+
+
+@pytest.fixture(scope="module")
+def exact_plan(exact_sweep):
+    """What only exactly once does, and all that a commit does: by a process that comes again, as its own id takes over at once."""
+    at_work, expelled = (replace(one, successors=(SAME,)) for one in (SCENARIOS[0], SCENARIOS[-1]))
+    recordings = [(one, exact_sweep.record(one)) for one in (at_work, expelled)]
+    return [
+        (one, [point for point in points if point.phase == "commit" or "ransact" in point.site])
+        for one, points in chosen(recordings, everything=False)
+    ]
+
+
+def killed(sweep, scenario, points):
+    """Die at each of them; it is all right that somebody does and nothing is wrong afterwards."""
+    outcomes = list(sweep.play_until_reached(scenario, points))
+    assert [(str(one.point), one.successor, one.wrong) for one in outcomes if one.wrong] == []
+    assert [str(one.point) for one in outcomes if not one.reached] == []
+    assert len(outcomes) == len(points)
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("number", range(len(SCENARIOS)), ids=["-".join(one.phases) for one in SCENARIOS])
 def test_a_worker_killed_at_any_call_leaves_nothing_lost_and_no_store_wrong(sweep, plan, number, part):
     scenario, points = plan[number]
-    mine = points[part::PARTS]
-    outcomes = list(sweep.play(scenario, mine))
-    assert [(str(one.point), one.wrong) for one in outcomes if one.wrong] == []
-    assert [str(one.point) for one in outcomes if not one.reached] == []
-    assert len(outcomes) == len(mine)
+    killed(sweep, scenario, points[part::PARTS])
+
+
+def test_killed_at_any_call_of_a_transaction_each_input_is_applied_once(exact_sweep, exact_plan):
+    assert {"init_transactions", "begin_transaction", "send_offsets_to_transaction", "commit_transaction"} <= {
+        point.site.rpartition(".")[2] for _, points in exact_plan for point in points
+    }
+    for scenario, points in exact_plan:
+        killed(exact_sweep, scenario, points)
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "planted", "site", "side", "found"),
+    [
+        (AT_LEAST_ONCE, "offsets before records", "Membership.commit: GroupClient.commit", "after", "lost"),
+        (AT_LEAST_ONCE, "store before changelog", "Committer._write: Rdict.write", "after", "holds"),
+        (EXACTLY_ONCE, "store before transaction", "Committer._write: Rdict.write", "after", "holds"),
+        (EXACTLY_ONCE, "transaction without offsets", "Committer._write: Rdict.write", "before", "twice"),
+    ],
+)
+def test_a_commit_in_a_wrong_order_is_found(cluster, tmp_path, guarantee, planted, site, side, found):
+    mistaken = Sweep(cluster, tmp_path, guarantee, run=planted.replace(" ", "-"), planted=planted)
+    scenario = replace(SCENARIOS[0], successors=(SAME,))
+    (outcome,) = mistaken.play(scenario, [Point("commit", site, 2, side)])
+    assert outcome.reached
+    assert any(found in said for said in outcome.wrong), outcome.wrong

@@ -11,7 +11,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from typing import Any
 import confluent_kafka
 
 from kstreams_assign import Config, Record, Task, Worker
-from kstreams_assign.worker import labour
+from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitStep, Outcome
+from kstreams_assign.worker import labour, runtime
 from tests.worker.crash import app
 from tests.worker.crash.calls import Watch, install
 from tests.worker.crash.points import Point
 
-BATCH_RECORDS = 4  # so that a few inputs make many commits
+BATCH_RECORDS = 4
 FED = 12  # inputs a partition, sent in the middle of a rebalance
 WRITTEN_BEFORE_CLOSE = 5  # batches in the stores
 CLOSE = "close"
@@ -36,8 +38,8 @@ ORPHANED = 3
 class Part:
     """What a process is to do. ``watched``: it is the one whose calls count.
 
-    ``phase`` is how they are labelled until its tasks run, ``rebalance`` how from the next join on; without, it closes by itself
-    in the middle of its work.
+    ``phase`` is how they are labelled until its tasks run, ``rebalance`` how from the first of the events ``breaks`` on;
+    without, it closes by itself in the middle of its work. ``planted`` names a mistake that it is to make.
     """
 
     config: Mapping[str, Any]
@@ -45,7 +47,10 @@ class Part:
     watched: bool = False
     phase: str = ""
     rebalance: str | None = None
+    breaks: tuple[str, ...] = ()
+    feeds: bool = True
     point: Point | None = None
+    planted: str | None = None
 
 
 class _Played:
@@ -69,19 +74,20 @@ class _Played:
             self._running.add(event["task"])
             if self._active <= self._running and self._watch.phase == self._part.phase:
                 self._enter("commit")
-        elif (
-            self._part.rebalance
-            and event["event"] == "joining"
-            and self._watch.phase in {"commit", self._part.rebalance}
-        ):
-            self._enter(self._part.rebalance)
-            self._feed(FED, range(app.PARTITIONS))
+        elif self._part.rebalance and event["event"] in self._part.breaks:
+            self._break(self._part.rebalance)
+
+    def _break(self, phase: str) -> None:
+        if self._watch.phase in {"commit", phase}:
+            self._enter(phase)
+            if not self._part.feeds:
+                self._feed(FED, range(app.PARTITIONS))
 
     def work(self, task: Task, records: Sequence[Record]) -> None:
         """Each batch brings the next, so that there is always more to do."""
         app.apply(task, records)
-        if self._part.rebalance is None and self._watch.phase == "commit":
-            if self._watch.count("commit", "Rdict.write") < WRITTEN_BEFORE_CLOSE:
+        if self._part.feeds and self._watch.phase == "commit":
+            if self._part.rebalance or self._watch.count("commit", "Rdict.write") < WRITTEN_BEFORE_CLOSE:
                 self._feed(BATCH_RECORDS, [task.id.partition])
             else:
                 self._enter("close")
@@ -89,7 +95,9 @@ class _Played:
                 self._worker.close()
 
     def run(self) -> None:
-        labour.POLL_RECORDS_MAX = BATCH_RECORDS
+        small_batches()
+        if self._part.planted is not None:
+            PLANTS[self._part.planted]()
         config = Config(**self._part.config)
         self._worker = Worker(config, app.topology(self._name, self.work), on_event=self.hear)
         closed_by(self._pipe, self._close)
@@ -112,6 +120,37 @@ class _Played:
         self._watch.phase = phase
         with self._telling:
             self._pipe.send(phase)
+
+
+def small_batches() -> None:
+    """So that a few inputs make many commits, and a few changelog records a restore in bulk and its end."""
+    assert labour.POLL_RECORDS_MAX > BATCH_RECORDS < runtime.RESTORE_BATCH_RECORDS
+    labour.POLL_RECORDS_MAX = runtime.RESTORE_BATCH_RECORDS = BATCH_RECORDS
+    runtime.PACING = replace(runtime.PACING, rebuild_records=2 * BATCH_RECORDS)
+
+
+def _ordered(table: Mapping[tuple[CommitStep, Outcome], CommitStep], steps: Sequence[CommitStep]) -> None:
+    """Have a commit that goes well go this way."""
+    assert isinstance(table, dict)
+    table.update({(step, Outcome.OK): then for step, then in pairwise(steps)})
+
+
+_C = CommitStep
+PLANTS: Mapping[str, Callable[[], None]] = {
+    "offsets before records": lambda: _ordered(
+        AT_LEAST_ONCE, (_C.LEASE, _C.OFFSETS, _C.PRODUCE, _C.FLUSH, _C.STORE, _C.DONE)
+    ),
+    "store before changelog": lambda: _ordered(
+        AT_LEAST_ONCE, (_C.LEASE, _C.STORE, _C.PRODUCE, _C.FLUSH, _C.OFFSETS, _C.DONE)
+    ),
+    "store before transaction": lambda: _ordered(
+        EXACTLY_ONCE, (_C.LEASE, _C.BEGIN, _C.PRODUCE, _C.FLUSH, _C.OFFSETS, _C.STORE, _C.TRANSACTION, _C.DONE)
+    ),
+    "transaction without offsets": lambda: _ordered(
+        EXACTLY_ONCE, (_C.LEASE, _C.BEGIN, _C.PRODUCE, _C.FLUSH, _C.TRANSACTION, _C.STORE, _C.DONE)
+    ),
+}
+"""Mistakes that a commit could make, to see that they are found."""
 
 
 def closed_by(pipe: Connection, close: Callable[[], None]) -> None:
