@@ -75,6 +75,8 @@ class Network:
         """``ask`` is called at the broker with a callable for the answer; then ``answered`` or ``failed`` at the asker."""
 
         def arrived() -> None:
+            if not who.alive and travel_ms > SLOWEST_MS:
+                return  # a slow message ends with the connection of a process that died
             if who.cut_off:
                 who.later(BREAK_MS, failed)
             else:
@@ -89,7 +91,8 @@ class Network:
         if self._lost(who):
             who.later(BREAK_MS, failed)
             return
-        who.wire_ms = max(who.wire_ms, self._timeline.now_ms + self._travel_ms())
+        travel_ms = self._travel_ms()
+        who.wire_ms = max(who.wire_ms, self._timeline.now_ms + travel_ms)
         self._timeline.at(who.wire_ms, arrived)
 
     def tell(self, who: Incarnation, at_broker: Callable[[], None]) -> None:
