@@ -23,8 +23,8 @@ from statistics import median
 from bench import processes
 from bench.count.__main__ import HERE as COUNT
 from bench.java_peer import NoJavaPeer, compiled, compiler, jars
+from bench.restore.fill import Changelog
 from bench.results import RESULTS, Result, show, write
-from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.local.jars import Jar, class_path
@@ -32,32 +32,6 @@ from kstreams_assign.local.jars import Jar, class_path
 HERE = Path(__file__).parent
 JAVA = "Java Streams 4.3.1"
 RAW_READ, RAW_STORE = "raw read of keys and values", "raw read into RocksDB"
-PRIME = 7_919
-
-
-@dataclass(frozen=True, slots=True)
-class Changelog:
-    """An application's changelog: how many records, partitions, and bytes a value."""
-
-    records: int
-    partitions: int = 1
-    value_bytes: int = 100
-
-    @property
-    def application(self) -> str:
-        return f"restore-{self.records}-{self.partitions}-{self.value_bytes}"
-
-    @property
-    def source(self) -> str:
-        return f"{self.application}-in"
-
-    @property
-    def topic(self) -> str:
-        return f"{self.application}-totals-changelog"
-
-    def __str__(self) -> str:
-        size = "" if self.value_bytes == 100 else f" of {self.value_bytes:,} bytes"
-        return f"{self.records:,} records{size}, {self.partitions} partition{'s' * (self.partitions > 1)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +64,9 @@ def compare(records: int = 1_000_000, runs: int = 3) -> list[Result]:
         servers = broker.bootstrap_servers
         results = []
         for changelog in (Changelog(records), Changelog(records, partitions=4)):
-            produce(servers, changelog)
+            fill(servers, changelog)
             results += beside(servers, changelog, runs)
+        results += committed(servers, Changelog(records), runs)
         return results + list(memory(servers, records))
 
 
@@ -108,6 +83,17 @@ def beside(servers: str, changelog: Changelog, runs: int) -> list[Result]:
     return [Result(f"restore {changelog} beside {name}", ours, rate, name, "1/s") for name, rate in pairs]
 
 
+def committed(servers: str, changelog: Changelog, runs: int) -> list[Result]:
+    """Ours reading committed records alone, as exactly once does, beside ours reading all."""
+    rates: dict[str, list[Run]] = {"exactly_once_v2": [], "at_least_once": []}
+    for _ in range(runs):
+        for guarantee, found in rates.items():
+            found.append(measure(_ours(servers, changelog, guarantee)))
+            print(f"{changelog}: ours, {guarantee} {found[-1].per_s:,.0f} records/s", file=sys.stderr)
+    once, least = map(_rate, rates.values())
+    return [Result(f"restore {changelog}, exactly once", once, least, "ours, at least once", "1/s")]
+
+
 def memory(servers: str, records: int) -> Iterator[Result]:
     """The most that a worker took: beside a fifth, thrice as many, and a hundredth that are a hundred times as large."""
     usual = None
@@ -118,7 +104,7 @@ def memory(servers: str, records: int) -> Iterator[Result]:
         Changelog(max(1_000, records // 30), value_bytes=10_000),
     ):
         if changelog.records != records:
-            produce(servers, changelog)
+            fill(servers, changelog)
         rss_mib = measure(_ours(servers, changelog)).rss_mib
         usual = usual or rss_mib
         yield Result(f"memory, restore {changelog}", rss_mib, usual, "ours, fewest records", "MiB")
@@ -139,17 +125,10 @@ def measure(command: Sequence[str]) -> Run:
     return Run(told["records"] / told["seconds"], rss_mib)
 
 
-def produce(servers: str, changelog: Changelog) -> None:
-    """Write the changelog, keys in no order, and make the empty source."""
-    topics = {changelog.source: changelog.partitions, changelog.topic: changelog.partitions}
-    ClusterAdmin(servers).create_topics(topics, 20, configs={changelog.topic: {"cleanup.policy": "compact"}})
-    producer = RecordProducer(servers, delivery_timeout_ms=60_000)
-    value = os.urandom(changelog.value_bytes - 8)
-    for number in range(changelog.records):
-        key = b"key-%010d" % (number * PRIME % changelog.records)
-        producer.produce(changelog.topic, number % changelog.partitions, key, number.to_bytes(8, "big") + value)
-    producer.flush(60)
-    producer.close()
+def fill(servers: str, changelog: Changelog) -> None:
+    """In a process of its own: a measured one would count the memory of this one."""
+    words = (servers, changelog.records, changelog.partitions, changelog.value_bytes)
+    processes.text_of([sys.executable, "-m", "bench.restore.fill", *map(str, words)])
 
 
 # --- commands -------------------------------------------------------------------------------
@@ -167,8 +146,8 @@ def _commands(servers: str, changelog: Changelog) -> dict[str, list[str]]:
     return commands
 
 
-def _ours(servers: str, changelog: Changelog) -> list[str]:
-    return [sys.executable, "-m", "bench.restore.ours", *_application(servers, changelog)]
+def _ours(servers: str, changelog: Changelog, guarantee: str = "at_least_once") -> list[str]:
+    return [sys.executable, "-m", "bench.restore.ours", *_application(servers, changelog), guarantee]
 
 
 def _application(servers: str, changelog: Changelog) -> list[str]:

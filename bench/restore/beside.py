@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from bench.restore.__main__ import Changelog, produce
+from bench.restore.fill import Changelog, produce
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader
 from kstreams_assign.adapters.rocksdb import open_task_stores

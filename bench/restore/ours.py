@@ -1,4 +1,4 @@
-"""Restore with a whole worker. Arguments: servers, application, state directory, source, how many partitions it has."""
+"""Restore with a whole worker. Arguments: servers, application, state directory, source, its partitions, guarantee."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from kstreams_assign import Config, Record, Subtopology, Task, Worker
 
 
-def main(servers: str, application: str, state: str, source: str, partitions: str) -> None:
+def main(servers: str, application: str, state: str, source: str, partitions: str, guarantee: str) -> None:
     """Print one JSON line when all tasks run, and end. The time is from the assignment to the last task that runs."""
     began: list[float] = []
     running: dict[str, int] = {}
@@ -26,7 +26,9 @@ def main(servers: str, application: str, state: str, source: str, partitions: st
                 print(json.dumps({"records": sum(running.values()), "seconds": seconds}), flush=True)
                 worker.close()
 
-    config = Config(application_id=application, bootstrap_servers=servers, state_dir=state)
+    config = Config(
+        application_id=application, bootstrap_servers=servers, state_dir=state, processing_guarantee=guarantee
+    )
     worker = Worker(config, [Subtopology(nothing, sources=[source], stores=["totals"])], on_event=hear)
     worker.run()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bench.restore.__main__ import Changelog, _commands, _ours, measure, produce
+from bench.restore.__main__ import _commands, _ours, measure
+from bench.restore.fill import Changelog, produce
 
 
 def test_each_process_tells_how_fast_all_records_were_and_what_memory_it_took(broker, monkeypatch):
