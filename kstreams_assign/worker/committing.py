@@ -262,7 +262,7 @@ class Committer:
             except StateError as cause:  # this task alone goes on from its last commit
                 self._unwritten.add(share.task)
                 self.trouble = str(cause)
-                self._log.emit("store_failed", task=str(share.task), reason=str(cause), warnings=[str(cause)])
+                self._log.emit("store_failed", task=str(share.task), reason=str(cause))
         return Outcome.OK
 
     def _write(self, share: Share) -> None:

@@ -114,3 +114,19 @@ def test_a_state_directory_deleted_under_a_worker_costs_no_count(app: App) -> No
     app.until_counted()
     again.until_running(PARTITIONS)
     assert totals(again, KEYS) == {b"3"}
+
+
+def test_a_changelog_made_anew_under_its_owner_is_noticed_by_its_next_commit(app: App) -> None:
+    app.send(KEYS)
+    worker = app.start(1)
+    worker.until_running(PARTITIONS)
+    app.until_counted()
+    delete_changelog(app)
+    make_changelog(app, [])
+    app.send(KEYS[:1])
+    worker.until_event("store_wiped")
+    worker.until_running(PARTITIONS)
+    [wiped] = {event["task"] for event in worker.named("store_wiped")}
+    [failed] = worker.named("store_failed")
+    assert (failed["task"], "has gone back" in failed["reason"]) == (wiped, True)
+    assert worker.worker.read("totals", KEYS[0]) is not None
