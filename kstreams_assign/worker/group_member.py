@@ -20,6 +20,7 @@ from uuid import UUID
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.adapters.confluent.transactions import group_metadata, librdkafka_writes, refuse_unknown_metadata
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.group import member as machine
@@ -90,6 +91,8 @@ class GroupMember:
         *,
         on_event: Listener | None = None,
     ) -> None:
+        if config.exactly_once:
+            refuse_unknown_metadata(librdkafka_writes)
         self._config = config
         self._shape = shape = TopologyShape(tuple(topology))
         self._log = EventLog(str(process_id), on_event)
@@ -198,6 +201,14 @@ class GroupMember:
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float = 5.0) -> None:
         """Commit next input offsets under this generation. Raises ``CommitDeferred``, ``CommitRefused``, ``BrokerError``."""
         self._membership.commit(offsets, timeout_s)
+
+    def group_metadata(self) -> bytes:
+        """For ``Producer.send_offsets_to_transaction`` of a confluent-kafka producer of your own, in this generation.
+
+        Raises ``CommitDeferred`` and ``CommitRefused`` as ``commit``. ``processing_guarantee`` has to be ``exactly_once_v2``, so that
+        ``committed`` waits for open transactions.
+        """
+        return group_metadata(self._config.application_id, self._membership.member())
 
     def committed(self, partitions: Sequence[TopicPartition], timeout_s: float = 5.0) -> Mapping[TopicPartition, int]:
         """Committed offsets; partitions that have none are left out. Raises ``BrokerError``."""

@@ -389,6 +389,10 @@ class Processor:
     def commits_total(self) -> int:
         return self._commits.done_total
 
+    @property
+    def transactions_aborted_total(self) -> int:
+        return self._commits.aborted_total
+
     def states(self) -> dict[TaskId, TaskState]:
         """Each task's state, for status. A copy, so any thread may look."""
         return {task: held.state for task, held in list(self._held.items())}

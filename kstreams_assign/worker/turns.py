@@ -87,6 +87,10 @@ class CommitTurns:
     def done_total(self) -> int:
         return self._committer.done_total
 
+    @property
+    def aborted_total(self) -> int:
+        return self._committer.aborted_total
+
     def turn(self) -> None:
         """Carry on the commit that is on its way; begin the next when it is due or somebody waits for it."""
         if self._committer.busy:

@@ -38,6 +38,7 @@ def as_json(status: Status) -> dict[str, Any]:
         "warnings": list(status.warnings),
         "records_total": status.records_total,
         "commits_total": status.commits_total,
+        "transactions_aborted_total": status.transactions_aborted_total,
     }
 
 

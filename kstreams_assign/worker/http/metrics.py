@@ -17,6 +17,7 @@ Ours, as Kafka has none:
 - ``kstreams_assign_task_lag{task_id,role}`` (offsets), ``..._task_restore_rate{task_id,role}`` (offsets a second),
   ``..._task_restore_seconds_left{task_id,role}``
 - ``kstreams_assign_task_stopped{task_id,role}``: 1 for each task whose state cannot be worked with here
+- ``kstreams_assign_transactions_aborted_total``: under exactly once; what was in them is worked on again
 - ``kstreams_assign_group_warmups``: warm-ups in the whole group, as the leader told
 - ``kstreams_assign_next_probe_timestamp_seconds``: absent where none is due
 """
@@ -118,6 +119,7 @@ def _ours(status: Status) -> Iterator[Metric]:
     if status.next_probe_ms is not None:
         due = status.next_probe_ms / 1000
         yield _gauge(f"{OURS}_next_probe_timestamp_seconds", "When the next probing rebalance is due", due)
+    yield CounterMetricFamily(f"{OURS}_transactions_aborted", "Transactions aborted", status.transactions_aborted_total)
     yield _gauge(f"{OURS}_group_warmups", "Warm-ups in the whole group", len(status.warmups))
     counted = GaugeMetricFamily(f"{OURS}_tasks", "Tasks in this process", labels=["role", "state"])
     for labels, count in sorted(Counter((told.role, told.state) for told in status.tasks).items()):

@@ -51,5 +51,6 @@ class Parts:
             now_ms=wall_ms(),
             monotonic_ms=monotonic_ms(),
             stopped=self.restoring.stopped(),
+            transactions_aborted_total=self.processor.transactions_aborted_total,
         )
         return status_of(self.config, self.shape, self.process, views)

@@ -110,6 +110,7 @@ class Status:
     warnings: tuple[str, ...] = ()
     records_total: int = 0
     commits_total: int = 0
+    transactions_aborted_total: int = 0
 
     @property
     def leader(self) -> UUID | None:

@@ -62,6 +62,7 @@ class Views:
     now_ms: int
     monotonic_ms: int
     stopped: Mapping[TaskId, Stop] = field(default_factory=dict)
+    transactions_aborted_total: int = 0
 
 
 def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views) -> Status:
@@ -98,6 +99,7 @@ def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views)
         warnings=(*warnings, *(stopped_text(task) for task in tasks if task.stopped)),
         records_total=views.records_total,
         commits_total=views.commits_total,
+        transactions_aborted_total=views.transactions_aborted_total,
     )
 
 

@@ -47,6 +47,7 @@ def settled(**changes) -> Status:
         lease_left_ms=5_000,
         records_total=123_456,
         commits_total=1_234,
+        transactions_aborted_total=3,
     )
     return replace(found, **changes)
 

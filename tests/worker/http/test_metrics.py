@@ -36,6 +36,7 @@ def test_both_formats_say_what_the_status_says(accept):
     found = samples(warming(), accept)
     assert found["kafka_streams_stream_thread_metrics_process_total",] == 123_456
     assert found["kafka_streams_stream_thread_metrics_commit_total",] == 1_234
+    assert found["kstreams_assign_transactions_aborted_total",] == 3
     assert found["kafka_streams_stream_metrics_client_state",] == 2
     assert found["kafka_streams_stream_state_updater_metrics_standby_updating_tasks",] == 1
     assert found["kafka_streams_stream_task_metrics_restore_remaining_records", "0_0"] == 0

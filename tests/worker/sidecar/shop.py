@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from kstreams_assign import TopicPartition
-from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, InputConsumer, RecordProducer
+from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, RecordProducer
 from kstreams_assign.errors import SidecarRefused
+from kstreams_assign.restore.ports import Write
 from kstreams_assign.worker.sidecar.client import SidecarClient
 from kstreams_assign.worker.sidecar.settings import SidecarSettings
 from kstreams_assign.worker.sidecar.sidecar import Sidecar
@@ -136,20 +137,29 @@ class Shop:
         return Counter(found)
 
     def emitted(self) -> Counter[bytes]:
-        """The newest total of each customer in the output topic, as it is now."""
+        """The newest total of each customer in the output topic, as a committed reader finds it now."""
+        return Counter({key: int(value) for key, value in self._output()[0] if value is not None})
+
+    def markers(self) -> int:
+        """How many offsets of the output topic hold no record: the ends of transactions."""
+        records, end = self._output()
+        return end - len(records)
+
+    def _output(self) -> tuple[list[Write], int]:
+        """The committed records of the output topic, oldest first in each partition, and the sum of its ends."""
         partitions = [TopicPartition(self.output, p) for p in range(PARTITIONS)]
         ends = self.admin.end_offsets(partitions, WITHIN_S)
-        consumer = InputConsumer(self.broker, group_id=self.name, admin=self.admin)
-        consumer.add(dict.fromkeys(partitions, 0))
-        found: dict[bytes, int] = {}
+        reader = ConfluentChangelogReader(self.broker, group_id=self.name, admin=self.admin, read_committed=True)
+        reader.add(dict.fromkeys(partitions, 0))
+        records: list[Write] = []
         left = {p for p, end in ends.items() if end}
         while left:
-            for partition, records in consumer.poll(10_000, 1).items():
-                found.update((r.key, int(r.value)) for r in records if r.key is not None and r.value is not None)
-                if records[-1].offset + 1 >= ends[partition]:
-                    left.discard(partition)
-        consumer.close()
-        return Counter(found)
+            for batch in reader.poll(1):
+                records += batch.writes
+                if batch.next_offset >= ends[batch.partition]:
+                    left.discard(batch.partition)
+        reader.close()
+        return records, sum(ends.values())
 
 
 def add_up(session: SidecarClient, max_records: int = 500, timeout_ms: int = 100) -> int:

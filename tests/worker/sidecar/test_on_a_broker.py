@@ -75,6 +75,21 @@ def test_a_commit_that_was_asked_for_is_done_although_its_application_died_at_on
         add_up_until(second, shop)
 
 
+def test_under_exactly_once_the_applications_commit_is_the_transaction(shop: Shop) -> None:
+    shop.send(ORDERS)
+    sidecar = shop.start(processing_guarantee="exactly_once_v2")
+    with shop.connect() as first:
+        work_once(first)
+        assert not shop.emitted()
+        first.commit()
+        work_once(first)
+    with shop.connect() as second:
+        add_up_until(second, shop)
+    assert shop.emitted() == shop.sent
+    assert shop.markers() > 0, "the output was written in transactions"
+    assert not any(event["event"] == "transaction_aborted" for event in sidecar.events)
+
+
 def test_a_part_of_what_was_polled_can_be_committed_and_the_rest_comes_again(shop: Shop) -> None:
     shop.send(ORDERS)
     shop.start()
