@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.worker.crash.app import PARTITIONS, STORE
 
-WAIT_S = 20.0
+WAIT_S = 50.0
 _TASK_FOLDER = "0_{}"
 
 

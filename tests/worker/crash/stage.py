@@ -184,13 +184,15 @@ class Stage:
 
     def seed(self) -> None:
         """The application has worked already: inputs, their changelog, their answers, its offsets; and more inputs wait."""
-        producer = Producer({"bootstrap.servers": self.cluster.servers, "linger.ms": 5})
+        # A topic that is new to its broker is looked for again soon.
+        settings = {"linger.ms": 5, "topic.metadata.refresh.fast.interval.ms": 50}
+        producer = Producer({"bootstrap.servers": self.cluster.servers, **settings})
         for partition in range(app.PARTITIONS):
             for offset in range(self.seeded + WAITING):
                 producer.produce(self.name, b"", app.key_of(offset), partition)
             for key, value in changelog_of(self.seeded):
                 producer.produce(app.changelog_topic(self.name), value, key, partition)
-        assert not producer.flush(WAIT_S)
+        assert not producer.flush(WAIT_S), f"the inputs of {self.name} could not be sent in {WAIT_S:.0f} s"
         if self.seeded:
             until(self._offsets_set, "the group has offsets")
 
