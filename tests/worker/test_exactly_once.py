@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.worker.app import PARTITIONS, App
+from tests.worker.app import PARTITIONS, App, Running
 from tests.worker.many_rebalances import UNWANTED, rebalance
 from tests.worker.outputs import committed_outputs, each_once
 from tests.worker.transacting import SETTINGS, Process
@@ -42,38 +44,62 @@ def test_totals_are_exact_and_nothing_is_aborted_while_workers_come_and_go(app: 
     assert not first.named("transaction_aborted") + second.named("transaction_aborted")
 
 
-@pytest.mark.parametrize("point", ["offsets-sent", "committed"])
-def test_a_worker_killed_in_a_commit_leaves_nothing_twice_and_nothing_out(app: App, point: str) -> None:
-    """Its successor has another id, so it waits until the broker has ended the transaction that is left open."""
-    app.send(WORDS)
-    with Process(app.broker, app.name, app.folder / "killed", point) as killed:
-        killed.until_stopped()
-        killed.kill()
-    app.send(WORDS)
-    app.start(1, **SETTINGS)
-    assert_each_once(app)
+@dataclass
+class Scene:
+    """An application whose first worker stands still in its first commit, or was killed there, and that worker's successor."""
+
+    app: App
+    first: Process
+    successor: Running
 
 
-def test_a_restart_takes_back_what_its_predecessor_had_begun(app: App) -> None:
-    app.send(WORDS)
-    with Process(app.broker, app.name, app.folder / "state-1", "offsets-sent") as killed:
-        killed.until_stopped()
-        killed.kill()
-    app.start(1, **SETTINGS)
-    assert_each_once(app)
+SCENES = {
+    # what becomes of the first worker, and where -> the state directory of the one that comes after it
+    ("killed", "offsets-sent"): 2,  # with another id: it waits until the broker has ended what is left open
+    ("killed", "committed"): 2,
+    ("killed, then restarted", "offsets-sent"): 1,  # with the same id: it takes back what is left open
+    ("asleep", "begun"): 2,
+    ("asleep", "offsets-sent"): 2,
+}
 
 
-@pytest.mark.parametrize("point", ["begun", "offsets-sent"])
-def test_a_worker_that_slept_past_its_session_writes_nothing_that_counts(app: App, point: str) -> None:
-    app.send(WORDS)
-    with Process(app.broker, app.name, app.folder / "asleep", point) as asleep:
-        asleep.until_stopped()
-        awake = app.start(1, **SETTINGS)
-        awake.until_event("running")
-        app.send(WORDS)
-        asleep.wake()
-        asleep.until_event("lost")
-        assert_each_once(app)
+@pytest.fixture(scope="module")
+def scenes(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], Scene]]:
+    """All of them side by side: what takes time is that sessions and transactions run out."""
+    with ExitStack() as stack:
+        apps = {
+            at: App(broker, re.sub(r"[^a-z0-9]+", "-", "-".join(at)), tmp_path_factory.mktemp("scene")) for at in SCENES
+        }
+        firsts = {}
+        for at, app in apps.items():
+            stack.callback(app.stop)
+            app.send(WORDS)
+            firsts[at] = stack.enter_context(Process(broker, app.name, app.folder / "state-1", at[1]))
+        for (fate, _), first in firsts.items():
+            first.until_stopped()
+            if fate != "asleep":
+                first.kill()
+        yield {at: Scene(app, firsts[at], app.start(SCENES[at], **SETTINGS)) for at, app in apps.items()}
+
+
+@pytest.mark.parametrize("at", [at for at in SCENES if at[0] != "asleep"], ids="-".join)
+def test_a_worker_killed_in_a_commit_leaves_nothing_twice_and_nothing_out(
+    scenes: dict[tuple[str, str], Scene], at: tuple[str, str]
+) -> None:
+    scenes[at].app.send(WORDS)
+    assert_each_once(scenes[at].app)
+
+
+@pytest.mark.parametrize("at", [at for at in SCENES if at[0] == "asleep"], ids="-".join)
+def test_a_worker_that_slept_past_its_session_writes_nothing_that_counts(
+    scenes: dict[tuple[str, str], Scene], at: tuple[str, str]
+) -> None:
+    scene = scenes[at]
+    scene.successor.until_event("running")
+    scene.app.send(WORDS)
+    scene.first.wake()
+    scene.first.until_event("lost")
+    assert_each_once(scene.app)
 
 
 def test_ten_rebalances_without_a_fault_abort_nothing(app: App) -> None:
