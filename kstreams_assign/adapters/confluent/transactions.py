@@ -147,7 +147,7 @@ class TransactionalProducer(RecordProducer):
                     raise self._verdict(error, f"{what} ({self._about})") from raised
             else:
                 return
-            time.sleep(_AGAIN_S)
+            self._producer.poll(_AGAIN_S)
 
     def _verdict(self, error: KafkaError, about: str) -> KStreamsAssignError:
         code = error.code()
