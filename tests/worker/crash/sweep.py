@@ -187,7 +187,7 @@ class Sweep:
             reached = code == -signal.SIGKILL
             wrong += [] if reached or code == 0 else [f"the victim ended with {code}: {victim.log}"]
             committed = committed_offsets(self.cluster.admin, stage.name)
-            wrong += self._folders(stage, VICTIM) if scenario.looks_whole else []
+            wrong += self._folders(stage, VICTIM, in_bulk=point.phase == scenario.first) if scenario.looks_whole else []
             self.cluster.remove_member(stage.name, VICTIM)
             wrong += self._finish(stage, scenario, successor, committed)
         except (Stuck, AssertionError) as failure:
@@ -242,13 +242,13 @@ class Sweep:
         left = Left(*(lines[name] for name in names), stage.floor or committed, stage.seeded, exact)
         return [*wrong, *wrong_state(left), *wrong_answers(left)]
 
-    def _folders(self, stage: Stage, role: str) -> list[str]:
+    def _folders(self, stage: Stage, role: str, *, in_bulk: bool = False) -> list[str]:
         folders = read_folders(stage.state_of(role))
         topic = app.changelog_topic(stage.name)
         if not folders:
             return []
         lines = read_topics(self.cluster.servers, [topic], committed=self.guarantee == EXACT)
-        return wrong_folders(folders, lines[topic], end_offsets(self.cluster.admin, topic))
+        return wrong_folders(folders, lines[topic], end_offsets(self.cluster.admin, topic), in_bulk=in_bulk)
 
 
 def chosen(recordings: Sequence[tuple[Scenario, Recording]], *, everything: bool) -> list[tuple[Scenario, list[Point]]]:

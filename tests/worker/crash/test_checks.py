@@ -79,6 +79,16 @@ def test_a_store_that_is_not_its_changelog_is_found(folder, says):
     assert says in said
 
 
+def test_a_restore_in_bulk_that_was_cut_off_may_hold_more_than_it_says_but_nothing_else():
+    newer = Folder("f", 0, 7, replayed(CHANGELOG, 0, 9))
+    assert wrong_folders([newer], CHANGELOG, {0: COUNT}, in_bulk=True) == []
+    assert wrong_folders([newer._replace(offset=None)], CHANGELOG, {0: COUNT}, in_bulk=True) == []
+    (said,) = wrong_folders([newer._replace(entries=replayed(CHANGELOG, 0, 6))], CHANGELOG, {0: COUNT}, in_bulk=True)
+    assert "holds" in said
+    (said,) = wrong_folders([newer._replace(offset=COUNT + 1)], CHANGELOG, {0: COUNT}, in_bulk=True)
+    assert "ahead" in said
+
+
 def test_a_point_stands_for_each_class_of_occurrence_on_both_sides():
     assert occurrences(1) == [1]
     assert occurrences(100) == [1, 2, 50, 75]
