@@ -77,6 +77,7 @@ class Client:
         self._in_flight = False
         self._assigned: Sequence[TopicPartition] = ()
         self._answered_ms = timeline.now_ms
+        """When the newest request was sent that renewed the session (``adapters.kafka_python.lease``)."""
         who.later(heartbeat_interval_ms, self._beat)
 
     # --- joining ---------------------------------------------------------------------
@@ -110,7 +111,6 @@ class Client:
         self._who.later(BACKOFF_MS, self._send_join)
 
     def _joined(self, answer: Joined) -> None:
-        self._answered_ms = self._timeline.now_ms
         if answer.error is Error.FENCED_INSTANCE_ID:
             self._protocolist.fenced()
         elif answer.error in (Error.UNKNOWN_MEMBER_ID, Error.MEMBER_ID_REQUIRED):
@@ -124,15 +124,14 @@ class Client:
             self._send_sync(answers)
 
     def _send_sync(self, answers: Mapping[str, MemberAssignment]) -> None:
-        member, generation = self.member_id, self.generation
-        self._network.call(
-            self._who,
-            lambda answer: self._coordinator.sync(member, self._instance_id, generation, answers, answer),
-            self._synced,
-            self._join_failed,
-        )
+        member, generation, sent_ms = self.member_id, self.generation, self._timeline.now_ms
 
-    def _synced(self, answer: Synced) -> None:
+        def ask(answer: Callable[[Synced], None]) -> None:
+            self._coordinator.sync(member, self._instance_id, generation, answers, answer)
+
+        self._network.call(self._who, ask, lambda answer: self._synced(answer, sent_ms), self._join_failed)
+
+    def _synced(self, answer: Synced, sent_ms: int) -> None:
         if answer.error is Error.FENCED_INSTANCE_ID:
             self._protocolist.fenced()
             return
@@ -143,7 +142,7 @@ class Client:
             return
         self.phase = Phase.STABLE
         self._in_flight = self._rejoin_needed = False
-        self._answered_ms = self._timeline.now_ms
+        self._answered_ms = max(self._answered_ms, sent_ms)
         self._assigned = answer.assignment.partitions
         self._protocolist.assigned(self.generation, answer.assignment.partitions, answer.assignment.user_data)
 
@@ -157,18 +156,18 @@ class Client:
         self._who.later(self._interval_ms, self._beat)
         if self.phase is not Phase.STABLE:
             return
-        member, generation = self.member_id, self.generation
+        member, generation, sent_ms = self.member_id, self.generation, self._timeline.now_ms
 
         def ask(answer: Callable[[Error], None]) -> None:
             answer(self._coordinator.heartbeat(member, self._instance_id, generation))
 
-        self._network.call(self._who, ask, lambda error: self._beaten(error, generation), lambda: None)
+        self._network.call(self._who, ask, lambda error: self._beaten(error, generation, sent_ms), lambda: None)
 
-    def _beaten(self, error: Error, generation: int) -> None:
+    def _beaten(self, error: Error, generation: int, sent_ms: int) -> None:
         if self.phase is not Phase.STABLE or generation != self.generation:
             return
         if error in (Error.NONE, Error.REBALANCE_IN_PROGRESS):
-            self._answered_ms = self._timeline.now_ms
+            self._answered_ms = max(self._answered_ms, sent_ms)
         if error is Error.REBALANCE_IN_PROGRESS:
             self._rejoin_needed = True
         elif error is Error.FENCED_INSTANCE_ID:

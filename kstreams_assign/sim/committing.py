@@ -134,8 +134,7 @@ class Commits:
                 self._advance()
 
         if step is CommitStep.LEASE:
-            left_ms = self._process.membership.client.lease_left_ms(self._scenario.session_timeout_ms)
-            out(Outcome.OK if left_ms > 0 else Outcome.EXPIRED)
+            out(Outcome.OK if self._lease_left_ms > 0 else Outcome.EXPIRED)
         elif step is CommitStep.PRODUCE:
             out(Outcome.OK)
         elif step is CommitStep.FLUSH:
@@ -150,9 +149,16 @@ class Commits:
             self._step = None
             self._ended(step)
 
+    @property
+    def _lease_left_ms(self) -> int:
+        return self._process.membership.client.lease_left_ms(self._scenario.session_timeout_ms)
+
     def _flush(self, number: int, out: Callable[[Outcome], None]) -> None:
-        """Send the changelog records until they are acknowledged; ``message.timeout.ms`` is two thirds of the session."""
+        """Send the changelog records until they are acknowledged, or the lease ends; ``message.timeout.ms`` is two thirds of the session."""
         if number != self._number:
+            return
+        if self._lease_left_ms <= 0:
+            out(Outcome.EXPIRED)
             return
         if self._world.timeline.now_ms - self._began_ms >= self._scenario.session_timeout_ms * 2 // 3:
             out(Outcome.UNDELIVERED)

@@ -4,7 +4,8 @@ At least once:
 
     lease -> produce -> flush -> store -> offsets
 
-The lease is looked at before anything is sent, so that a process that slept does not write over its successor. The store
+The lease is looked at before anything is sent, so that a process that slept does not write over its successor, and for as long as
+records are on their way: what has not arrived when it ends is taken back. The store
 follows the changelog, never the other way round, so a store cannot hold what its changelog lacks. Input offsets come
 last: a crash before them repeats work, it does not lose any.
 
@@ -56,6 +57,7 @@ AT_LEAST_ONCE: Mapping[tuple[CommitStep, Outcome], CommitStep] = {
     (_C.FLUSH, _O.OK): _C.STORE,
     (_C.FLUSH, _O.UNDELIVERED): _C.FAILED,
     (_C.FLUSH, _O.REFUSED): _C.FENCED,
+    (_C.FLUSH, _O.EXPIRED): _C.FENCED,
     (_C.STORE, _O.OK): _C.OFFSETS,
     (_C.OFFSETS, _O.OK): _C.DONE,
     (_C.OFFSETS, _O.DEFERRED): _C.DEFERRED,
@@ -75,6 +77,7 @@ EXACTLY_ONCE: Mapping[tuple[CommitStep, Outcome], CommitStep] = {
     (_C.FLUSH, _O.OK): _C.OFFSETS,
     (_C.FLUSH, _O.UNDELIVERED): _C.ABORT,
     (_C.FLUSH, _O.REFUSED): _C.WITHDRAW,
+    (_C.FLUSH, _O.EXPIRED): _C.WITHDRAW,
     (_C.OFFSETS, _O.OK): _C.TRANSACTION,
     (_C.OFFSETS, _O.UNDELIVERED): _C.ABORT,
     (_C.OFFSETS, _O.REFUSED): _C.WITHDRAW,

@@ -230,8 +230,13 @@ class Committer:
                     self._producer.produce(topic, partition, key, value, track=True)
 
     def _flush(self, wait: bool) -> Outcome | None:
+        left_s = self._commits.lease_left_s()
+        if left_s <= 0:
+            self.trouble = "the session may be over, and records were still on their way"
+            self._producer.abandon()
+            return Outcome.EXPIRED
         try:
-            acknowledged = self._producer.flush(WAIT_S) if wait else self._producer.acknowledged()
+            acknowledged = self._producer.flush(min(WAIT_S, left_s)) if wait else self._producer.acknowledged()
         except _NOT_DELIVERED as cause:
             return self._undelivered(cause)
         if acknowledged is None:

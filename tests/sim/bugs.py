@@ -13,7 +13,7 @@ from kstreams_assign.group.member import Member
 from kstreams_assign.model import NO_PROBE_MS
 from kstreams_assign.restore.loop import Restorer
 from kstreams_assign.sim import checkers, committing, loop, membership
-from kstreams_assign.sim.client import NO_GENERATION, Client
+from kstreams_assign.sim.client import Client
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import MutexState, ReportMutex
 from kstreams_assign.tasks import lifecycle
@@ -68,13 +68,26 @@ class DeafMember(Member):
     _REACTIONS = {**Member._REACTIONS, membership.machine.Assigned: _assigned}  # noqa: RUF012
 
 
-class SilentClient(Client):
-    """A membership that is lost in the midst of a join is not told."""
+class TrustingClient(Client):
+    """The lease counts from when an answer is read, however long that lay there."""
 
-    def _send_join(self) -> None:
-        if self.generation == NO_GENERATION:
-            self._assigned = ()
-        super()._send_join()
+    def _beaten(self, error, generation, sent_ms) -> None:  # noqa: ARG002 - the double's point
+        super()._beaten(error, generation, self._timeline.now_ms)
+
+    def _synced(self, answer, sent_ms) -> None:  # noqa: ARG002 - the double's point
+        super()._synced(answer, self._timeline.now_ms)
+
+
+def flushes_on(monkeypatch):
+    """What is on its way stays on its way when the lease ends."""
+    real = committing.Commits._flush
+
+    def wrong(self, number, out):
+        with monkeypatch.context() as patch:
+            patch.setattr(committing.Commits, "_lease_left_ms", 1)
+            real(self, number, out)
+
+    monkeypatch.setattr(committing.Commits, "_flush", wrong)
 
 
 def nobody_waits(monkeypatch):
@@ -159,11 +172,12 @@ BUGS = (
     ),
     Bug("nobody waits for the old owner", "one active owner per task and generation", nobody_waits, 3),
     Bug(
-        "a membership lost in the midst of a join is not told",
+        "the lease counts from when an answer is read",
         "no processing and no commit by a fenced member",
-        lambda patch: patch.setattr(membership, "Client", SilentClient),
-        16,
+        lambda patch: patch.setattr(membership, "Client", TrustingClient),
+        4120,
     ),
+    Bug("a flush outlives the lease", "no processing and no commit by a fenced member", flushes_on, 4200),
     Bug("the lease is ignored", "no processing and no commit by a fenced member", lease_ignored, 13),
     Bug("offsets before the changelog", "offsets never go back", offsets_first),
     Bug(

@@ -142,6 +142,15 @@ def test_a_process_that_slept_past_its_session_sends_nothing(desk: Desk) -> None
     assert not desk.group.committed
 
 
+def test_a_session_that_may_have_ended_while_records_were_on_their_way_fences_the_tasks(desk: Desk) -> None:
+    desk.begin()
+    assert desk.committer.advance() is None
+    desk.group.lease_s = 0
+    assert desk.committer.advance(wait=True) is CommitStep.FENCED
+    assert desk.stores.get("totals", b"k") is None
+    assert not desk.group.committed
+
+
 def test_a_rebalance_under_way_defers_the_offsets_and_nothing_else(desk: Desk) -> None:
     desk.group.refusal = CommitDeferred("joining")
     desk.begin()

@@ -5,7 +5,7 @@ records. Its fetcher is never started: only the coordinator is polled, so assign
 
 Three entry points are not public in kafka-python 3.0.12 and there is no public way to do without: ``_coordinator.poll``
 (at most one join a call, so a revoked task can be closed before the next JoinGroup leaves; ``consumer.poll`` may send it
-by itself), ``_coordinator.request_rejoin`` (KIP-568) and ``_coordinator.heartbeat`` (when the broker answered last). So are
+by itself), ``_coordinator.request_rejoin`` (KIP-568) and what ``lease`` watches. So are
 ``_coordinator._generation`` and ``_subscription``, by which a membership lost in the midst of a join is noticed.
 ``metadata``, ``assign`` and ``on_assignment`` run on the I/O thread that also heartbeats; what we do there never waits,
 but for the leader's look-ups, which have a deadline while heartbeats are off anyway.
@@ -13,7 +13,6 @@ but for the leader's look-ups, which have a deadline while heartbeats are off an
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -25,6 +24,7 @@ from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
 from kstreams_assign.adapters.kafka_python.faults import translated
+from kstreams_assign.adapters.kafka_python.lease import Lease
 from kstreams_assign.errors import CommitDeferred, CommitRefused
 from kstreams_assign.group.values import JoinedMember, MemberAssignment, MemberId
 from kstreams_assign.model import TopicPartition
@@ -65,7 +65,6 @@ class GroupClient:
     ) -> None:
         """Connect. Raises ``BrokerUnavailable`` where nobody answers, ``ConfigError`` for settings refused."""
         assignor = _StreamAssignor(protocol_name, protocolist, tuple(topics))
-        self._session_timeout_s = settings["session_timeout_ms"] / 1000
         with translated("connect to the brokers"):
             self._consumer = KafkaConsumer(
                 group_id=group_id,
@@ -79,6 +78,7 @@ class GroupClient:
             for topic in assignor.topics:
                 self._consumer.partitions_for_topic(topic)
         self._coordinator = self._consumer._coordinator
+        self._lease = Lease(self._coordinator, settings["session_timeout_ms"] / 1000)
         self._protocolist = protocolist
         assignor.before_join = self._notice_loss
 
@@ -126,13 +126,12 @@ class GroupClient:
         return str(self._coordinator.group_metadata().member_id)
 
     def lease_left_s(self) -> float:
-        """Seconds until the broker may have given this member's tasks away, counted from the last answered heartbeat.
+        """Seconds until the broker may have given this member's tasks away, counted from when the last answered heartbeat was sent.
 
         Negative: it may already have. While a join is under way the broker keeps the member, so the answer grows stale
         on the safe side.
         """
-        beat = self._coordinator.heartbeat
-        return float(max(beat.last_receive, beat.last_reset) + self._session_timeout_s - time.monotonic())
+        return self._lease.left_s()
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
         """Commit next offsets under this generation and wait for the answer.
