@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResult
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, TopologyMismatch
+from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
 from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, put, transactional
 
@@ -82,6 +83,17 @@ def test_bounds_follow_the_log_and_leave_out_what_does_not_exist(broker, admin):
         future.result()
     asked = [TopicPartition(name, 0), TopicPartition(name, 1), TopicPartition(name, 2), TopicPartition("no-such", 0)]
     assert admin.bounds(asked, PATIENCE_S) == {TopicPartition(name, 0): (3, 5), TopicPartition(name, 1): (0, 0)}
+
+
+def test_committed_offsets_are_told_also_after_the_broker_was_restarted():
+    """An AdminClient of librdkafka 2.16 never hears of them again."""
+    with LocalBroker() as own:
+        admin = ClusterAdmin(own.bootstrap_servers)
+        at = TopicPartition(new_topic(admin, 1), 0)
+        assert admin.committed("a-group", [at], PATIENCE_S) == {}
+        own.kill()
+        own.restart()
+        assert admin.committed("a-group", [at], PATIENCE_S) == {}
 
 
 def test_an_answer_without_an_offset_is_none(admin, monkeypatch):
