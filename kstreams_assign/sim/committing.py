@@ -178,6 +178,7 @@ class Commits:
         if end is CommitStep.FENCED:
             self._holding, self._waiting = True, []
             self._process.membership.handle(machine.MembershipLost(f"commit ended as {end.value}"))
+            self._process.loop.give_up()
             return
         if end is CommitStep.DEFERRED:
             for share in self._shares:

@@ -164,9 +164,16 @@ class Loop:
             self._move(task, TaskEvent.LOST)
         self.running.clear()
         self._releasing = None
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Nothing can be committed any more: who wants to end need not wait for it."""
+        if self.ended is not None:
+            self.ended()
 
     def _stop(self, ended: Callable[[], None]) -> None:
         def over() -> None:
+            self.ended = None
             for task in list(self.held):
                 self._move(task, TaskEvent.TAKEN_AWAY)
             self._order(ended)
