@@ -7,12 +7,13 @@ records of a batch are on their way while its tasks read their writes from the b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
+from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import RecordProducer, TransactionalProducer
 from kstreams_assign.config import Config
 from kstreams_assign.errors import (
@@ -31,6 +32,7 @@ from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.sender import Sender
 
 WAIT_S = 5.0
 """How long whoever waits for a commit waits for each of its answers: closing must not hang on a broker."""
@@ -39,6 +41,9 @@ WAIT_S = 5.0
 CALL_S = 10.0
 """How long a transaction's own calls may take; a transaction that is silent for longer is over."""
 
+HUNG_MS = int(CALL_S * 1000) + 2_000
+"""Whoever has not come back by then never will."""
+
 _NOT_DELIVERED = (DeliveryFailed, BrokerUnavailable, TaskMigrated)
 _NO_TRANSACTION = (TransactionAborted, CommitDeferred, CommitRefused, BrokerUnavailable, TaskMigrated)
 
@@ -46,19 +51,12 @@ _NO_TRANSACTION = (TransactionAborted, CommitDeferred, CommitRefused, BrokerUnav
 def record_producer(config: Config, process: UUID) -> RecordProducer:
     """The producer that the guarantee asks for. A process keeps its id, so a restart fences what it left behind.
 
-    What a process that slept still holds has expired before another owns its tasks.
+    At least once, what a process that slept still holds has expired before another owns its tasks.
     """
-    servers, timeout_ms = config.bootstrap_servers, config.session_timeout_ms * 2 // 3
-    if not config.exactly_once:
-        return RecordProducer(servers, config.client, delivery_timeout_ms=timeout_ms)
-    group = config.application_id
-    return TransactionalProducer(
-        servers,
-        config.client,
-        group_id=group,
-        transactional_id=f"{group}-{process}",
-        delivery_timeout_ms=timeout_ms,
-    )
+    servers, group = config.bootstrap_servers, config.application_id
+    if config.exactly_once:
+        return TransactionalProducer(servers, config.client, group_id=group, transactional_id=f"{group}-{process}")
+    return RecordProducer(servers, config.client, delivery_timeout_ms=config.session_timeout_ms * 2 // 3)
 
 
 class OffsetCommits(Protocol):
@@ -98,11 +96,13 @@ class Committer:
         self._commits = commits
         self._timeout_s = timeout_s
         self._log = log
-        self._sender = ThreadPoolExecutor(1, "kstreams-commit")
+        self._sender = Sender("kstreams-commit")
         self._shares: Sequence[Share] = ()
         self._step: CommitStep | None = None
         self._acknowledged: Mapping[TopicPartition, int] = {}
         self._answer: Future[None] | None = None
+        self._settling: Future[None] | None = None
+        self._asked_ms = 0
         self._unwritten: set[TaskId] = set()
         self.trouble = ""
         self._ended: CommitStep | None = None
@@ -142,6 +142,34 @@ class Committer:
             self._producer.abandon()
         return self._ended
 
+    def settle(self) -> None:
+        """Between two commits: see that nothing of a failed one stays open, as who restores its tasks waits for that.
+
+        Tried until it is so. Raises ``BrokerError`` for what no other attempt mends.
+        """
+        producer = self._transactions
+        if producer is None or self.busy or producer.settled:
+            return
+        if self._settling is not None:
+            if not self._settling.done():
+                self._look_at_hung(producer)
+                return
+            cause, self._settling = self._settling.exception(), None
+            if cause is not None and not isinstance(cause, _NO_TRANSACTION):
+                raise cause
+        self._settling, self._asked_ms = self._sender.submit(lambda: producer.prepare(CALL_S)), monotonic_ms()
+
+    def _look_at_hung(self, producer: TransactionalProducer) -> bool:
+        """Whether the call under way will not come back; then it is left behind, and another client takes over from that one."""
+        if monotonic_ms() - self._asked_ms < HUNG_MS:
+            return False
+        self.trouble = f"the Kafka client has not come back from a call for {HUNG_MS // 1000} s; another one takes over"
+        self._log.emit("client_hung", warnings=[self.trouble])
+        self._sender.leave()
+        producer.leave()
+        self._answer = self._settling = None
+        return True
+
     def offsets(self) -> Mapping[TopicPartition, int]:
         """The input offsets of the last commit begun, but for tasks whose store could not be written."""
         return {
@@ -163,19 +191,20 @@ class Committer:
         """Forget what is on its way: the tasks are another's now."""
         self._step, self._answer = None, None
         self._producer.abandon()
-        if self._transactions is not None:
-            self._sender.submit(self._transactions.abort, CALL_S)
+        transactions = self._transactions
+        if transactions is not None:
+            self._sender.submit(lambda: transactions.abort(CALL_S))
 
     def close(self) -> None:
-        """End the thread; a transaction's last call is waited for, as it must not outlive the producer."""
-        self._sender.shutdown(wait=self._transactions is not None, cancel_futures=self._transactions is None)
+        """End the thread; a transaction's last call is waited for, as it should not outlive the producer."""
+        self._sender.close(CALL_S if self._transactions is not None else 0)
 
     # --- a transaction's steps -----------------------------------------------------------
 
     def _in_transactions(
         self, producer: TransactionalProducer
     ) -> Mapping[CommitStep, Callable[[bool], Outcome | None]]:
-        self._sender.submit(producer.prepare, CALL_S)  # what a predecessor left open holds up who restores its tasks
+        self.settle()  # what a predecessor left open holds up who restores its tasks
 
         def send_offsets() -> None:
             producer.send_offsets(self.offsets(), self._commits.member(), CALL_S)
@@ -190,9 +219,10 @@ class Committer:
 
     def _call(self, work: Callable[[], None], wait: bool) -> Outcome | None:
         if self._answer is None:
-            self._answer = self._sender.submit(work)
+            self._answer, self._asked_ms = self._sender.submit(work), monotonic_ms()
         if not wait and not self._answer.done():
-            return None
+            hung = self._transactions is not None and self._look_at_hung(self._transactions)
+            return Outcome.UNDELIVERED if hung else None
         answer, self._answer = self._answer, None
         try:
             answer.result(WAIT_S if wait else 0)
@@ -279,7 +309,8 @@ class Committer:
 
     def _commit_offsets(self, wait: bool) -> Outcome | None:
         if self._answer is None:
-            self._answer = self._sender.submit(self._commits.commit, self.offsets(), self._timeout_s)
+            offsets = self.offsets()
+            self._answer = self._sender.submit(lambda: self._commits.commit(offsets, self._timeout_s))
         if not wait and not self._answer.done():
             return None
         answer, self._answer = self._answer, None

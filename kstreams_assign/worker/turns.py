@@ -98,6 +98,7 @@ class CommitTurns:
             if end is None:
                 return
             self._ended(end)
+        self._committer.settle()
         if self._waiting or (self._due and self._allowed):
             self._begin()
 

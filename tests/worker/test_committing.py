@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from kstreams_assign.errors import CommitDeferred, CommitRefused, RecordRefused
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.worker import committing
 from kstreams_assign.worker.committing import Committer, Share
 from kstreams_assign.worker.events import EventLog
 
@@ -243,3 +246,31 @@ def test_exactly_once_a_commit_that_is_abandoned_is_taken_back_before_the_next(e
     exact.begin()
     assert exact.committer.advance(wait=True) is CommitStep.DONE
     assert exact.committed() == 2
+
+
+def until_ended(desk: Desk) -> CommitStep:
+    deadline = time.monotonic() + 30
+    while (end := desk.committer.advance()) is None:
+        assert time.monotonic() < deadline, "the commit never ends"
+    return end
+
+
+def test_exactly_once_a_client_that_never_comes_back_is_left_and_another_takes_back_what_it_began(
+    exact: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As librdkafka's ``send_offsets_to_transaction`` does not while the group's coordinator is gone, whatever its timeout."""
+    back, hung = threading.Event(), exact.producer
+    real = hung.send_offsets
+    monkeypatch.setattr(hung, "send_offsets", lambda *_: back.wait(60))
+    monkeypatch.setattr(committing, "HUNG_MS", 500)
+    exact.begin()
+    assert until_ended(exact) is CommitStep.FAILED
+    monkeypatch.setattr(committing, "HUNG_MS", 20_000)
+    monkeypatch.setattr(hung, "send_offsets", real)
+    while not hung.settled:  # nobody commits anything, and what it had begun is taken back all the same
+        exact.committer.settle()
+    assert exact.committed() == 0
+    exact.begin()
+    assert until_ended(exact) is CommitStep.DONE
+    assert exact.committed() == 2
+    back.set()

@@ -34,6 +34,10 @@ from kstreams_assign.model import TopicPartition
 TRANSACTION_TIMEOUT_MS = 10_000
 """How long the broker waits for a producer that is silent in a transaction; whoever takes its tasks over waits as long."""
 
+DELIVERY_TIMEOUT_MS = TRANSACTION_TIMEOUT_MS * 4 // 5
+"""A record may wait as long as a partition takes to get another leader: who slept meanwhile is fenced, whatever still arrives. But
+less long than the transaction itself."""
+
 _METADATA = struct.Struct("<7si")
 _PROBES = (MemberId(-1, "", None), MemberId(-1, "", "an instance"))
 _AGAIN_S = 0.02
@@ -66,18 +70,23 @@ class TransactionalProducer(RecordProducer):
         *,
         group_id: str,
         transactional_id: str,
-        delivery_timeout_ms: int,
+        delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS,
     ) -> None:
         refuse_unknown_metadata(librdkafka_writes)
         super().__init__(
             bootstrap_servers,
             client,
-            delivery_timeout_ms=min(delivery_timeout_ms, TRANSACTION_TIMEOUT_MS),
+            delivery_timeout_ms=min(delivery_timeout_ms, DELIVERY_TIMEOUT_MS),
             needed={"transactional.id": transactional_id, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS},
         )
         self._group_id = group_id
         self._about = f"transactional id {transactional_id}"
         self._prepared = self._begun = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing of this process may be open at the broker but what was begun; else ``prepare``."""
+        return self._prepared and not self._spoiled
 
     def prepare(self, timeout_s: float) -> None:
         """Get ready: fence a predecessor and take back what it had begun. Nothing to do where that was done.
@@ -115,13 +124,19 @@ class TransactionalProducer(RecordProducer):
         self._begun = False
 
     def abort(self, timeout_s: float) -> None:
-        """Take back what was begun, if anything was. Where the broker does not answer, another producer will fence it."""
+        """Take back what was begun, if anything was. Where the broker does not answer it stays open until ``prepare``."""
         if self._begun and not self._spoiled:
             try:
                 self._call("abort the transaction", timeout_s, self._producer.abort_transaction)
             except (BrokerError, TaskMigrated):
                 self._spoiled = True
         self._begun = False
+        self._forget()
+
+    def leave(self) -> None:
+        """Go on with another client, although a call of this one has not come back; the new one fences it when it is prepared."""
+        self._prepared = self._begun = False
+        self._renew()
         self._forget()
 
     def abandon(self) -> None:
