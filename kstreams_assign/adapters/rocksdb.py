@@ -7,9 +7,9 @@ process killed after ``write`` finds the batch again. It is not synced: a machin
 data and offsets alike.
 
 ``rebuild`` is for what a changelog still holds: the database is opened anew for bulk, without the log. Memory tables are
-vectors that the flush sorts in its own thread, as rocksdict holds Python's lock while it writes; all column families are
-flushed as one, so data and offsets still cannot part, and a crash loses the tail of both. The next ``write`` flushes and
-goes back.
+vectors that the flush sorts in its own thread, as rocksdict holds Python's lock while it writes; when they are full all column
+families are flushed as one, so a crash loses the tail of data and offsets alike. The next ``write`` flushes and goes back; that
+flush takes the families one by one, the offsets last, so whoever dies in it leaves data that is ahead, over which restoring reads again.
 
 What must not be here: when to write, what to restore. rocksdict raises bare ``Exception`` with RocksDB's text, which
 ``store_faults`` turns into this package's errors.
