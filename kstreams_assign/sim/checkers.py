@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstreams_assign.group.dialects import MemberReport
 from kstreams_assign.group.leader import Question, decide
+from kstreams_assign.group.member import State
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import TaskId, TopicPartition
@@ -184,7 +185,7 @@ class FencedIsSilent(Checker):
 
 
 class PromisesKept(Checker):
-    """State that was reported for a join stays until the assignment is locked, or the join is given up."""
+    """State that was reported for a join stays until the assignment is locked, or the join is given up; who leaves gives it up."""
 
     invariant = "no state deleted under a reported lag"
 
@@ -202,7 +203,8 @@ class PromisesKept(Checker):
         self._promised.pop(process, None)
 
     def cleaned(self, process: Process, task: TaskId) -> None:
-        if task in self._promised.get(process, ()):
+        leaving = process.membership.machine.state is State.CLOSED
+        if task in self._promised.get(process, ()) and not leaving:
             self.complain(f"{process.run.name} reported {task} and removed it before the assignment was locked")
 
 
