@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Event
@@ -115,7 +116,9 @@ def _on_signals(call: Callable[[], None], *numbers: signal.Signals) -> None:
 
 
 def _print_json(event: Mapping[str, Any]) -> None:
-    print(json.dumps(event), flush=True)
+    """In one piece: other threads tell of other things, and print() writes the line's end by itself."""
+    sys.stdout.write(json.dumps(event) + "\n")
+    sys.stdout.flush()
 
 
 def _tell(event: Mapping[str, Any]) -> None:

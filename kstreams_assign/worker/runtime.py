@@ -82,7 +82,8 @@ class Engine:
         directory, self._wiped = open_state(config, clock_ms=monotonic_ms, wall_ms=wall_ms)
         mutex = ReportMutex(clock_ms=monotonic_ms, hold_ms=hold_limit_ms(config.max_poll_interval_ms))
         self._local = _Local(directory, sums_at_start(directory, self._offsets_on_disk), mutex)
-        self._log = EventLog(str(directory.process_id), on_event)
+        self.log = EventLog(str(directory.process_id), on_event)
+        """Everything that happens; whoever works with this engine tells it here too, as the listener hears one at a time."""
         self._ending = threading.Event()
         self._wishes: queue.SimpleQueue[Wish] = queue.SimpleQueue()
         self._lookup: Lookup | None = None
@@ -99,7 +100,7 @@ class Engine:
                 self._run()
         finally:
             self._local.directory.close()
-            self._log.emit("closed")
+            self.log.emit("closed")
 
     def _run(self) -> None:
         self._tell_of_the_directory()
@@ -108,10 +109,10 @@ class Engine:
         try:
             self._refuse_missing_sinks()
             running = _Running(
-                self._config, self._flows, self._shape, self._labour, self._local, self._log, self._ending
+                self._config, self._flows, self._shape, self._labour, self._local, self.log, self._ending
             )
             if http is not None:
-                http.start(running.parts.status, self._log)
+                http.start(running.parts.status, self.log)
             self._lookup = running.lookup
             running.run(self._wishes)
         finally:
@@ -121,9 +122,9 @@ class Engine:
 
     def _tell_of_the_directory(self) -> None:
         if warnings := self._local.directory.warnings:
-            self._log.emit("warnings", warnings=[*warnings])
+            self.log.emit("warnings", warnings=[*warnings])
         if self._wiped:
-            self._log.emit("state_wiped", tasks=[str(task) for task in self._wiped])
+            self.log.emit("state_wiped", tasks=[str(task) for task in self._wiped])
 
     def _refuse_missing_sinks(self) -> None:
         """Found out now, or each commit would fail: no record can be written to a topic that is not there."""

@@ -64,6 +64,28 @@ def test_it_is_balanced_within_a_minute_counts_every_order_and_publishes_on_loop
     assert counted() == sent
 
 
+def test_a_worker_that_is_stopped_ends_in_order_within_its_grace_and_comes_back_as_itself(stack):
+    running, _ = stack
+    worker = running.container("worker-1")
+    until(lambda: len(process_ids(worker)) == 1, WITHIN_S, "the worker tells its process id")
+    docker("stop", "--time", "30", worker)
+    assert inspected(worker)["State"]["ExitCode"] == 0
+    assert told(worker)[-1]["event"] == "closed"
+    docker("start", worker)
+    until(lambda: inspected(worker)["State"]["Health"]["Status"] == "healthy", WITHIN_S, "healthy on /live")
+    until(lambda: told(worker)[-1]["event"] != "closed", WITHIN_S, "it works again")
+    assert len(process_ids(worker)) == 1
+
+
+def told(worker: str) -> list[dict]:
+    """Its log, over all its starts."""
+    return [json.loads(line) for line in docker("logs", worker).stdout.splitlines() if line.startswith("{")]
+
+
+def process_ids(worker: str) -> set[str]:
+    return {event["process_id"] for event in told(worker)}
+
+
 def counted() -> int:
     """The sum of the newest totals in the changelog."""
     admin = ClusterAdmin(BOOTSTRAP)

@@ -1,4 +1,4 @@
-"""The worker's image: small, without rights, healthy, ended by SIGTERM within its grace, its state on a volume."""
+"""The worker's image: without rights, with nothing in it that is not needed, its state on a volume. At work it is in ``test_compose``."""
 
 from __future__ import annotations
 
@@ -9,22 +9,12 @@ from itertools import count
 
 import pytest
 
-from tests.docker.cluster import docker, inspected, until
+from tests.docker.cluster import docker, inspected
 from tests.docker.images import ROOT, WORKER_IMAGE
 
 pytestmark = pytest.mark.usefixtures("docker")
 
 NAMES = (f"kstreams-image-{number}" for number in count())
-SETTINGS = """
-application_id = "image"
-bootstrap_servers = "127.0.0.1:1"
-state_dir = "/var/lib/kstreams-assign"
-socket = "/run/kstreams-assign/worker.sock"
-http = "0.0.0.0:8080"
-[[topology.subtopology]]
-sources = ["in"]
-stores = ["totals"]
-"""
 
 
 @pytest.fixture
@@ -35,15 +25,6 @@ def name() -> Iterator[str]:
     docker("rm", "--force", "--volumes", found)
 
 
-@pytest.fixture
-def worker(name, tmp_path) -> str:
-    """A worker that runs, with no broker in reach."""
-    (tmp_path / "worker.toml").write_text(SETTINGS, encoding="utf-8")
-    mount = f"{tmp_path}:/etc/kstreams-assign:ro"
-    docker("run", "--detach", "--name", name, "--health-interval", "1s", "--volume", mount, WORKER_IMAGE)
-    return name
-
-
 def test_it_runs_as_a_user_without_rights_and_answers_as_the_command_does():
     assert docker("run", "--rm", WORKER_IMAGE, "--version").stdout.startswith("kstreams-assign ")
     told = docker("run", "--rm", "--entrypoint", "id", WORKER_IMAGE).stdout
@@ -51,23 +32,12 @@ def test_it_runs_as_a_user_without_rights_and_answers_as_the_command_does():
     assert "root" not in told
 
 
-def test_its_state_is_on_a_volume_and_it_ends_on_sigterm(worker):
-    found = inspected(worker)
-    assert found["Config"]["StopSignal"] == "SIGTERM"
-    assert [mount["Destination"] for mount in found["Mounts"] if mount["Type"] == "volume"] == [
-        "/var/lib/kstreams-assign"
-    ]
-    until(lambda: inspected(worker)["State"]["Health"]["Status"] == "healthy", 60, "healthy on /live")
-    docker("stop", "--time", "60", worker)
-    assert inspected(worker)["State"]["ExitCode"] in {0, 3}  # 3: no broker was ever there
-    docker("start", worker)
-    until(lambda: len(process_ids(worker)) == 1, 30, "the same process id after a restart")
-
-
-def process_ids(worker: str) -> set[str]:
-    """Those that a worker told of in its log, over all its starts."""
-    told = docker("logs", worker).stdout
-    return {json.loads(line)["process_id"] for line in told.splitlines() if line.startswith("{")}
+def test_its_state_is_on_a_volume_and_its_health_is_asked_for():
+    (found,) = json.loads(docker("image", "inspect", WORKER_IMAGE).stdout)
+    config = found["Config"]
+    assert list(config["Volumes"]) == ["/var/lib/kstreams-assign"]
+    assert config["StopSignal"] == "SIGTERM"
+    assert "http://127.0.0.1:8080/live" in config["Healthcheck"]["Test"][-1]
 
 
 def test_a_missing_file_and_a_wrong_setting_are_told_in_one_line(name):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.errors import ConfigError, KStreamsAssignError
-from kstreams_assign.worker.events import EventLog, Listener
+from kstreams_assign.worker.events import Listener
 from kstreams_assign.worker.runtime import Engine
 from kstreams_assign.worker.sidecar.desk import Desk
 from kstreams_assign.worker.sidecar.ops import Limits
@@ -36,7 +36,7 @@ class Sidecar:
         except KStreamsAssignError:
             self._server.stop()
             raise
-        self._log = EventLog(str(self._engine.process_id), on_event)
+        self._log = self._engine.log
         self._welcome = {"application_id": config.application_id, "process_id": str(self._engine.process_id)}
         desk.when_ready, desk.drain = self._serve, self._engine.drain
 
