@@ -16,7 +16,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogR
 from tests.docker.cluster import BOOTSTRAP, Cluster, docker, inspected, until
 from tests.docker.images import ROOT
 
-pytestmark = pytest.mark.usefixtures("docker")
+pytestmark = [pytest.mark.usefixtures("docker"), pytest.mark.timeout(300)]  # containers begin and end slowly
 
 WORKERS = ("worker-1", "worker-2", "worker-3")
 PARTITIONS = 6

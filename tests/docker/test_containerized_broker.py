@@ -14,10 +14,15 @@ from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
 from tests.docker.images import KAFKA_IMAGE, ROOT
 
-pytestmark = pytest.mark.usefixtures("docker")
+pytestmark = [pytest.mark.usefixtures("docker"), pytest.mark.timeout(300)]
 
 # One of each room that speaks to a broker; the suites in full run on the embedded one.
-SUITES = ("tests/adapters", "tests/worker/test_group_on_a_broker.py", "tests/insight/test_fetch.py")
+SUITES = (
+    "tests/adapters/test_confluent_changelogs.py",
+    "tests/adapters/test_confluent_transactions.py",
+    "tests/insight/test_fetch.py",
+    "tests/worker/test_group_on_a_broker.py",
+)
 
 
 def free_port() -> int:
@@ -68,7 +73,7 @@ def test_the_integration_tests_pass_against_it(broker_in_a_container, suite):
     command = [sys.executable, "-m", "pytest", "-q", "-m", "broker", "-p", "no:cacheprovider", suite]
     settings = {"KSTREAMS_ASSIGN_TEST_BROKER": broker_in_a_container}
     done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **settings}, capture_output=True, text=True, check=False, timeout=110
+        command, cwd=ROOT, env={**os.environ, **settings}, capture_output=True, text=True, check=False, timeout=280
     )
     assert done.returncode == 0, done.stdout[-3_000:]
     assert " passed" in done.stdout

@@ -16,7 +16,7 @@ import pytest
 from tests.docker.cluster import BROKERS, Cluster, docker, inspected, until
 from tests.docker.group import SESSION_S, Group, group, now, slow_down, speed_up
 
-pytestmark = pytest.mark.usefixtures("docker")
+pytestmark = [pytest.mark.usefixtures("docker"), pytest.mark.timeout(300)]  # containers begin and end slowly
 
 LONG_S = SESSION_S + 3
 
