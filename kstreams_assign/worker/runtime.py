@@ -17,6 +17,7 @@ from uuid import UUID
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import (
     ClusterAdmin,
+    CommittedOffsets,
     ConfluentChangelogReader,
     InputConsumer,
 )
@@ -216,6 +217,7 @@ class _Running:
             max_records=RESTORE_BATCH_RECORDS,
             read_committed=config.exactly_once,
         )
+        self._committed = CommittedOffsets(servers, client, group_id=group_id, stable=config.exactly_once)
         self._inputs = InputConsumer(
             servers, client, group_id=group_id, admin=self._admin, read_committed=config.exactly_once
         )
@@ -317,6 +319,7 @@ class _Running:
             self._membership.leave(LEAVE_TIMEOUT_S)
         except BrokerError as cause:
             self._log.emit("leave_failed", reason=str(cause))
+        self._committed.close()
         self._inputs.close()
         self._reader.close()
         self._producer.close()
@@ -335,8 +338,7 @@ class _Running:
 
     def _positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Committed offsets; where there are none, what ``auto_offset_reset`` says."""
-        group, stable = self._config.application_id, self._config.exactly_once
-        committed = self._admin.committed(group, partitions, LOOKUP_TIMEOUT_S, stable=stable)
+        committed = self._committed.read(partitions, LOOKUP_TIMEOUT_S)
         fresh = [partition for partition in partitions if partition not in committed]
         if fresh:
             earliest = self._config.auto_offset_reset == "earliest"

@@ -7,13 +7,11 @@ from concurrent.futures import Future
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResultInfo, ResourceType
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, TopologyMismatch
-from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
 from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, put, transactional
 
@@ -85,17 +83,6 @@ def test_bounds_follow_the_log_and_leave_out_what_does_not_exist(broker, admin):
     assert admin.bounds(asked, PATIENCE_S) == {TopicPartition(name, 0): (3, 5), TopicPartition(name, 1): (0, 0)}
 
 
-def test_committed_offsets_are_told_also_after_the_broker_was_restarted():
-    """An AdminClient of librdkafka 2.16 never hears of them again."""
-    with LocalBroker() as own:
-        admin = ClusterAdmin(own.bootstrap_servers)
-        at = TopicPartition(new_topic(admin, 1), 0)
-        assert admin.committed("a-group", [at], PATIENCE_S) == {}
-        own.kill()
-        own.restart()
-        assert admin.committed("a-group", [at], PATIENCE_S) == {}
-
-
 def test_an_answer_without_an_offset_is_none(admin, monkeypatch):
     """librdkafka gives it around a broker's restart; taken for an end it would have stores wiped."""
     name = new_topic(admin, 2)
@@ -133,22 +120,6 @@ def test_the_end_is_the_high_watermark_also_while_a_transaction_is_open(broker, 
     producer.abort_transaction()
 
 
-def test_committed_offsets_of_an_open_transaction_are_waited_for_by_who_asks_for_stable_ones(broker, admin):
-    first, second = (TopicPartition(new_topic(admin, 2), number) for number in range(2))
-    group = f"g-{uuid4().hex}"
-    consumer = Consumer({"bootstrap.servers": broker, "group.id": group})
-    producer = transactional(broker)
-    assert admin.committed(group, [first, second], PATIENCE_S, stable=True) == {}
-    producer.begin_transaction()
-    producer.send_offsets_to_transaction([ClientPartition(*first, 7)], consumer.consumer_group_metadata(), PATIENCE_S)
-    assert admin.committed(group, [first, second], PATIENCE_S) == {}
-    with pytest.raises(BrokerUnavailable, match=f"committed offsets of {group}"):
-        admin.committed(group, [first, second], 0.5, stable=True)
-    producer.commit_transaction(PATIENCE_S)
-    assert admin.committed(group, [first, second], PATIENCE_S, stable=True) == {first: 7}
-    consumer.close()
-
-
 def test_a_setting_of_a_topic_is_told_and_one_that_there_is_not_is_none(admin):
     topic = new_topic(admin, 1)
     assert admin.topic_setting(topic, "cleanup.policy", PATIENCE_S) == "delete"
@@ -169,7 +140,6 @@ def test_asking_about_nothing_asks_nobody():
         lambda admin: admin.end_offsets([TopicPartition("t", 0)], 0.5),
         lambda admin: admin.bounds([TopicPartition("t", 0)], 0.5),
         lambda admin: admin.partition_counts(["t"], 0.5),
-        lambda admin: admin.committed("g", [TopicPartition("t", 0)], 0.5),
         lambda admin: admin.topic_setting("t", "cleanup.policy", 0.5),
         lambda admin: admin.create_topics({"t": 1}, 0.5),
     ],

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from kstreams_assign.adapters.confluent.admin import ClusterAdmin
 from kstreams_assign.adapters.confluent.changelogs import ConfluentChangelogReader
+from kstreams_assign.adapters.confluent.committed import CommittedOffsets
 from kstreams_assign.adapters.confluent.inputs import InputConsumer
 from kstreams_assign.adapters.confluent.producer import RecordProducer
 from kstreams_assign.adapters.confluent.transactions import TransactionalProducer
 
 __all__ = [
     "ClusterAdmin",
+    "CommittedOffsets",
     "ConfluentChangelogReader",
     "InputConsumer",
     "RecordProducer",

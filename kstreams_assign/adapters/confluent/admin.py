@@ -11,12 +11,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from kstreams_assign.adapters.confluent.faults import ABSENT, PASSING, fault, translating
-from kstreams_assign.adapters.confluent.settings import Setting, logger, merged
+from kstreams_assign.adapters.confluent.settings import logger, merged
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, TopologyMismatch
 from kstreams_assign.model import TopicPartition
 
@@ -39,7 +39,6 @@ class ClusterAdmin:
     """Questions to the cluster. May be shared by threads; holds nothing between questions, so there is no close."""
 
     def __init__(self, bootstrap_servers: str, client: Mapping[str, str] | None = None) -> None:
-        self._servers, self._client = bootstrap_servers, client
         with translating(f"admin client of {bootstrap_servers}"):
             self._admin = AdminClient(merged(bootstrap_servers, client, {}, {}), logger=logger)
 
@@ -86,46 +85,6 @@ class ClusterAdmin:
 
         entry = self._answers("describe settings of", ask, time.monotonic() + timeout_s)[resource].get(key)
         return None if entry is None else str(entry.value)
-
-    def committed(
-        self, group: str, partitions: Iterable[TopicPartition], timeout_s: float, *, stable: bool = False
-    ) -> dict[TopicPartition, int]:
-        """A group's committed next offsets; partitions without one are absent. Raises ``BrokerUnavailable``, ``BrokerError``.
-
-        ``stable`` waits for transactions that are about to commit some (KIP-447). Asked on a connection of its own, and not on the
-        member's: there the broker answers in order, and the answer to JoinGroup may take as long as a session. By a consumer
-        made for the question: after its broker's restart an AdminClient of librdkafka 2.16 is never answered, or aborts the process.
-        """
-        deadline = time.monotonic() + timeout_s
-        wanted = [ClientPartition(*partition) for partition in partitions]
-        while wanted:
-            try:
-                told = self._committed(group, wanted, _left_s(deadline), stable=stable)
-                return {TopicPartition(at.topic, at.partition): at.offset for at in told if at.offset >= 0}
-            except BrokerUnavailable:
-                if time.monotonic() >= deadline:
-                    raise
-                self._admin.poll(_ASK_AGAIN_S)
-        return {}
-
-    def _committed(
-        self, group: str, wanted: list[ClientPartition], timeout_s: float, *, stable: bool
-    ) -> list[ClientPartition]:
-        needed: dict[str, Setting] = {
-            "group.id": group,
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed" if stable else "read_uncommitted",  # decides whether it waits
-        }
-        with translating(f"committed offsets of {group}"):
-            consumer = Consumer(merged(self._servers, self._client, {}, needed), logger=logger)
-            try:
-                told = consumer.committed(wanted, timeout_s)
-            finally:
-                consumer.close()
-        for at in told:
-            if at.error is not None:
-                raise fault(at.error, f"committed offset of {_named(at)}")
-        return told
 
     def partition_counts(self, topics: Iterable[str], timeout_s: float) -> dict[str, int]:
         """How many partitions each topic has; topics that do not exist are left out. Raises ``BrokerUnavailable``."""

@@ -1,0 +1,71 @@
+"""A group's committed offsets, asked for beside the member.
+
+On the member's own connection the broker answers in order, and the answer to JoinGroup may take as long as a session. What lives here: one
+consumer that never joins. What must not: who commits. An AdminClient of librdkafka 2.16 could ask, too, but after its broker's restart it is never
+answered, or aborts the process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from kstreams_assign.adapters.confluent.faults import fault, translating
+from kstreams_assign.adapters.confluent.settings import Setting, logger, merged
+from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.model import TopicPartition
+
+_AGAIN_S = 0.02
+
+
+class CommittedOffsets:
+    """Asks for the offsets of one group. Used by one thread at a time.
+
+    ``stable`` waits for transactions that are about to commit some (KIP-447).
+    """
+
+    def __init__(
+        self, bootstrap_servers: str, client: Mapping[str, str] | None, *, group_id: str, stable: bool = False
+    ) -> None:
+        needed: dict[str, Setting] = {
+            "group.id": group_id,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed" if stable else "read_uncommitted",  # decides whether it waits
+        }
+        self._about = f"committed offsets of {group_id}"
+        self._settings = merged(bootstrap_servers, client, {}, needed)
+        self._consumer: Consumer | None = None
+
+    def read(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
+        """Next offsets; partitions without one are absent. Raises ``BrokerUnavailable``, ``BrokerError``."""
+        wanted = [ClientPartition(*partition) for partition in partitions]
+        if not wanted:
+            return {}
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                return self._read(wanted, max(0.0, deadline - time.monotonic()))
+            except BrokerUnavailable:  # also at once, where the coordinator has just moved
+                if time.monotonic() + _AGAIN_S >= deadline:
+                    self.close()  # whatever ails it, the next question is another client's
+                    raise
+            threading.Event().wait(_AGAIN_S)
+
+    def _read(self, wanted: list[ClientPartition], timeout_s: float) -> dict[TopicPartition, int]:
+        with translating(self._about):
+            if self._consumer is None:
+                self._consumer = Consumer(self._settings, logger=logger)
+            told = self._consumer.committed(wanted, timeout_s)
+        for at in told:
+            if at.error is not None:
+                raise fault(at.error, f"{self._about}: {at.topic}-{at.partition}")
+        return {TopicPartition(at.topic, at.partition): at.offset for at in told if at.offset >= 0}
+
+    def close(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()

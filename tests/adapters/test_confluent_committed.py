@@ -1,0 +1,58 @@
+"""Committed offsets, asked for beside the member, on a real broker."""
+
+from __future__ import annotations
+
+import time
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets
+from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.local import LocalBroker
+from kstreams_assign.model import TopicPartition
+from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, transactional
+
+
+def test_offsets_of_an_open_transaction_are_waited_for_by_who_asks_for_stable_ones(broker):
+    admin = ClusterAdmin(broker)
+    first, second = (TopicPartition(new_topic(admin, 2), number) for number in range(2))
+    group = f"g-{uuid4().hex}"
+    stable = CommittedOffsets(broker, None, group_id=group, stable=True)
+    unstable = CommittedOffsets(broker, None, group_id=group)
+    consumer = Consumer({"bootstrap.servers": broker, "group.id": group})
+    producer = transactional(broker)
+    assert stable.read([first, second], PATIENCE_S) == {}
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([ClientPartition(*first, 7)], consumer.consumer_group_metadata(), PATIENCE_S)
+    assert unstable.read([first, second], PATIENCE_S) == {}
+    with pytest.raises(BrokerUnavailable, match=f"committed offsets of {group}"):
+        stable.read([first, second], 0.5)
+    producer.commit_transaction(PATIENCE_S)
+    assert stable.read([first, second], PATIENCE_S) == {first: 7}
+    for each in (stable, unstable, consumer):
+        each.close()
+
+
+def test_they_are_told_also_after_the_broker_was_restarted():
+    """An AdminClient of librdkafka 2.16 never hears of them again."""
+    with LocalBroker() as own:
+        at = TopicPartition(new_topic(ClusterAdmin(own.bootstrap_servers), 1), 0)
+        offsets = CommittedOffsets(own.bootstrap_servers, None, group_id="a-group")
+        assert offsets.read([at], PATIENCE_S) == {}
+        own.kill()
+        own.restart()
+        assert offsets.read([at], PATIENCE_S) == {}
+        offsets.close()
+
+
+def test_a_broker_out_of_reach_is_told_within_the_deadline():
+    offsets = CommittedOffsets(closed_port(), None, group_id="g")
+    assert offsets.read([], 0.5) == {}
+    started = time.monotonic()
+    with pytest.raises(BrokerUnavailable):
+        offsets.read([TopicPartition("t", 0)], 0.5)
+    assert time.monotonic() - started < 2.5
+    offsets.close()
