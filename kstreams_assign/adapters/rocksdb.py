@@ -65,6 +65,7 @@ _RANGE_CHUNK_RECORDS = 1_000
 _UNFLUSHED_MAX = 4
 _LEVEL0_MAX = 32
 _ROOM_TRY_S = 0.002
+_FAILURES = "rocksdb.background-errors"
 """In bulk: wait, with Python's lock let go, before RocksDB would make the writer wait and keep it."""
 
 _FILES_OF_A_DATABASE = ("MANIFEST-*", "*.sst", "*.log")
@@ -280,9 +281,9 @@ class RocksTaskStores:
         return Rdict(str(self._path), self._memory.options(bulk=self._bulk), of_families)
 
     def _await_room(self) -> None:
-        """Until what was written before has been flushed and compacted far enough."""
+        """Until what was written before has been flushed and compacted far enough, or cannot be: the next write says why."""
         with self._translation:
-            while any(map(_crowded, self._reads.values())):
+            while any(map(_crowded, self._reads.values())) and not self._db.property_int_value(_FAILURES):
                 threading.Event().wait(_ROOM_TRY_S)
 
     def _read_side(self, store: str) -> Rdict:

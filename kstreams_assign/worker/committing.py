@@ -6,14 +6,14 @@ records of a batch are on their way while its tasks read their writes from the b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 from uuid import UUID
 
-from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import RecordProducer, TransactionalProducer
 from kstreams_assign.config import Config
 from kstreams_assign.errors import (
@@ -41,6 +41,7 @@ WAIT_S = 5.0
 CALL_S = 10.0
 """How long a transaction's own calls may take; a transaction that is silent for longer is over."""
 
+LOOK_RECORDS = 100
 HUNG_MS = int(CALL_S * 1000) + 2_000
 """Whoever has not come back by then never will."""
 
@@ -102,7 +103,6 @@ class Committer:
         self._acknowledged: Mapping[TopicPartition, int] = {}
         self._answer: Future[None] | None = None
         self._settling: Future[None] | None = None
-        self._asked_ms = 0
         self._unwritten: set[TaskId] = set()
         self.trouble = ""
         self._ended: CommitStep | None = None
@@ -157,11 +157,11 @@ class Committer:
             cause, self._settling = self._settling.exception(), None
             if cause is not None and not isinstance(cause, _NO_TRANSACTION):
                 raise cause
-        self._settling, self._asked_ms = self._sender.submit(lambda: producer.prepare(CALL_S)), monotonic_ms()
+        self._settling = self._sender.submit(lambda: producer.prepare(CALL_S))
 
     def _look_at_hung(self, producer: TransactionalProducer) -> bool:
         """Whether the call under way will not come back; then it is left behind, and another client takes over from that one."""
-        if monotonic_ms() - self._asked_ms < HUNG_MS:
+        if self._sender.under_way_s() * 1000 < HUNG_MS:
             return False
         self.trouble = f"the Kafka client has not come back from a call for {HUNG_MS // 1000} s; another one takes over"
         self._log.emit("client_hung", warnings=[self.trouble])
@@ -186,6 +186,10 @@ class Committer:
     def failed(self) -> list[TaskId]:
         """The tasks of the last commit that have to go on from the one before; ``trouble`` says why."""
         return [task for task in self.tasks() if self._ended is CommitStep.FAILED or task in self._unwritten]
+
+    def forget(self) -> None:
+        """There was nothing to commit: what became of the commit before is told already."""
+        self._shares, self._unwritten, self._ended = (), set(), None
 
     def abandon(self) -> None:
         """Forget what is on its way: the tasks are another's now."""
@@ -219,7 +223,7 @@ class Committer:
 
     def _call(self, work: Callable[[], None], wait: bool) -> Outcome | None:
         if self._answer is None:
-            self._answer, self._asked_ms = self._sender.submit(work), monotonic_ms()
+            self._answer = self._sender.submit(work)
         if not wait and not self._answer.done():
             hung = self._transactions is not None and self._look_at_hung(self._transactions)
             return Outcome.UNDELIVERED if hung else None
@@ -240,31 +244,48 @@ class Committer:
     # --- the steps -------------------------------------------------------------------------
 
     def _check_lease(self, _wait: bool) -> Outcome:
+        try:
+            self._commits.member()
+        except CommitDeferred:
+            pass  # the broker keeps the member while it rebalances
+        except CommitRefused as cause:
+            self.trouble = str(cause)
+            return Outcome.EXPIRED
         return Outcome.OK if self._commits.lease_left_s() > 0 else Outcome.EXPIRED
 
     def _produce(self, _wait: bool) -> Outcome:
+        """Looks at the lease on the way, too: this process may be stopped between any two records."""
         try:
-            for share in self._shares:
-                self._produce_changelogs(share)
-                for topic, key, value, headers, partition, timestamp_ms in share.emitted:
-                    self._producer.produce(topic, partition, key, value, headers, timestamp_ms)
+            for number, send in enumerate(self._sends()):
+                if number % LOOK_RECORDS == 0 and self._commits.lease_left_s() <= 0:
+                    return self._out_of_lease()
+                send()
         except _NOT_DELIVERED as cause:
             return self._undelivered(cause)
         return Outcome.OK
 
-    def _produce_changelogs(self, share: Share) -> None:
-        for store, entries in share.writes.items():
-            if store in share.changelogs:
-                topic, partition = share.changelogs[store]
-                for key, value in entries.items():
-                    self._producer.produce(topic, partition, key, value, track=True)
+    def _sends(self) -> Iterator[Callable[[], None]]:
+        """A call for each record, in order."""
+        produce = self._producer.produce
+        for share in self._shares:
+            for store, entries in share.writes.items():
+                if store in share.changelogs:
+                    topic, partition = share.changelogs[store]
+                    for key, value in entries.items():
+                        yield partial(produce, topic, partition, key, value, track=True)
+            for sent in share.emitted:
+                at = (sent.topic, sent.partition, sent.key, sent.value, sent.headers, sent.timestamp_ms)
+                yield partial(produce, *at)
+
+    def _out_of_lease(self) -> Outcome:
+        self.trouble = "the session may be over, and records were still on their way"
+        self._producer.abandon()
+        return Outcome.EXPIRED
 
     def _flush(self, wait: bool) -> Outcome | None:
         left_s = self._commits.lease_left_s()
         if left_s <= 0:
-            self.trouble = "the session may be over, and records were still on their way"
-            self._producer.abandon()
-            return Outcome.EXPIRED
+            return self._out_of_lease()
         try:
             acknowledged = self._producer.flush(min(WAIT_S, left_s)) if wait else self._producer.acknowledged()
         except _NOT_DELIVERED as cause:

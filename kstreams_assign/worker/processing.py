@@ -16,7 +16,7 @@ from typing import Protocol
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
 from kstreams_assign.config import Config
-from kstreams_assign.errors import OffsetOutOfRange, StateError
+from kstreams_assign.errors import BrokerUnavailable, OffsetOutOfRange, StateError
 from kstreams_assign.group import member as group_member
 from kstreams_assign.group.values import Adopted, WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
@@ -35,6 +35,7 @@ from kstreams_assign.worker.turns import CommitTurns, Group, Held
 
 POLL_S = 0.01
 BUSY_POLL_S = 0.002
+RESET_S = 1.0
 
 
 class Restoring(Protocol):
@@ -84,6 +85,7 @@ class Processor:
         self._closing: set[TaskId] = set()
         self._releasing: set[TaskId] | None = None
         self._setbacks = Setbacks(monotonic_ms)
+        self._out_of_range: set[TopicPartition] = set()
         self._running = True
         self._ended_by_error = False
         self.records_total = 0
@@ -152,6 +154,7 @@ class Processor:
         self.turned_ms = monotonic_ms()
         self._take_orders()
         self._restore_rested()
+        self._reset_positions()
         self._process()
         self._commits.turn()
         self._labour.turn()
@@ -183,17 +186,25 @@ class Processor:
             polled = self._inputs.poll(self._labour.appetite(), self._patience_s)
         except OffsetOutOfRange as cause:
             self._log.emit("input_out_of_range", reason=str(cause), reset=self._config.auto_offset_reset)
-            self._inputs.add(self._reset_positions(TopicPartition(*p) for p in cause.partitions))
+            self._out_of_range.update(TopicPartition(*p) for p in cause.partitions)
             return
         for partition, records in polled.items():
             task_id = self._task_of.get(partition)
             if task_id is not None:
                 self._feed(task_id, partition, records)
 
-    def _reset_positions(self, gone: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return self._inputs.reset_positions(
-            gone, self._config.auto_offset_reset, self._config.session_timeout_ms / 3000
-        )
+    def _reset_positions(self) -> None:
+        """Read on where the policy says; asked again the next turn where no broker answers."""
+        self._out_of_range &= self._task_of.keys()
+        if not self._out_of_range:
+            return
+        try:
+            at = self._inputs.reset_positions(self._out_of_range, self._config.auto_offset_reset, RESET_S)
+        except BrokerUnavailable as cause:
+            self._log.emit("lookup_failed", what="input positions", reason=str(cause))
+            return
+        self._out_of_range.clear()
+        self._inputs.add(at)
 
     def _feed(self, task_id: TaskId, partition: TopicPartition, records: Sequence[Record]) -> None:
         running = self._held[task_id].running
@@ -335,7 +346,13 @@ class Processor:
         if held is None:  # taken away meanwhile
             self.restoring.close(task, stores)
             return
-        self._closing.discard(task)
+        if task in self._closing:  # handed over before it was taken away: somebody else may have worked since
+            self.restoring.close(task, stores)
+            if held.state is TaskState.TAILING:
+                self.restoring.tail(task, None)
+            else:
+                self.restoring.restore(task, None, held.inputs)
+            return
         if held.state is TaskState.TAILING:  # made a copy meanwhile
             self.restoring.tail(task, stores)
             return

@@ -143,6 +143,11 @@ class RestoreThread:
         """End ``run`` once all orders given before are done and every store here is closed."""
         self._stopping.set()
 
+    def settle(self) -> None:
+        """Carry out what was ordered after ``run`` had ended: stores that came back late are closed, too."""
+        while not self._orders.empty():
+            self._orders.get_nowait()()
+
     def run(self) -> None:
         """Until ``stop``."""
         rest_s = 0.0

@@ -294,6 +294,7 @@ class _Running:
             self._restoring.stop()
             restoring.join()
             self._processor.settle()
+            self._restoring.settle()
             self._stopped.set()
             upkeep.join()
             early.join()

@@ -9,10 +9,20 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 
 _Work = tuple[Callable[[], None], "Future[None]"] | None
+
+
+@dataclass(slots=True)
+class _Line:
+    """The calls of one thread, and since when it makes the one that it makes."""
+
+    calls: queue.SimpleQueue[_Work] = field(default_factory=queue.SimpleQueue)
+    since_s: float | None = None
 
 
 class Sender:
@@ -25,12 +35,17 @@ class Sender:
     def submit(self, work: Callable[[], None]) -> Future[None]:
         """Call it once all calls before have come back."""
         future: Future[None] = Future()
-        self._queue.put((work, future))
+        self._line.calls.put((work, future))
         return future
+
+    def under_way_s(self) -> float:
+        """How long the call has taken that is under way; 0 where none is."""
+        since = self._line.since_s
+        return 0.0 if since is None else time.monotonic() - since
 
     def leave(self) -> None:
         """Do not wait for the call that is under way any more, nor make those that wait behind it."""
-        left = self._queue
+        left = self._line.calls
         while not left.empty():
             left.get_nowait()
         left.put(None)
@@ -38,19 +53,21 @@ class Sender:
 
     def close(self, timeout_s: float) -> None:
         """End the thread once all calls have come back; after ``timeout_s`` it is left behind."""
-        self._queue.put(None)
+        self._line.calls.put(None)
         self._thread.join(timeout_s)
 
     def _begin(self) -> None:
-        self._queue: queue.SimpleQueue[_Work] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=_make_calls, args=(self._queue,), name=self._name, daemon=True)
+        self._line = _Line()
+        self._thread = threading.Thread(target=_make_calls, args=(self._line,), name=self._name, daemon=True)
         self._thread.start()
 
 
-def _make_calls(calls: queue.SimpleQueue[_Work]) -> None:
-    while (call := calls.get()) is not None:
+def _make_calls(line: _Line) -> None:
+    while (call := line.calls.get()) is not None:
         work, future = call
+        line.since_s = time.monotonic()
         try:
             future.set_result(work())
         except BaseException as error:  # noqa: BLE001  # raised again by whoever asks for the result
             future.set_exception(error)
+        line.since_s = None

@@ -164,6 +164,7 @@ class CommitTurns:
         if shares:
             self._committer.begin(shares)
         else:
+            self._committer.forget()
             self._ended(CommitStep.DONE)
 
     def _share(self, task: TaskId, held: Held, running: Running) -> Share:

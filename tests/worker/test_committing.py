@@ -209,20 +209,42 @@ def test_exactly_once_the_store_follows_the_transaction(exact: Desk) -> None:
     assert exact.committer.aborted_total == 0
 
 
-@pytest.mark.parametrize("stale", [MemberId(5, "a member of once", None), None])
-def test_exactly_once_a_generation_that_is_over_is_fenced_and_nothing_of_it_is_read(
-    exact: Desk, stale: MemberId | None
-) -> None:
-    if stale is None:
-        exact.group.refusal = CommitRefused("in no generation")
-    else:
-        exact.group.who = stale
+def test_exactly_once_a_generation_that_is_over_is_fenced_and_nothing_of_it_is_read(exact: Desk) -> None:
+    exact.group.who = MemberId(5, "a member of once", None)
     exact.begin()
     assert exact.committer.advance(wait=True) is CommitStep.FENCED
     assert exact.written()[0] > 0, "the records were sent before the group was asked"
     assert exact.committed() == 0
     assert exact.stores.get("totals", b"k") is None
     assert exact.committer.aborted_total == 1
+
+
+def test_who_is_in_no_generation_any_more_sends_nothing(desk: Desk) -> None:
+    """Although its session would last: the broker may put a member out before."""
+    desk.group.refusal = CommitRefused("in no generation")
+    desk.begin()
+    assert desk.committer.advance(wait=True) is CommitStep.FENCED
+    assert desk.written() == (0, 0)
+
+
+def test_a_session_that_may_have_ended_between_two_records_fences_the_tasks(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committing, "LOOK_RECORDS", 1)
+    leases = iter([10.0, 10.0, -1.0])  # before the first record, before the second: stopped in between
+    monkeypatch.setattr(desk.group, "lease_left_s", lambda: next(leases, -1.0))
+    desk.begin()
+    assert desk.committer.advance(wait=True) is CommitStep.FENCED
+    assert desk.stores.get("totals", b"k") is None
+    assert not desk.group.committed
+
+
+def test_a_turn_without_anything_to_commit_does_not_tell_of_the_failure_before(exact: Desk) -> None:
+    exact.group.refusal = CommitDeferred("joining")
+    exact.begin()
+    assert exact.committer.advance(wait=True) is CommitStep.FAILED
+    exact.committer.forget()
+    assert exact.committer.failed() == []
 
 
 def test_exactly_once_what_is_aborted_fails_the_tasks_and_the_next_commit_goes_on(exact: Desk) -> None:

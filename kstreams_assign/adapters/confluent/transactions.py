@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka import libversion as librdkafka_version
 
@@ -52,6 +52,10 @@ _FORBIDDEN: Mapping[int, str] = {
     KafkaError.INVALID_TRANSACTION_TIMEOUT: f"the broker's transaction.max.timeout.ms is below {TRANSACTION_TIMEOUT_MS}",
 }
 """What no other attempt mends -> what to do."""
+
+
+class _LeftBehind(Exception):
+    """The client that was called is no longer the one in use, so what it says counts for nothing."""
 
 
 class TransactionalProducer(RecordProducer):
@@ -97,13 +101,13 @@ class TransactionalProducer(RecordProducer):
             self._prepared = self._begun = False
             self._renew()
         if not self._prepared:
-            self._call("init transactions", timeout_s, self._producer.init_transactions)
+            self._call("init transactions", timeout_s, lambda client, left_s: client.init_transactions(left_s))
             self._prepared = True
 
     def begin(self, timeout_s: float) -> None:
         """Begin a transaction, prepared or not. Raises as ``prepare``."""
         self.prepare(timeout_s)
-        self._call("begin a transaction", timeout_s, lambda _: self._producer.begin_transaction())
+        self._call("begin a transaction", timeout_s, lambda client, _: client.begin_transaction())
         self._begun = True
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], member: MemberId, timeout_s: float) -> None:
@@ -114,20 +118,23 @@ class TransactionalProducer(RecordProducer):
         """
         wanted = [ClientPartition(*partition, offset) for partition, offset in offsets.items()]
         metadata = group_metadata(self._group_id, member)
+
         # The client takes an opaque object that a consumer has made; in Python it is bytes.
-        send: Callable[..., None] = self._producer.send_offsets_to_transaction
-        self._call("send offsets", timeout_s, lambda left_s: send(wanted, metadata, left_s))
+        def send(client: Any, left_s: float) -> None:
+            client.send_offsets_to_transaction(wanted, metadata, left_s)
+
+        self._call("send offsets", timeout_s, send)
 
     def commit(self, timeout_s: float) -> None:
         """Make the transaction true. Raises as ``send_offsets``; whether it became true is then not known: ``abort``."""
-        self._call("commit the transaction", timeout_s, self._producer.commit_transaction)
+        self._call("commit the transaction", timeout_s, lambda client, left_s: client.commit_transaction(left_s))
         self._begun = False
 
     def abort(self, timeout_s: float) -> None:
         """Take back what was begun, if anything was. Where the broker does not answer it stays open until ``prepare``."""
         if self._begun and not self._spoiled:
             try:
-                self._call("abort the transaction", timeout_s, self._producer.abort_transaction)
+                self._call("abort the transaction", timeout_s, lambda client, left_s: client.abort_transaction(left_s))
             except (BrokerError, TaskMigrated):
                 self._spoiled = True
         self._begun = False
@@ -149,20 +156,26 @@ class TransactionalProducer(RecordProducer):
         if self._prepared and not self._spoiled:  # it would wait for a transaction's end that never comes
             self._producer.close()
 
-    def _call(self, what: str, timeout_s: float, call: Callable[[float], Any]) -> None:
-        """Try for as long as the client says that trying again is right."""
-        deadline = time.monotonic() + timeout_s
+    def _call(self, what: str, timeout_s: float, call: Callable[[Producer, float], Any]) -> None:
+        """Try for as long as the client says that trying again is right. Raises ``_LeftBehind`` where another client took over meanwhile."""
+        client, deadline = self._producer, time.monotonic() + timeout_s
         while True:
             left_s = deadline - time.monotonic()
             try:
-                call(max(left_s, 0.0))
+                call(client, max(left_s, 0.0))
             except KafkaException as raised:
+                self._still(client)
                 error = raised.args[0]
                 if not error.retriable() or left_s <= _AGAIN_S:
                     raise self._verdict(error, f"{what} ({self._about})") from raised
             else:
+                self._still(client)
                 return
-            self._producer.poll(_AGAIN_S)
+            client.poll(_AGAIN_S)
+
+    def _still(self, client: Producer) -> None:
+        if self._producer is not client:
+            raise _LeftBehind
 
     def _verdict(self, error: KafkaError, about: str) -> KStreamsAssignError:
         code = error.code()
