@@ -23,7 +23,7 @@ from kstreams_assign.adapters.confluent import (
 )
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError, ConfigError, NotHere
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, NotHere
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Pacing, Restorer
 from kstreams_assign.state.cleaner import Cleaner
@@ -130,9 +130,11 @@ class Engine:
     def _refuse_missing_sinks(self) -> None:
         """Found out now, or each commit would fail: no record can be written to a topic that is not there."""
         sinks = {sink for flow in self._flows for sink in flow.sinks}
-        there = ClusterAdmin(self._config.bootstrap_servers, self._config.client).partition_counts(
-            sinks, FIRST_ANSWER_S
-        )
+        servers = self._config.bootstrap_servers
+        try:
+            there = ClusterAdmin(servers, self._config.client).partition_counts(sinks, FIRST_ANSWER_S)
+        except BrokerUnavailable as cause:
+            raise BrokerUnavailable(f"bootstrap_servers = {servers!r}: nobody answers ({cause})") from cause
         if missing := sorted(sinks - there.keys()):
             raise ConfigError(f"topology: sink topics that do not exist: {', '.join(missing)}; create them first")
 

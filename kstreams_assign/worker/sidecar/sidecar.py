@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
-from kstreams_assign.errors import ConfigError, KStreamsAssignError
+from kstreams_assign.errors import BrokerUnavailable, ConfigError, KStreamsAssignError
 from kstreams_assign.worker.events import Listener
 from kstreams_assign.worker.runtime import Engine
 from kstreams_assign.worker.sidecar.desk import Desk
@@ -72,7 +72,11 @@ def _partition_counts(settings: SidecarSettings) -> dict[str, int]:
     sinks = {sink for flow in settings.flows for sink in flow.sinks}
     sources = {source for flow in settings.flows for source in flow.shape.sources}
     admin = ClusterAdmin(settings.config.bootstrap_servers, settings.config.client)
-    counts = admin.partition_counts(sinks | sources, LOOKUP_TIMEOUT_S)
+    try:
+        counts = admin.partition_counts(sinks | sources, LOOKUP_TIMEOUT_S)
+    except BrokerUnavailable as cause:
+        servers = settings.config.bootstrap_servers
+        raise BrokerUnavailable(f"bootstrap_servers = {servers!r}: nobody answers ({cause})") from cause
     if missing := sorted((sinks | sources) - counts.keys()):
         raise ConfigError(f"topology: the brokers have no topic {', '.join(missing)}; create it first")
     return counts
