@@ -7,6 +7,7 @@ thread reports its commits. All of them meet in ``handle``, which only decides a
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -32,6 +33,7 @@ from kstreams_assign.worker.leading import Leading, assign_config
 
 TURN_S = 0.02
 JOIN_TURN_S = 0.5
+CONNECT_S, CONNECT_AGAIN_S = 30.0, 0.5
 
 
 class Work(Protocol):
@@ -332,7 +334,18 @@ class Membership:
 
 
 def group_client(config: Config, shape: TopologyShape, membership: Membership) -> GroupClient:
-    """The client of a member with these settings."""
+    """The client of a member with these settings. A broker that is away for a moment is waited for. Raises ``BrokerUnavailable``."""
+    deadline = time.monotonic() + CONNECT_S
+    while True:
+        try:
+            return _group_client(config, shape, membership)
+        except BrokerUnavailable:
+            if time.monotonic() > deadline:
+                raise
+        threading.Event().wait(CONNECT_AGAIN_S)
+
+
+def _group_client(config: Config, shape: TopologyShape, membership: Membership) -> GroupClient:
     return GroupClient(
         group_id=config.application_id,
         bootstrap_servers=config.bootstrap_servers,

@@ -1,0 +1,39 @@
+"""A worker that is started while its broker is away waits for it, for half a minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.local import LocalBroker
+from kstreams_assign.worker import membership
+from tests.worker.app import PARTITIONS, App
+
+
+def test_it_works_as_soon_as_the_broker_is_there(broker: str, tmp_path: Path) -> None:  # noqa: ARG001  # the part
+    with LocalBroker() as own:
+        app = App(own.bootstrap_servers, "patient", tmp_path)
+        own.kill()
+        worker = app.start(1)
+        own.restart()
+        worker.until_running(PARTITIONS)
+        app.stop()
+
+
+def test_the_group_is_connected_to_again_and_again_until_time_is_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tries = []
+
+    def refused(*_: object) -> None:
+        tries.append(1)
+        raise BrokerUnavailable("connection refused")
+
+    monkeypatch.setattr(membership, "_group_client", refused)
+    monkeypatch.setattr(membership, "CONNECT_S", 0.2)
+    monkeypatch.setattr(membership, "CONNECT_AGAIN_S", 0.05)
+    with pytest.raises(BrokerUnavailable):
+        membership.group_client(None, None, None)  # type: ignore[arg-type]  # passed on
+    assert len(tries) > 1
