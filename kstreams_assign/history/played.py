@@ -21,6 +21,9 @@ from kstreams_assign.group.view import read_group
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.wire import MemberTrailer
 
+UNLIMITED = 1 << 40
+"""Nothing is left out of a record, as no other leader than ours does so (``group.size``)."""
+
 
 class Thread(NamedTuple):
     """A member of the group: the n-th thread of a process. ``born`` tells lives of one process apart."""
@@ -192,6 +195,7 @@ class PlayedGroup:
             end_offsets=dict.fromkeys(wanted, self.end) if self.ends_known else None,
             now_ms=self.now_ms,
             promised=promised,
+            record_bytes_max=UNLIMITED,
         )
 
     def _adopt(self, thread: Thread, answer: MemberAssignment, *, leads: bool) -> None:

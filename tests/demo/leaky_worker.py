@@ -9,7 +9,7 @@ from __future__ import annotations
 from kstreams_assign.adapters.confluent import RecordProducer
 from kstreams_assign.demo import worker
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.worker import runtime
+from kstreams_assign.worker import committing
 
 LINGER_MS = 3_000
 DELIVERY_TIMEOUT_MS = 60_000
@@ -36,5 +36,5 @@ class LeakyProducer(RecordProducer):
 
 
 if __name__ == "__main__":
-    runtime.RecordProducer = LeakyProducer
+    committing.RecordProducer = LeakyProducer
     worker.main()

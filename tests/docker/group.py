@@ -96,7 +96,7 @@ class Group:
     def come_to_rest(self) -> None:
         """No more load; returns once everything is committed and the group is balanced, and everybody has closed."""
         self._load.stop()
-        until(lambda: not self.reasons(), 60, f"the group is at rest: {self.reasons()}")
+        until(lambda: not self.reasons(), 150, "the group is at rest")
         docker("stop", "--time", "30", *self.workers)
 
     def violations(self) -> list[str]:

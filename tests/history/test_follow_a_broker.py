@@ -95,6 +95,7 @@ def test_ctrl_c_ends_it_with_everything_that_it_started(broker, app, tmp_path):
     command = [sys.executable, "-m", "kstreams_assign", "history", "follow", "-b", broker, "--out", str(tmp_path / "o")]
     quick = ["--master", "local[1]", "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"]
     with subprocess.Popen([*command, *quick], stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr.readline().startswith("starting Spark")
         first = running.stderr.readline()
         children = psutil.Process(running.pid).children(recursive=True)
         os.kill(running.pid, signal.SIGINT)
