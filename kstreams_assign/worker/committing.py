@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
-from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from kstreams_assign.adapters.confluent import RecordProducer, TransactionalProducer
@@ -256,26 +255,24 @@ class Committer:
     def _produce(self, _wait: bool) -> Outcome:
         """Looks at the lease on the way, too: this process may be stopped between any two records."""
         try:
-            for number, send in enumerate(self._sends()):
+            for number, (arguments, track) in enumerate(self._records()):
                 if number % LOOK_RECORDS == 0 and self._commits.lease_left_s() <= 0:
                     return self._out_of_lease()
-                send()
+                self._producer.produce(*arguments, track=track)
         except _NOT_DELIVERED as cause:
             return self._undelivered(cause)
         return Outcome.OK
 
-    def _sends(self) -> Iterator[Callable[[], None]]:
-        """A call for each record, in order."""
-        produce = self._producer.produce
+    def _records(self) -> Iterator[tuple[tuple[Any, ...], bool]]:
+        """What ``produce`` takes, for every record in order, and whether the record's offset counts."""
         for share in self._shares:
             for store, entries in share.writes.items():
                 if store in share.changelogs:
-                    topic, partition = share.changelogs[store]
+                    at = share.changelogs[store]
                     for key, value in entries.items():
-                        yield partial(produce, topic, partition, key, value, track=True)
-            for sent in share.emitted:
-                at = (sent.topic, sent.partition, sent.key, sent.value, sent.headers, sent.timestamp_ms)
-                yield partial(produce, *at)
+                        yield (*at, key, value), True
+            for it in share.emitted:
+                yield (it.topic, it.partition, it.key, it.value, it.headers, it.timestamp_ms), False
 
     def _out_of_lease(self) -> Outcome:
         self.trouble = "the session may be over, and records were still on their way"

@@ -19,7 +19,7 @@ from typing import Self
 from uuid import UUID
 
 from kstreams_assign.adapters.clock import monotonic_ms
-from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets
 from kstreams_assign.adapters.confluent.transactions import group_metadata, librdkafka_writes, refuse_unknown_metadata
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
@@ -103,6 +103,9 @@ class GroupMember:
         self._ending = threading.Event()
         self._active: frozenset[TaskId] = frozenset()
         admin = ClusterAdmin(config.bootstrap_servers, config.client)
+        self._committed = CommittedOffsets(
+            config.bootstrap_servers, config.client, group_id=config.application_id, stable=config.exactly_once
+        )
         leading = Leading(config, shape, process_id, admin, self._log)
         self._early = EarlyProbing(
             config, process_id, self._sums, admin, leading.end_offset_sums, self.rejoin, self._log
@@ -144,6 +147,7 @@ class GroupMember:
             self._membership.leave(LEAVE_TIMEOUT_S)
         except BrokerError as cause:
             self._log.emit("leave_failed", reason=str(cause))
+        self._committed.close()
 
     # --- events out --------------------------------------------------------------------
 
@@ -212,7 +216,7 @@ class GroupMember:
 
     def committed(self, partitions: Sequence[TopicPartition], timeout_s: float = 5.0) -> Mapping[TopicPartition, int]:
         """Committed offsets; partitions that have none are left out. Raises ``BrokerError``."""
-        return self._membership.committed(partitions, timeout_s)
+        return self._committed.read(partitions, timeout_s)
 
     def lease_left_s(self) -> float:
         """How long this member may still write: the last answered heartbeat plus the session timeout, less now."""

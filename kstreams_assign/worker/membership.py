@@ -112,9 +112,6 @@ class Membership:
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
         self._client.commit(offsets, timeout_s)
 
-    def committed(self, partitions: Sequence[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, int]:
-        return self._client.committed(partitions, timeout_s)
-
     def member(self) -> MemberId:
         return self._client.member()
 
@@ -356,8 +353,6 @@ def _group_client(config: Config, shape: TopologyShape, membership: Membership) 
             "client_id": f"{config.application_id}-{membership.process_id}",
             **kafka_python_settings(config.client),
             "group_instance_id": config.group_instance_id,
-            # So that committed offsets are told only once no open transaction may still move them (KIP-447).
-            "isolation_level": "read_committed" if config.exactly_once else "read_uncommitted",
             "session_timeout_ms": config.session_timeout_ms,
             "heartbeat_interval_ms": config.heartbeat_interval_ms,
             "max_poll_interval_ms": config.max_poll_interval_ms,

@@ -297,10 +297,7 @@ class Processor:
         failed = [task for task in tasks if task in self._held and self._held[task].state is TaskState.RUNNING]
         for task in failed:
             held = self._held[task]
-            held.state, steps = move(held.state, TaskEvent.FAILED)
-            for step in steps:
-                if step is not Step.RESTORE:  # it rests first
-                    self._do(step, task, held)
+            self._fall_back(task, held)  # it rests before it is restored
             if held.stores is not None:
                 self._sums.restoring(task, held.stores.offsets())
             self._log.emit("task_failed", task=str(task), reason=reason, pause_ms=self._setbacks.rest(task))
@@ -311,14 +308,18 @@ class Processor:
         held = self._held.get(task)
         if held is None or held.state is not TaskState.RUNNING:
             return
-        held.state, steps = move(held.state, TaskEvent.FAILED)
-        for step in steps:
-            if step is not Step.RESTORE:  # a commit on its way may still use the store
-                self._do(step, task, held)
+        self._fall_back(task, held)  # a commit on its way may still use the store
         self._sums.forget(task)
         self._log.emit("task_failed", task=str(task), reason=str(error), pause_ms=0)
         self._labour.failed([task], str(error))
         self._commits.after(lambda: self._hand_to_mend(task, held, error))
+
+    def _fall_back(self, task: TaskId, held: Held) -> None:
+        """The row for FAILED, but for the restoring, whose time the caller knows."""
+        held.state, steps = move(held.state, TaskEvent.FAILED)
+        for step in steps:
+            if step is not Step.RESTORE:
+                self._do(step, task, held)
 
     def _hand_to_mend(self, task: TaskId, held: Held, error: StateError) -> None:
         if self._held.get(task) is held and held.state is TaskState.RESTORING and held.stores is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
@@ -130,11 +130,7 @@ class Engine:
     def _refuse_missing_sinks(self) -> None:
         """Found out now, or each commit would fail: no record can be written to a topic that is not there."""
         sinks = {sink for flow in self._flows for sink in flow.sinks}
-        servers = self._config.bootstrap_servers
-        try:
-            there = ClusterAdmin(servers, self._config.client).partition_counts(sinks, FIRST_ANSWER_S)
-        except BrokerUnavailable as cause:
-            raise BrokerUnavailable(f"bootstrap_servers = {servers!r}: nobody answers ({cause})") from cause
+        there = first_look(self._config, sinks, FIRST_ANSWER_S)
         if missing := sorted(sinks - there.keys()):
             raise ConfigError(f"topology: sink topics that do not exist: {', '.join(missing)}; create them first")
 
@@ -178,6 +174,15 @@ class Engine:
             return {}
         changelogs = set(self._shape.changelogs(self._config.application_id, task).values())
         return {p: offset for p, offset in read_offsets(path).items() if p in changelogs}
+
+
+def first_look(config: Config, topics: Iterable[str], timeout_s: float) -> Mapping[str, int]:
+    """Partition counts of those topics that exist. Raises ``BrokerUnavailable``, naming the setting: it may just be wrong."""
+    try:
+        return ClusterAdmin(config.bootstrap_servers, config.client).partition_counts(topics, timeout_s)
+    except BrokerUnavailable as cause:
+        told = f"bootstrap_servers = {config.bootstrap_servers!r}: nobody answers ({cause})"
+        raise BrokerUnavailable(told) from cause
 
 
 class Worker(Engine):

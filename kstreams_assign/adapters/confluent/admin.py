@@ -63,8 +63,7 @@ class ClusterAdmin:
         deadline = time.monotonic() + timeout_s
         wanted = list(partitions)
         topics = self._described((partition.topic for partition in wanted), timeout_s)
-        counts = {name: len(topic.partitions) for name, topic in topics.items()}
-        existing = [partition for partition in wanted if partition.partition < counts.get(partition.topic, 0)]
+        existing = _existing(wanted, topics)
         first = self._offsets(existing, _FIRST, deadline)
         last = self._offsets(existing, _LAST, deadline)
         ids = {name: str(topic.topic_id) for name, topic in topics.items()}
@@ -144,15 +143,9 @@ class ClusterAdmin:
         partitions = [TopicPartition(name, partition) for name, count in topics.items() for partition in range(count)]
         self._offsets(partitions, _LAST, deadline)
 
-    def _existing(self, partitions: list[TopicPartition], timeout_s: float) -> list[TopicPartition]:
-        # Offsets alone cannot tell: librdkafka says "no leaders" of partitions that do not exist and of those that wait
-        # for a leader, and who takes the second for the first forgets state.
-        counts = self.partition_counts((partition.topic for partition in partitions), timeout_s)
-        return [partition for partition in partitions if partition.partition < counts.get(partition.topic, 0)]
-
     def _all_existing(self, partitions: Iterable[TopicPartition], timeout_s: float) -> list[TopicPartition]:
         wanted = list(partitions)
-        existing = self._existing(wanted, timeout_s)
+        existing = _existing(wanted, self._described((partition.topic for partition in wanted), timeout_s))
         missing = sorted(set(wanted).difference(existing))
         if missing:
             raise BrokerError(f"offsets: no such partition: {', '.join(map(str, missing))}")
@@ -210,6 +203,13 @@ class ClusterAdmin:
         except KafkaException as raised:
             if raised.args[0].code() not in PASSING:
                 raise fault(raised.args[0], "look up topics") from raised
+
+
+def _existing(partitions: Iterable[TopicPartition], described: Mapping[str, Any]) -> list[TopicPartition]:
+    """Those that the topics have."""
+    # Offsets alone cannot tell: librdkafka says "no leaders" of partitions that do not exist and of those that wait
+    # for a leader, and who takes the second for the first forgets state.
+    return [p for p in partitions if p.topic in described and p.partition < len(described[p.topic].partitions)]
 
 
 def _gather(asked: Mapping[K, Future[Any]], timeout_s: float) -> tuple[dict[K, Any], dict[K, KafkaError]]:

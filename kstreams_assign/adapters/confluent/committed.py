@@ -23,7 +23,7 @@ _AGAIN_S = 0.02
 
 
 class CommittedOffsets:
-    """Asks for the offsets of one group. Used by one thread at a time.
+    """Asks for the offsets of one group, one question at a time; threads may share it.
 
     ``stable`` waits for transactions that are about to commit some (KIP-447).
     """
@@ -39,6 +39,7 @@ class CommittedOffsets:
         self._about = f"committed offsets of {group_id}"
         self._settings = merged(bootstrap_servers, client, {}, needed)
         self._consumer: Consumer | None = None
+        self._asking = threading.RLock()
 
     def read(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         """Next offsets; partitions without one are absent. Raises ``BrokerUnavailable``, ``BrokerError``."""
@@ -46,14 +47,15 @@ class CommittedOffsets:
         if not wanted:
             return {}
         deadline = time.monotonic() + timeout_s
-        while True:
-            try:
-                return self._read(wanted, max(0.0, deadline - time.monotonic()))
-            except BrokerUnavailable:  # also at once, where the coordinator has just moved
-                if time.monotonic() + _AGAIN_S >= deadline:
-                    self.close()  # whatever ails it, the next question is another client's
-                    raise
-            threading.Event().wait(_AGAIN_S)
+        with self._asking:
+            while True:
+                try:
+                    return self._read(wanted, max(0.0, deadline - time.monotonic()))
+                except BrokerUnavailable:  # also at once, where the coordinator has just moved
+                    if time.monotonic() + _AGAIN_S >= deadline:
+                        self.close()  # whatever ails it, the next question is another client's
+                        raise
+                threading.Event().wait(_AGAIN_S)
 
     def _read(self, wanted: list[ClientPartition], timeout_s: float) -> dict[TopicPartition, int]:
         with translating(self._about):
@@ -66,6 +68,7 @@ class CommittedOffsets:
         return {TopicPartition(at.topic, at.partition): at.offset for at in told if at.offset >= 0}
 
     def close(self) -> None:
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            consumer.close()
+        with self._asking:
+            consumer, self._consumer = self._consumer, None
+            if consumer is not None:
+                consumer.close()

@@ -143,13 +143,6 @@ class GroupClient:
         with translated("commit offsets"):
             self._consumer.commit(wanted, timeout_ms=timeout_s * 1000)
 
-    def committed(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
-        """The group's committed next offsets; partitions without one are absent."""
-        wanted = [KafkaTopicPartition(*p) for p in partitions]
-        with translated("fetch committed offsets"):
-            found = self._coordinator.fetch_committed_offsets(wanted, timeout_ms=timeout_s * 1000)
-        return {TopicPartition(*p): o.offset for p, o in found.items() if o.offset >= 0}
-
     def close(self, timeout_s: float) -> None:
         """Leave the group (a static member stays in it until its session ends) and disconnect."""
         with translated("leave the group"):

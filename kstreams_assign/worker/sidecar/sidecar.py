@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from kstreams_assign.adapters.confluent import ClusterAdmin
-from kstreams_assign.errors import BrokerUnavailable, ConfigError, KStreamsAssignError
+from collections.abc import Mapping
+
+from kstreams_assign.errors import ConfigError, KStreamsAssignError
 from kstreams_assign.worker.events import Listener
-from kstreams_assign.worker.runtime import Engine
+from kstreams_assign.worker.runtime import Engine, first_look
 from kstreams_assign.worker.sidecar.desk import Desk
 from kstreams_assign.worker.sidecar.ops import Limits
 from kstreams_assign.worker.sidecar.server import Server
@@ -67,16 +68,11 @@ class Sidecar:
         self._engine.close()
 
 
-def _partition_counts(settings: SidecarSettings) -> dict[str, int]:
+def _partition_counts(settings: SidecarSettings) -> Mapping[str, int]:
     """Of all topics. One that is missing would only be missed at a join or a commit, too late to say so."""
     sinks = {sink for flow in settings.flows for sink in flow.sinks}
     sources = {source for flow in settings.flows for source in flow.shape.sources}
-    admin = ClusterAdmin(settings.config.bootstrap_servers, settings.config.client)
-    try:
-        counts = admin.partition_counts(sinks | sources, LOOKUP_TIMEOUT_S)
-    except BrokerUnavailable as cause:
-        servers = settings.config.bootstrap_servers
-        raise BrokerUnavailable(f"bootstrap_servers = {servers!r}: nobody answers ({cause})") from cause
+    counts = first_look(settings.config, sinks | sources, LOOKUP_TIMEOUT_S)
     if missing := sorted((sinks | sources) - counts.keys()):
         raise ConfigError(f"topology: the brokers have no topic {', '.join(missing)}; create it first")
     return counts
