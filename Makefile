@@ -8,6 +8,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Most tests wait for a broker more than they compute, so two processes share them.
+ALL := -n 2 --no-loadscope-reorder
 
 .PHONY: help demo test test-docker bench chaos lint wheel lock clean
 
@@ -18,7 +20,7 @@ demo: $(READY) ## set up, then the main job on a real broker on this machine
 	$(BIN)/kstreams-assign demo
 
 test: $(READY) ## set up, then all tests, against the checkout and against the wheel
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(or $(ARGS),$(ALL))
 
 test-docker: $(READY) ## set up, then the tests with brokers and workers in containers alone
 	$(BIN)/python -m pytest tests/docker $(ARGS)

@@ -8,20 +8,64 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bench import assign, codec, java_peer, leader
 from bench.results import RESULTS, Result, show, write
 
 SUITES = ("assign", "codec", "leader")
-ASKED_FOR = ("history", "sidecar", "count", "restore")
-"""Suites that run only when they are named: they take minutes."""
-
 LEADERS_WORK = (
     "codec leader reads 1,000 subscriptions",
     "assign 1000x1000x1x1 join",
     "codec leader writes 1,000 assignments",
 )
+
+
+def _history(quick: bool) -> list[Result]:
+    from bench import history  # large, as the others: a process counts the memory of the one that started it
+
+    return history.measure(quick)
+
+
+def _sidecar(quick: bool) -> list[Result]:
+    from bench import sidecar
+
+    return sidecar.measure(quick)
+
+
+def _count(quick: bool) -> list[Result]:
+    from bench.count import __main__ as count
+
+    return count.compare(records=50_000, runs=1) if quick else count.compare()
+
+
+def _restore(quick: bool) -> list[Result]:
+    from bench.restore import __main__ as restore
+
+    return restore.compare(records=50_000, runs=1) if quick else restore.compare()
+
+
+def _racks(quick: bool) -> list[Result]:
+    from bench import racks
+
+    return racks.measure(quick)
+
+
+def _migration(quick: bool) -> list[Result]:
+    from bench import migration
+
+    return migration.compare(migration.QUICK if quick else migration.Plan())
+
+
+ASKED_FOR: Mapping[str, tuple[str, Callable[[bool], list[Result]]]] = {
+    "history": ("The rebalance history of a fleet", _history),
+    "sidecar": ("Count per key on one partition, 10,000 keys", _sidecar),
+    "count": ("Count per key, beside the peers", _count),
+    "restore": ("Restore of a changelog, a whole worker beside the peers", _restore),
+    "racks": ("Traffic between racks: partitions read from another one, and one decision", _racks),
+    "migration": ("Three Java instances replaced, one at a time: silence of a task", _migration),
+}
+"""Suites that run only when they are named: they take minutes. Each with its title, and how it is measured."""
 
 
 def main(arguments: list[str]) -> None:
@@ -42,29 +86,10 @@ def main(arguments: list[str]) -> None:
         found = leader.measure(options.quick, clock)
         show("A leader's whole rebalance, in a new process", found)
         results += found
-    if "history" in options.only:
-        from bench import history  # large: a process counts the memory of the one that started it
-
-        found = history.measure(options.quick)
-        show("The rebalance history of a fleet", found)
-        results += found
-    if "sidecar" in options.only:
-        from bench import sidecar
-
-        found = sidecar.measure(options.quick)
-        show("Count per key on one partition, 10,000 keys", found)
-        results += found
-    if "count" in options.only:
-        from bench.count import __main__ as count
-
-        found = count.compare(records=50_000, runs=1) if options.quick else count.compare()
-        show("Count per key, beside the peers", found)
-        results += found
-    if "restore" in options.only:
-        from bench.restore import __main__ as restore
-
-        found = restore.compare(records=50_000, runs=1) if options.quick else restore.compare()
-        show("Restore of a changelog, a whole worker beside the peers", found)
+    for name in [name for name in ASKED_FOR if name in options.only]:
+        title, measure = ASKED_FOR[name]
+        found = measure(options.quick)
+        show(title, found)
         results += found
     total = leaders_total(results)
     if total:
@@ -87,7 +112,7 @@ def leaders_total(results: Sequence[Result]) -> Result | None:
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Ours against the peers, in the same run.")
     parser.add_argument("--quick", action="store_true", help="small problems for a few seconds: does it run at all?")
-    parser.add_argument("--only", nargs="+", choices=SUITES + ASKED_FOR, default=SUITES)
+    parser.add_argument("--only", nargs="+", choices=(*SUITES, *ASKED_FOR), default=SUITES)
     parser.add_argument("--cpu", action="store_true", help="processor time of the call instead of wall time")
     return parser.parse_args(arguments)
 

@@ -67,7 +67,11 @@ def _javas() -> Iterator[Path]:
 def compiled(java: Path, path: list[Path], folder: Path = SOURCES) -> Path:
     """Where the classes of the sources in ``folder`` are, named after what they were made from. Raises ``NoJavaPeer``."""
     sources = sorted(folder.rglob("*.java"))
-    made_from = hashlib.sha256(b"\0".join([LOCK.read_bytes(), *(source.read_bytes() for source in sources)]))
+    made_from = hashlib.sha256(
+        b"\0".join(
+            [*(jar.name.encode() for jar in path), LOCK.read_bytes(), *(source.read_bytes() for source in sources)]
+        )
+    )
     classes = cache_dir() / "bench" / f"{made_from.hexdigest()[:16]}-java{java_major(java)}"
     if classes.is_dir():
         return classes

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 RESULTS = Path(__file__).with_name("results.json")
-MORE_IS_BETTER = {"1/s": True, "ms": False, "MiB": False}
+MORE_IS_BETTER = {"1/s": True, "ms": False, "MiB": False, "partitions": False}
 """Every unit, and whether more of it is better."""
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from kstreams_assign.config import Config
     from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition
     from kstreams_assign.tasks.record import Record
+    from kstreams_assign.tasks.stamped import ValueAndTime
+    from kstreams_assign.topology.flows import Repartition
     from kstreams_assign.worker import (
         Assignment,
         CommitDue,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
         Lost,
         Subtopology,
         Task,
+        TimestampedKeyValueStore,
         Worker,
     )
     from kstreams_assign.worker.sidecar.aio import AsyncSidecarClient
@@ -39,13 +42,16 @@ __all__ = [
     "KeyValueStore",
     "Lost",
     "Record",
+    "Repartition",
     "SidecarClient",
     "Store",
     "Subtopology",
     "SubtopologyShape",
     "Task",
     "TaskId",
+    "TimestampedKeyValueStore",
     "TopicPartition",
+    "ValueAndTime",
     "Worker",
 ]
 
@@ -59,13 +65,16 @@ _ROOM_OF = {
     "KeyValueStore": "kstreams_assign.worker",
     "Lost": "kstreams_assign.worker",
     "Record": "kstreams_assign.tasks.record",
+    "Repartition": "kstreams_assign.topology.flows",
     "SidecarClient": "kstreams_assign.worker.sidecar.client",
     "Store": "kstreams_assign.model",
     "Subtopology": "kstreams_assign.worker",
     "SubtopologyShape": "kstreams_assign.model",
     "Task": "kstreams_assign.worker",
     "TaskId": "kstreams_assign.model",
+    "TimestampedKeyValueStore": "kstreams_assign.worker",
     "TopicPartition": "kstreams_assign.model",
+    "ValueAndTime": "kstreams_assign.tasks.stamped",
     "Worker": "kstreams_assign.worker",
 }
 

@@ -9,6 +9,7 @@ and errors to standard error. Exit status: 0 done, 1 the thing asked about is no
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
 from typing import Annotated, Any, NamedTuple
 
@@ -16,6 +17,12 @@ import typer
 from typer.core import TyperGroup
 
 from kstreams_assign.errors import BrokerError, ConfigError, KStreamsAssignError, LocalBrokerError, SparkError
+
+
+class Joined(NamedTuple):
+    """What a command may use of a room that its own does not see: the context's ``obj``."""
+
+    spread: Callable[[Callable[[Any], Any], Sequence[Any], str], list[Any]]
 
 
 class Entry(NamedTuple):
@@ -43,7 +50,9 @@ COMMANDS = {
     "drain": Entry("kstreams_assign.worker.command:drain", "Let a worker leave without silence."),
     "clean": Entry("kstreams_assign.worker.command:clean", "Remove local state, or say what would go and why."),
     "history": Entry("kstreams_assign.history.command:app", "Rebalances as tables and a page, with Spark."),
-    "simulate": Entry("kstreams_assign.sim.command:simulate", "Groups in simulated time, checked by seed."),
+    "simulate": Entry(
+        "kstreams_assign.sim.command:app", "Groups in simulated time: checked by seed, policies compared."
+    ),
     "broker": Entry("kstreams_assign.local.command:app", "The embedded Kafka broker alone."),
     "peer": Entry("kstreams_assign.peer.command:app", "Our assignors and codecs over JSON lines, to compare with."),
 }
@@ -86,7 +95,8 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    version: Annotated[
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 - its callback has seen to it
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
     ] = False,
 ) -> None:
@@ -94,6 +104,13 @@ def root(
 
     Example: kstreams-assign demo
     """
+    context.obj = Joined(spread=_spread)
+
+
+def _spread(work: Callable[[Any], Any], items: Sequence[Any], master: str) -> list[Any]:
+    from kstreams_assign.history.spread import spread
+
+    return spread(work, items, master)
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +20,10 @@ ASSIGNOR_NAMES = ("least_movement", "high_availability", "sticky", "fallback_pri
 GUARANTEES = ("at_least_once", "exactly_once_v2")
 USER_DATA = ("apache", "kip441")
 OFFSET_RESETS = ("earliest", "latest")
+MEMBERSHIP_OPERATIONS = ("default", "leave_group", "remain_in_group")
+RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
+TAGS_MAX, TAG_KEY_LENGTH_MAX, TAG_VALUE_LENGTH_MAX = 5, 20, 30
+"""Kafka: ``MAX_RACK_AWARE_ASSIGNMENT_TAG_LIST_SIZE`` and its neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ _RANGES: Mapping[str, _Range] = {
     "max_poll_interval_ms": _Range(1_000),
     "commit_interval_ms": _Range(1),
     "buffered_records_max": _Range(1),
+    "repartition_purge_interval_ms": _Range(0),
     "replication_factor": _Range(-1, 32_767),
 }
 _CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -53,7 +59,11 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "processing_guarantee": GUARANTEES,
     "auto_offset_reset": OFFSET_RESETS,
     "user_data": USER_DATA,
+    "group_membership_operation": MEMBERSHIP_OPERATIONS,
+    "rack_aware_assignment_strategy": RACK_AWARE_STRATEGIES,
 }
+_COSTS = ("rack_aware_assignment_traffic_cost", "rack_aware_assignment_non_overlap_cost")
+_COST = _Range(0, 1_000_000)
 
 
 def _address(key: str, text: object) -> HostInfo | None:
@@ -76,6 +86,11 @@ class Config:
     ``process_name`` gives the process id: the same name, the same id, also on an empty volume; no two processes of a group may share
     one. Without it the id is drawn once and kept in ``state_dir``. ``state_cleanup_dir_max_age_ms``: state that was last at work longer ago is
     wiped at start (-1: never); it counts from the release or the last sign of life, where Kafka counts from the folder's modification.
+    ``group_membership_operation`` says what becomes of the membership at close (Kafka: ``CloseOptions.GroupMembershipOperation``): by
+    default a dynamic member leaves and a static one stays until its session ends.
+    ``repartition_purge_interval_ms``: how often consumed records of repartition topics are deleted.
+    ``client_rack`` (Kafka: ``client.rack``) is where this member stands: it is told to the group, and records are fetched from a replica
+    there if the brokers allow it. ``rack_aware_assignment_traffic_cost`` and ``..._non_overlap_cost`` left out are the assignor's own.
     ``http`` (HOST:PORT, port 0 takes a free one) serves health, metrics and the status page. ``client`` goes to every Kafka client as it is (SASL, TLS), in librdkafka's dotted names.
     """
 
@@ -86,8 +101,13 @@ class Config:
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
     application_server: str | None = None
     group_instance_id: str | None = None
+    group_membership_operation: str = "default"
+    client_rack: str | None = None
     client_tags: Mapping[str, str] = field(default_factory=dict)
     rack_aware_assignment_tags: tuple[str, ...] = ()
+    rack_aware_assignment_strategy: str = "none"
+    rack_aware_assignment_traffic_cost: int | None = None
+    rack_aware_assignment_non_overlap_cost: int | None = None
     num_standby_replicas: int = 0
     acceptable_recovery_lag: int = 10_000
     max_warmup_replicas: int = 2
@@ -106,13 +126,14 @@ class Config:
     max_poll_interval_ms: int = 300_000
     commit_interval_ms: int = 100
     buffered_records_max: int = 20_000
+    repartition_purge_interval_ms: int = 30_000
     replication_factor: int = -1
     http: str | None = None
     socket: str | None = None
     socket_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        named = () if self.process_name is None else ("process_name",)
+        named = [key for key in ("process_name", "group_instance_id", "client_rack") if getattr(self, key) is not None]
         for key in ("application_id", "bootstrap_servers", "state_dir", *named):
             if not isinstance(getattr(self, key), str) or not getattr(self, key):
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be a text that is not empty")
@@ -126,6 +147,7 @@ class Config:
         for key, choices in _CHOICES.items():
             if getattr(self, key) not in choices:
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be one of {', '.join(choices)}")
+        self._check_racks()
         if self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
             raise ConfigError(
                 f"heartbeat_interval_ms = {self.heartbeat_interval_ms}: must be at most a third of "
@@ -133,10 +155,53 @@ class Config:
             )
         self.endpoint, self.http_address  # noqa: B018  # refuses a malformed address now, not when it is first used
 
+    def _check_racks(self) -> None:
+        """Costs, and tags as ``StreamsConfig`` takes them."""
+        for key in _COSTS:
+            cost = getattr(self, key)
+            if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int) or not _COST.allows(cost)):
+                raise ConfigError(f"{key} = {cost!r}: must be {_COST}")
+        tags, keys = self.client_tags, self.rack_aware_assignment_tags
+        if len(tags) > TAGS_MAX or len(keys) > TAGS_MAX:
+            raise ConfigError(f"client_tags = {dict(tags)!r}: at most {TAGS_MAX} tags can be told, and told apart")
+        for key, value in tags.items():
+            if len(key) > TAG_KEY_LENGTH_MAX or len(value) > TAG_VALUE_LENGTH_MAX:
+                raise ConfigError(
+                    f"client_tags = {{{key!r}: {value!r}}}: a key has at most {TAG_KEY_LENGTH_MAX} characters, a value {TAG_VALUE_LENGTH_MAX}"
+                )
+        if missing := [key for key in keys if key not in tags]:
+            raise ConfigError(
+                f"rack_aware_assignment_tags = {list(keys)!r}: client_tags must have a value for each key, and has none for {missing[0]}"
+            )
+        strategy = self.rack_aware_assignment_strategy
+        if strategy != "none" and self.assignor == "least_movement" and find_spec("networkx") is None:
+            raise ConfigError(
+                f"rack_aware_assignment_strategy = {strategy!r}: needs networkx for assignor 'least_movement'; "
+                "pip install 'kstreams-assign[rack]', or set assignor = 'high_availability'"
+            )
+
+    @property
+    def consumer(self) -> Mapping[str, str]:
+        """``client`` for a client that fetches records: from a replica in its own rack where it may (KIP-392)."""
+        return self.client if self.client_rack is None else {**self.client, "client.rack": self.client_rack}
+
     @property
     def exactly_once(self) -> bool:
         """Whether commits are transactions."""
         return self.processing_guarantee == "exactly_once_v2"
+
+    def leaves(self, operation: str | None = None) -> bool:
+        """Whether a member leaves its group when it is closed; ``operation`` counts over the setting. Raises ``ConfigError``."""
+        wanted = self.group_membership_operation if operation is None else operation
+        if wanted not in MEMBERSHIP_OPERATIONS:
+            allowed = ", ".join(MEMBERSHIP_OPERATIONS)
+            raise ConfigError(f"group_membership_operation = {wanted!r}: must be one of {allowed}")
+        return wanted == "leave_group" or (wanted == "default" and self.group_instance_id is None)
+
+    def refuse_unless_apache(self, wish: str) -> None:
+        """For what only Apache's user-data can say. Raises ``ConfigError``."""
+        if self.user_data != "apache":
+            raise ConfigError(f"user_data = {self.user_data!r}: has no word for {wish}; must be 'apache'")
 
     @property
     def endpoint(self) -> HostInfo | None:

@@ -8,6 +8,7 @@
     ├── MalformedUserData         a peer's bytes cannot be read (also: cut, padded, hostile)
     ├── TopologyMismatch          the group runs another topology than this member
     ├── AssignmentRefused         the leader sent an error code instead of tasks
+    │   └── ShutdownRequested     a member asked the whole application to shut down
     ├── GroupNotFound             the brokers know no group of that name
     ├── NotAStreamsGroup          a group without Kafka Streams' user-data: plain consumers, or a newer protocol
     ├── StateError                the state directory or a store on it
@@ -17,6 +18,7 @@
     ├── BrokerError               the broker refused or cannot be reached
     │   ├── BrokerUnavailable     no answer in time; trying again may help
     │   ├── CommitRefused         the group did not take a commit of this generation
+    │   │   └── InstanceFenced    another process has joined with this group_instance_id
     │   ├── CommitDeferred        a rebalance is under way: commit again after it
     │   ├── DeliveryFailed        a record was not acknowledged
     │   │   └── RecordRefused     and never will be: too large, no such topic, not allowed (names the record and the remedy)
@@ -61,6 +63,10 @@ class AssignmentRefused(KStreamsAssignError):
     """The leader answered with an error code (Kafka: ``AssignorError``) instead of tasks."""
 
 
+class ShutdownRequested(AssignmentRefused):
+    """A member asked the whole application to shut down (Kafka: ``SHUTDOWN_APPLICATION``); tasks were committed and closed first."""
+
+
 class GroupNotFound(KStreamsAssignError):
     """The brokers know no group of that name."""
 
@@ -95,6 +101,10 @@ class BrokerUnavailable(BrokerError):
 
 class CommitRefused(BrokerError):
     """The group did not take a commit: this member is no longer part of the generation."""
+
+
+class InstanceFenced(CommitRefused):
+    """Another process has joined with this ``group_instance_id``; this one is no member any more."""
 
 
 class CommitDeferred(BrokerError):
@@ -165,3 +175,7 @@ class LocalBrokerError(KStreamsAssignError):
 
 class SparkError(KStreamsAssignError):
     """Spark is not installed, did not start, cannot have its Kafka connector, or its job failed."""
+
+
+class SimulationStuck(KStreamsAssignError):
+    """A simulated group does not come to rest."""

@@ -1,7 +1,8 @@
 """What all tests share: the real broker, and honesty about what could not run.
 
 A part of the tests may need something that a machine lacks (``PARTS``). Then its tests are taken out of the run and one line
-at the end says so and why; with ``STRICT=1`` in the environment the run fails instead.
+at the end says so and why; with ``STRICT=1`` in the environment the run fails instead. In a run by several processes
+(``make test``) the first process finds out what is missing and tells the others.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import gc
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -36,6 +37,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 LEFT_OUT = pytest.StashKey[dict[str, str]]()
+MISSING = pytest.StashKey[dict[str, str]]()
 
 
 def broker_missing() -> str | None:
@@ -55,6 +57,18 @@ def java_peer_missing() -> str | None:
     try:
         command()
     except NoJavaPeer as error:
+        return str(error)
+    return None
+
+
+def releases_missing() -> str | None:
+    """Why earlier releases of Kafka Streams cannot run here, or None; fetches their jars if they are not cached yet."""
+    from bench.java_peer import NoJavaPeer
+    from tests.releases.releases import fetch_all
+
+    try:
+        fetch_all()
+    except (NoJavaPeer, LocalBrokerError) as error:
         return str(error)
     return None
 
@@ -150,6 +164,7 @@ PARTS: dict[str, Callable[[], str | None]] = {
     # marker, and also the fixture whose users carry it: why the part cannot run here, or None
     "broker": broker_missing,
     "java_peer": java_peer_missing,
+    "releases": releases_missing,
     "chromium": chromium_missing,
     "spark": spark_missing,
     "node": node_missing,
@@ -200,6 +215,11 @@ def java_peer() -> list[str]:
 
 
 @pytest.fixture(scope="session")
+def releases() -> None:
+    """The jars of earlier releases of Kafka Streams, and programs for them; ``tests.releases.releases`` starts them."""
+
+
+@pytest.fixture(scope="session")
 def chromium() -> str:
     """The path of a Chromium."""
     found = find_chromium()
@@ -226,33 +246,94 @@ def docker() -> None:
     """A Docker engine that answers, and the images; ``tests.docker.images`` names them."""
 
 
+TOGETHER = (("tests/docker/", "tests/mixed/", "tests/releases/"), ("tests/history/",))
+"""In a run by several processes one of them has all tests of such folders, the first of all: they share what costs much to start (a
+Spark), or keep a machine busy by themselves (containers, Java instances). Elsewhere the tests of one file stay together."""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Mark the users of a part before ``-m`` selects, then leave out the parts that are missing."""
     for item in items:
-        for part in PARTS.keys() & set(getattr(item, "fixturenames", ())):
+        parts = PARTS.keys() & set(getattr(item, "fixturenames", ()))
+        for part in parts:
             item.add_marker(part)
             if part == "spark":
                 item.add_marker(pytest.mark.filterwarnings(SPARKS_SOCKETS))
+    items.sort(key=lambda item: _place(item.nodeid))
     yield
-    missing = {part: reason for part in _parts_needed(items) if (reason := PARTS[part]())}
+    missing = _missing(config, _parts_needed(items))
     config.stash[LEFT_OUT] = {}
     for part, reason in missing.items():
         left_out(config, items, part, reason)
+
+
+def _place(nodeid: str) -> int:
+    return next((at for at, folders in enumerate(TOGETHER) if nodeid.startswith(folders)), len(TOGETHER))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Who gets which tests: xdist's own groups do not know the test ids of this pytest."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFolder(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            at = _place(nodeid)
+            return str(at) if at < len(TOGETHER) else nodeid.partition("::")[0]
+
+    return ByFolder(config, log)
 
 
 def _parts_needed(items: list[pytest.Item]) -> list[str]:
     return [part for part in PARTS if any(item.get_closest_marker(part) for item in items)]
 
 
+def _missing(config: pytest.Config, parts: Iterable[str]) -> dict[str, str]:
+    """The parts that cannot run here, with the reason."""
+    told = getattr(config, "workerinput", {}).get("missing")
+    if told is not None:
+        return {part: told[part] for part in parts if part in told}
+    return {part: reason for part in parts if (reason := PARTS[part]())}
+
+
 def left_out(config: pytest.Config, items: list[pytest.Item], part: str, reason: str) -> None:
     """Take the tests of ``part`` out of ``items``; under ``STRICT=1`` refuse to run without them."""
-    if os.environ.get("STRICT") == "1":
-        raise pytest.UsageError(f"STRICT=1 and the part {part!r} cannot run: {reason}")
+    _refuse_where_strict({part: reason})
     gone = [item for item in items if item.get_closest_marker(part)]
     items[:] = [item for item in items if not item.get_closest_marker(part)]
     config.hook.pytest_deselected(items=gone)
     config.stash[LEFT_OUT][part] = f"left out: {len(gone)} tests of {part!r}: {reason}"
+    getattr(config, "workeroutput", {})["left_out"] = config.stash[LEFT_OUT]
+
+
+def _refuse_where_strict(missing: Mapping[str, str]) -> None:
+    if os.environ.get("STRICT") == "1":
+        for part, reason in missing.items():
+            raise pytest.UsageError(f"STRICT=1 and the part {part!r} cannot run: {reason}")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Before other processes start: find out what is missing, once, and so fill the caches that they share."""
+    config.stash[MISSING] = _missing(config, PARTS)
+    if "spark" not in config.stash[MISSING]:
+        started_spark()[1].close()
+        started_spark.cache_clear()
+    _refuse_where_strict(config.stash[MISSING])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell one of the processes."""
+    node.workerinput["missing"] = node.config.stash[MISSING]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hear of it what it left out: each has collected all the tests."""
+    told = getattr(node, "workeroutput", {}).get("left_out", {})
+    node.config.stash.setdefault(LEFT_OUT, {}).update(told)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -32,7 +32,16 @@ NEEDED = {"application_id": "app", "bootstrap_servers": "localhost:9092"}
         ("application_id", "", "not empty"),
         ("process_name", "", "not empty"),
         ("process_name", 7, "not empty"),
+        ("group_instance_id", "", "not empty"),
+        ("group_membership_operation", "leave", "remain_in_group"),
         ("state_cleanup_dir_max_age_ms", -2, ">= -1"),
+        ("client_rack", "", "not empty"),
+        ("rack_aware_assignment_strategy", "nearest", "balance_subtopology"),
+        ("rack_aware_assignment_traffic_cost", -1, ">= 0"),
+        ("rack_aware_assignment_non_overlap_cost", 1.5, "whole number"),
+        ("rack_aware_assignment_tags", ["zone"], "client_tags must have a value"),
+        ("client_tags", {"a-key-that-is-too-long": "a"}, "at most 20 characters"),
+        ("client_tags", dict.fromkeys("abcdef", "x"), "at most 5 tags"),
     ],
 )
 def test_a_wrong_value_is_refused_by_key_value_and_what_is_allowed(key: str, value: object, allowed: str) -> None:

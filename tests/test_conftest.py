@@ -41,3 +41,31 @@ def test_where_nothing_may_be_left_out_the_run_fails_with_the_same_reason():
 def test_a_run_that_does_not_select_the_part_does_not_miss_it():
     done = run_without_jars("-m", "not broker", strict="1")
     assert (done.returncode, "left out" in done.stdout) == (0, False)
+
+
+BY_SEVERAL = ("-n", "2", "--no-loadscope-reorder")
+
+
+def test_a_run_by_several_processes_tells_of_a_missing_part_once():
+    done = run_without_jars(*BY_SEVERAL)
+    assert done.returncode == 0, done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("left out")]
+    assert re.match(r"left out: \d+ tests of 'broker': .*KSTREAMS_ASSIGN_CACHE", line)
+    assert "3 passed" in done.stdout
+
+
+def test_a_run_by_several_processes_fails_where_nothing_may_be_left_out():
+    done = run_without_jars(*BY_SEVERAL, strict="1")
+    assert done.returncode != 0
+    assert "STRICT=1 and the part 'broker' cannot run" in done.stdout + done.stderr
+    assert "passed" not in done.stdout
+
+
+def test_in_a_run_by_several_processes_the_tests_of_a_file_stay_together():
+    files = ["tests/tasks/test_lifecycle.py", "tests/tasks/test_buffer.py", "tests/tasks/test_times.py"]
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *BY_SEVERAL, *files]
+    environment = os.environ | {"STRICT": "0"}  # what is missing here is not what is asked
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=True)
+    places = set(re.findall(r"^\[(gw\d)\] .* PASSED (\S+)::", done.stdout, re.MULTILINE))
+    assert sorted(file for _, file in places) == sorted(files)
+    assert {process for process, _ in places} == {"gw0", "gw1"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -105,6 +106,23 @@ def test_an_asyncio_loop_shouts_on_while_a_second_process_comes_and_goes(broker,
             until_it_has_a_task(second)
             shouted([b"b%d" % n for n in range(50)])
         shouted([b"c%d" % n for n in range(50)])
+
+
+def test_words_of_lines_are_counted_through_a_repartition_topic_by_two_processes(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"lines": 2, "line-word-counts": 2}, WITHIN_S)
+    sent: Counter[bytes] = Counter()
+
+    def counted_after(lines: list[bytes]) -> None:
+        produce(broker, "lines", [None] * 5, b" ".join(lines))
+        sent.update([word for line in lines for word in line.split()] * 5)
+        wanted = {word: struct.pack(">q", count) for word, count in sent.items()}
+        assert last_values(broker, "line-word-counts", wanted) == wanted
+
+    with running("repartitioned_word_count.py", broker, "one", folder=tmp_path):
+        counted_after([b"to be or not to be", b"that is the question"])
+        with running("repartitioned_word_count.py", broker, "two", folder=tmp_path):
+            counted_after([b"whether tis nobler in the mind to suffer"])
+        counted_after([b"to die to sleep"])
 
 
 def test_the_word_count_is_short_enough_to_be_copied():

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import time
 
+_SUSPENSION_COUNTED: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
 
 def monotonic_ms() -> int:
-    """For durations and deadlines: never jumps, means nothing to another process."""
+    """For durations and deadlines: never jumps, means nothing to another process. Stands still while the machine is suspended."""
     return time.monotonic_ns() // 1_000_000
+
+
+def suspended_s() -> float:
+    """For how long the machine has been suspended since it was started: what ``time.monotonic`` leaves out.
+
+    About 0 where the system does not tell (only Linux does).
+    """
+    return time.clock_gettime(_SUSPENSION_COUNTED) - time.monotonic() if _SUSPENSION_COUNTED is not None else 0.0
 
 
 def wall_ms() -> int:

@@ -47,9 +47,12 @@ from kstreams_assign.adapters.store_faults import Translation
 from kstreams_assign.adapters.store_layout import (
     FORMAT,
     FORMAT_KEY,
+    FORMAT_WITH_KINDS,
+    TIMESTAMPED,
     Held,
     held_in,
     identity_key,
+    kind_key,
     offset_key,
     offset_value,
 )
@@ -130,7 +133,9 @@ def shared_memory() -> RocksMemory:
 class RocksTaskStores:
     """``restore.ports.TaskStores`` on RocksDB. Open with ``open_task_stores``; used by one thread at a time."""
 
-    def __init__(self, path: Path, store_names: Iterable[str], memory: RocksMemory) -> None:
+    def __init__(
+        self, path: Path, store_names: Iterable[str], memory: RocksMemory, timestamped: frozenset[str] = frozenset()
+    ) -> None:
         self._path = path
         self._memory = memory
         self._translation = Translation(path, _BARE)
@@ -142,12 +147,15 @@ class RocksTaskStores:
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # a property, typed as a method
         with self._translation:
-            families = _families_on_disk(path) | {_STORE_PREFIX + name for name in store_names}
+            on_disk = _families_on_disk(path)
+            names = list(store_names)
+            families = on_disk | {_STORE_PREFIX + name for name in names}
             self._db = self._opened(families)
         try:
             with self._translation:
                 self._take_handles(families)
                 self._held = self._load_held()
+                self._agree_on_kinds([name for name in names if _STORE_PREFIX + name in on_disk], timestamped)
         except StateError:
             self.close()
             raise
@@ -329,6 +337,16 @@ class RocksTaskStores:
             self._db.put(FORMAT_KEY, FORMAT)
         return _held_in(self._db, self._translation)
 
+    def _agree_on_kinds(self, before: Iterable[str], timestamped: frozenset[str]) -> None:
+        """Values of another layout would be misread, so a store declared otherwise than it was written is of no use."""
+        for name in before:
+            if (name in self._held.timestamped) is not (name in timestamped):
+                wants, has = ("with", "without") if name in timestamped else ("without", "with")
+                raise self._translation.damaged(f"has {name!r} {has} timestamps, and it is declared {wants} them now")
+        for name in timestamped - self._held.timestamped:
+            self._db.put(FORMAT_KEY, FORMAT_WITH_KINDS)
+            self._db.put(kind_key(name), TIMESTAMPED)
+
     def _emptying_batch(self) -> WriteBatch:
         batch = WriteBatch(raw_mode=True)
         for key in self._held.places():
@@ -395,8 +413,14 @@ class _Range(Iterator[tuple[bytes, bytes]]):
             cursor.prev()
 
 
-def open_task_stores(path: Path, store_names: Iterable[str], *, memory: RocksMemory | None = None) -> RocksTaskStores:
-    """Open, or make, the database of one task with these stores.
+def open_task_stores(
+    path: Path,
+    store_names: Iterable[str],
+    *,
+    timestamped: frozenset[str] = frozenset(),
+    memory: RocksMemory | None = None,
+) -> RocksTaskStores:
+    """Open, or make, the database of one task with these stores. Values of ``timestamped`` ones begin with a timestamp.
 
     Stores that an older topology left in it stay as they are. Raises ``StoreDamaged`` when it cannot be read (then:
     discard the directory and restore), ``StateError`` when it is open already or the disk refuses.
@@ -409,7 +433,7 @@ def open_task_stores(path: Path, store_names: Iterable[str], *, memory: RocksMem
             )
         path.mkdir(parents=True, exist_ok=True)
         _has_database(path, translation)
-    return RocksTaskStores(path, store_names, memory or shared_memory())
+    return RocksTaskStores(path, store_names, memory or shared_memory(), timestamped)
 
 
 def read_offsets(path: Path, *, memory: RocksMemory | None = None) -> Mapping[TopicPartition, int]:

@@ -2,7 +2,8 @@
 
 ::
 
-    format            b"1"
+    format            b"1", or b"2" with a store whose values begin with a timestamp
+    k<store>          b"timestamped": that store's values do (``tasks.stamped``)
     o<partition><topic>   next offset of that changelog, both numbers big endian (4 and 8 bytes)
     t<topic>          the id of the topic that those offsets are of
 
@@ -18,21 +19,23 @@ from dataclasses import dataclass, field
 from kstreams_assign.adapters.store_faults import Translation
 from kstreams_assign.model import TopicPartition
 
-FORMAT_KEY, FORMAT = b"format", b"1"
-_OFFSET_PREFIX, _IDENTITY_PREFIX = b"o", b"t"
+FORMAT_KEY, FORMAT, FORMAT_WITH_KINDS = b"format", b"1", b"2"
+TIMESTAMPED = b"timestamped"
+_OFFSET_PREFIX, _IDENTITY_PREFIX, _KIND_PREFIX = b"o", b"t", b"k"
 _PARTITION = struct.Struct(">I")
 _OFFSET = struct.Struct(">Q")
 
 
 @dataclass(slots=True)
 class Held:
-    """Next offsets, and topic -> id."""
+    """Next offsets, topic -> id, and the names of the stores whose values begin with a timestamp."""
 
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     identities: dict[str, str] = field(default_factory=dict)
+    timestamped: set[str] = field(default_factory=set)
 
     def places(self) -> list[bytes]:
-        """Where all of it stands."""
+        """Where offsets and ids stand; they go with the data, kinds stay."""
         return [*map(offset_key, self.offsets), *map(identity_key, self.identities)]
 
     def clear(self) -> None:
@@ -52,18 +55,24 @@ def identity_key(topic: str) -> bytes:
     return _IDENTITY_PREFIX + topic.encode()
 
 
+def kind_key(store: str) -> bytes:
+    return _KIND_PREFIX + store.encode()
+
+
 def held_in(entries: Iterable[tuple[bytes, bytes]], translation: Translation) -> Held:
     """Read the family. Raises ``StoreDamaged`` for another layout, and for what is none."""
     held = Held()
     for key, value in entries:
-        if key == FORMAT_KEY and value != FORMAT:
-            raise translation.damaged(f"has layout {value!r}; this version reads {FORMAT!r}")
+        if key == FORMAT_KEY and value not in (FORMAT, FORMAT_WITH_KINDS):
+            raise translation.damaged(f"has layout {value!r}; this version reads {FORMAT!r} and {FORMAT_WITH_KINDS!r}")
         try:
             if key.startswith(_OFFSET_PREFIX):
                 (number,) = _PARTITION.unpack_from(key, 1)
                 (held.offsets[TopicPartition(key[5:].decode(), number)],) = _OFFSET.unpack(value)
             elif key.startswith(_IDENTITY_PREFIX):
                 held.identities[key[1:].decode()] = value.decode()
+            elif key.startswith(_KIND_PREFIX):
+                held.timestamped.add(key[1:].decode())
         except (struct.error, UnicodeDecodeError) as cause:
             raise translation.damaged(f"has an offset that is none: {key!r} = {value!r}") from cause
     return held

@@ -24,10 +24,20 @@ from kstreams_assign.assign.high_availability import high_availability
 from kstreams_assign.assign.lags import TaskLags, by_lag, caught_up, lag_of, previous_tasks, rank
 from kstreams_assign.assign.learner import LearnerMarks, LearnerPlan, learn, learner, revoke_being_learned
 from kstreams_assign.assign.least_movement import least_movement
+from kstreams_assign.assign.racks import cross_rack_partitions, why_not_rack_aware
 from kstreams_assign.assign.should_rebalance import Movement, available_movements, should_rebalance
 from kstreams_assign.assign.sticky import sticky
 from kstreams_assign.assign.threads import ThreadTasks, distribute
-from kstreams_assign.assign.values import AssignConfig, Assignor, Client, Cluster, Placement, Plan
+from kstreams_assign.assign.values import (
+    AssignConfig,
+    Assignor,
+    Client,
+    Cluster,
+    PartitionRacks,
+    Placement,
+    Plan,
+    one_rack,
+)
 
 VERSIONS: Mapping[str, Mapping[int, Assignor]] = MappingProxyType(
     {
@@ -56,6 +66,7 @@ __all__ = [
     "LearnerMarks",
     "LearnerPlan",
     "Movement",
+    "PartitionRacks",
     "Placement",
     "Plan",
     "Round",
@@ -68,6 +79,7 @@ __all__ = [
     "caught_up",
     "check",
     "converge",
+    "cross_rack_partitions",
     "distribute",
     "drained",
     "fallback_prior",
@@ -77,6 +89,7 @@ __all__ = [
     "learn",
     "learner",
     "least_movement",
+    "one_rack",
     "owner_changes",
     "owner_changes_lower_bound",
     "previous_owners",
@@ -87,4 +100,5 @@ __all__ = [
     "sticky",
     "subtopology_balanced",
     "subtopology_spread",
+    "why_not_rack_aware",
 ]

@@ -7,7 +7,7 @@ owner changes and rounds with it; the simulator has the protocol and its faults.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from kstreams_assign.assign.balance import owner_changes
@@ -66,14 +66,14 @@ def after(
         _client_after(client, plan.placements[client.process_id], end_offset_sums, offsets_per_round)
         for client in cluster.clients
     )
-    return Cluster(clients, cluster.stateful, cluster.stateless)
+    return replace(cluster, clients=clients)
 
 
 def _client_after(client: Client, placed: Placement, end: Mapping[TaskId, int], offsets_per_round: int) -> Client:
     copies = placed.standby | placed.warmup
     sums = {task: min(end[task], _position(client, task, end[task]) + offsets_per_round) for task in copies}
     sums |= {task: RUNNING_OFFSET_SUM for task in placed.active if task in end}
-    return Client(client.process_id, client.capacity, placed.active, copies, TaskLags(end, sums), client.tags)
+    return replace(client, prev_active=placed.active, prev_standby=copies, lags=TaskLags(end, sums))
 
 
 def _position(client: Client, task: TaskId, end: int) -> int:

@@ -9,6 +9,7 @@ restored wherever no standby is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from kstreams_assign.assign.java_order import sorted_tasks
@@ -23,7 +24,7 @@ def drained(assign: Assignor, draining: frozenset[UUID]) -> Assignor:
     def decide(cluster: Cluster, config: AssignConfig) -> Plan:
         staying = tuple(client for client in cluster.clients if client.process_id not in draining)
         leaving = [client for client in cluster.clients if client.process_id in draining]
-        plan = assign(Cluster(staying, cluster.stateful, cluster.stateless), config)
+        plan = assign(replace(cluster, clients=staying), config)
         return _kept_until_warm(plan, staying, leaving, cluster, config)
 
     return decide

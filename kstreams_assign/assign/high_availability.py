@@ -1,4 +1,4 @@
-"""The KIP-441 assignor, equal to Kafka 4.3.1's ``HighAvailabilityTaskAssignor`` (rack-aware strategy ``none``).
+"""The KIP-441 assignor, equal to Kafka 4.3.1's ``HighAvailabilityTaskAssignor``, its rack-aware strategies included.
 
 The order of the steps is Java's and matters: lay out a balanced target, add standbys, move copies to where the state is
 warm, and only then hand out stateless tasks. Beyond Java's answer the plan tells warm-ups from standbys.
@@ -6,26 +6,49 @@ warm, and only then hand out stateless tasks. Beyond Java's answer the plan tell
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kstreams_assign.assign.board import Board
 from kstreams_assign.assign.fewest_actives import give_to_fewest_actives
 from kstreams_assign.assign.lag_table import LagTable
 from kstreams_assign.assign.movements import WarmupBudget, move_actives, move_standbys
-from kstreams_assign.assign.standbys import place_standbys, place_standbys_over_tags, same_tags
+from kstreams_assign.assign.racks import Costs, costs, why_not_rack_aware
+from kstreams_assign.assign.standbys import as_many_tags, place_standbys, place_standbys_over_tags, same_tags
 from kstreams_assign.assign.thread_balance import MayMove, anywhere, balance_over_threads
 from kstreams_assign.assign.values import AssignConfig, Cluster, Plan
+
+if TYPE_CHECKING:
+    from kstreams_assign.assign.rack_aware import MayMoveStandby, RackAware
+
+RACK_COSTS = Costs(10, 1)
+"""Kafka: ``DEFAULT_HIGH_AVAILABILITY_TRAFFIC_COST`` and ``DEFAULT_HIGH_AVAILABILITY_NON_OVERLAP_COST``."""
 
 
 def high_availability(cluster: Cluster, config: AssignConfig) -> Plan:
     """Decide as Java does. Raises ``ConfigError`` when a client has no lag for a stateful task."""
     board = Board(cluster)
     lags = LagTable(board, config.acceptable_recovery_lag)
+    racks = rack_steps(board, cluster, config)
     lay_out_actives(board)
-    lay_out_standbys(board, config)
+    if racks:
+        racks.actives()
+    lay_out_standbys(board, config, racks)
     budget = WarmupBudget(config.max_warmup_replicas)
     movements = move_actives(board, lags, budget)
     movements += move_standbys(board, lags, budget)
     give_to_fewest_actives(board, range(len(board.stateless)), board.give_stateless)
+    if racks:
+        racks.stateless()
     return board.plan(probing=movements > 0)
+
+
+def rack_steps(board: Board, cluster: Cluster, config: AssignConfig) -> RackAware | None:
+    """None where racks do not count, or are not known."""
+    if why_not_rack_aware(cluster, config):
+        return None
+    from kstreams_assign.assign.rack_aware import RackAware  # few groups need it
+
+    return RackAware(board, cluster, config, costs(config, RACK_COSTS))
 
 
 def lay_out_actives(board: Board) -> None:
@@ -45,14 +68,15 @@ def lay_out_actives(board: Board) -> None:
     balance_over_threads(held, board.count, board.capacity, anywhere, move)
 
 
-def lay_out_standbys(board: Board, config: AssignConfig) -> None:
-    """Give every task its standbys, then even them out over threads."""
+def lay_out_standbys(board: Board, config: AssignConfig, racks: RackAware | None) -> None:
+    """Give every task its standbys, even them out over threads, then look at racks."""
     if config.num_standby_replicas == 0:
         return
     may_move: MayMove = anywhere
+    may_swap: MayMoveStandby = to_anybody
     if config.rack_aware_assignment_tags:
         place_standbys_over_tags(board, config.num_standby_replicas, config.rack_aware_assignment_tags)
-        may_move = same_tags(board)
+        may_move, may_swap = same_tags(board), as_many_tags(board)
     else:
         place_standbys(board, config.num_standby_replicas)
     held: list[set[int]] = [set() for _ in board.clients]
@@ -71,3 +95,10 @@ def lay_out_standbys(board: Board, config: AssignConfig) -> None:
         return True
 
     balance_over_threads(held, board.count, board.capacity, may_move, move)
+    if racks:
+        racks.standbys(may_swap)
+
+
+def to_anybody(task: int, source: int, destination: int) -> bool:  # noqa: ARG001 - a MayMoveStandby that allows all
+    """Without client tags a standby may go to any client."""
+    return True

@@ -24,6 +24,9 @@ as balance wants it: see ``StandbyCells`` for that, and for what is given up whe
 then that columns are even. Few copies are made for that, not always the fewest: of the small
 clusters without tags that were tried exhaustively, fewer than one in a hundred makes one more than it must.
 
+**Racks**: with a rack-aware strategy traffic comes before movement, each at its cost, and the spread of subtopologies counts only as
+``balance_subtopology`` bounds it: see ``rack_owners``.
+
 **Warm-ups**: one budget, ``max_warmup_replicas``; active tasks first, and of each kind those that have begun, then the
 smallest lag. While a task has fewer caught-up standbys than it should, the copy to warm up is a standby and needs none.
 """
@@ -35,6 +38,7 @@ from heapq import nsmallest
 
 from kstreams_assign.assign.final_owners import final_owners
 from kstreams_assign.assign.holdings import NOBODY, Holdings
+from kstreams_assign.assign.racks import why_not_rack_aware
 from kstreams_assign.assign.standby_spread import final_standbys
 from kstreams_assign.assign.values import AssignConfig, Cluster, Placement, Plan
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
@@ -43,9 +47,20 @@ from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 def least_movement(cluster: Cluster, config: AssignConfig) -> Plan:
     """Decide. Raises ``ConfigError`` when a client has no lag for a stateful task."""
     held = Holdings(cluster, config.acceptable_recovery_lag)
-    owners = final_owners(held)
-    standbys = final_standbys(held, owners, config)
+    owners, standbys = _final(held, cluster, config)
     return Stage(held, owners, standbys).plan(config.max_warmup_replicas)
+
+
+def _final(held: Holdings, cluster: Cluster, config: AssignConfig) -> tuple[Sequence[int], Sequence[Sequence[int]]]:
+    """The owners and the standbys to be reached in the end."""
+    if why_not_rack_aware(cluster, config):
+        owners = final_owners(held)
+        return owners, final_standbys(held, owners, config)
+    from kstreams_assign.assign.rack_owners import RackOwners  # a solver that few groups need
+
+    racks = RackOwners(held, cluster, config)
+    owners = racks.owners()
+    return owners, racks.standbys(owners, final_standbys(held, owners, config))
 
 
 class Stage:

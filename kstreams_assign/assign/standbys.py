@@ -6,7 +6,7 @@ are processes without a copy of it, up to ``num_standby_replicas``. Movements to
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from heapq import heapify, heappop, heappush
 
 from kstreams_assign.assign.board import Board, load_units
@@ -117,5 +117,16 @@ def same_tags(board: Board) -> MayMove:
     def may_move(source: int, destination: int) -> bool:
         theirs = board.clients[destination].tags
         return all(theirs.get(key) == value for key, value in board.clients[source].tags.items())
+
+    return may_move
+
+
+def as_many_tags(board: Board) -> Callable[[int, int, int], bool]:
+    """Whether a task's standby may go from one client to another: its copies have no fewer distinct tags then."""
+
+    def may_move(task: int, source: int, destination: int) -> bool:
+        clients = board.clients
+        others = {tag for holder in board.holders[task] if holder != source for tag in clients[holder].tags.items()}
+        return len(others | clients[destination].tags.items()) >= len(others | clients[source].tags.items())
 
     return may_move

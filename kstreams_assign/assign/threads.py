@@ -43,12 +43,24 @@ def distribute(
     ``previous`` holds per consumer the stateful tasks it reported, most caught up first (``lags.by_lag``).
     """
     names = sorted(consumers, key=text_order)
+    if len(names) == 1:
+        mine = previous.get(names[0], ())
+        return {
+            names[0]: ThreadTasks(_alone(stateful_active, mine), _alone(standby, mine), sorted_tasks(stateless_active))
+        }
     load = dict.fromkeys(names, 0)
     # Java holds active tasks in a hash set, standbys in a sorted one; both become the array of a heap
     stateful = _deal(_in_hash_order(stateful_active), names, previous, load)
     copies = _deal(sorted_tasks(standby), names, previous, load)
     stateless = _deal(_in_hash_order(stateless_active), names, {}, load)
     return {name: ThreadTasks(stateful[name], copies[name], stateless[name]) for name in names}
+
+
+def _alone(tasks: Collection[TaskId], previous: Sequence[TaskId]) -> list[TaskId]:
+    """What an only consumer is dealt: what it had, in that order, then the heap as it empties."""
+    left = set(tasks)
+    mine = [task for task in dict.fromkeys(previous) if task in left]
+    return mine + sorted_tasks(left.difference(mine))
 
 
 def _in_hash_order(tasks: Collection[TaskId]) -> list[TaskId]:

@@ -6,7 +6,7 @@ hand-written cluster reach the assignors in this one form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -16,13 +16,20 @@ from kstreams_assign.model import TaskId
 NO_TASKS: frozenset[TaskId] = frozenset()
 
 
+def one_rack(told: Iterable[str | None]) -> str | None:
+    """The rack of a process whose consumers tell these; None unless all tell the same."""
+    racks = {rack or None for rack in told}
+    return racks.pop() if len(racks) == 1 else None
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """One process (one state directory, one process id) as the leader sees it.
 
     ``capacity`` counts its threads (members of the group), ``lags`` holds a lag in offsets for *every* stateful task
     of the cluster, also those the process has no state of (see ``lags.TaskLags``). ``prev_active`` is what it ran
-    and ``prev_standby`` what other state it holds (Kafka: ``ClientState``).
+    and ``prev_standby`` what other state it holds (Kafka: ``ClientState``). ``rack`` (``client.rack``) is None unless all of its
+    consumers tell the same one.
     """
 
     process_id: UUID
@@ -31,15 +38,20 @@ class Client:
     prev_standby: frozenset[TaskId] = NO_TASKS
     lags: Mapping[TaskId, int] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
+    rack: str | None = None
 
     def __post_init__(self) -> None:
         if self.capacity < 1:
             raise ConfigError(f"capacity of process {self.process_id} is {self.capacity}; it must be at least 1 thread")
 
 
+PartitionRacks = Mapping[TaskId, tuple[frozenset[str], ...]]
+"""Task -> for each of some partitions of it the racks in which it has replicas. A task of which one is not known is missing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """All processes and all tasks of a group.
+    """All processes and all tasks of a group. ``source_racks`` and ``changelog_racks`` matter to rack-aware strategies alone.
 
     Raises ``ConfigError`` for a process or a task that is named twice, for tasks without any process, and for tasks of
     named topologies beside tasks of none.
@@ -48,6 +60,8 @@ class Cluster:
     clients: tuple[Client, ...]
     stateful: frozenset[TaskId]
     stateless: frozenset[TaskId] = NO_TASKS
+    source_racks: PartitionRacks = field(default_factory=dict)
+    changelog_racks: PartitionRacks = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ids = [client.process_id for client in self.clients]
@@ -79,6 +93,9 @@ class AssignConfig:
     num_standby_replicas: int = 0
     probing_rebalance_interval_ms: int = 600_000
     rack_aware_assignment_tags: tuple[str, ...] = ()
+    rack_aware_assignment_strategy: str = "none"
+    rack_aware_assignment_traffic_cost: int | None = None
+    rack_aware_assignment_non_overlap_cost: int | None = None
 
     def __post_init__(self) -> None:
         for key, least in LEAST_ALLOWED.items():
@@ -88,7 +105,20 @@ class AssignConfig:
         tags = self.rack_aware_assignment_tags
         if not isinstance(tags, tuple) or not all(isinstance(tag, str) for tag in tags):
             raise ConfigError(f"rack_aware_assignment_tags is {tags!r}; it must be a tuple of tag keys")
+        strategy = self.rack_aware_assignment_strategy
+        if strategy not in RACK_AWARE_STRATEGIES:
+            raise ConfigError(
+                f"rack_aware_assignment_strategy is {strategy!r}; it must be one of {', '.join(RACK_AWARE_STRATEGIES)}"
+            )
+        for key in ("rack_aware_assignment_traffic_cost", "rack_aware_assignment_non_overlap_cost"):
+            cost = getattr(self, key)
+            if cost is not None and (type(cost) is not int or not 0 <= cost <= COST_MAX):
+                raise ConfigError(f"{key} is {cost!r}; it must be a whole number from 0 to {COST_MAX}, or not be set")
 
+
+RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
+COST_MAX = 1_000_000
+"""Java adds costs up in 32 bits; with no more than this a task may have two thousand partitions."""
 
 LEAST_ALLOWED = {
     "acceptable_recovery_lag": 0,

@@ -56,7 +56,8 @@ def read_changelogs(bootstrap_servers: str, application_id: str, partitions: int
     admin = ClusterAdmin(bootstrap_servers)
     reader = ConfluentChangelogReader(bootstrap_servers, group_id=application_id, admin=admin)
     try:
-        ends = {at: its.end for at, its in reader.bounds(_changelogs(application_id, partitions)).items() if its.end}
+        bounds = admin.bounds(_changelogs(application_id, partitions), READ_WITHIN_S)
+        ends = {at: end for at, (_, end) in bounds.items() if end}
         reader.add(dict.fromkeys(ends, 0))
         values = _last_values(reader, ends)
     finally:

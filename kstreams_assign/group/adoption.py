@@ -7,19 +7,21 @@ whose members count subtopologies differently would mix up state without a sound
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from uuid import UUID
 
-from kstreams_assign.errors import AssignmentRefused, MalformedUserData, TopologyMismatch
+from kstreams_assign.errors import AssignmentRefused, MalformedUserData, ShutdownRequested, TopologyMismatch
 from kstreams_assign.group.dialects import APACHE, Dialect
 from kstreams_assign.group.values import Adopted, ErrorCode, WarmupQueue
-from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.group.versions import version_after
+from kstreams_assign.model import HostInfo, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.wire import AssignmentInfo
 
 _REMEDY: Mapping[int, str] = {
     ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA: "a source topic does not exist; the leader's log names it",
     ErrorCode.ASSIGNMENT_ERROR: "the leader could not assign; its log says why",
-    ErrorCode.SHUTDOWN_REQUESTED: "a member asked the whole application to shut down",
+    ErrorCode.SHUTDOWN_REQUESTED: "a member asked the whole application to shut down; its log says why",
 }
 
 
@@ -32,20 +34,26 @@ def read_assignment(
     dialect: Dialect = APACHE,
     *,
     leads: bool = False,
+    used_version: int | None = None,
 ) -> Adopted:
     """Decode what this member was given.
 
-    ``leads``: it made the assignment itself, so it asks for the probe where the dialect names nobody.
-    Raises ``MalformedUserData`` for bytes that make no sense, ``AssignmentRefused`` for an error code,
+    ``leads``: it made the assignment itself, so it asks for the probe where the dialect names nobody. ``used_version``: the one
+    that it joined with, its newest if there is none. Raises ``MalformedUserData`` for bytes that make no sense,
+    ``AssignmentRefused`` for an error code (``ShutdownRequested`` for that one) or versions that cannot be,
     ``TopologyMismatch`` where a task's partitions are not what this topology says.
     """
     info = dialect.read_assignment(user_data)
+    if info.error_code == ErrorCode.SHUTDOWN_REQUESTED:
+        raise ShutdownRequested(_REMEDY[ErrorCode.SHUTDOWN_REQUESTED])
     if info.error_code != ErrorCode.NONE:
         why = _REMEDY.get(info.error_code, "see the leader's log")
         raise AssignmentRefused(f"the group's leader answered with error code {info.error_code}: {why}")
+    used = used_version or dialect.latest_version
+    version = version_after(used, dialect.latest_version, info) if dialect.probes_versions else used
     active = active_tasks(partitions, info)
     _check_topology(active, info.standby_tasks, topology)
-    given = adopted(active, info, process, endpoint)
+    given = replace(adopted(active, info, process, endpoint), version=version)
     if dialect.tells_probe or not leads or given.next_probe_ms is None or given.next_rebalance_ms == 0:
         return given
     return replace(given, next_rebalance_ms=given.next_probe_ms)
@@ -75,14 +83,28 @@ def _check_topology(
 ) -> None:
     for task, partitions in (*active.items(), *standby.items()):
         known = task.subtopology < len(topology.subtopologies) and task.topology is None
-        sources = topology.subtopologies[task.subtopology].sources if known else ()
-        strange = [p for p in partitions if p.topic not in sources or p.partition != task.partition]
-        if not known or strange:
+        sub = topology.subtopologies[task.subtopology] if known else SubtopologyShape(())
+        strange = [p for p in partitions if not sub.reads(p.topic) or p.partition != task.partition]
+        lacking = _lacking(task, {p.topic for p in partitions}, sub)
+        if not known or strange or lacking:
             said = ", ".join(map(str, strange or partitions))
+            without = f" and not those of {', '.join(lacking)}" if lacking and not strange else ""
             raise TopologyMismatch(
-                f"the leader gives task {task} the partitions {said}, but this member's subtopology {task.subtopology} "
-                f"reads {', '.join(sources) or 'nothing'}; all members must run the same topology"
+                f"the leader gives task {task} the partitions {said}{without}, but this member's subtopology "
+                f"{task.subtopology} reads {_told(sub)}; all members must run the same topology"
             )
+
+
+def _told(sub: SubtopologyShape) -> str:
+    patterns = [] if sub.pattern is None else [f"what matches {sub.pattern}"]
+    return ", ".join([*sub.sources, *patterns]) or "nothing"
+
+
+def _lacking(task: TaskId, given: AbstractSet[str], sub: SubtopologyShape) -> list[str]:
+    """Sources of which this task must have a partition: of all in the first task, as every topic has one; of copartitioned ones in each."""
+    first = set(sub.sources) if task.partition == 0 else set()
+    joined = {topic for group in sub.copartition if not given.isdisjoint(group) for topic in group}
+    return sorted((first | joined).difference(given))
 
 
 def adopted(
@@ -112,4 +134,5 @@ def adopted(
         hosts=info.partitions_by_host,
         standby_hosts=info.standby_partitions_by_host,
         warmups=trailer.warmups if trailer else {},
+        source_partitions=trailer.partitions if trailer else None,
     )

@@ -13,6 +13,8 @@ from kstreams_assign.group.view import GroupView
 
 JAVAS = "high_availability"
 """What Java members run, and so what every group can fall back to."""
+STICKY = "sticky"
+"""Decides without lags, so it needs no changelog ends (``StreamsPartitionAssignor.createTaskAssignor``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Choice:
 
 def choose(view: GroupView, wanted: str, *, ends_known: bool) -> Choice:
     """The assignor for these members; ``wanted`` is the leader's setting."""
-    if not ends_known:
+    if not ends_known and (wanted != STICKY or view.foreign):
         why = "changelog end offsets could not be had in time: prior owners stay, and a probe asks again"
         return Choice("fallback_prior", max(VERSIONS["fallback_prior"]), why)
     if wanted == JAVAS:

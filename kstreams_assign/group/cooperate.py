@@ -1,7 +1,7 @@
 """KIP-429: who may have a task now, and who has to wait until its old owner let go.
 
-One rule (``StreamsPartitionAssignor.populateActiveTaskAndPartitionsLists``): an input partition that is new to a
-consumer but still owned by another member is withheld from this assignment; the old owner sees it missing, lets go and
+One rule (``StreamsPartitionAssignor.populateActiveTaskAndPartitionsLists``): an input partition that a consumer does not own
+while another member does, also one of the same process, is withheld from this assignment; the old owner sees it missing, lets go and
 rejoins, and the follow-up gives it out. A withheld task whose new owner held a copy stays there as a standby meanwhile,
 so that its store is not closed.
 """
@@ -41,18 +41,16 @@ def hand_out(
     waiting: set[str] = set()
     clients = {client.process_id: client for client in cluster.clients}
     for process, consumers in processes.items():
+        owned = {c.member.member_id: c.member.owned for c in consumers}
         for consumer, share in _spread(clients[process], consumers, plan, cluster).items():
-            held_back = {t for t in share.active if _owned_by_another(tasks[t], owners, consumer)}
+            mine = frozenset(owned[consumer])
+            held_back = {t for t in share.active if any(p in owners and p not in mine for p in tasks[t])}
             kept = clients[process].prev_standby & held_back & cluster.stateful
             active[consumer] = tuple(t for t in share.active if t not in held_back)
             standby[consumer] = tuple(sorted({*share.standby, *kept}))
             withheld.update(dict.fromkeys(sorted(held_back), process))
             waiting |= {consumer} if held_back else set()
     return Handed(active, standby, withheld, frozenset(waiting))
-
-
-def _owned_by_another(partitions: Sequence[TopicPartition], owners: Mapping[TopicPartition, str], me: str) -> bool:
-    return any(owners.get(partition, me) != me for partition in partitions)
 
 
 def _spread(client: Client, consumers: Sequence[Consumer], plan: Plan, cluster: Cluster) -> Mapping[str, ThreadTasks]:

@@ -60,13 +60,14 @@ class MemberReport:
 class Dialect:
     """How user-data is written. ``tells_lags``: members compute their lags themselves, before they join.
 
-    ``tells_probe``: an assignment names the member that asks for the next rebalance; where it does not, the leader does.
+    ``probes_versions``: members may begin with versions that others cannot read (KIP-268). ``tells_probe``: an assignment names the member that asks for the next rebalance; where it does not, the leader does.
     """
 
     protocol_name: str
     latest_version: int
     tells_lags: bool
     tells_probe: bool
+    probes_versions: bool
     read_report: Callable[[bytes], MemberReport | FutureSubscription]
     write_report: Callable[[MemberReport], bytes]
     read_assignment: Callable[[bytes], AssignmentInfo]
@@ -142,6 +143,7 @@ APACHE = Dialect(
     latest_version=LATEST_SUPPORTED_VERSION,
     tells_lags=False,
     tells_probe=True,
+    probes_versions=True,
     read_report=_read_apache,
     write_report=_write_apache,
     read_assignment=decode_assignment,
@@ -153,6 +155,7 @@ KIP441 = Dialect(
     latest_version=KIP_VERSION,
     tells_lags=True,
     tells_probe=False,
+    probes_versions=False,
     read_report=_read_kip,
     write_report=_write_kip,
     read_assignment=decode_kip_assignment,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from kstreams_assign.assign import Plan
+from kstreams_assign.assign.java_order import text_order
 from kstreams_assign.group.choice import Choice
 from kstreams_assign.group.cooperate import Handed
 from kstreams_assign.group.size import Trim
@@ -53,8 +54,9 @@ def encode_group(
         followup=bool(handed.withheld),
         withheld=tuple(sorted(handed.withheld)),
         owners=dict(sorted(handed.withheld.items())),
+        partitions=sum(map(len, tasks.values())),
     )
-    prober = min((c.member.member_id for c in view.processes.get(leader, ())), default=None)
+    prober = min((c.member.member_id for c in view.processes.get(leader, ())), key=text_order, default=None)
     partitions = {member: _inputs(handed.active[member], tasks) for member in view.member_ids}
     infos = (
         AssignmentInfo(

@@ -8,6 +8,7 @@ cannot be read gets an error code and the others keep their tasks.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -21,6 +22,7 @@ from kstreams_assign.assign import (
     Plan,
     TaskLags,
     drained,
+    one_rack,
     owner_changes,
     owner_changes_lower_bound,
     previous_tasks,
@@ -28,18 +30,26 @@ from kstreams_assign.assign import (
 from kstreams_assign.group.choice import JAVAS, Choice, choose
 from kstreams_assign.group.cooperate import hand_out
 from kstreams_assign.group.encode import encode_error, encode_group
+from kstreams_assign.group.racks import ReplicaRacks, not_followed, with_racks
 from kstreams_assign.group.size import RECORD_BYTES_MAX, Trim, fitting
+from kstreams_assign.group.strangers import strangers
 from kstreams_assign.group.values import Decision, ErrorCode, MemberAssignment, Standing
 from kstreams_assign.group.view import Consumer, GroupView
-from kstreams_assign.model import TaskId, TopicPartition, TopologyShape, changelog_topic, process_order
+from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId, TopicPartition, TopologyShape, process_order
+from kstreams_assign.topology.internal import missing_sources
+from kstreams_assign.wire import EARLIEST_PROBEABLE_VERSION, OFFSET_SUMS_VERSION
 
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """What a decision needs from the broker: topics that must exist (name -> partitions) and end offsets."""
+    """What a decision needs from the broker: topics that must exist (name -> partitions), end offsets, committed offsets.
+
+    ``committed`` are the partitions of source topics that are changelogs, too: theirs count as end offsets.
+    """
 
     changelog_topics: Mapping[str, int]
     end_offsets: tuple[TopicPartition, ...]
+    committed: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,8 @@ class Question:
 
     ``promised`` are the tasks withheld by the round before, each with the process that waits for it
     (``Adopted.promised`` of the leader's own last assignment). ``record_bytes_max``: what the brokers take of the group's record.
+    ``replica_racks``: where the replicas of a partition are, without those that are not known.
+    ``own``: an assignor that is in no release, under the name ``assignor``; who asks answers for it that all members know it.
     """
 
     application_id: str
@@ -61,31 +73,42 @@ class Question:
     promised: Mapping[TaskId, UUID] = field(default_factory=dict)
     warmup_queue: bool = False
     record_bytes_max: int = RECORD_BYTES_MAX
+    own: Assignor | None = None
+    replica_racks: ReplicaRacks = field(default_factory=dict)
 
 
 def lookups(topology: TopologyShape, application_id: str, partition_counts: Mapping[str, int]) -> Lookups:
-    """Which changelog topics must exist, and whose end offsets the decision wants."""
+    """Which changelog topics must exist, and whose end offsets the decision wants (Kafka: ``ChangelogTopics``).
+
+    ``partition_counts`` are those of all sources, repartition topics too (``topology.internal``).
+    """
     topics: dict[str, int] = {}
     partitions: list[TopicPartition] = []
+    committed: list[TopicPartition] = []
+    sources = topology.source_changelogs
     for task in topology.tasks(partition_counts):
-        for store, changelog in topology.changelogs(application_id, task).items():
-            topic = changelog_topic(application_id, store)
-            topics[topic] = max(topics.get(topic, 0), task.partition + 1)
+        for changelog in topology.changelogs(application_id, task).values():
+            if changelog.topic in sources:
+                committed.append(changelog)
+                continue
+            topics[changelog.topic] = max(topics.get(changelog.topic, 0), task.partition + 1)
             partitions.append(changelog)
-    return Lookups(topics, tuple(partitions))
+    return Lookups(topics, tuple(partitions), tuple(committed))
 
 
 def decide(view: GroupView, question: Question) -> Decision:
     """Assign every task. Never raises for what members sent; a topology that cannot run answers with an error code."""
     if view.shutdown_requested:
-        return _refuse(view, ErrorCode.SHUTDOWN_REQUESTED, "a member asked the whole application to shut down")
-    missing = [t for t in question.topology.source_topics if not question.partition_counts.get(t)]
-    if missing:
+        return refusal(view, ErrorCode.SHUTDOWN_REQUESTED, "a member asked the whole application to shut down")
+    if missing := missing_sources(question.topology, question.partition_counts):
         text = f"source topics that do not exist: {', '.join(missing)}; create them and restart the members"
-        return _refuse(view, ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA, text)
+        return refusal(view, ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA, text)
+    if view.future and view.version < EARLIEST_PROBEABLE_VERSION:
+        text = f"members of the future ({', '.join(view.future)}) and members that cannot wait for them (version {view.version})"
+        return refusal(view, ErrorCode.ASSIGNMENT_ERROR, text)
     tasks = question.topology.tasks(question.partition_counts)
-    choice, assign = deciding(view, question.assignor, ends_known=question.end_offsets is not None)
-    cluster = cluster_of(view, question, tasks)
+    choice, assign = deciding(view, question.assignor, ends_known=question.end_offsets is not None, own=question.own)
+    cluster = cluster_of(view, question, tasks, javas=choice.name == JAVAS or bool(view.foreign))
     if choice.name != JAVAS:
         cluster = _as_promised(cluster, question.promised)
     queued = question.warmup_queue and not view.foreign
@@ -94,25 +117,40 @@ def decide(view: GroupView, question: Question) -> Decision:
     return _decision(view, question, tasks, choice, standing, queued=queued)
 
 
-def deciding(view: GroupView, wanted: str, *, ends_known: bool) -> tuple[Choice, Assignor]:
+def deciding(view: GroupView, wanted: str, *, ends_known: bool, own: Assignor | None = None) -> tuple[Choice, Assignor]:
     """How a round is decided for these members: the choice, and its assignor, drained where somebody is about to leave."""
-    choice = choose(view, wanted, ends_known=ends_known)
-    return choice, drained(choice.assign, view.draining) if view.draining else choice.assign
+    if own is not None and ends_known:
+        choice, assign = Choice(wanted, 1), own
+    else:
+        choice = choose(view, wanted, ends_known=ends_known)
+        assign = choice.assign
+    return choice, drained(assign, view.draining) if view.draining else assign
 
 
-def _refuse(view: GroupView, code: ErrorCode, why: str) -> Decision:
+def refusal(view: GroupView, code: ErrorCode, why: str) -> Decision:
+    """Nobody gets a task. ``why`` is for the leader's log: the members are told the code alone."""
     everybody = [*view.member_ids, *view.unreadable]
     answers = {member: encode_error(view, code) for member in everybody}
     return Decision(answers, assignor="none", kind="refused", error=code, warnings=(why,))
 
 
-def cluster_of(view: GroupView, question: Question, tasks: Mapping[TaskId, tuple[TopicPartition, ...]]) -> Cluster:
-    """The group as the assignor sees it. ``question`` gives topology and end offsets."""
-    stateful = {t for t in tasks if question.topology.subtopologies[t.subtopology].stateful}
+def cluster_of(
+    view: GroupView, question: Question, tasks: Mapping[TaskId, tuple[TopicPartition, ...]], *, javas: bool = False
+) -> Cluster:
+    """The group as the assignor sees it. ``question`` gives topology and end offsets.
+
+    By KIP-441 a task whose stores have no changelog is stateful, and nobody has a lag. Java 4.3 takes it for stateless, so
+    for its decision (``javas``) it is.
+    """
+    stateful = {t for t in tasks if question.topology.stateful(t, javas=javas)}
     task_of = {partition: task for task, partitions in tasks.items() for partition in partitions}
     ends = end_offset_sums(question, stateful)
     clients = [_client(process, consumers, task_of, ends) for process, consumers in view.processes.items()]
-    return Cluster(tuple(clients), frozenset(stateful), frozenset(tasks.keys() - stateful))
+    cluster = Cluster(tuple(clients), frozenset(stateful), frozenset(tasks.keys() - stateful))
+    if not question.replica_racks:
+        return cluster
+    changelogs = {task: question.topology.changelogs(question.application_id, task).values() for task in stateful}
+    return with_racks(cluster, tasks, changelogs, question.replica_racks)
 
 
 def _as_promised(cluster: Cluster, promised: Mapping[TaskId, UUID]) -> Cluster:
@@ -128,13 +166,16 @@ def _as_promised(cluster: Cluster, promised: Mapping[TaskId, UUID]) -> Cluster:
         for client in cluster.clients
         for mine in (frozenset(waits.get(client.process_id, ())) & cluster.tasks,)
     )
-    return Cluster(clients, cluster.stateful, cluster.stateless) if waits else cluster
+    return replace(cluster, clients=clients) if waits else cluster
 
 
 def end_offset_sums(question: Question, stateful: set[TaskId]) -> dict[TaskId, int]:
-    """The sum over a task's changelogs; a store without a changelog counts nothing (KIP-441, logging disabled)."""
+    """The sum over a task's changelogs; a store without a changelog counts nothing (KIP-441, logging disabled).
+
+    Unknown for all where the look-up failed (``StreamsPartitionAssignor.populateClientStatesMap``).
+    """
     if question.end_offsets is None:
-        return dict.fromkeys(stateful, 0)
+        return dict.fromkeys(stateful, UNKNOWN_OFFSET_SUM)
     changelogs = {t: question.topology.changelogs(question.application_id, t).values() for t in stateful}
     return {t: sum(question.end_offsets.get(c, 0) for c in changelogs[t]) for t in stateful}
 
@@ -154,6 +195,7 @@ def _client(
         prev_standby=standby,
         lags=TaskLags.of_lags(ends, told) if tells_lags else TaskLags(ends, told),
         tags=dict(consumers[0].info.client_tags),
+        rack=one_rack(consumer.member.rack for consumer in consumers),
     )
 
 
@@ -173,7 +215,8 @@ def _decision(
     before = owners_before(view, tasks, question.promised)
     after = plan.owners
     changed, adopted = owner_changes(before, after, view.processes.keys())
-    next_probe_ms = question.now_ms + question.config.probing_rebalance_interval_ms if plan.probing else None
+    probing = plan.probing and view.version >= OFFSET_SUMS_VERSION  # before, no field for it, and no position to learn
+    next_probe_ms = question.now_ms + question.config.probing_rebalance_interval_ms if probing else None
 
     def encode(trim: Trim) -> dict[str, MemberAssignment]:
         refused = {member: encode_error(view, ErrorCode.ASSIGNMENT_ERROR) for member in view.unreadable}
@@ -194,7 +237,13 @@ def _decision(
         withheld=handed.withheld,
         next_probe_ms=next_probe_ms,
         standing=standing,
-        warnings=(*_warnings(view), *((choice.warning,) if choice.warning else ()), *fitted.warnings),
+        warnings=(
+            *_warnings(view),
+            *strangers(view, question.topology, tasks),
+            *((choice.warning,) if choice.warning else ()),
+            *not_followed(cluster, standing.config),
+            *fitted.warnings,
+        ),
     )
 
 
@@ -231,14 +280,46 @@ def _warnings(view: GroupView) -> list[str]:
         for consumer in consumers
         if consumer.info.trailer_warning
     ]
-    digests = {
-        consumer.info.trailer.settings_digest
+    return refused + _probing(view) + trailers + _doubles(view) + _claims(view) + _differing(view)
+
+
+def _differing(view: GroupView) -> list[str]:
+    """Members of ours whose settings differ where they should not."""
+    told = [
+        (consumer.member.member_id, consumer.info.trailer)
         for consumers in view.processes.values()
         for consumer in consumers
-        if consumer.info.trailer and consumer.info.trailer.settings_digest
-    }
-    differing = ["members run with different assignment settings; the leader's count"] if len(digests) > 1 else []
-    return refused + trailers + _doubles(view) + differing
+        if consumer.info.trailer
+    ]
+    digests = {trailer.settings_digest for _, trailer in told if trailer.settings_digest}
+    found = ["members run with different assignment settings; the leader's count"] if len(digests) > 1 else []
+    weaker = sorted(member for member, trailer in told if not trailer.exactly_once)
+    if 0 < len(weaker) < len(told):
+        those = f"{len(weaker)} of {len(told)} members of ours run at least once, the others exactly once"
+        found.append(
+            f"{those}: what passes through the former may count twice; processing_guarantee of {', '.join(weaker)}"
+        )
+    return found
+
+
+def _probing(view: GroupView) -> list[str]:
+    """Members whose versions differ (KIP-268)."""
+    newest = view.dialect.latest_version
+    newer = [
+        f"member {member} speaks version {used}, newer than {newest}: it joins again in version {view.supported}"
+        for member, used in view.future.items()
+    ]
+    if view.supported >= OFFSET_SUMS_VERSION:
+        return newer
+    silent = f"the group speaks version {view.supported}, as a member of Kafka Streams before 2.6 is in it: nobody can tell how far"
+    return [*newer, f"{silent} copies are, so nothing is handed over warm until that member is upgraded"]
+
+
+def _claims(view: GroupView) -> list[str]:
+    """Partitions that more than one member says it owns; each of them keeps what it gets of these (Java warns, too)."""
+    claimed = Counter(p for consumers in view.processes.values() for c in consumers for p in c.member.owned)
+    twice = sorted(partition for partition, times in claimed.items() if times > 1)
+    return [f"owned by more than one member: {', '.join(map(str, twice))}"] if twice else []
 
 
 def _doubles(view: GroupView) -> list[str]:

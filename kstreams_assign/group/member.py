@@ -64,7 +64,12 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class TasksReleased:
-    """Every task that ``Adopt`` took away is written, committed and closed."""
+    """Every task that ``Adopt`` took away is written, committed and closed.
+
+    ``generation`` is that ``Adopt``'s; of another than the newest it is no news. None: the newest's.
+    """
+
+    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +181,17 @@ class Member:
 
     def handle(self, event: Event, now_ms: int) -> list[Action]:
         """Take one event; the answer is what to do now, in order. Raises ``KeyError`` for an impossible event."""
+        if self.is_stale(event):
+            return []
         before, self.state = self.state, TRANSITIONS[self.state, type(event)]
         if before is State.CLOSED:
             return []
         actions = self._REACTIONS[type(event)](self, event, before, now_ms)
         return actions + self._wish_granted(now_ms)
+
+    def is_stale(self, event: Event) -> bool:
+        """Whether it speaks of an assignment that another one has taken the place of."""
+        return isinstance(event, TasksReleased) and event.generation not in (None, self.generation)
 
     def _wish_granted(self, now_ms: int) -> list[Action]:
         """Once stable, a kept wish or a date that has come starts the next rejoin."""
@@ -220,9 +231,10 @@ class Member:
         return [ReleaseMutex()] if before is State.RELEASING else []
 
     def _lost(self, event: MembershipLost, before: State, _now_ms: int) -> list[Action]:
+        """The next join is under way at once, and may be already: its report keeps the mutex."""
         self.generation, self.rejoin_at_ms, self.wish = None, NO_PROBE_MS, None
-        drop: list[Action] = [DropAll(event.reason), ReleaseMutex()]
-        return drop if before is State.UNJOINED else [*drop, Join(event.reason)]
+        drop = DropAll(event.reason)
+        return [drop, ReleaseMutex()] if before is State.UNJOINED else [drop, Join(event.reason)]
 
     def _tick(self, _event: Event, _before: State, _now_ms: int) -> list[Action]:
         return []

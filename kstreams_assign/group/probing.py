@@ -3,7 +3,9 @@
 KIP-441 waits a fixed interval because leader and members "have no channel". Members of ours publish how far their copies
 are (``worker.early``), so the leader knows what a rebalance *would* change: ``gain`` asks the assignor itself. ``Prober``
 decides when that is worth a rebalance. Only the leader asks, once a generation, so it never becomes the storm for which
-the KIP rejects rebalances that members trigger by themselves. Without news the interval holds.
+the KIP rejects rebalances that members trigger by themselves. Without news the interval holds. Under a leader that hears nothing
+(Java's) each member of ours asks for its own copies, by the same rule and only for those that were ``behind`` when the generation began:
+once they are there, none is.
 
 The idea of the waiting rule: two warm-ups that end together should need one rebalance, and one that never ends must not
 hold up the others. So the leader waits for what is still under way, but no longer than twice the time it took to get what
@@ -13,15 +15,15 @@ one after the other is handed over as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from kstreams_assign.assign import (
     Client,
-    Cluster,
     TaskLags,
     caught_up,
+    lag_of,
 )
 from kstreams_assign.group.member import PROBE
 from kstreams_assign.group.values import Standing
@@ -50,7 +52,7 @@ def gain(standing: Standing, told: Mapping[UUID, Sums], end_offset_sums: Sums) -
     """
     cluster = standing.cluster
     clients = tuple(_client_now(client, standing, told, end_offset_sums) for client in cluster.clients)
-    plan = standing.assign(Cluster(clients, cluster.stateful, cluster.stateless), standing.config)
+    plan = standing.assign(replace(cluster, clients=clients), standing.config)
     owners, then = standing.plan.owners, plan.owners
     acceptable = standing.config.acceptable_recovery_lag
     under_way = sum(
@@ -62,6 +64,18 @@ def gain(standing: Standing, told: Mapping[UUID, Sums], end_offset_sums: Sums) -
     return Gain(sum(owners[task] != process for task, process in then.items()), under_way)
 
 
+def behind(tasks: Collection[TaskId], sums: Sums, end_offset_sums: Sums, acceptable: int) -> frozenset[TaskId]:
+    """Those that lack more than is acceptable. A task without a sum lacks everything; one whose end is unknown does not count.
+
+    For a member whose leader hears nothing (Java's): by its own copies alone it knows when a rebalance might be worth it.
+    """
+    return frozenset(
+        task
+        for task in tasks
+        if task in end_offset_sums and not caught_up(lag_of(end_offset_sums[task], sums.get(task)), acceptable)
+    )
+
+
 def _client_now(client: Client, standing: Standing, told: Mapping[UUID, Sums], ends: Sums) -> Client:
     placed = standing.plan.placements[client.process_id]
     copies = placed.standby | placed.warmup
@@ -70,7 +84,7 @@ def _client_now(client: Client, standing: Standing, told: Mapping[UUID, Sums], e
         known = {task: ends[task] - client.lags[task] for task in copies if 0 <= client.lags[task] <= ends[task]}
     sums = {task: known[task] for task in copies if task in known}
     sums.update(dict.fromkeys(placed.active & ends.keys(), RUNNING_OFFSET_SUM))
-    return Client(client.process_id, client.capacity, placed.active, copies, TaskLags(ends, sums), client.tags)
+    return replace(client, prev_active=placed.active, prev_standby=copies, lags=TaskLags(ends, sums))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Assignor, Cluster, Placement, Plan
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition
+from kstreams_assign.wire import LATEST_SUPPORTED_VERSION
 
 Hosts = Mapping[HostInfo, tuple[TopicPartition, ...]]
 """Endpoint of a process -> input partitions that it has."""
@@ -45,6 +46,7 @@ class JoinedMember:
     owned: tuple[TopicPartition, ...]
     user_data: bytes
     instance_id: str | None = None
+    rack: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,8 @@ class Adopted:
 
     ``next_rebalance_ms`` is wall-clock time; 0 asks for a rejoin at once, ``NO_PROBE_MS`` for none.
     ``warmups``: the whole group's, of which ``warmup`` is this process's part; empty too where the leader does not tell
-    (``assignor`` is None then). ``draining``: the leader knows that this member is about to leave. ``follow_up`` says that a rebalance comes next for certain, so whoever knows need not wait to be told.
+    (``assignor`` is None then). ``draining``: the leader knows that this member is about to leave. ``version``: to be joined with from now on, at once
+    if it is another than this member used (``group.versions``). ``source_partitions``: how many the leader decided for, None where it does not tell. ``follow_up`` says that a rebalance comes next for certain, so whoever knows need not wait to be told.
     """
 
     active: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -121,3 +124,10 @@ class Adopted:
     hosts: Hosts = field(default_factory=dict)
     standby_hosts: Hosts = field(default_factory=dict)
     warmups: Mapping[UUID, tuple[TaskId, ...]] = field(default_factory=dict)
+    version: int = LATEST_SUPPORTED_VERSION
+    source_partitions: int | None = None
+
+    @property
+    def tasks(self) -> frozenset[TaskId]:
+        """Whatever the member is to them."""
+        return self.standby | self.warmup | self.active.keys()

@@ -1,12 +1,14 @@
 """All subscriptions of one rebalance, decoded: what a leader looks at before it decides.
 
-Whoever cannot be read is set apart with the reason; nothing here raises because of what a member sent.
+Whoever cannot be read is set apart with the reason; nothing here raises because of what a member sent. Members of a newer
+release than ours, whose bytes tell no more than their version, are one process that nobody knows, as in Java: they get tasks
+like a newcomer, in a version that all can read, and join again in it at once (version probing, KIP-268).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from uuid import UUID
@@ -17,6 +19,9 @@ from kstreams_assign.group.size import joined_bytes
 from kstreams_assign.group.values import ErrorCode, JoinedMember
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire import FutureSubscription
+
+FUTURE_PROCESS = UUID(int=2**128 - 1)
+"""Stands for the processes of all members of the future (``StreamsPartitionAssignor.FUTURE_ID``, which Java draws)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,8 @@ class Consumer:
 class GroupView:
     """All subscriptions of one rebalance, decoded. A process may run several consumers (threads).
 
-    ``joined_bytes`` is what they take in the group's record (``group.size``).
+    ``version`` is the newest that everybody used, ``supported`` the newest that everybody could. ``future``: members whose
+    version is newer than ours, with that version. ``joined_bytes`` is what all take in the group's record (``group.size``).
     """
 
     processes: Mapping[UUID, tuple[Consumer, ...]]
@@ -40,6 +46,7 @@ class GroupView:
     supported: int
     dialect: Dialect = APACHE
     joined_bytes: int = 0
+    future: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def owners(self) -> Mapping[TopicPartition, str]:
@@ -55,6 +62,11 @@ class GroupView:
     @property
     def shutdown_requested(self) -> bool:
         return any(consumer.info.error_code == ErrorCode.SHUTDOWN_REQUESTED for consumer in self._consumers)
+
+    @property
+    def partitions_seen(self) -> int:
+        """The most source partitions that a member of ours knows of; 0 if nobody knows of more than the leader did."""
+        return max((c.info.trailer.partitions for c in self._consumers if c.info.trailer), default=0)
 
     @property
     def foreign(self) -> list[str]:
@@ -88,6 +100,7 @@ def read_group(members: Sequence[JoinedMember], dialect: Dialect = APACHE) -> Gr
     """Decode every member's user-data; the unreadable are set apart with the reason."""
     processes: dict[UUID, list[Consumer]] = {}
     unreadable: dict[str, str] = {}
+    future: dict[str, int] = {}
     version = supported = dialect.latest_version
     for member in sorted(members, key=lambda m: m.member_id):
         try:
@@ -97,9 +110,9 @@ def read_group(members: Sequence[JoinedMember], dialect: Dialect = APACHE) -> Gr
             continue
         supported = min(supported, info.latest_supported_version)
         if isinstance(info, FutureSubscription):
-            unreadable[member.member_id] = f"speaks version {info.used_version}, newer than {dialect.latest_version}"
-            continue
+            future[member.member_id] = info.used_version
+            info = MemberReport(info.used_version, info.latest_supported_version, FUTURE_PROCESS)
         version = min(version, info.version)
         processes.setdefault(info.process_id, []).append(Consumer(member, info))
     read = {process: tuple(consumers) for process, consumers in processes.items()}
-    return GroupView(read, unreadable, version, supported, dialect, joined_bytes(members))
+    return GroupView(read, unreadable, version, supported, dialect, joined_bytes(members), future)

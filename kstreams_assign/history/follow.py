@@ -120,7 +120,7 @@ def following(
         try:
             yield query
         finally:
-            query.stop()
+            _stop(query)
 
 
 def follow_until_done(
@@ -152,6 +152,17 @@ def _start(records: DataFrame, batches: Batches, layout: Layout, settings: Setti
         writer = writer.trigger(processingTime=f"{settings.every_s} seconds")
     query: StreamingQuery = writer.start()
     return query
+
+
+def _stop(query: StreamingQuery) -> None:
+    """Stop it; a query that waits for brokers that are gone ends with its Spark (``spark.sql.streaming.stopTimeout``)."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    try:
+        query.stop()
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getName() != "java.util.concurrent.TimeoutException":
+            raise
 
 
 def _report(batch: int, staged: Sequence[Staged], took_ms: int, note: str) -> BatchReport:

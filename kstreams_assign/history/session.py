@@ -42,6 +42,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
     # A few hundred are written a day; the default keeps a hundred of each.
     "spark.sql.streaming.minBatchesToRetain": "10",
+    # A look-up of offsets that no broker answers is not to be interrupted; the default waits for it for ever.
+    "spark.sql.streaming.stopTimeout": "10s",
 }
 
 

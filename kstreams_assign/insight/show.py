@@ -88,7 +88,8 @@ def _who(process: DecodedProcess, name: str) -> Text:
     text = Text(name, "bold")
     text.append(f" {'ours' if process.ours else 'not ours'}, version {report.version}", QUIET)
     hosts = sorted({member.described.client_host.lstrip("/") for member in process.members})
-    for line in (*hosts, report.user_end_point, ", ".join(f"{k}={v}" for k, v in report.client_tags.items())):
+    rack = process.rack and f"rack {process.rack}"
+    for line in (*hosts, report.user_end_point, rack, ", ".join(f"{k}={v}" for k, v in report.client_tags.items())):
         if line:
             text.append(f"\n{line}", QUIET)
     for line in _members(process):

@@ -92,7 +92,7 @@ def class_path(
 
 
 def _fetch_all(missing: list[Jar], folder: Path, progress: Progress, repositories: Mapping[str, str] | None) -> None:
-    progress(f"fetching {len(missing)} jars of Kafka {KAFKA_VERSION} into {folder} (once)")
+    progress(f"fetching {len(missing)} jars into {folder} (once)")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as partial, _trusting_the_system():

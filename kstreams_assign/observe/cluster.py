@@ -13,7 +13,7 @@ from functools import cached_property
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Assignor, Cluster
-from kstreams_assign.group.choice import Choice
+from kstreams_assign.group.choice import JAVAS, Choice
 from kstreams_assign.group.dialects import MemberReport
 from kstreams_assign.group.leader import Question, cluster_of, deciding, end_offset_sums, lookups, owners_before
 from kstreams_assign.group.view import Consumer, GroupView
@@ -52,8 +52,7 @@ class ObservedGroup:
 
     @cached_property
     def stateful(self) -> frozenset[TaskId]:
-        shapes = self.topology.shape.subtopologies
-        return frozenset(task for task in self.tasks if shapes[task.subtopology].stateful)
+        return frozenset(task for task in self.tasks if self.topology.shape.stateful(task))
 
     @cached_property
     def changelogs(self) -> dict[TaskId, tuple[TopicPartition, ...]]:
@@ -92,17 +91,21 @@ class ObservedGroup:
         """As ``choice`` has it, with regard to processes that are about to leave."""
         return self._deciding[1]
 
+    @property
+    def _javas(self) -> bool:
+        return self.choice.name == JAVAS
+
     @cached_property
     def _deciding(self) -> tuple[Choice, Assignor]:
         return deciding(self.decoded.view, self.settings.assignor, ends_known=self.ends_known)
 
     def cluster_at_last_join(self) -> Cluster:
         """As the leader saw it, with today's end offsets."""
-        return cluster_of(self.decoded.view, self._question, self.tasks)
+        return cluster_of(self.decoded.view, self._question, self.tasks, javas=self._javas)
 
     def cluster_at_next_join(self, caught_up: Collection[tuple[UUID, TaskId]] = ()) -> Cluster:
         """If everybody joined now. ``caught_up`` are copies that count as read to the end, else as they were told."""
-        return cluster_of(self._next_view(caught_up), self._question, self.tasks)
+        return cluster_of(self._next_view(caught_up), self._question, self.tasks, javas=self._javas)
 
     @property
     def copies(self) -> frozenset[tuple[UUID, TaskId]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from uuid import UUID
 
+from kstreams_assign.assign import one_rack
 from kstreams_assign.errors import MalformedUserData, NotAStreamsGroup
 from kstreams_assign.group.adoption import active_tasks, adopted
 from kstreams_assign.group.dialects import DIALECTS, Dialect, MemberReport
@@ -65,6 +66,11 @@ class DecodedProcess:
         found = self.members[0].report
         assert found is not None, "a process is known from its report"
         return found
+
+    @property
+    def rack(self) -> str | None:
+        """``client.rack``, if all consumers tell the same one."""
+        return one_rack(member.joined.rack if member.joined else None for member in self.members)
 
     @property
     def ours(self) -> bool:
@@ -164,7 +170,8 @@ def decode_group(snapshot: GroupSnapshot) -> DecodedGroup:
         for consumer in consumers:
             name = consumer.member.member_id
             members[name] = _read_assignment(replace(members[name], report=consumer.info), dialect, process)
-    for name, why in view.unreadable.items():
+    newer = {name: f"speaks version {used}, newer than {dialect.latest_version}" for name, used in view.future.items()}
+    for name, why in (*view.unreadable.items(), *newer.items()):
         members[name] = replace(members[name], unreadable=(*members[name].unreadable, f"subscription: {why}"))
     return DecodedGroup(snapshot, dialect, view, members)
 
@@ -189,7 +196,7 @@ def _read_subscription(member: GroupMember) -> DecodedMember:
     except MalformedUserData as why:
         return DecodedMember(member, unreadable=(f"subscription: {why}",))
     joined = JoinedMember(
-        member.member_id, told.topics, told.owned_partitions, told.user_data or b"", member.instance_id
+        member.member_id, told.topics, told.owned_partitions, told.user_data or b"", member.instance_id, told.rack_id
     )
     return DecodedMember(member, joined)
 

@@ -55,6 +55,7 @@ def _process(about: Description, process: DecodedProcess) -> dict[str, Any]:
         "version": report.version,
         "latest_supported_version": report.latest_supported_version,
         "tags": dict(report.client_tags),
+        "rack": process.rack,
         "active": task_texts(process.active),
         "standby": task_texts(process.standby),
         "warmup": None if process.warmup is None else task_texts(process.warmup),

@@ -66,7 +66,7 @@ def trailer_form(trailer: MemberTrailer | GroupTrailer | None) -> Json | None:
         return None
     if isinstance(trailer, MemberTrailer):
         said = {"assignors": dict(trailer.assignors), "settings_digest": trailer.settings_digest}
-        return {**said, "draining": trailer.draining}
+        return {**said, "draining": trailer.draining, "exactly_once": trailer.exactly_once}
     return {
         "assignor": trailer.assignor,
         "assignor_version": trailer.assignor_version,
@@ -77,6 +77,7 @@ def trailer_form(trailer: MemberTrailer | GroupTrailer | None) -> Json | None:
         "followup": trailer.followup,
         "withheld": texts(trailer.withheld),
         "owners": {str(task): str(process) for task, process in trailer.owners.items()},
+        "partitions": trailer.partitions,
     }
 
 

@@ -18,6 +18,8 @@ from kstreams_assign.observe.decoded import DecodedGroup
 
 OURS = "least_movement"
 TAGS = "rack_aware_assignment_tags"
+STRATEGY = "rack_aware_assignment_strategy"
+COSTS = ("rack_aware_assignment_traffic_cost", "rack_aware_assignment_non_overlap_cost")
 STANDBYS = "num_standby_replicas"
 WARMUPS = "max_warmup_replicas"
 DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(AssignConfig)}
@@ -52,9 +54,20 @@ def _value(key: str, text: str) -> Any:
         return text
     if key == TAGS:
         return tuple(filter(None, (one.strip() for one in text.split(","))))
+    if key in (STRATEGY, *COSTS):
+        raise ConfigError(f"--set {key}={text}: where replicas are is not looked at here, so racks cannot be played")
     if not text.isdecimal():
         raise ConfigError(f"--set {key}={text}: must be a whole number")
     return int(text)
+
+
+def _shown(value: object) -> str:
+    match value:
+        case tuple():
+            return ", ".join(value) or "none"
+        case int():
+            return f"{value:,}"
+    return str(value)
 
 
 def settings_of(group: DecodedGroup, told: Mapping[str, Any]) -> Settings:
@@ -66,10 +79,9 @@ def settings_of(group: DecodedGroup, told: Mapping[str, Any]) -> Settings:
     known = {STANDBYS: seen or 0, WARMUPS: warmups, **told}
     config = replace(AssignConfig(), **{key: value for key, value in known.items() if key != "assignor"})
     for key in DEFAULTS:
-        if key not in told:
+        if key not in told and key not in COSTS:
             value = getattr(config, key)
-            shown = ", ".join(value) or "none" if isinstance(value, tuple) else f"{value:,}"
-            assumed[key] = f"{shown}, the default"
+            assumed[key] = f"{_shown(value)}, the default"
     if STANDBYS not in told:
         why = "the default; one process has no standbys" if seen is None else "as many as every stateful task has"
         assumed[STANDBYS] = f"{seen or 0}, {why}"

@@ -8,13 +8,22 @@ whatever is concluded stands in ``assumed``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape, changelog_topic
+from kstreams_assign.model import (
+    RepartitionTopic,
+    Store,
+    SubtopologyShape,
+    TaskId,
+    TopicPartition,
+    TopologyShape,
+    changelog_topic,
+)
 from kstreams_assign.observe.decoded import DecodedGroup
-from kstreams_assign.observe.described import Described, matching, read_description
 from kstreams_assign.observe.snapshot import GroupSnapshot
+from kstreams_assign.topology.described import REPARTITION, Described, internal_topics, matching, read_description
+from kstreams_assign.topology.internal import is_internal
 
 CHANGELOG = "-changelog"
 UNSEEN_STORE = "store-without-visible-changelog"
@@ -36,27 +45,39 @@ def given_topology(text: str, snapshot: GroupSnapshot, name: str = "--topology")
     counts as logged if its changelog exists, unless the description says.
     """
     assumed: dict[str, str] = {}
-    shapes = [
-        SubtopologyShape(_topics(one, snapshot, name), _stores(one, snapshot, assumed))
-        for one in read_description(text, name)
-    ]
+    listed = read_description(text, name)
+    internal = internal_topics(listed)
+    shapes = [_shape(one, snapshot, internal, assumed, name) for one in listed]
     missing = sorted({t for shape in shapes for t in shape.sources if t not in snapshot.partition_counts})
     if missing:
         assumed["topology"] = f"{name} names topics that do not exist: {', '.join(missing)}; they count as empty"
     return ObservedTopology(TopologyShape(tuple(shapes)), assumed)
 
 
-def _topics(one: Described, snapshot: GroupSnapshot, name: str) -> tuple[str, ...]:
-    subscribed = snapshot.partition_counts
-    found = {_full_name(topic, snapshot) for topic in one.topics}
+def _shape(
+    one: Described, snapshot: GroupSnapshot, internal: Collection[str], assumed: dict[str, str], name: str
+) -> SubtopologyShape:
+    full = {topic: _full_name(topic, snapshot, internal) for topic in one.topics}
+    found = set(full.values())
+    others = [topic for topic in snapshot.partition_counts if not is_internal(snapshot.group, topic)]
     for pattern in one.patterns:
-        found.update(filter(matching(pattern, name), subscribed))
-    return () if one.is_global else tuple(sorted(found))
+        found.update(filter(matching(pattern, name), others))
+    return SubtopologyShape(
+        () if one.is_global else tuple(sorted(found)),
+        _stores(one, snapshot, assumed),
+        repartition=tuple(RepartitionTopic(full[topic]) for topic in sorted(full) if full[topic] != topic),
+        sinks=tuple(_full_name(topic, snapshot, internal) for topic in one.sinks),
+    )
 
 
-def _full_name(topic: str, snapshot: GroupSnapshot) -> str:
-    internal = f"{snapshot.group}-{topic}"
-    return internal if topic not in snapshot.partition_counts and internal in snapshot.partition_counts else topic
+def _full_name(topic: str, snapshot: GroupSnapshot, internal: Collection[str]) -> str:
+    """Internal topics are told without the group's name; in our TOML a sink also without the ending."""
+    ended = f"{topic}{REPARTITION}"
+    if ended in internal:
+        return f"{snapshot.group}-{ended}"
+    full = f"{snapshot.group}-{topic}"
+    there = snapshot.partition_counts
+    return full if topic in internal or (topic not in there and full in there) else topic
 
 
 def _stores(one: Described, snapshot: GroupSnapshot, assumed: dict[str, str]) -> tuple[Store, ...]:

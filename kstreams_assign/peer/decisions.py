@@ -6,6 +6,7 @@ What must not live here: any decision. Assignors are looked up by name when they
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from kstreams_assign.assign import (
     ASSIGNORS,
@@ -13,11 +14,13 @@ from kstreams_assign.assign import (
     Assignor,
     Client,
     Cluster,
+    PartitionRacks,
     Plan,
     TaskLags,
     ThreadTasks,
     by_lag,
     distribute,
+    one_rack,
     previous_tasks,
 )
 from kstreams_assign.assign.java_order import sorted_tasks, text_order
@@ -102,6 +105,12 @@ def _config(told: Json) -> AssignConfig:
             told, "probing_rebalance_interval_ms", default.probing_rebalance_interval_ms
         ),
         rack_aware_assignment_tags=tuple(fields.text(tag, "rack_aware_assignment_tags") for tag in tags),
+        rack_aware_assignment_strategy=fields.text(
+            told.get("rack_aware_assignment_strategy", default.rack_aware_assignment_strategy),
+            "rack_aware_assignment_strategy",
+        ),
+        rack_aware_assignment_traffic_cost=told.get("rack_aware_assignment_traffic_cost"),
+        rack_aware_assignment_non_overlap_cost=told.get("rack_aware_assignment_non_overlap_cost"),
     )
 
 
@@ -116,7 +125,32 @@ def _cluster(request: Json) -> Cluster:
         ends = fields.longs(request, "task_end_offset_sums")
         known = frozenset(stateful + stateless)
         clients = tuple(_from_offset_sums(client, ends, known) for client in told)
-    return Cluster(clients, frozenset(stateful), frozenset(stateless))
+    racks = fields.members(request, "partition_racks")
+    return Cluster(
+        tuple(replace(client, rack=_rack(one)) for client, one in zip(clients, told, strict=True)),
+        frozenset(stateful),
+        frozenset(stateless),
+        _partition_racks(racks, "source"),
+        _partition_racks(racks, "changelog"),
+    )
+
+
+def _rack(client: Json) -> str | None:
+    """``rack``, or ``consumer_racks`` where consumers tell different ones."""
+    told = fields.items(client, "consumer_racks") if "consumer_racks" in client else [client.get("rack")]
+    return one_rack(None if rack is None else fields.text(rack, "rack") for rack in told)
+
+
+def _partition_racks(racks: Json, kind: str) -> PartitionRacks:
+    """Tasks of which each partition has replicas, and each of those a rack."""
+    told = {fields.task(name): fields.items(fields.members(racks, kind), name) for name in fields.members(racks, kind)}
+    return {
+        task: tuple(
+            frozenset(fields.text(rack, f"partition_racks.{kind}") for rack in replicas) for replicas in partitions
+        )
+        for task, partitions in told.items()
+        if all(partitions) and not any(None in replicas for replicas in partitions)
+    }
 
 
 def _from_lags(client: Json) -> Client:

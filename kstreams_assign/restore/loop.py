@@ -21,6 +21,10 @@ from kstreams_assign.restore.progress import Beginning, PartitionProgress, TaskP
 _log = logging.getLogger(__name__)
 
 
+LEADERLESS_TOLD = 6
+"""Elections take a moment and are no news; six times in a row is about 3 s."""
+
+
 class Purpose(Enum):
     """Why a changelog is read."""
 
@@ -87,6 +91,9 @@ class Pacing:
     """How often the ends of standbys' changelogs are looked up, in one call for all."""
     missing_retry_ms: int = 1_000
     """A changelog that does not exist yet is looked for again after this."""
+    leaderless_retry_ms: int = 50
+    leaderless_retry_max_ms: int = 5_000
+    """One that nobody leads just now: after the first of these, then after twice as long each time, up to the second."""
     missing_told_ms: int = 3_000
     """One that has not existed for so long is told of."""
     bounds_age_ms: int = 10_000
@@ -117,13 +124,15 @@ class _Job:
     """What the last ``Progress`` said."""
     looked_at_ms: int = 0
     """When bounds were last known."""
+    leaderless: int = 0
+    """How often in a row a changelog's leader did not tell its bounds."""
     missing_since_ms: int | None = None
     missing_told: bool = False
 
     @property
     def restored(self) -> bool:
-        active = self.purpose is Purpose.ACTIVE
-        return active and self.end_known and self.progress is not None and self.progress.done
+        """An active task stands at its end."""
+        return self.end_known and self.progress is not None and self.progress.done
 
 
 class Restorer:
@@ -209,15 +218,20 @@ class Restorer:
             return
         asked = [partition for job in due for partition in job.store_of]
         try:
-            bounds = {name: Bounds(*its) for name, its in self._reader.bounds(asked).items()} if asked else {}
+            bounds = self._reader.bounds(asked) if asked else {}
         except BrokerUnavailable as error:
             self._warn_once(error)
             return
         for job in due:
             self._take_bounds(job, {name: bounds[name] for name in job.store_of if name in bounds})
 
-    def _take_bounds(self, job: _Job, bounds: Mapping[TopicPartition, Bounds]) -> None:
+    def _take_bounds(self, job: _Job, found: Mapping[TopicPartition, Bounds | None]) -> None:
         now_ms = self._now_ms()
+        bounds = {name: its for name, its in found.items() if its is not None}
+        if len(bounds) < len(found):
+            self._note_leaderless(job, [name for name in found if name not in bounds], now_ms)
+            return
+        job.leaderless = 0
         if len(bounds) < len(job.store_of):
             job.look_up_at_ms = now_ms + self._pacing.missing_retry_ms
             self._note_missing(job, tuple(sorted(job.store_of.keys() - bounds.keys())), now_ms)
@@ -229,6 +243,15 @@ class Restorer:
         except StateError as error:
             self._give_up(job, error)
 
+    def _note_leaderless(self, job: _Job, leaderless: Iterable[TopicPartition], now_ms: int) -> None:
+        """This task waits, more patiently each time; the others go on."""
+        wait_ms = min(self._pacing.leaderless_retry_ms << min(job.leaderless, 10), self._pacing.leaderless_retry_max_ms)
+        job.look_up_at_ms = now_ms + wait_ms
+        job.leaderless += 1
+        if job.leaderless == LEADERLESS_TOLD:
+            names = ", ".join(map(str, sorted(leaderless)))
+            _log.warning("task %s waits for its changelog %s: no broker that leads it answers", job.task, names)
+
     def _note_missing(self, job: _Job, missing: tuple[TopicPartition, ...], now_ms: int) -> None:
         if job.missing_since_ms is None:
             job.missing_since_ms = now_ms
@@ -238,13 +261,13 @@ class Restorer:
 
     def _place(self, job: _Job, bounds: Mapping[TopicPartition, Bounds], now_ms: int) -> None:
         """Begin, go on, or start over, by what the stores hold and what the changelogs hold."""
-        held = job.stores.offsets()
-        found = {name: _beginning(job, name, bounds[name]) for name in job.store_of}
+        held, ids = job.stores.offsets(), job.stores.identities()
+        found = {name: _beginning(job, name, bounds[name], held, ids) for name in job.store_of}
         reasons = [f"{name}: {how.value}" for name, how in found.items() if how.wipes]
         if reasons:
             self._start_over(job, "; ".join(reasons))
             found = dict.fromkeys(found, Beginning.FRESH)
-        ends = {name: its.end for name, its in bounds.items()}
+        ends = {name: its.restored_at for name, its in bounds.items()}
         self._identify(job, bounds)
         if job.progress is None:
             at = {name: bounds[name].first if how is Beginning.FRESH else held[name] for name, how in found.items()}
@@ -257,6 +280,8 @@ class Restorer:
     def _identify(job: _Job, bounds: Mapping[TopicPartition, Bounds]) -> None:
         """A store that an earlier version wrote takes the topics for its own that are there now."""
         ids = {name.topic: its.topic_id for name, its in bounds.items() if its.topic_id is not None}
+        if not ids:
+            return
         known = job.stores.identities()
         news = {topic: topic_id for topic, topic_id in ids.items() if known.get(topic) != topic_id}
         if news:
@@ -283,6 +308,8 @@ class Restorer:
 
     def _settle_reading(self) -> None:
         wanted = self._wanted()
+        if wanted.keys() == self._reading:
+            return
         self._stop_reading(self._reading - wanted.keys())
         fresh = {name: at for name, at in wanted.items() if name not in self._reading}
         if fresh:
@@ -294,8 +321,10 @@ class Restorer:
         known = [(job, job.progress) for job in self._jobs.values() if job.progress is not None]
         restoring = [progress for job, progress in known if job.purpose is Purpose.ACTIVE]
         pacing = self._pacing
-        wait = standbys_wait(restoring, pacing.standby_budget_records, pacing.stalled_ms, self._now_ms())
-        queued = self._queued()
+        wait = bool(restoring) and standbys_wait(
+            restoring, pacing.standby_budget_records, pacing.stalled_ms, self._now_ms()
+        )
+        queued = self._queued() if self._queue else ()
         return {
             name: at.position
             for job, progress in known
@@ -344,9 +373,8 @@ class Restorer:
     # Telling.
 
     def _hand_back_restored(self) -> None:
-        latest_ms = self._now_ms() - self._pacing.bounds_age_ms
-        for job in [job for job in self._jobs.values() if job.restored]:
-            if job.looked_at_ms < latest_ms:
+        for job in [job for job in self._jobs.values() if job.purpose is Purpose.ACTIVE and job.restored]:
+            if job.looked_at_ms < self._now_ms() - self._pacing.bounds_age_ms:
                 job.look_up_at_ms = 0
             else:
                 self._events.append(Restored(job.task, self._let_go(job)))
@@ -378,9 +406,11 @@ class Restorer:
         self._broker_answers = False
 
 
-def _beginning(job: _Job, name: TopicPartition, bounds: Bounds) -> Beginning:
-    known = job.stores.identities().get(name.topic)
+def _beginning(
+    job: _Job, name: TopicPartition, bounds: Bounds, held: Mapping[TopicPartition, int], ids: Mapping[str, str]
+) -> Beginning:
+    known = ids.get(name.topic)
     replaced = known is not None and bounds.topic_id is not None and known != bounds.topic_id
-    stored = job.stores.offsets().get(name)
+    stored = held.get(name)
     data = not stored and job.progress is None and next(job.stores.range(job.store_of[name]), None) is not None
     return beginning(stored, bounds.first, bounds.end, replaced=replaced, data=data)

@@ -61,11 +61,20 @@ class TaskStores(Protocol):
 
 
 class Bounds(NamedTuple):
-    """First offset and high watermark of a changelog partition. ``topic_id``: another topic of the same name has another."""
+    """First offset and high watermark of a changelog partition. ``topic_id``: another topic of the same name has another.
+
+    ``limit``: a source topic that is a changelog, too, is read to what the group has committed of it, and not to its end.
+    """
 
     first: int
     end: int
     topic_id: str | None = None
+    limit: int | None = None
+
+    @property
+    def restored_at(self) -> int:
+        """The next offset of a store that holds all it should."""
+        return self.end if self.limit is None else self.limit
 
 
 class ChangelogBatch(NamedTuple):
@@ -98,8 +107,8 @@ class ChangelogReader(Protocol):
         """
         ...
 
-    def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
-        """Of each partition; one that does not exist yet is left out.
+    def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds | None]:
+        """Of each partition; one that does not exist yet is left out, and one that nobody leads just now is None.
 
         The high watermark and not the last stable offset: an owner-to-be has to wait for what a transaction
         still holds back. Raises ``BrokerUnavailable``.

@@ -6,9 +6,10 @@ the estimate of the time left, when standbys wait. What must not: reading or wri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from kstreams_assign.model import TopicPartition
 
@@ -33,7 +34,7 @@ class Beginning(Enum):
 
     @property
     def wipes(self) -> bool:
-        return self not in {Beginning.FRESH, Beginning.CONTINUE}
+        return self is not Beginning.FRESH and self is not Beginning.CONTINUE
 
 
 def beginning(stored: int | None, first: int, end: int, *, replaced: bool = False, data: bool = False) -> Beginning:
@@ -69,8 +70,7 @@ class PartitionProgress:
         return self.position >= self.end
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
+class _Mark(NamedTuple):
     at_ms: int
     position: int
     remaining: int
@@ -91,20 +91,25 @@ class TaskProgress:
     ) -> TaskProgress:
         """At ``positions``, with ``ends`` for the same partitions."""
         partitions = {name: PartitionProgress(at, at, ends[name]) for name, at in positions.items()}
-        return _marked(cls(partitions, now_ms), now_ms)
+        return cls(partitions, now_ms, _marked((), partitions, now_ms))
 
     def advanced(self, partition: TopicPartition, next_offset: int, now_ms: int) -> TaskProgress:
         """After a batch. A position never goes back."""
         at = self.partitions[partition]
         if next_offset <= at.position:
             return self
-        partitions = {**self.partitions, partition: replace(at, position=next_offset)}
-        return _marked(replace(self, partitions=partitions, moved_at_ms=now_ms), now_ms)
+        partitions = {**self.partitions, partition: PartitionProgress(at.start, next_offset, at.end)}
+        return TaskProgress(partitions, now_ms, _marked(self.marks, partitions, now_ms))
 
     def extended(self, ends: Mapping[TopicPartition, int], now_ms: int) -> TaskProgress:
         """With ends looked up again; partitions that ``ends`` lacks keep theirs."""
-        partitions = {name: replace(at, end=ends.get(name, at.end)) for name, at in self.partitions.items()}
-        return _marked(replace(self, partitions=partitions), now_ms)
+        partitions = self.partitions
+        if any(ends.get(name, at.end) != at.end for name, at in partitions.items()):
+            partitions = {
+                name: PartitionProgress(at.start, at.position, ends.get(name, at.end))
+                for name, at in partitions.items()
+            }
+        return TaskProgress(partitions, self.moved_at_ms, _marked(self.marks, partitions, now_ms))
 
     @property
     def done(self) -> bool:
@@ -154,9 +159,17 @@ def standbys_wait(restoring: Iterable[TaskProgress], budget_records: int, stalle
     return sum(progress.remaining for progress in moving) > budget_records
 
 
-def _marked(progress: TaskProgress, now_ms: int) -> TaskProgress:
+def _marked(
+    marks: Sequence[_Mark], partitions: Mapping[TopicPartition, PartitionProgress], now_ms: int
+) -> tuple[_Mark, ...]:
     """The newest mark is now; those before it lie at least ``_MARK_INTERVAL_MS`` apart, inside the window."""
-    kept = [mark for mark in progress.marks if mark.at_ms >= now_ms - PACE_WINDOW_MS]
-    if len(kept) > 1 and kept[-1].at_ms - kept[-2].at_ms < _MARK_INTERVAL_MS:
-        kept.pop()
-    return replace(progress, marks=(*kept, _Mark(now_ms, progress.position_sum, progress.remaining)))
+    first, last = 0, len(marks)
+    while first < last and marks[first].at_ms < now_ms - PACE_WINDOW_MS:
+        first += 1
+    if last - first > 1 and marks[-1].at_ms - marks[-2].at_ms < _MARK_INTERVAL_MS:
+        last -= 1
+    position = remaining = 0
+    for at in partitions.values():
+        position += at.position
+        remaining += at.remaining
+    return (*marks[first:last], _Mark(now_ms, position, remaining))

@@ -112,7 +112,7 @@ def _all_of(calls: Sequence[Callable[..., None]]) -> Callable[..., None]:
         for one in calls:
             one(*facts)
 
-    return call
+    return calls[0] if len(calls) == 1 else call
 
 
 class OneOwner(Checker):

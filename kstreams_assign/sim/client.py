@@ -12,7 +12,7 @@ from typing import Protocol
 
 from kstreams_assign.group.values import JoinedMember, MemberAssignment
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.sim.broker import Network
+from kstreams_assign.sim.broker import Network, nothing
 from kstreams_assign.sim.coordinator import Coordinator, Error, Joined, Synced
 from kstreams_assign.sim.incarnation import Incarnation
 from kstreams_assign.sim.timeline import Timeline
@@ -161,7 +161,7 @@ class Client:
         def ask(answer: Callable[[Error], None]) -> None:
             answer(self._coordinator.heartbeat(member, self._instance_id, generation))
 
-        self._network.call(self._who, ask, lambda error: self._beaten(error, generation, sent_ms), lambda: None)
+        self._network.call(self._who, ask, lambda error: self._beaten(error, generation, sent_ms), nothing)
 
     def _beaten(self, error: Error, generation: int, sent_ms: int) -> None:
         if self.phase is not Phase.STABLE or generation != self.generation:

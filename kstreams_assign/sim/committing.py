@@ -86,6 +86,10 @@ class Commits:
         else:
             self.then(self._hold)
 
+    def all_before_join(self) -> None:
+        """Commit everything, however short ago the last commit was, then hold."""
+        self.then(self._hold)
+
     def resume(self) -> None:
         self._holding = False
 
@@ -113,10 +117,10 @@ class Commits:
 
     def _share(self, task: TaskId, one: Running, now_ms: int) -> Share | None:
         processed(one, self._world.logs.input_end, now_ms)
+        if one.at == one.taken and not one.deferred:
+            return None
         news = {partition: at for partition, at in one.at.items() if at != one.taken[partition]}
         offsets = {**one.deferred, **news}
-        if not offsets:
-            return None
         records = sum(at - one.taken[partition] for partition, at in news.items())
         one.taken.update(news)
         one.deferred = {}
@@ -138,7 +142,7 @@ class Commits:
         elif step is CommitStep.PRODUCE:
             out(Outcome.OK)
         elif step is CommitStep.FLUSH:
-            self._process.run.later(self._world.commit_takes_ms(), lambda: self._flush(number, out))
+            self._process.run.later(self._world.commit_takes_ms(), self._flush, number, out)
         elif step is CommitStep.STORE:
             self._process.loop.landed(self._shares)
             out(Outcome.OK)

@@ -270,9 +270,9 @@ class Coordinator:
         if seat is None:
             return
         if self.timeline.now_ms < seat.deadline_ms:
-            self.timeline.at(seat.deadline_ms, lambda: self._watch(member_id))
+            self.timeline.at(seat.deadline_ms, self._watch, member_id)
         elif self._away or seat.join is not None or seat.sync is not None:  # who waits for us is alive to us
-            self.timeline.after(self.session_timeout_ms, lambda: self._watch(member_id))
+            self.timeline.after(self.session_timeout_ms, self._watch, member_id)
         else:
             self._remove(member_id)
 

@@ -95,34 +95,41 @@ class Reader:
         self._logs = logs
         self._rate = restored_per_s
         self._at: dict[TopicPartition, int] = {}
+        self._goals: dict[TopicPartition, int] = {}
         self.passed_ms = 0
         """How much time the next ``poll`` may use."""
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
         self._at.update(positions)
+        self._goals.update({name: self._logs.ends[self._logs.changelogs[name]] for name in positions})
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
             self._at.pop(partition, None)
 
     def poll(self, timeout_s: float) -> list[ChangelogBatch]:  # noqa: ARG002 - the port's signature
-        ends = {partition: self._logs.ends[self._logs.changelogs[partition]] for partition in self._at}
-        behind = [partition for partition, at in self._at.items() if at < ends[partition]]
+        behind = self._behind()
         passed_ms, self.passed_ms = self.passed_ms, 0
         share = self._rate * passed_ms // 1000 // max(1, len(behind))
         batches = []
-        for partition in behind:
-            at = self._at[partition] = min(ends[partition], self._at[partition] + share)
+        for partition, before, end in behind:
+            at = self._at[partition] = min(end, before + share)
+            self._logs.restored += max(0, min(at, self._goals[partition]) - before)
             batches.append(ChangelogBatch(partition, [], at))
         return batches
+
+    def _behind(self) -> list[tuple[TopicPartition, int, int]]:
+        """What is not at its end, where it is, and its end."""
+        ends, changelogs = self._logs.ends, self._logs.changelogs
+        return [(name, at, end) for name, at in self._at.items() if at < (end := ends[changelogs[name]])]
 
     def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
         return {partition: Bounds(0, self._logs.ends[self._logs.changelogs[partition]]) for partition in partitions}
 
     def left_ms(self) -> int | None:
         """How long until the first of what is being read is at its end; None: nothing is behind."""
-        left = [end - at for name, at in self._at.items() if (end := self._logs.ends[self._logs.changelogs[name]]) > at]
-        return 1 + min(left) * len(left) * 1000 // self._rate if left else None
+        behind = self._behind()
+        return 1 + min(end - at for _, at, end in behind) * len(behind) * 1000 // self._rate if behind else None
 
     def close(self) -> None:
         """Nothing to close."""

@@ -38,7 +38,7 @@ class Early:
             return
         self._heard, self._gain = {}, None
         self._prober.handle(Decided(), self._world.timeline.now_ms)
-        self._process.run.later(TURN_MS, lambda: self._turn(generation, standing))
+        self._process.run.later(TURN_MS, self._turn, generation, standing)
 
     def _turn(self, generation: int, standing: Standing | None) -> None:
         if generation != self._generation:
@@ -46,7 +46,7 @@ class Early:
         self._publish(generation)
         if standing is not None:
             self._listen(generation, standing)
-        self._process.run.later(TURN_MS, lambda: self._turn(generation, standing))
+        self._process.run.later(TURN_MS, self._turn, generation, standing)
 
     def _publish(self, generation: int) -> None:
         report = self._process.membership.sums.report(owned_only=True)

@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from kstreams_assign.sim.timeline import Call, Timeline
 
 
 class Incarnation:
-    """``name`` is for people. ``cut_off``: the wire is. Time passes while it sleeps; what was due then is done when it wakes."""
+    """``name`` is for people. ``cut_off``: the wire is. Time passes while it sleeps; what was due then is done when it wakes.
+
+    ``later`` is the timeline's ``after``, done by this one.
+    """
 
     def __init__(self, name: str, timeline: Timeline) -> None:
         self.name = name
-        self.alive = True
-        self.asleep = False
+        self.alive = self.awake = True
         self.cut_off = False
         self.wire_ms = 0
-        self._timeline = timeline
-        self._missed: list[Call] = []
+        self.later = partial(timeline.after, who=self)
+        self._missed: list[tuple[Call, tuple[Any, ...]]] = []
 
-    def later(self, ms: int, call: Call) -> None:
-        self._timeline.after(ms, lambda: self._due(call))
-
-    def _due(self, call: Call) -> None:
-        if not self.alive:
-            return
-        if self.asleep:
-            self._missed.append(call)
-        else:
-            call()
+    def missed(self, call: Call, about: tuple[Any, ...]) -> None:
+        if self.alive:
+            self._missed.append((call, about))
 
     def die(self) -> None:
-        self.alive = False
+        self.alive = self.awake = False
         self._missed = []
 
     def sleep(self) -> None:
-        self.asleep = True
+        self.awake = False
 
     def wake(self) -> None:
-        """Do what was due, in its order."""
-        self.asleep = False
+        """Do what was due, in its order, unless it is dead; what it falls asleep over again is missed again."""
+        self.awake = self.alive
         missed, self._missed = self._missed, []
-        for call in missed:
-            self._due(call)
+        for call, about in missed:
+            if self.awake:
+                call(*about)
+            else:
+                self.missed(call, about)

@@ -16,7 +16,6 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.loop import Pacing, Progress, Purpose, Restored, Restorer
 from kstreams_assign.sim.committing import Commits, Running, Share
 from kstreams_assign.sim.disk import Reader, Stores
-from kstreams_assign.sim.scenario import APPLICATION
 from kstreams_assign.tasks.lifecycle import Step, TaskEvent, TaskState, changes, move
 
 if TYPE_CHECKING:
@@ -54,6 +53,7 @@ class Loop:
         self.restorer = Restorer(self._reader, now_ms=lambda: self._world.timeline.now_ms, pacing=pacing)
         self._closing: set[TaskId] = set()
         self._releasing: set[TaskId] | None = None
+        self._generation: int | None = None
         self._restored: dict[TaskId, Stores] = {}
         self._positions: dict[TaskId, dict[TopicPartition, int]] = {}
         self._order_ms = self._turned_ms = self._world.timeline.now_ms
@@ -86,6 +86,7 @@ class Loop:
     def _adopt(self, generation: int, adopted: Adopted) -> None:
         copies = adopted.standby | adopted.warmup
         todo = changes({t: h.state for t, h in self.held.items()}, adopted.active.keys(), copies)
+        self._generation = generation
         self.commits.resume()
         self._process.disk.locked.update(todo.arriving)
         queue = adopted.queue
@@ -115,7 +116,7 @@ class Loop:
     def _report_released(self) -> None:
         if self._releasing is not None and not self._releasing & self._closing:
             self._releasing = None
-            self._process.membership.handle(machine.TasksReleased())
+            self._process.membership.handle(machine.TasksReleased(self._generation))
 
     def _move(self, task: TaskId, event: TaskEvent) -> None:
         held = self.held[task]
@@ -148,7 +149,7 @@ class Loop:
                 self._stop_input(task)
                 del self.running[task]
                 self._world.watch.stopped(self._process, task)
-                self._process.run.later(REST_MS, lambda task=task, held=held: self._rested(task, held))  # type: ignore[misc]
+                self._process.run.later(REST_MS, self._rested, task, held)
 
     def _rested(self, task: TaskId, held: Held) -> None:
         if self.held.get(task) is held and held.state is TaskState.RESTORING:
@@ -157,6 +158,13 @@ class Loop:
     def _stop_input(self, task: TaskId) -> None:
         if task in self.running:
             self.running[task].stopped = True
+
+    def resume(self, task: TaskId) -> None:
+        """Process on what was stopped and is still ours."""
+        one = self.running[task]
+        if one.stopped:
+            one.stopped, one.since_ms = False, self._world.timeline.now_ms
+            self._world.watch.runs(self._process, task, one.at)
 
     def _drop_all(self) -> None:
         self.commits.abandon()
@@ -190,7 +198,7 @@ class Loop:
         stores, held.stores = held.stores, None
         if stores is not None:
             self._process.membership.sums.restoring(task, stores.offsets())
-        if self._world.shape.changelogs(APPLICATION, task):
+        if self._world.changelogs[task]:
             self._order(lambda: self._given(task, held, stores, purpose))
 
     def _given(self, task: TaskId, held: Held, stores: Stores | None, purpose: Purpose) -> None:
@@ -203,7 +211,9 @@ class Loop:
         else:
             stores = stores or Stores(self._process.disk, task)
             self._process.membership.sums.restoring(task, stores.offsets())
-            changelogs = self._world.shape.changelogs(APPLICATION, task)
+            changelogs = self._world.changelogs[task]
+            if not self.behind:  # the time in which there was nothing to read is not kept
+                self._turned_ms = self._world.timeline.now_ms
             self.restorer.add(task, stores, {partition: store for store, partition in changelogs.items()}, purpose)
         self._turn_within(0)
 
@@ -231,7 +241,7 @@ class Loop:
         due_ms = self._world.timeline.now_ms + ms
         if self._turn_ms is None or due_ms < self._turn_ms:
             self._turn_ms = due_ms
-            self._process.run.later(ms, lambda: self._turn(due_ms))
+            self._process.run.later(ms, self._turn, due_ms)
 
     def _turn(self, due_ms: int) -> None:
         if due_ms != self._turn_ms:
@@ -246,10 +256,10 @@ class Loop:
             elif isinstance(event, Restored) and isinstance(event.stores, Stores):
                 self._restored[event.task] = event.stores
                 self._begin_if_ready(event.task)
-        if self.restorer.tasks:
+        if tasks := self.restorer.tasks:
             left_ms = self._reader.left_ms()
             again_ms = QUIET_TURN_MS if left_ms is None else min(max(left_ms, QUICK_TURN_MS), QUIET_TURN_MS)
-            restoring = Purpose.ACTIVE in self.restorer.tasks.values()
+            restoring = Purpose.ACTIVE in tasks.values()
             self._turn_within(min(again_ms, BUSY_TURN_MS) if restoring else again_ms)
 
     @property
@@ -260,7 +270,7 @@ class Loop:
     def _begin_if_ready(self, task: TaskId) -> None:
         """State and input positions are there: the task runs."""
         held = self.held.get(task)
-        stateful = bool(self._world.shape.changelogs(APPLICATION, task))
+        stateful = bool(self._world.changelogs[task])
         if held is None or task not in self._positions or (stateful and task not in self._restored):
             return
         if held.state is not TaskState.RESTORING:

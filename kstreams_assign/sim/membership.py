@@ -74,7 +74,7 @@ class Membership:
 
     def handle(self, event: machine.Event) -> None:
         """Let the machine decide and carry out what it says."""
-        if isinstance(event, machine.TasksReleased):
+        if isinstance(event, machine.TasksReleased) and not self.machine.is_stale(event):
             self._owned = self._adopted_inputs()
         for action in self.machine.handle(event, self._now_ms()):
             self._carry_out(action)
@@ -91,8 +91,7 @@ class Membership:
             self.leads = False
             self.client.request_rejoin()
         elif isinstance(action, machine.Adopt):
-            self.adopted = action.adopted
-            loop.adopt(action.generation, action.adopted)
+            self.adopt(action.generation, action.adopted)
         elif isinstance(action, machine.DropAll):
             self._owned, self.adopted = (), None
             self._world.log("lost", self._process, action.reason)
@@ -100,6 +99,10 @@ class Membership:
             loop.drop_all()
         elif isinstance(action, machine.ReleaseMutex):
             self.report_again = not self.mutex.release_report(self)
+
+    def adopt(self, generation: int, adopted: Adopted) -> None:
+        self.adopted = adopted
+        self._process.loop.adopt(generation, adopted)
 
     def _adopted_inputs(self) -> tuple[TopicPartition, ...]:
         return tuple(p for partitions in self.adopted.active.values() for p in partitions) if self.adopted else ()
@@ -135,12 +138,13 @@ class Membership:
     def subscription(self) -> tuple[Sequence[TopicPartition], bytes]:
         """User-data for JoinGroup."""
         complete = self.machine.state is not machine.State.CLOSED and self.mutex.try_report(self)
+        assigned = self.adopted.tasks if self.adopted else frozenset()
         self._unique = (self._unique + 1) % 128
         report = MemberReport(
             version=APACHE.latest_version,
             latest_supported_version=APACHE.latest_version,
             process_id=self._process.process_id,
-            task_offset_sums=self.sums.report(owned_only=not complete),
+            task_offset_sums=self.sums.report(owned_only=False) if complete else self.sums.report_kept(assigned),
             unique_field=self._unique,
             trailer=self._trailer,
         )
@@ -158,6 +162,7 @@ class Membership:
 
     def question(self, *, known_ends: bool) -> Question:
         """What this member would ask itself if it led."""
+        assign = self._world.policy.assign
         return Question(
             application_id=APPLICATION,
             topology=self._shape,
@@ -169,7 +174,14 @@ class Membership:
             now_ms=self._now_ms(),
             promised=self.adopted.promised if self.adopted else {},
             warmup_queue=self._scenario.warmup_queue,
+            own=assign(self._waited) if assign else None,
         )
+
+    @property
+    def _waited(self) -> bool:
+        """Whether the probe that the last assignment announced is due."""
+        due_ms = self.adopted.next_probe_ms if self.adopted else None
+        return due_ms is not None and self._now_ms() >= due_ms
 
     def assigned(self, generation: int, partitions: Sequence[TopicPartition], user_data: bytes) -> None:
         adopted = read_assignment(partitions, user_data, self._shape, self._process.process_id, leads=self.leads)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
+from traceback import extract_tb
 
 from kstreams_assign.errors import KStreamsAssignError
 from kstreams_assign.group import member as machine
@@ -22,6 +24,19 @@ LOOK_MS = 1_000
 REST_WITHIN_MS = 3_600_000
 QUIET_MS = 70_000
 """Longer than a probing interval."""
+
+
+RAISED = (
+    KStreamsAssignError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What a bug in our rules may raise. It breaks an invariant of its seed; the others are played on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +74,9 @@ def play(script: Script, *, told: bool = False) -> Played:
     world = World(script.scenario, script.faults, script.seed, watch, [] if told else None)
     try:
         _play(world, script, watch)
-    except (KStreamsAssignError, KeyError) as cause:
-        watch.violated("nothing raises", f"{type(cause).__name__}: {cause}")
+    except RAISED as cause:
+        at = extract_tb(cause.__traceback__)[-1]
+        watch.violated("nothing raises", f"{type(cause).__name__}: {cause} ({Path(at.filename).name}, {at.name})")
     return Played(
         script,
         tuple(watch.violations),
@@ -73,10 +89,10 @@ def play(script: Script, *, told: bool = False) -> Played:
 def _play(world: World, script: Script, watch: Watch) -> None:
     timeline = world.timeline
     for slot, late_ms in enumerate(script.scenario.late):
-        timeline.at(START_MS + late_ms, lambda slot=slot: world.start(slot))  # type: ignore[misc]
+        timeline.at(START_MS + late_ms, world.start, slot)
     for fault in script.plan:
-        timeline.at(START_MS + fault.at_ms, lambda fault=fault: world.inflict(fault))  # type: ignore[misc]
-    if timeline.run(START_MS + script.scenario.safety_ms, lambda: bool(watch.violations)):
+        timeline.at(START_MS + fault.at_ms, world.inflict, fault)
+    if timeline.run(START_MS + script.scenario.safety_ms, watch.violations.__len__):
         return
     world.heal()
     world.log("healed", None, "")
@@ -100,23 +116,35 @@ def _judge_rest(world: World, watch: Watch) -> None:
         watch.violated("probing ends", f"{world.coordinator.rebalances - before} rebalances of a group at rest")
     for text in standbys_missing(world):
         watch.violated("standbys as many as asked once stable", text)
-    for partition, offset in sorted(world.logs.committed.items()):
-        if (end := world.logs.input_end(partition, world.timeline.now_ms)) != offset:
-            watch.violated("all input is processed", f"{partition} is committed at {offset} and ends at {end}")
+    for text in unprocessed(world):
+        watch.violated("all input is processed", text)
 
 
 def restless(world: World) -> Iterator[str]:
-    """Why the group is not at rest."""
-    if world.coordinator.phase is not GroupPhase.STABLE:
+    """Why the group is not at rest, with somebody in each place, every copy complete, and no input left that would lengthen the changelogs."""
+    yield from unsettled(world)
+    yield from unprocessed(world)
+    yield from (f"nobody in place {slot}" for slot, process in world.places.items() if process is None)
+    behind = "copies are not at the ends of their changelogs"
+    yield from (f"{process.run.name}: {behind}" for process in world.processes if process.loop.behind)
+
+
+def unprocessed(world: World) -> Iterator[str]:
+    """Partitions whose input is not committed to its end."""
+    for partition, offset in sorted(world.logs.committed.items()):
+        if (end := world.logs.input_end(partition, world.timeline.now_ms)) != offset:
+            yield f"{partition} is committed at {offset} and ends at {end}"
+
+
+def unsettled(world: World) -> Iterator[str]:
+    """Why a rebalance, or the end of a restore, is still to come for those who are here."""
+    if world.processes and world.coordinator.phase is not GroupPhase.STABLE:
         yield f"the group is {world.coordinator.phase.value}"
-    for slot, process in world.places.items():
-        if process is None:
-            yield f"nobody in place {slot}"
-        else:
-            yield from (f"{process.run.name}: {why}" for why in _restless(world, process))
+    for process in world.processes:
+        yield from (f"{process.run.name}: {why}" for why in _unsettled(world, process))
 
 
-def _restless(world: World, process: Process) -> Iterator[str]:
+def _unsettled(world: World, process: Process) -> Iterator[str]:
     member = process.membership
     if member.machine.state is not machine.State.STABLE or member.adopted is None:
         yield f"is {member.machine.state.value}"
@@ -127,8 +155,6 @@ def _restless(world: World, process: Process) -> Iterator[str]:
         yield "a probe is due"
     if member.report_again:
         yield "has to report again"
-    if process.loop.behind:
-        yield "copies are not at the ends of their changelogs"
     for task in sorted(member.adopted.active):
         held = process.loop.held.get(task)
         if held is None or held.state is not TaskState.RUNNING:

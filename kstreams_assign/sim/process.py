@@ -8,8 +8,6 @@ from kstreams_assign.group import member as machine
 from kstreams_assign.model import TaskId
 from kstreams_assign.sim.disk import Disk
 from kstreams_assign.sim.incarnation import Incarnation
-from kstreams_assign.sim.loop import Loop
-from kstreams_assign.sim.membership import Membership
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -29,8 +27,8 @@ class Process:
         self.run = Incarnation(f"P{slot}", world.timeline)
         self.instance_id = f"instance-{slot}" if world.scenario.static else None
         disk.restarted(world.timeline.now_ms)
-        self.membership = Membership(self)
-        self.loop = Loop(self)
+        self.membership = world.policy.membership(self)
+        self.loop = world.policy.loop(self)
         for task, offsets in disk.folders.items():
             self.membership.sums.dormant(task, offsets)
 
@@ -63,7 +61,7 @@ class Process:
         if self.membership.mutex.try_clean():
             delay_ms = self.world.scenario.state_cleanup_delay_ms
             idle = self.disk.idle(self.world.timeline.now_ms, delay_ms)
-            self.run.later(self.world.cleaner_takes_ms(), lambda: self._cleaned(idle))
+            self.run.later(self.world.cleaner_takes_ms(), self._cleaned, idle)
 
     def _cleaned(self, idle: list[TaskId]) -> None:
         for task in idle:

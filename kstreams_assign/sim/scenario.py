@@ -27,6 +27,8 @@ class Scenario:
     early_probing: bool = True
     static: bool = False
     first_records: int = 20_000
+    more_records: int = 0
+    """At first, in each task's changelog than in that of the task before."""
     records_per_s: int = 20
     restored_per_s: int = 5_000
     late: tuple[int, ...] = (0, 0, 0)
@@ -62,6 +64,10 @@ class Scenario:
             commit_interval_ms=rng.choice((1_000, 5_000, 30_000)),
             state_cleanup_delay_ms=rng.choice((0, 10_000, 60_000)),
         )
+
+    def begins_with(self, partition: int) -> int:
+        """Records that a stateful task's changelog has at first, and that were taken of its input."""
+        return self.first_records + self.more_records * partition
 
     @property
     def shape(self) -> TopologyShape:

@@ -1,44 +1,59 @@
-"""Many seeds, one after the other: what was found, how fast, and the first failing one made small."""
+"""Many seeds: what was found, how fast, and the first failing one made small."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
-from time import perf_counter
 
 import typer
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.sim.jobs import across
 from kstreams_assign.sim.play import Played, Script, play
 from kstreams_assign.sim.shrink import shrink
-from kstreams_assign.sim.transcript import given, happened, script_of, told, transcript
+from kstreams_assign.sim.spread import Spread
+from kstreams_assign.sim.tally import Outcome, Tally
+from kstreams_assign.sim.transcript import given, happened, script_of, transcript
 
-EVERY = 100
-"""Seeds between two lines of progress."""
+SOON_S, EVERY_S = 1, 10
+"""To the first line of progress, and between two of them."""
 
 
-def simulate(seeds: range, *, faults: bool, as_json: bool, verbose: bool) -> bool:
-    """Play these seeds and say what came of them; whether all invariants held."""
-    began = perf_counter()
-    played = [_one(seed, faults=faults, verbose=verbose, seeds=seeds) for seed in seeds]
-    seconds = perf_counter() - began
-    rebalances = sum(one.rebalances for one in played)
-    failed = [one for one in played if one.violations]
-    if as_json:
-        facts = {
-            "seeds": len(seeds),
-            "violations": told(played),
-            "rebalances": rebalances,
-            "seconds": round(seconds, 3),
-        }
-        typer.echo(json.dumps(facts))
-    else:
-        pace = f"{rebalances} rebalances in {seconds:.1f} s, {rebalances / max(seconds, 1e-9):.0f} a second"
-        typer.echo(f"{len(seeds)} seeds, {len(failed)} failed; {pace}")
-    if failed:
-        typer.echo(_smallest(failed[0]), err=as_json)
-    return not failed
+def simulate(
+    seeds: range, *, faults: bool, as_json: bool, verbose: bool, jobs: int = 1, spread: Spread | None = None
+) -> Tally:
+    """Play these seeds and say what came of them. Ctrl-C ends it with those that were played.
+
+    ``verbose`` is for one process; ``spread`` plays elsewhere, and tells nothing before it is through.
+    """
+    if verbose and (jobs > 1 or spread is not None):
+        raise ConfigError("--verbose tells what happens while it does; leave out --jobs and --spark")
+    tally = Tally(len(seeds))
+    one_seed = partial(outcome, faults=faults)
+    try:
+        if spread is not None:
+            _count(tally, spread(one_seed, seeds))
+        elif jobs > 1:
+            with closing(across(min(jobs, len(seeds)), one_seed, seeds)) as outcomes:
+                _count(tally, outcomes)
+        else:
+            _count(tally, map(partial(_told, faults=faults) if verbose else one_seed, seeds))
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted after {tally.played:,} of {tally.asked:,} seeds", err=True)
+    finally:  # whatever ends it, what was found is told
+        typer.echo(json.dumps(tally.facts()) if as_json else tally.summary())
+    if tally.failed:
+        typer.echo(_first_failed(tally, faults=faults), err=as_json)
+    return tally
+
+
+def outcome(seed: int, *, faults: bool) -> Outcome:
+    """Play this seed."""
+    played = play(Script.draw(seed, faults=faults))
+    return Outcome(seed, played.rebalances, played.violations)
 
 
 def replay(path: Path, *, verbose: bool) -> bool:
@@ -52,19 +67,37 @@ def replay(path: Path, *, verbose: bool) -> bool:
     return not played.violations
 
 
-def _one(seed: int, *, faults: bool, verbose: bool, seeds: range) -> Played:
+def _count(tally: Tally, outcomes: Iterable[Outcome]) -> None:
+    """Tell of a failing seed at once, and now and then how far it is."""
+    due_s: float = SOON_S
+    for one in outcomes:
+        tally.add(one)
+        if one.violations:
+            first = one.violations[0]
+            typer.echo(f"seed {one.seed} failed: {first.invariant}: {first.detail}", err=True)
+        if tally.seconds >= due_s:
+            due_s = tally.seconds + EVERY_S
+            typer.echo(tally.progress(), err=True)
+
+
+def _told(seed: int, *, faults: bool) -> Outcome:
+    """Play it, and tell on standard error what is given and what happens."""
     script = Script.draw(seed, faults=faults)
-    if verbose:
-        typer.echo("\n".join(given(script)), err=True)
-    elif (seed - seeds.start) % EVERY == EVERY - 1:
-        typer.echo(f"{seed - seeds.start + 1} seeds", err=True)
-    played = play(script, told=verbose)
-    if verbose:
-        typer.echo("\n".join(happened(played)), err=True)
-    return played
+    typer.echo("\n".join(given(script)), err=True)
+    played = play(script, told=True)
+    typer.echo("\n".join(happened(played)), err=True)
+    return Outcome(seed, played.rebalances, played.violations)
 
 
-def _smallest(failed: Played, make_small: Callable[[Played], Played] = shrink) -> str:
-    small = make_small(failed)
+def _first_failed(tally: Tally, *, faults: bool) -> str:
+    """Its transcript, made small if there was time to come to the end."""
+    script = Script.draw(tally.failed[0].seed, faults=faults)
+    if tally.played < tally.asked:
+        return f"\nsimulate --seed {script.seed} --count 1{' --faults' * faults} makes it small\n"
+    return _smallest(play(script))
+
+
+def _smallest(failed: Played) -> str:
+    small = shrink(failed)
     prose = f"\nSeed {failed.script.seed} made small; save this and give it to simulate --replay.\n\n"
     return prose + transcript(play(small.script, told=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ast import literal_eval
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -66,10 +66,3 @@ def _values(line: str, name: str, kind: type[Any]) -> Mapping[str, Any]:
     if strange := found.keys() - known:
         raise ConfigError(f"{name} has no {min(strange)}; it has {', '.join(sorted(known))}")
     return {key: literal_eval(value) for key, value in found.items()}
-
-
-def told(played: Sequence[Played]) -> list[dict[str, Any]]:
-    """The violations, each with its seed."""
-    return [
-        {"seed": one.seed, "invariant": one.invariant, "detail": one.detail} for it in played for one in it.violations
-    ]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from random import Random
 from uuid import UUID
 
 from kstreams_assign.group.leader import Question
 from kstreams_assign.group.values import Decision, JoinedMember
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.broker import Logs, Network
+from kstreams_assign.sim.chance import Chance
 from kstreams_assign.sim.checkers import Watch
 from kstreams_assign.sim.committing import Share
 from kstreams_assign.sim.coordinator import Coordinator
 from kstreams_assign.sim.disk import Disk
 from kstreams_assign.sim.faults import NO_FAULTS, Fault, Faults
+from kstreams_assign.sim.policies.policy import UNCHANGED, Policy
 from kstreams_assign.sim.process import Process
 from kstreams_assign.sim.scenario import APPLICATION, Scenario
 from kstreams_assign.sim.timeline import START_MS, Timeline
@@ -23,14 +24,26 @@ from kstreams_assign.sim.timeline import START_MS, Timeline
 class World:
     """``lines``: what happened, for people; None: nobody asks."""
 
-    def __init__(self, scenario: Scenario, faults: Faults, seed: int, watch: Watch, lines: list[str] | None) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        faults: Faults,
+        seed: int,
+        watch: Watch,
+        lines: list[str] | None,
+        policy: Policy = UNCHANGED,
+    ) -> None:
         self.scenario = scenario
+        self.policy = policy
         self.faults = faults
-        self.rng = Random(f"{seed}-world")  # noqa: S311 - chance that can be had again
+        self.rng = Chance(f"{seed}-world")
         self.watch = watch
         self.lines = lines
         self.shape, self.config = scenario.shape, scenario.config
         self.partition_counts = scenario.partition_counts
+        self.changelogs = {
+            task: self.shape.changelogs(APPLICATION, task) for task in self.shape.tasks(self.partition_counts)
+        }
         self.timeline = Timeline()
         self.logs = Logs(scenario)
         self.network = Network(self.timeline, faults, self.rng)
@@ -91,9 +104,9 @@ class World:
             self.timeline.after(fault.lasts_ms, process.run.wake)
         elif fault.kind == "cut_off":
             process.run.cut_off = True
-            self.timeline.after(fault.lasts_ms, lambda: _join_wire(process))
+            self.timeline.after(fault.lasts_ms, _join_wire, process)
         if fault.kind in ("kill", "wreck", "leave"):
-            self.timeline.after(fault.lasts_ms, lambda: self.start(fault.slot))
+            self.timeline.after(fault.lasts_ms, self.start, fault.slot)
 
     def heal(self) -> None:
         """From here on nothing goes wrong, everybody comes back, and no new input arrives."""
@@ -135,8 +148,7 @@ class World:
 
     def changelog_position(self, task: TaskId) -> dict[TopicPartition, int]:
         """The end of its changelog, as a store would remember it."""
-        changelogs = self.shape.changelogs(APPLICATION, task).values()
-        return dict.fromkeys(changelogs, self.logs.ends[task])
+        return dict.fromkeys(self.changelogs[task].values(), self.logs.ends[task])
 
     def _accepted(self, member: str, offsets: Mapping[TopicPartition, int]) -> None:
         self.watch.accepted(member, offsets)

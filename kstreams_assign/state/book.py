@@ -10,12 +10,15 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Literal, get_args
 from uuid import UUID
 
 Deed = Literal["open", "own", "release", "found", "retire", "delete", "keep"]
 """What a line tells: a process opened the directory; a task's folder was taken, let go, or is there and nobody knows since when;
 it goes to the trash under the name ``to``; it is deleted from there; it did not go after all."""
+
+_OF_A_PLACE = frozenset({"retire", "delete", "keep"})
 
 PAST_LINES = 200
 """So many lines of what is over are kept for people."""
@@ -124,16 +127,25 @@ class Book:
         return book
 
     def lines(self, is_there: Callable[[str], bool]) -> list[Line]:
-        """What a journal that is written anew holds: what is over, then what is. Folders that went are forgotten.
-
-        Not in the order of time, which a clock that is set back would turn round.
-        """
+        """What a journal that is written anew holds: what is over, and what is, in the order of time. Folders that went are forgotten."""
         used = [line for line in self.used.values() if line.did == "own" or is_there(line.task)]
-        return [*self.past, *([self.opened] if self.opened else []), *used, *self.trashed.values()]
+        return _by_time([*self.past, *([self.opened] if self.opened else []), *used, *self.trashed.values()])
 
     def _is_over(self, place: str, line: Line) -> None:
         retired = self.trashed.pop(place, None)
         self.past.extend(one for one in (retired, line) if one is not None)
+
+
+def _by_time(lines: Iterable[Line]) -> list[Line]:
+    """But lines about one place in the trash stay in their order, which a clock that was set back would turn round."""
+    newest_ms: dict[str, int] = {}
+    timed = []
+    for line in lines:
+        at_ms = line.at_ms
+        if line.did in _OF_A_PLACE:
+            at_ms = newest_ms[line.to] = max(at_ms, newest_ms.get(line.to, 0))
+        timed.append((at_ms, line))
+    return [line for _, line in sorted(timed, key=itemgetter(0))]
 
 
 def book_of(lines: Iterable[Line]) -> Book:

@@ -7,6 +7,7 @@ thread or a timer of its own (the worker calls ``run``).
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from kstreams_assign.errors import StateDirectoryLocked, StateError
 from kstreams_assign.model import TaskId
@@ -18,15 +19,25 @@ _log = logging.getLogger(__name__)
 
 
 class Cleaner:
-    """``state_cleanup_delay_ms``: how long after its release a folder stays (Kafka: ``state.cleanup.delay.ms``)."""
+    """``state_cleanup_delay_ms``: how long after its release a folder stays (Kafka: ``state.cleanup.delay.ms``).
+
+    ``made_anew`` is called when the directory was deleted under this process and is there again.
+    """
 
     def __init__(
-        self, directory: StateDirectory, mutex: ReportMutex, sums: OffsetSums, *, state_cleanup_delay_ms: int
+        self,
+        directory: StateDirectory,
+        mutex: ReportMutex,
+        sums: OffsetSums,
+        *,
+        state_cleanup_delay_ms: int,
+        made_anew: Callable[[], None] = lambda: None,
     ) -> None:
         self._directory = directory
         self._mutex = mutex
         self._sums = sums
         self._delay_ms = state_cleanup_delay_ms
+        self._made_anew = made_anew
         self._trouble = ""
 
     def empty_trash(self) -> None:
@@ -54,7 +65,8 @@ class Cleaner:
         return gone
 
     def _run(self) -> list[TaskId] | None:
-        self._directory.secure()
+        if self._directory.secure():
+            self._made_anew()
         self._directory.heartbeat()
         if not self._mutex.try_clean():
             return None

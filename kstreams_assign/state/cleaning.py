@@ -19,10 +19,11 @@ from kstreams_assign.state.directory import application_folder, last_written_ms,
 from kstreams_assign.state.identity import FILE as PROCESS_FILE
 from kstreams_assign.state.journal import ALIVE_FILE, JOURNAL_FILE, Journal, read_alive_ms, read_book
 from kstreams_assign.state.lock import LOCK_FILE, holder, take_lock
+from kstreams_assign.state.members import FILE as MEMBERS_FILE
 from kstreams_assign.state.trash import TRASH_FOLDER, Trash
 
-OURS = frozenset({LOCK_FILE, PROCESS_FILE, JOURNAL_FILE, ALIVE_FILE, TRASH_FOLDER})
-DRAFTS = frozenset({f"{PROCESS_FILE}.draft", f"{JOURNAL_FILE}.draft"})
+OURS = frozenset({LOCK_FILE, PROCESS_FILE, MEMBERS_FILE, JOURNAL_FILE, ALIVE_FILE, TRASH_FOLDER})
+DRAFTS = frozenset(f"{file}.draft" for file in (PROCESS_FILE, MEMBERS_FILE, JOURNAL_FILE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@
     <root>/<application_id>/
         .lock          held by one process (flock); holds its pid and host for those it keeps out (``state.lock``)
         process        the process id, kept across restarts, so that the group's sort order stays (``state.identity``)
+        members        the members of the group that this directory's processes were, for their successor (``state.members``)
         journal        what was taken, let go and removed, when and why; alive: when that was last so (``state.journal``)
         0_1/           the state of one task
         .trash/        folders on their way out (``state.trash``)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,15 +67,19 @@ class OffsetSums:
             self._lines.pop(task, None)
 
     def report(self, *, owned_only: bool) -> dict[TaskId, int]:
-        """Task -> -2 if it runs, else its offset sum; in order.
-
-        ``owned_only`` leaves out the dormant tasks: without the mutex they are no promise that can be kept, while the
-        cleaner never touches a folder that is locked.
-        """
+        """Task -> -2 if it runs, else its offset sum; in order. ``owned_only`` leaves out the dormant tasks."""
         with self._guard:
             lines = dict(self._lines)
         tasks = sorted((task for task, line in lines.items() if line.owned or not owned_only), key=task_order)
         return {task: lines[task].offset_sum for task in tasks}
+
+    def report_kept(self, assigned: AbstractSet[TaskId]) -> dict[TaskId, int]:
+        """What may be told without the mutex: of the newest assignment's tasks those that are owned.
+
+        Their folders are locked, and the cleaner never touches one that is. Dormant tasks are no promise that can be kept, nor are those
+        on their way to be closed, after a lost membership or because they were taken away: they are dormant in a moment.
+        """
+        return {task: told for task, told in self.report(owned_only=True).items() if task in assigned}
 
     def _put(self, task: TaskId, line: _Line) -> None:
         with self._guard:

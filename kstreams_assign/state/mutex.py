@@ -5,8 +5,8 @@ or the join is given up, the cleaner must not take it away. So the mutex belongs
 members of the process may hold the reporting side at once, the cleaner holds the other side alone and briefly.
 Neither side waits: the report is made on the loop that also sends heartbeats.
 
-How long it can be held: until the member's machine lets go (``ReleaseMutex``: tasks locked, membership lost, member
-closed, or its thread ended by an error), and no longer than ``hold_ms``, counted from the first report of a rebalance
+How long it can be held: until the member's machine lets go (``ReleaseMutex``: tasks locked, member closed, or
+its thread ended by an error; a member whose membership is lost joins anew at once, and holds on), and no longer than ``hold_ms``, counted from the first report of a rebalance
 and not from the last retry. ``Worker`` and ``GroupMember`` set it to twice ``max_poll_interval_ms``, because the broker waits
 that long at most for every JoinGroup and once more for every SyncGroup. So a join that is never answered, or tried
 again for ever, cannot starve the cleaner. A hold that is overdue ends when the cleaner wants to run and not before.

@@ -7,7 +7,7 @@ writes go to the first. An application that dies rolls back by not having commit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import repeat
@@ -21,13 +21,21 @@ class Emitted(NamedTuple):
     topic: str
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()
     partition: int | None = None
     timestamp_ms: int | None = None
 
 
 class _Absent:
     """Says that the buffer holds nothing for a key, where None says that the key was deleted."""
+
+
+class Taken(NamedTuple):
+    """What a commit takes, by store: values (None deletes) and, for the same keys, the time of each; and the records to send."""
+
+    writes: Mapping[str, Mapping[bytes, bytes | None]]
+    times: Mapping[str, Mapping[bytes, int]]
+    emitted: Sequence[Emitted]
 
 
 ABSENT = _Absent()
@@ -38,18 +46,23 @@ _NOTHING: dict[bytes, bytes | None] = {}
 class WriteBuffer:
     """Newest write per store and key, and the emitted records in order. ``None`` as a value deletes.
 
+    ``times`` has the milliseconds of each of ``writes``: what its changelog record will carry.
     ``leaving`` is what ``take`` took and ``landed`` has not yet said to be in the store.
     """
 
     writes: dict[str, dict[bytes, bytes | None]] = field(default_factory=dict)
+    times: dict[str, dict[bytes, int]] = field(default_factory=dict)
     leaving: dict[str, dict[bytes, bytes | None]] = field(default_factory=dict)
     emitted: list[Emitted] = field(default_factory=list)
 
-    def put(self, store: str, key: bytes, value: bytes | None) -> None:
+    def put(self, store: str, key: bytes, value: bytes | None, time_ms: int) -> None:
         self.writes.setdefault(store, {})[key] = value
+        self.times.setdefault(store, {})[key] = time_ms
 
-    def put_many(self, store: str, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+    def put_many(self, store: str, entries: Mapping[bytes, bytes | None], times_ms: Mapping[bytes, int]) -> None:
+        """``times_ms`` has the same keys."""
         self.writes.setdefault(store, {}).update(entries)
+        self.times.setdefault(store, {}).update(times_ms)
 
     def get(self, store: str, key: bytes) -> bytes | _Absent | None:
         newest = self.writes.get(store, _NOTHING).get(key, ABSENT)
@@ -84,11 +97,12 @@ class WriteBuffer:
         merged = merge(hidden, written, key=itemgetter(0), reverse=reverse)
         return ((key, value) for key, value in merged if value is not None)
 
-    def take(self) -> tuple[Mapping[str, Mapping[bytes, bytes | None]], list[Emitted]]:
+    def take(self) -> Taken:
         """Begin a commit: answer with what is here, which goes on being read until ``landed``."""
-        self.leaving, self.writes = self.writes, {}
-        emitted, self.emitted = self.emitted, []
-        return self.leaving, emitted
+        taken = Taken(self.writes, self.times, self.emitted)
+        self.leaving = self.writes
+        self.writes, self.times, self.emitted = {}, {}, []
+        return taken
 
     def landed(self) -> None:
         """What ``take`` took is in the store now."""
@@ -96,7 +110,7 @@ class WriteBuffer:
 
     def drop(self) -> None:
         """Forget what no ``take`` took."""
-        self.writes, self.emitted = {}, []
+        self.writes, self.times, self.emitted = {}, {}, []
 
     def __len__(self) -> int:
         return sum(map(len, self.writes.values())) + len(self.emitted)

@@ -54,19 +54,23 @@ from kstreams_assign.wire.subscription_info import (
 )
 from kstreams_assign.wire.trailer import GroupTrailer, MemberTrailer
 from kstreams_assign.wire.versions import (
+    COOPERATIVE_VERSION,
     EARLIEST_PROBEABLE_VERSION,
     LATEST_SUPPORTED_VERSION,
     NAMED_TOPOLOGY_VERSION,
     OFFSET_SUMS_VERSION,
+    UNIQUE_FIELD_VERSION,
     UNKNOWN_VERSION,
 )
 
 __all__ = [
+    "COOPERATIVE_VERSION",
     "DIALECTS",
     "EARLIEST_PROBEABLE_VERSION",
     "LATEST_SUPPORTED_VERSION",
     "NAMED_TOPOLOGY_VERSION",
     "OFFSET_SUMS_VERSION",
+    "UNIQUE_FIELD_VERSION",
     "UNKNOWN_VERSION",
     "AssignmentInfo",
     "ConsumerAssignment",

@@ -45,7 +45,7 @@ def array(fields: Fields, flexible: bool, path: str) -> Field:
             write_varint(out, len(ordered[0]) + 1)
         else:
             out += INT32.pack(len(ordered[0]))
-        if not (shape and shape.write(out, ordered)):
+        if any(ordered) and not (shape and shape.write(out, ordered)):
             _write_rows(fields, out, ordered)
 
     return Field(read, write, 1 if flexible else INT32.size)

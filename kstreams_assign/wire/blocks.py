@@ -77,6 +77,9 @@ class Shape:
                 flat[at::width] = struct.unpack(f">{place.code}", place.null) * count
             else:
                 return False
+        if count <= ROWS_EXACT_MAX:
+            out += _struct(self.codes, count).pack(*flat)
+            return True
         done = 0
         for rows in _runs(count):
             out += _struct(self.codes, rows).pack(*flat[done : done + rows * width])

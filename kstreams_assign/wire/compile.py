@@ -41,20 +41,34 @@ class Layout:
 
     def write(self, record: Record, rest: bytes = b"") -> bytes:
         """The bytes, then ``rest``. Raises ``ConfigError`` for a value that its field cannot hold."""
-        # host maps can weigh 100 kB and are written for each member: copied once and never again
-        return b"".join([*(self.encoded(name, record[name]).raw for name in self.fields), rest])
+        out = bytearray()
+        parts: list[bytes | bytearray] = [out]
+        name = ""
+        try:
+            for name, field in self.fields.items():
+                value = record[name]
+                if (
+                    value.__class__ is Encoded
+                ):  # host maps can weigh 100 kB and are written for each member: copied once
+                    parts += (value.raw, out := bytearray())
+                else:
+                    field.write(out, value)
+        except struct.error as wrong:
+            raise self._refused(name, wrong) from None
+        return b"".join([*parts, rest])
 
     def encoded(self, name: str, value: Any) -> Encoded:
         """One field's bytes, to be put into many records; none where this version has no such field."""
-        if isinstance(value, Encoded):
-            return value
         out = bytearray()
         try:
             if name in self.fields:
                 self.fields[name].write(out, value)
         except struct.error as wrong:
-            raise ConfigError(f"{self.message}: {name} cannot hold this value: {wrong}") from None
+            raise self._refused(name, wrong) from None
         return Encoded(bytes(out))
+
+    def _refused(self, name: str, wrong: struct.error) -> ConfigError:
+        return ConfigError(f"{self.message}: {name} cannot hold this value: {wrong}")
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any
 
 from kstreams_assign.wire.compact import not_null, read_compact_length, read_varint, write_varint
@@ -44,6 +45,9 @@ Fields = Mapping[str, Field]
 
 def bound(primitive: Primitive, path: str) -> Field:
     """A single value; ``path`` names it in errors."""
+    if primitive.code and primitive.null_mark is None:
+        form = Struct(f">{primitive.code}")
+        return Field(lambda source: source.number(form, path), primitive.write, form.size, primitive.code)
 
     def read(source: Source) -> Any:
         return primitive.read(source, path)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -51,7 +52,12 @@ class Source:
         return self.data[start : self.at]
 
     def number(self, form: struct.Struct, field: str) -> int:
-        value: int = form.unpack_from(self.data, self.step(form.size, field))[0]
+        start = self.at
+        end = start + form.size
+        if end > len(self.data):
+            self.step(form.size, field)
+        self.at = end
+        value: int = form.unpack_from(self.data, start)[0]
         return value
 
     def length(self, form: struct.Struct, unit: int, field: str) -> int:
@@ -95,7 +101,13 @@ def _integer(code: str) -> Primitive:
 
 
 def _read_uuid(source: Source, field: str) -> UUID:
-    return UUID(bytes=source.take(16, field))
+    return process_id(source.take(16, field))
+
+
+@lru_cache(maxsize=4096)
+def process_id(raw: bytes) -> UUID:
+    """The id with these 16 bytes: one object for all members that tell it, round after round."""
+    return UUID(bytes=raw)
 
 
 def _write_uuid(out: bytearray, value: UUID) -> None:

@@ -14,6 +14,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, TypeVar
 from uuid import UUID
@@ -21,11 +22,15 @@ from uuid import UUID
 import msgpack  # type: ignore[import-untyped]
 
 from kstreams_assign.model import TaskId
+from kstreams_assign.wire.primitives import process_id
 
 MAGIC = b"KSA\x01"
 ENVELOPE = struct.Struct(">4sII")
 TRAILER_SIZE_MAX = 1 << 20
 """A group's whole metadata is one record of 1 MB by default, so no honest trailer is larger."""
+
+KEPT, KEPT_SIZE_MAX = 64, 4096
+"""So many trailers that were read or written lately are kept, those that were read if they are no larger than that."""
 
 SUBTOPOLOGY_DIGITS_MAX = 10
 """Of an int32."""
@@ -35,12 +40,17 @@ SUBTOPOLOGY_DIGITS_MAX = 10
 class MemberTrailer:
     """What a member of ours can do: its assignors with their versions, and a digest of its settings.
 
-    ``draining``: it is about to leave, and wants its tasks warmed up elsewhere first.
+    ``draining``: it is about to leave, and wants its tasks warmed up elsewhere first. ``join`` changes with every join, where
+    the version has no field for that: the broker takes no notice of a rejoin whose bytes are the same. ``partitions``: how many
+    the source topics have, where this member knows of more than the leader did (else 0). ``exactly_once``: its commits are transactions.
     """
 
-    assignors: Mapping[str, int] = field(default_factory=dict)
+    assignors: Mapping[str, int] = field(default_factory=dict, hash=False)
     settings_digest: str = ""
     draining: bool = False
+    join: int | None = None
+    partitions: int = 0
+    exactly_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +61,8 @@ class GroupTrailer:
     many of those a process restores at a time, where there is a limit (the warm-up queue). ``next_probe_ms``: the wall-clock time of the
     next probing rebalance, ``None`` if there is none to come. ``followup``: the rebalance that completes this one comes
     next (KIP-429). ``withheld``: active tasks that no one gets before that. ``owners``: the decided process of each
-    active task. ``draining``: processes that are about to leave and keep only what nobody else has warm.
+    active task. ``draining``: processes that are about to leave and keep only what nobody else has warm. ``partitions``: how
+    many the source topics had all together, ``None`` where it is not told.
     """
 
     assignor: str
@@ -63,6 +74,7 @@ class GroupTrailer:
     owners: Mapping[TaskId, UUID] = field(default_factory=dict)
     at_once: Mapping[UUID, int] = field(default_factory=dict)
     draining: tuple[UUID, ...] = ()
+    partitions: int | None = None
 
 
 Trailer = TypeVar("Trailer")
@@ -72,19 +84,30 @@ def trailer_bytes(trailer: MemberTrailer | GroupTrailer | None) -> bytes:
     """What to append to the message; nothing for ``None``."""
     if trailer is None:
         return b""
-    content = _member_map(trailer) if isinstance(trailer, MemberTrailer) else _group_map(trailer)
+    if isinstance(trailer, GroupTrailer):
+        return _enveloped(_group_map(trailer))
+    return _member_bytes(trailer)
+
+
+@lru_cache(maxsize=KEPT)
+def _member_bytes(trailer: MemberTrailer) -> bytes:
+    """A member says the same at most of its joins."""
+    return _enveloped(_member_map(trailer))
+
+
+def _enveloped(content: Mapping[str, Any]) -> bytes:
     packed: bytes = msgpack.packb(content)
     return ENVELOPE.pack(MAGIC, len(packed), zlib.crc32(packed)) + packed
 
 
 def read_member_trailer(rest: bytes) -> tuple[MemberTrailer | None, str | None]:
     """The trailer in the bytes behind a subscription, or a warning why there is none; both ``None`` without bytes."""
-    return _read(rest, _member_trailer)
+    return _known(rest, _member_trailer) if len(rest) <= KEPT_SIZE_MAX else _read(rest, _member_trailer)
 
 
 def read_group_trailer(rest: bytes) -> tuple[GroupTrailer | None, str | None]:
     """The trailer in the bytes behind an assignment, or a warning why there is none; both ``None`` without bytes."""
-    return _read(rest, _group_trailer)
+    return _known(rest, _group_trailer) if len(rest) <= KEPT_SIZE_MAX else _read(rest, _group_trailer)
 
 
 def _read(rest: bytes, build: Callable[[Mapping[str, Any]], Trailer]) -> tuple[Trailer | None, str | None]:
@@ -94,6 +117,10 @@ def _read(rest: bytes, build: Callable[[Mapping[str, Any]], Trailer]) -> tuple[T
         return build(_opened(rest)), None
     except _Damaged as damage:
         return None, f"the {len(rest)} bytes after the last field are no trailer: {damage}"
+
+
+_known = lru_cache(maxsize=KEPT)(_read)
+"""The members of a group mostly say the same, and are told the same."""
 
 
 class _Damaged(Exception):
@@ -118,8 +145,16 @@ def _opened(rest: bytes) -> Mapping[str, Any]:
 
 
 def _member_map(trailer: MemberTrailer) -> dict[str, Any]:
-    draining = {"draining": True} if trailer.draining else {}
-    return {"assignors": dict(trailer.assignors), "settings": trailer.settings_digest, **draining}
+    content: dict[str, Any] = {"assignors": dict(trailer.assignors), "settings": trailer.settings_digest}
+    if trailer.draining:
+        content["draining"] = True
+    if trailer.join is not None:
+        content["join"] = trailer.join
+    if trailer.partitions:
+        content["partitions"] = trailer.partitions
+    if trailer.exactly_once:
+        content["exactly_once"] = True
+    return content
 
 
 def _member_trailer(content: Mapping[str, Any]) -> MemberTrailer:
@@ -127,8 +162,14 @@ def _member_trailer(content: Mapping[str, Any]) -> MemberTrailer:
     for name, version in assignors.items():
         _typed(name, str, "assignors")
         _typed(version, int, "assignors")
-    draining = _typed(content.get("draining", False), bool, "draining")
-    return MemberTrailer(assignors, _typed(content.get("settings"), str, "settings"), draining)
+    return MemberTrailer(
+        assignors=assignors,
+        settings_digest=_typed(content.get("settings"), str, "settings"),
+        draining=_typed(content.get("draining", False), bool, "draining"),
+        join=_typed(content["join"], int, "join") if "join" in content else None,
+        partitions=_typed(content.get("partitions", 0), int, "partitions"),
+        exactly_once=_typed(content.get("exactly_once", False), bool, "exactly_once"),
+    )
 
 
 def _group_map(trailer: GroupTrailer) -> dict[str, Any]:
@@ -148,6 +189,8 @@ def _group_map(trailer: GroupTrailer) -> dict[str, Any]:
         content["at_once"] = {process.bytes: number for process, number in trailer.at_once.items()}
     if trailer.draining:
         content["draining"] = [process.bytes for process in trailer.draining]
+    if trailer.partitions is not None:
+        content["partitions"] = trailer.partitions
     return content
 
 
@@ -166,6 +209,7 @@ def _group_trailer(content: Mapping[str, Any]) -> GroupTrailer:
             for raw, number in _typed(content.get("at_once", {}), dict, "at_once").items()
         },
         draining=tuple(_process(raw, "draining") for raw in _typed(content.get("draining", ()), tuple, "draining")),
+        partitions=_typed(content["partitions"], int, "partitions") if "partitions" in content else None,
     )
 
 
@@ -177,7 +221,7 @@ def _by_process(content: Mapping[str, Any], key: str) -> dict[UUID, tuple[TaskId
 def _process(raw: object, key: str) -> UUID:
     if not isinstance(raw, bytes) or len(raw) != 16:
         raise _Damaged(f"{key} has a process id that is none")
-    return UUID(bytes=raw)
+    return process_id(raw)
 
 
 def _by_subtopology(owned: tuple[TaskId, UUID]) -> tuple[str, int, int]:

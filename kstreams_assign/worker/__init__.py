@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kstreams_assign.worker.group_member import Assignment, CommitDue, Drained, GroupMember, Lost
     from kstreams_assign.worker.runtime import Worker
-    from kstreams_assign.worker.task import KeyValueStore, Subtopology, Task
+    from kstreams_assign.worker.task import Subtopology, Task
+    from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
 __all__ = [
     "Assignment",
@@ -22,12 +23,14 @@ __all__ = [
     "Lost",
     "Subtopology",
     "Task",
+    "TimestampedKeyValueStore",
     "Worker",
 ]
 
 _MODULE_OF = {
     **dict.fromkeys(("Assignment", "CommitDue", "Drained", "GroupMember", "Lost"), "group_member"),
-    **dict.fromkeys(("KeyValueStore", "Subtopology", "Task"), "task"),
+    **dict.fromkeys(("Subtopology", "Task"), "task"),
+    **dict.fromkeys(("KeyValueStore", "TimestampedKeyValueStore"), "views"),
     "Worker": "runtime",
 }
 

@@ -34,7 +34,7 @@ def worker(
 ) -> None:
     """Be a member for one application at a time, which speaks msgpack over the socket named in the file.
 
-    Ends on SIGTERM or Ctrl-C: what the application has asked to commit is committed, tasks are closed, the group is left.
+    Ends on SIGTERM or Ctrl-C: what the application has asked to commit is committed, tasks are closed, the group is left (or as group_membership_operation says).
     On SIGUSR1 it drains first, as kstreams-assign drain asks it to.
 
     Example: kstreams-assign worker --config worker.toml --set application_server=$HOSTNAME:8080 --json-log

@@ -28,9 +28,10 @@ from kstreams_assign.errors import (
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.ports import TaskStores
-from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
+from kstreams_assign.tasks.stamped import value_of
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.labour import Work
 from kstreams_assign.worker.sender import Sender
 
 WAIT_S = 5.0
@@ -39,6 +40,9 @@ WAIT_S = 5.0
 
 CALL_S = 10.0
 """How long a transaction's own calls may take; a transaction that is silent for longer is over."""
+
+TELL_S = 1.0
+"""How long a hand-over waits until its partition times are committed."""
 
 LOOK_RECORDS = 100
 HUNG_MS = int(CALL_S * 1000) + 2_000
@@ -62,7 +66,9 @@ def record_producer(config: Config, process: UUID) -> RecordProducer:
 class OffsetCommits(Protocol):
     """The membership's part in a commit."""
 
-    def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None: ...
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
+    ) -> None: ...
 
     def lease_left_s(self) -> float: ...
 
@@ -73,15 +79,18 @@ class OffsetCommits(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One task's part of a commit. ``landed`` is called once its writes are in the store."""
+    """One task's part of a commit. ``landed`` is called once its writes are in the store.
+
+    ``timestamped`` are names of stores. ``sourced``: input partitions that are a store's changelog, too; the store holds them as far as they are committed.
+    """
 
     task: TaskId
     stores: TaskStores | None
     changelogs: Mapping[str, TopicPartition]
-    writes: Mapping[str, Mapping[bytes, bytes | None]]
-    emitted: Sequence[Emitted]
-    offsets: Mapping[TopicPartition, int]
+    timestamped: frozenset[str]
+    work: Work
     landed: Callable[[], None]
+    sourced: frozenset[TopicPartition] = frozenset()
 
 
 class Committer:
@@ -175,8 +184,11 @@ class Committer:
             p: offset
             for share in self._shares
             if share.task not in self._unwritten
-            for p, offset in share.offsets.items()
+            for p, offset in share.work.offsets.items()
         }
+
+    def _metadata(self) -> Mapping[TopicPartition, str]:
+        return {p: text for share in self._shares for p, text in share.work.metadata.items()}
 
     def tasks(self) -> list[TaskId]:
         """Whose shares the last commit begun has."""
@@ -198,6 +210,17 @@ class Committer:
         if transactions is not None:
             self._sender.submit(lambda: transactions.abort(CALL_S))
 
+    def tell_times(self, offsets: Mapping[TopicPartition, int], metadata: Mapping[TopicPartition, str]) -> None:
+        """Commit again, outside of a transaction, what is committed already: so its metadata has no zero byte at its end.
+
+        Only of tasks that leave: nothing of them is committed after it in this generation, so it may arrive late. Waits for a moment.
+        """
+        answer = self._sender.submit(lambda: self._commits.commit(offsets, TELL_S, metadata))
+        try:
+            answer.result(TELL_S)
+        except (CommitDeferred, CommitRefused, BrokerUnavailable, FutureTimeoutError) as cause:
+            self._log.emit("commit_deferred", reason=f"partition times: {cause}")
+
     def close(self) -> None:
         """End the thread; a transaction's last call is waited for, as it should not outlive the producer."""
         self._sender.close(CALL_S if self._transactions is not None else 0)
@@ -210,7 +233,7 @@ class Committer:
         self.settle()  # what a predecessor left open holds up who restores its tasks
 
         def send_offsets() -> None:
-            producer.send_offsets(self.offsets(), self._commits.member(), CALL_S)
+            producer.send_offsets(self.offsets(), self._commits.member(), CALL_S, self._metadata())
 
         return {
             CommitStep.BEGIN: lambda wait: self._call(lambda: producer.begin(CALL_S), wait),
@@ -266,12 +289,11 @@ class Committer:
     def _records(self) -> Iterator[tuple[tuple[Any, ...], bool]]:
         """What ``produce`` takes, for every record in order, and whether the record's offset counts."""
         for share in self._shares:
-            for store, entries in share.writes.items():
+            for store in share.work.taken.writes:
                 if store in share.changelogs:
-                    at = share.changelogs[store]
-                    for key, value in entries.items():
-                        yield (*at, key, value), True
-            for it in share.emitted:
+                    for record in _changelog_records(share, store):
+                        yield record, True
+            for it in share.work.taken.emitted:
                 yield (it.topic, it.partition, it.key, it.value, it.headers, it.timestamp_ms), False
 
     def _out_of_lease(self) -> Outcome:
@@ -305,7 +327,9 @@ class Committer:
         """Whose record it was: a changelog says it, an output's topic and key may fit several."""
         at = TopicPartition(refused.topic, refused.partition)
         owners = [share.task for share in self._shares if at in share.changelogs.values()]
-        owners += [s.task for s in self._shares if any(e[:2] == (refused.topic, refused.key) for e in s.emitted)]
+        owners += [
+            s.task for s in self._shares if any(e[:2] == (refused.topic, refused.key) for e in s.work.taken.emitted)
+        ]
         return " or ".join(map(str, dict.fromkeys(owners)))
 
     def _store(self, _wait: bool) -> Outcome:
@@ -319,16 +343,18 @@ class Committer:
         return Outcome.OK
 
     def _write(self, share: Share) -> None:
-        if share.stores is not None and share.writes:
+        writes = share.work.taken.writes
+        if share.stores is not None and (writes or share.sourced):
             mine = set(share.changelogs.values())
             offsets = {p: offset for p, offset in self._acknowledged.items() if p in mine}
-            share.stores.write({store: entries.items() for store, entries in share.writes.items()}, offsets)
+            offsets |= {p: offset for p, offset in share.work.offsets.items() if p in share.sourced}
+            share.stores.write({store: entries.items() for store, entries in writes.items()}, offsets)
         share.landed()
 
     def _commit_offsets(self, wait: bool) -> Outcome | None:
         if self._answer is None:
-            offsets = self.offsets()
-            self._answer = self._sender.submit(lambda: self._commits.commit(offsets, self._timeout_s))
+            offsets, metadata = self.offsets(), self._metadata()
+            self._answer = self._sender.submit(lambda: self._commits.commit(offsets, self._timeout_s, metadata))
         if not wait and not self._answer.done():
             return None
         answer, self._answer = self._answer, None
@@ -341,3 +367,15 @@ class Committer:
             self._log.emit("commit_refused", reason=str(cause))
             return Outcome.REFUSED
         return Outcome.OK
+
+
+def _changelog_records(share: Share, store: str) -> Iterator[tuple[Any, ...]]:
+    """What ``produce`` takes. The time of a write is its record's, so a timestamped store's changelog holds the bare value."""
+    at = share.changelogs[store]
+    entries, times = share.work.taken.writes[store], share.work.taken.times[store]
+    if store in share.timestamped:
+        for key, stored in entries.items():
+            yield *at, key, None if stored is None else value_of(stored), None, times[key]
+    else:
+        for key, value in entries.items():
+            yield *at, key, value, None, times[key]

@@ -5,12 +5,14 @@ and not offsets under side groups, because the leader then needs one fetch for t
 member, and because it falls under the same access rules as the application's changelogs. A record's key is the process
 id, its header ``generation`` the one it belongs to, and its value the SubscriptionInfo that this process would join
 with. Whoever may not write or read it loses nothing but the early rebalance: then the probing interval holds.
+
+Where Java leads, nobody reads it. A member of ours then looks after its own copies, and asks once they are there.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -20,7 +22,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, Reco
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, MalformedUserData
 from kstreams_assign.group.dialects import APACHE, MemberReport
-from kstreams_assign.group.probing import Answer, Decided, Gain, Prober, Rejoin, Sums, Told, gain
+from kstreams_assign.group.probing import Answer, Decided, Gain, Prober, Rejoin, Sums, Told, behind, gain
 from kstreams_assign.group.values import Adopted, Standing
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress
@@ -30,6 +32,7 @@ from kstreams_assign.worker.events import EventLog
 
 TURN_S = 0.5
 SAME_AGAIN_MS = 5_000
+OWN_LOOK_MS = 1_000
 REQUEST_S = 5.0
 RECORDS_MAX = 10_000
 GENERATION = "generation"
@@ -51,6 +54,23 @@ class _Generation:
     standing: Standing | None
 
 
+@dataclass(slots=True)
+class _Unheard:
+    """A generation of a leader that hears nothing.
+
+    ``at``: how far this member's copies were when it began. ``late``: those ``behind`` then; None until the changelogs' ends are known.
+    """
+
+    number: int
+    at: Sums
+    late: Collection[TaskId] | None = None
+
+    @property
+    def over(self) -> bool:
+        """Nothing of this member is awaited, so there is nothing to ask for."""
+        return self.late is not None and not self.late
+
+
 Copies = Mapping[tuple[UUID, TaskId], TaskProgress]
 """Copies of other processes as they told, ``ALL_CHANGELOGS`` of each task as one."""
 
@@ -62,7 +82,8 @@ ALL_CHANGELOGS = TopicPartition("all changelogs of the task", 0)
 class EarlyView:
     """How early probing stands, for status. ``off`` says why it is; ``due``: a probing rebalance is.
 
-    Of the leader only: the ``gain`` of a rebalance now, its ``answer`` to that (times are monotonic), and all ``copies`` it heard of.
+    ``alone``: the leader hears nothing, so this member asks for its own copies. Of the leader, and of who is alone: the ``gain`` of a
+    rebalance now, and the ``answer`` to that (times are monotonic). Of the leader only: all ``copies`` it heard of.
     """
 
     off: str | None = None
@@ -70,6 +91,7 @@ class EarlyView:
     gain: Gain | None = None
     answer: Answer | None = None
     copies: Copies = field(default_factory=dict)
+    alone: bool = False
 
 
 @dataclass(slots=True)
@@ -106,7 +128,7 @@ class EarlyProbing:
         self._log = log
         self._partition = TopicPartition(progress_topic(config.application_id), 0)
         self._prober = Prober(config.early_probing_floor_ms)
-        self._current: _Generation | None = None
+        self._current: _Generation | _Unheard | None = None
         self._published: tuple[int, dict[TaskId, int]] | None = None
         self._published_at_ms = 0
         self._heard = _Heard(-1)
@@ -115,9 +137,15 @@ class EarlyProbing:
         self._reader: InputConsumer | None = None
 
     def adopted(self, generation: int, adopted: Adopted, standing: Standing | None) -> None:
-        """An assignment is here. ``standing``: what this member decided, if it leads. A foreign leader reads nothing."""
-        due = adopted.next_probe_ms is not None and not adopted.follow_up
-        self._current = _Generation(generation, standing) if due else None
+        """An assignment is here. ``standing``: what this member decided, if it leads."""
+        if adopted.follow_up:
+            self._current = None
+        elif standing is None and adopted.assignor is None:
+            known = self._sums.report(owned_only=True)
+            copies = {task: known.get(task, 0) for task in adopted.standby | adopted.warmup}
+            self._current = _Unheard(generation, copies) if copies else None
+        else:
+            self._current = None if adopted.next_probe_ms is None else _Generation(generation, standing)
 
     def run(self, stopped: threading.Event) -> None:
         """Until ``stopped``. What the broker refuses ends early probing, said aloud once; what passes is tried again."""
@@ -134,17 +162,54 @@ class EarlyProbing:
     def view(self) -> EarlyView:
         """For status, from any thread."""
         current, heard = self._current, self._heard
-        if current is None or heard.generation != current.number:
-            return EarlyView(self._off, current is not None)
-        return EarlyView(self._off, True, heard.gain, heard.answer, heard.copies)
+        if current is None or (isinstance(current, _Unheard) and current.over):
+            return EarlyView(self._off)
+        alone = isinstance(current, _Unheard)
+        if heard.generation != current.number:
+            return EarlyView(self._off, due=True, alone=alone)
+        return EarlyView(self._off, True, heard.gain, heard.answer, heard.copies, alone)
 
     def _turn(self, clients: ExitStack) -> None:
         current = self._current
         if current is None:
             return
+        if isinstance(current, _Unheard):
+            if not current.over:
+                self._look_after_own(current)
+            return
         with suppress(BrokerUnavailable, DeliveryFailed):  # the next turn tries again
             self._publish(current, clients)
             self._listen(current, clients)
+
+    # --- a member's part where the leader hears nothing --------------------------------
+
+    def _look_after_own(self, current: _Unheard) -> None:
+        now_ms = monotonic_ms()
+        if self._heard.generation != current.number:
+            self._begin(current.number, now_ms)
+        elif now_ms - self._heard.asked_at_ms < OWN_LOOK_MS:
+            return
+        tasks = current.at if current.late is None else current.late
+        ends = self._end_offset_sums(tasks)
+        self._heard.asked_at_ms = now_ms
+        if not ends:
+            return
+        acceptable = self._config.acceptable_recovery_lag
+        if current.late is None:
+            current.late = behind(tasks, current.at, ends, acceptable)
+        still = behind(current.late, self._sums.report(owned_only=True), ends, acceptable)
+        self._judge(Gain(len(current.late) - len(still), len(still)), now_ms)
+
+    def _begin(self, generation: int, now_ms: int) -> None:
+        self._heard = _Heard(generation)
+        self._prober.handle(Decided(), now_ms)
+
+    def _judge(self, found: Gain, now_ms: int) -> None:
+        self._heard.gain = found
+        answer = self._heard.answer = self._prober.handle(Told(found), now_ms)
+        if isinstance(answer, Rejoin):
+            self._log.emit("early_probe", reason=answer.reason, moves=found.moves)
+            self._rejoin(answer.reason)
 
     # --- a member's part -----------------------------------------------------------
 
@@ -168,8 +233,7 @@ class EarlyProbing:
             return
         reader = self._reader = self._reader or self._made_reader(clients)
         if self._heard.generation != current.number:
-            self._heard = _Heard(current.number)
-            self._prober.handle(Decided(), monotonic_ms())
+            self._begin(current.number, monotonic_ms())
         news = self._take(reader)
         now_ms = monotonic_ms()
         if not self._heard.sums:
@@ -178,10 +242,7 @@ class EarlyProbing:
             ends = self._end_offset_sums(current.standing.cluster.stateful)
             self._heard.gain, self._heard.asked_at_ms = self._gain(current.standing, ends), now_ms
             self._heard.copies = _moved_on(self._heard, ends, now_ms)
-        answer = self._heard.answer = self._prober.handle(Told(self._heard.gain), now_ms)
-        if isinstance(answer, Rejoin):
-            self._log.emit("early_probe", reason=answer.reason, moves=self._heard.gain.moves)
-            self._rejoin(answer.reason)
+        self._judge(self._heard.gain, now_ms)
 
     def _gain(self, standing: Standing, ends: Mapping[TaskId, int]) -> Gain:
         if not ends and standing.cluster.stateful:

@@ -19,7 +19,17 @@ LOGGER = logging.getLogger("kstreams_assign")
 
 TOLD = frozenset(
     {
-        *("joining", "assigned", "restoring", "running", "lost", "broker_unavailable", "closed"),
+        *(
+            "joining",
+            "assigned",
+            "restoring",
+            "running",
+            "lost",
+            "broker_unavailable",
+            "predecessor_removed",
+            "shutdown_requested",
+            "closed",
+        ),
         *("task_resumed", "listening", "http_listening", "session_began", "session_ended"),
     }
 )

@@ -28,10 +28,12 @@ from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
+from kstreams_assign.worker.connecting import group_client
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog, Listener
 from kstreams_assign.worker.leading import Leading
-from kstreams_assign.worker.membership import Membership, group_client
+from kstreams_assign.worker.membership import Membership
+from kstreams_assign.worker.past import Past
 
 LEAVE_TIMEOUT_S = 5.0
 Partitions = Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -106,7 +108,7 @@ class GroupMember:
         self._committed = CommittedOffsets(
             config.bootstrap_servers, config.client, group_id=config.application_id, stable=config.exactly_once
         )
-        leading = Leading(config, shape, process_id, admin, self._log)
+        leading = Leading(config, shape, process_id, admin, self._committed, self._log)
         self._early = EarlyProbing(
             config, process_id, self._sums, admin, leading.end_offset_sums, self.rejoin, self._log
         )
@@ -122,6 +124,7 @@ class GroupMember:
             lambda membership: group_client(config, shape, membership),
             self._early.adopted,
             lambda: self._events.put(Drained()),
+            Past(config, None, self._log),
         )
         self._threads = [
             threading.Thread(target=self._guarded, args=(work,), name=f"kstreams-{name}", daemon=True)
@@ -203,8 +206,11 @@ class GroupMember:
     # --- the group ---------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float = 5.0) -> None:
-        """Commit next input offsets under this generation. Raises ``CommitDeferred``, ``CommitRefused``, ``BrokerError``."""
-        self._membership.commit(offsets, timeout_s)
+        """Commit next input offsets under this generation. Raises ``CommitDeferred``, ``CommitRefused``, ``BrokerError``.
+
+        Without partition times: a Java member that goes on from here takes its time from the next record.
+        """
+        self._membership.commit(offsets, timeout_s, {})
 
     def group_metadata(self) -> bytes:
         """For ``Producer.send_offsets_to_transaction`` of a confluent-kafka producer of your own, in this generation.
@@ -234,6 +240,15 @@ class GroupMember:
         """Ask the group to warm this member's tasks up elsewhere and to take them; ``Drained`` follows."""
         self._membership.drain()
 
+    def shut_application_down(self) -> None:
+        """Ask every member of the group to end (Kafka: ``SHUTDOWN_APPLICATION``).
+
+        In each of them, and here, ``poll`` brings an ``Assignment`` without tasks and, after its ``let_go``, raises
+        ``ShutdownRequested``. Raises ``ConfigError`` with ``user_data = "kip441"``.
+        """
+        self._config.refuse_unless_apache("shut_application_down")
+        self._membership.shut_application_down()
+
     # --- what the membership asks; on its threads ------------------------------------------
 
     def commit_now(self) -> None:
@@ -243,6 +258,10 @@ class GroupMember:
         gone = self._active - adopted.active.keys()
         self._active = frozenset(adopted.active)
         self._events.put(Assignment(generation, adopted.active, adopted.standby, adopted.warmup, gone))
+
+    @property
+    def turned_ms(self) -> None:
+        """The program's loop is not watched: only an event that it does not answer holds up a rebalance, and for that the brokers wait no longer."""
 
     def drop_all(self, reason: str) -> None:
         self._active = frozenset()

@@ -12,19 +12,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 from kstreams_assign.errors import StateError
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.tasks.buffer import Emitted
+from kstreams_assign.tasks.buffer import Taken
 from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.task import Process, Task
 
 POLL_RECORDS_MAX = 2_000
 
-Writes = Mapping[str, Mapping[bytes, bytes | None]]
+NOTHING = Taken({}, {}, ())
+_timestamp_of = itemgetter(Record._fields.index("timestamp_ms"))
+
+
+class Work(NamedTuple):
+    """What a task brings into a commit: its writes and records, and the input offsets with their metadata."""
+
+    taken: Taken
+    offsets: Mapping[TopicPartition, int]
+    metadata: Mapping[TopicPartition, str]
 
 
 @dataclass(slots=True)
@@ -32,33 +43,46 @@ class Running:
     """A running task. All offsets are next offsets.
 
     ``positions`` are those of the last commit begun: whoever rolls back reads from there. ``handled`` are sealed ones,
-    ``deferred`` those whose commit a rebalance put off.
+    ``deferred`` those whose commit a rebalance put off. ``times`` has all input partitions, ``told`` what was
+    committed beside their offsets.
     """
 
     task: Task
     positions: dict[TopicPartition, int]
+    times: Mapping[TopicPartition, PartitionTime]
     handled: dict[TopicPartition, int] = field(default_factory=dict)
     deferred: dict[TopicPartition, int] = field(default_factory=dict)
     sealed: bool = False
     fresh: bool = True
+    told: dict[TopicPartition, str] = field(default_factory=dict)
 
     @property
     def news(self) -> bool:
         """Whether there is something to commit."""
         return self.sealed or bool(self.deferred)
 
+    def done_to(self) -> Mapping[TopicPartition, int]:
+        """How far the work on each input partition is."""
+        return {**self.positions, **self.deferred, **self.handled}
+
     def seal(self, handled: Mapping[TopicPartition, int]) -> None:
         """The writes so far, and these offsets, go into the next commit."""
         self.handled.update(handled)
         self.sealed = True
 
-    def take(self) -> tuple[Writes, Sequence[Emitted], Mapping[TopicPartition, int]]:
+    def saw(self, partition: TopicPartition, records: Sequence[Record]) -> None:
+        """These are being worked on, at least one: their times count once the offset behind them is committed."""
+        self.times[partition].saw(records[-1].offset + 1, max(map(_timestamp_of, records)))
+
+    def take(self) -> Work:
         """A commit begins: what is sealed, and the offsets put off before."""
         offsets = {**self.deferred, **self.handled}
-        writes, emitted = self.task.take() if self.sealed else ({}, [])
+        taken = self.task.take() if self.sealed else NOTHING
         self.positions.update(offsets)
         self.handled, self.deferred, self.sealed = {}, {}, False
-        return writes, emitted, offsets
+        metadata = {partition: self.times[partition].commit(offset) for partition, offset in offsets.items()}
+        self.told.update(metadata)
+        return Work(taken, offsets, metadata)
 
 
 class Facts(NamedTuple):
@@ -143,7 +167,8 @@ class Functions(Labour):
         return 0 if self._buffered + self._in_commit >= self._records_max else POLL_RECORDS_MAX
 
     def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> None:
-        self._functions[running.task.id.subtopology](running.task, records)
+        running.saw(partition, records)
+        self._functions[running.task.id.subtopology](running.task, running.task.batch(records))
         running.seal({partition: records[-1].offset + 1})
         self._buffered += len(records)
 

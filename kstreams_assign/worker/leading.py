@@ -11,26 +11,44 @@ from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from kstreams_assign.adapters.clock import wall_ms
-from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError
+from kstreams_assign.errors import BrokerError, TopologyMismatch
 from kstreams_assign.group.dialects import DIALECTS
-from kstreams_assign.group.leader import Lookups, Question, decide, lookups
+from kstreams_assign.group.leader import Question, decide, lookups, refusal
 from kstreams_assign.group.size import RECORD_BYTES_MAX
-from kstreams_assign.group.values import Decision, JoinedMember, MemberAssignment, Standing
+from kstreams_assign.group.values import Decision, ErrorCode, JoinedMember, MemberAssignment, Standing
 from kstreams_assign.group.view import GroupView, read_group
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
+from kstreams_assign.topology.internal import (
+    CHANGELOG_SETTINGS,
+    REPARTITION_SETTINGS,
+    matched,
+    missing_sources,
+    with_repartition,
+)
 from kstreams_assign.worker.events import EventLog
 
 GROUPS_TOPIC, RECORD_LIMIT = "__consumer_offsets", "max.message.bytes"
-CHANGELOG_SETTINGS = {"cleanup.policy": "compact"}
 
 
 class Leading:
-    """Leads a group whenever this member is elected. ``standing``: what the last decision was, and from what."""
+    """Leads a group whenever this member is elected.
 
-    def __init__(self, config: Config, shape: TopologyShape, process: UUID, admin: ClusterAdmin, log: EventLog) -> None:
+    ``standing``: what the last decision was, and from what. ``refused``: why the last one gave nobody a task, None if it did.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        shape: TopologyShape,
+        process: UUID,
+        admin: ClusterAdmin,
+        committed: CommittedOffsets,
+        log: EventLog,
+    ) -> None:
+        self._committed = committed
         self._config = config
         self._shape = shape
         self._process = process
@@ -38,6 +56,7 @@ class Leading:
         self._log = log
         self._existing: dict[str, int] = {}
         self.standing: Standing | None = None
+        self.refused: TopologyMismatch | None = None
 
     def lead(
         self, members: Sequence[JoinedMember], counts: Mapping[str, int], promised: Mapping[TaskId, UUID]
@@ -46,47 +65,67 @@ class Leading:
         started = time.monotonic()
         view = read_group(members, DIALECTS[self._config.user_data])
         deadline = started + self._config.session_timeout_ms / 3000
-        partition_counts = self._complete(counts, deadline)
-        wanted = lookups(self._shape, self._config.application_id, partition_counts)
-        question = Question(
+        try:
+            decision, self.refused = (
+                decide(view, self._question(counts, view.partitions_seen, promised, deadline)),
+                None,
+            )
+        except TopologyMismatch as cause:  # it would come out of ``assign``, which must not raise
+            decision, self.refused = refusal(view, ErrorCode.ASSIGNMENT_ERROR, str(cause)), cause
+        self.standing = decision.standing
+        self._tell(view, decision, time.monotonic() - started)
+        return decision.assignments
+
+    def _question(
+        self, counts: Mapping[str, int], seen: int, promised: Mapping[TaskId, UUID], deadline: float
+    ) -> Question:
+        """All that the broker has to tell, and the topics that have to be there. Raises ``TopologyMismatch``."""
+        known = [topic for topic, count in counts.items() if count]
+        topology = matched(self._shape, self._config.application_id, known)
+        partition_counts = self._complete(topology, counts, seen, deadline)
+        return Question(
             application_id=self._config.application_id,
-            topology=self._shape,
+            topology=topology,
             assignor=self._config.assignor,
             config=assign_config(self._config),
             leader=self._process,
             partition_counts=partition_counts,
-            end_offsets=self._end_offsets(wanted, deadline),
+            end_offsets=self._end_offsets(topology, partition_counts, deadline),
             now_ms=wall_ms(),
             promised=promised,
             warmup_queue=self._config.warmup_queue,
             record_bytes_max=self._record_bytes_max(deadline),
+            replica_racks=self._replica_racks(partition_counts, deadline),
         )
-        decision = decide(view, question)
-        self.standing = decision.standing
-        self._tell(view, decision, time.monotonic() - started)
-        return decision.assignments
 
     def end_offset_sums(self, tasks: Iterable[TaskId]) -> dict[TaskId, int]:
         """Where the changelogs of these tasks end, added up by task; empty where that cannot be had in time."""
         changelogs = {t: list(self._shape.changelogs(self._config.application_id, t).values()) for t in tasks}
         asked = [partition for partitions in changelogs.values() for partition in partitions]
         try:
-            ends = self._admin.end_offsets(asked, self._config.session_timeout_ms / 3000)
+            ends = self._ends(asked, time.monotonic() + self._config.session_timeout_ms / 3000)
         except BrokerError as cause:
             self._log.emit("lookup_failed", what="changelog end offsets", reason=str(cause))
             return {}
         return {task: sum(ends[partition] for partition in partitions) for task, partitions in changelogs.items()}
 
-    def _complete(self, counts: Mapping[str, int], deadline: float) -> Mapping[str, int]:
-        """Source topics that the client's metadata lacks are asked for once more; they may just be new."""
-        missing = [topic for topic in self._shape.source_topics if not counts.get(topic)]
-        if not missing:
-            return counts
-        try:
-            return {**counts, **self._admin.partition_counts(missing, _left(deadline))}
-        except BrokerError as cause:
-            self._log.emit("lookup_failed", what="source topics", reason=str(cause))
-            return counts
+    def _complete(
+        self, topology: TopologyShape, counts: Mapping[str, int], seen: int, deadline: float
+    ) -> Mapping[str, int]:
+        """The counts of all sources; those of repartition topics follow from the others. Raises ``TopologyMismatch``.
+
+        Source topics that the client's metadata lacks are asked for once more, they may just be new; all of them, where a member has
+        ``seen`` more partitions than that.
+        """
+        there = dict(counts)
+        sources = topology.source_topics
+        grown = [*sources] if seen > sum(there.get(topic, 0) for topic in sources) else []
+        if asked := grown or missing_sources(topology, there):
+            try:
+                there.update(self._admin.partition_counts(asked, _left(deadline)))
+            except BrokerError as cause:
+                self._log.emit("lookup_failed", what="source topics", reason=str(cause))
+        return there if missing_sources(topology, there) else with_repartition(topology, there)
 
     def _record_bytes_max(self, deadline: float) -> int:
         """What the brokers take of the group's record; asked each time, as an operator may have raised it meanwhile."""
@@ -97,20 +136,52 @@ class Leading:
             return RECORD_BYTES_MAX
         return RECORD_BYTES_MAX if told is None else int(told)
 
-    def _end_offsets(self, wanted: Lookups, deadline: float) -> Mapping[TopicPartition, int] | None:
-        """End offsets of all changelogs, which are created first where they are missing; a new one ends at 0."""
+    def _end_offsets(
+        self, topology: TopologyShape, counts: Mapping[str, int], deadline: float
+    ) -> Mapping[TopicPartition, int] | None:
+        """Where all changelogs end. Internal topics are made first where they are missing; a new one ends at 0.
+
+        None where that cannot be had in time, or source topics are missing. Raises ``TopologyMismatch``.
+        """
+        if missing_sources(topology, counts):
+            return None
+        wanted = lookups(topology, self._config.application_id, counts)
         try:
-            new = self._create_missing(wanted.changelog_topics, deadline)
-            asked = [partition for partition in wanted.end_offsets if partition.topic not in new]
-            ends = self._admin.end_offsets(asked, _left(deadline))
+            self._create_missing(
+                {name: counts[name] for name in topology.repartition_topics}, REPARTITION_SETTINGS, deadline
+            )
+            new = self._create_missing(wanted.changelog_topics, CHANGELOG_SETTINGS, deadline)
+            asked = [partition for partition in (*wanted.end_offsets, *wanted.committed) if partition.topic not in new]
+            ends = self._ends(asked, deadline)
         except BrokerError as cause:
             self._existing.clear()  # one may have been deleted: the next time all are looked for, and made
             self._log.emit("lookup_failed", what="changelog end offsets", reason=str(cause))
             return None
         return {**dict.fromkeys(wanted.end_offsets, 0), **ends}
 
-    def _create_missing(self, topics: Mapping[str, int], deadline: float) -> set[str]:
-        """Make the changelog topics that do not exist, and answer with their names."""
+    def _ends(self, changelogs: Sequence[TopicPartition], deadline: float) -> dict[TopicPartition, int]:
+        """End offsets; of a source topic, what the group has committed (Kafka: ``ClientUtils.fetchCommittedOffsets``)."""
+        sources = self._shape.source_changelogs
+        shared = [partition for partition in changelogs if partition.topic in sources]
+        ends = self._admin.end_offsets([p for p in changelogs if p.topic not in sources], _left(deadline))
+        return {**ends, **dict.fromkeys(shared, 0), **self._committed.read(shared, _left(deadline))}
+
+    def _replica_racks(self, counts: Mapping[str, int], deadline: float) -> Mapping[TopicPartition, frozenset[str]]:
+        """Where the replicas of all sources and, with standbys, of all changelogs are; asked only where racks count."""
+        config = self._config
+        if config.rack_aware_assignment_strategy == "none" or missing_sources(self._shape, counts):
+            return {}
+        changelogs = (
+            lookups(self._shape, config.application_id, counts).changelog_topics if config.num_standby_replicas else ()
+        )
+        try:
+            return self._admin.replica_racks([*self._shape.source_topics, *changelogs], _left(deadline))
+        except BrokerError as cause:
+            self._log.emit("lookup_failed", what="racks of replicas", reason=str(cause))
+            return {}
+
+    def _create_missing(self, topics: Mapping[str, int], settings: Mapping[str, str], deadline: float) -> set[str]:
+        """Make the internal topics that do not exist, and answer with their names. Raises ``TopologyMismatch``."""
         unknown = {topic: count for topic, count in topics.items() if self._existing.get(topic) != count}
         if not unknown:
             return set()
@@ -118,7 +189,7 @@ class Leading:
         self._admin.create_topics(
             unknown,
             _left(deadline),
-            configs=dict.fromkeys(unknown, CHANGELOG_SETTINGS),
+            configs=dict.fromkeys(unknown, settings),
             replication_factor=self._config.replication_factor,
         )
         self._existing.update(unknown)
@@ -159,6 +230,9 @@ def assign_config(config: Config) -> AssignConfig:
         num_standby_replicas=config.num_standby_replicas,
         probing_rebalance_interval_ms=config.probing_rebalance_interval_ms,
         rack_aware_assignment_tags=config.rack_aware_assignment_tags,
+        rack_aware_assignment_strategy=config.rack_aware_assignment_strategy,
+        rack_aware_assignment_traffic_cost=config.rack_aware_assignment_traffic_cost,
+        rack_aware_assignment_non_overlap_cost=config.rack_aware_assignment_non_overlap_cost,
     )
 
 

@@ -14,11 +14,16 @@ from typing import Protocol
 
 from kstreams_assign.errors import ConfigError, NotHere
 from kstreams_assign.group.values import Hosts
-from kstreams_assign.model import TaskId, TopologyShape
+from kstreams_assign.model import SubtopologyShape, TaskId, TopologyShape
+from kstreams_assign.tasks.stamped import value_of
 from kstreams_assign.worker.locating import locate, partition_of
 
 Value = tuple[bytes | None]
 """A value that was read, or that the key has none, in a tuple: without it the task is not here."""
+
+
+Topology = tuple[TopologyShape, Mapping[str, int]]
+"""The subtopologies as they are now, and how many partitions their sources have."""
 
 
 class Shelf(Protocol):
@@ -43,28 +48,27 @@ class Lookup:
 
     def __init__(
         self,
-        shape: TopologyShape,
-        partition_counts: Callable[[], Mapping[str, int]],
+        topology: Callable[[], Topology],
         hosts: Callable[[], tuple[Hosts, Hosts]],
         running: Shelf,
         copies: Shelf,
     ) -> None:
-        self._shape = shape
-        self._partition_counts = partition_counts
+        self._topology = topology
         self._hosts = hosts
         self._running = running
         self._copies = copies
 
     def locate(self, store: str, key: bytes) -> Location:
         """Who has the key. Raises ``ConfigError`` for a store that the topology lacks."""
-        number, partitions = self._place(store)
+        number, sub, partitions = self._place(store)
         task = TaskId(number, partition_of(key, partitions))
-        told = locate(self._shape.subtopologies[number], partitions, key, *self._hosts())
+        told = locate(sub, partitions, key, *self._hosts())
         return Location(task, told["active"], tuple(told["standbys"]))
 
     def read(self, store: str, key: bytes, *, allow_standby: bool, timeout_s: float) -> bytes | None:
         """The committed value here; raises ``NotHere``, which says where it is."""
         where = self.locate(store, key)
+        timestamped = store in self._topology()[0].subtopologies[where.task.subtopology].timestamped
         for shelf in (self._running, self._copies) if allow_standby else (self._running,):
             found: Future[Value | None] = Future()
             shelf.peek(where.task, store, key, found)
@@ -73,14 +77,14 @@ class Lookup:
             except TimeoutError as late:
                 raise NotHere(f"task {where.task}: no answer in {timeout_s:.1f} s") from late
             if value is not None:
-                return value[0]
+                return value[0] if value[0] is None or not timestamped else value_of(value[0])
         others = ", ".join(where.standbys) or "none is known"
         raise NotHere(f"task {where.task} does not run here; active: {where.active or 'not known'}; standbys: {others}")
 
-    def _place(self, store: str) -> tuple[int, int]:
-        counts = self._partition_counts()
-        for number, sub in enumerate(self._shape.subtopologies):
+    def _place(self, store: str) -> tuple[int, SubtopologyShape, int]:
+        shape, counts = self._topology()
+        for number, sub in enumerate(shape.subtopologies):
             if store in [one.name for one in sub.stores]:
-                return number, max(counts.get(source, 1) for source in sub.sources)
-        names = [one.name for sub in self._shape.subtopologies for one in sub.stores]
+                return number, sub, max((counts.get(source, 1) for source in sub.sources), default=1)
+        names = [one.name for sub in shape.subtopologies for one in sub.stores]
         raise ConfigError(f"store = {store!r}: the topology declares {', '.join(names) or 'none'}")

@@ -14,26 +14,30 @@ from typing import Protocol
 from uuid import UUID
 
 from kstreams_assign.adapters.clock import wall_ms
-from kstreams_assign.adapters.kafka_python import GroupClient, kafka_python_settings
+from kstreams_assign.adapters.kafka_python import GroupClient, remove_members
 from kstreams_assign.assign import lag_of
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.errors import BrokerUnavailable, InstanceFenced, ShutdownRequested
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.choice import departure, known_assignors
 from kstreams_assign.group.dialects import DIALECTS, MemberReport
 from kstreams_assign.group.leader import settings_digest
-from kstreams_assign.group.values import Adopted, Hosts, JoinedMember, MemberAssignment, MemberId, Standing
+from kstreams_assign.group.values import Adopted, ErrorCode, Hosts, JoinedMember, MemberAssignment, MemberId, Standing
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex
-from kstreams_assign.wire import MemberTrailer
+from kstreams_assign.wire import UNIQUE_FIELD_VERSION, MemberTrailer
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading, assign_config
+from kstreams_assign.worker.past import Past
+from kstreams_assign.worker.pulse import Pulse
+from kstreams_assign.worker.watching import Watch
 
 TURN_S = 0.02
 JOIN_TURN_S = 0.5
-CONNECT_S, CONNECT_AGAIN_S = 30.0, 0.5
+MAKE_WAY_S = 0.1
+WATCH_S = 0.5
 
 
 class Work(Protocol):
@@ -49,6 +53,11 @@ class Work(Protocol):
 
     def drop_all(self, reason: str) -> None:
         """Forget all tasks."""
+        ...
+
+    @property
+    def turned_ms(self) -> int | None:
+        """When it came round last (monotonic); None: it is not to be watched."""
         ...
 
 
@@ -82,6 +91,7 @@ class Membership:
         connect: Callable[[Membership], GroupClient],
         early: Callable[[int, Adopted, Standing | None], None],
         drained: Callable[[], None],
+        past: Past,
     ) -> None:
         self._config = config
         self._shape = shape
@@ -98,19 +108,29 @@ class Membership:
         self._adopted: Adopted | None = None
         self._unique = 0
         self._dialect = DIALECTS[config.user_data]
+        self._version = self._dialect.latest_version
         self._ends: Mapping[TaskId, int] | None = None
         self._leads = False
         self._outage = False
         self._early = early
         self._drained = drained
+        self._past = past
+        self._watch = Watch(config, shape, leading)
+        self._watched_s = 0.0
+        self._pulse = Pulse(config.max_poll_interval_ms, log)
+        self._reported: Mapping[TaskId, int] = {}
         self._draining = self._told_draining = False
         self._report_again = False
+        self._error_code = ErrorCode.NONE
+        self._told_to_end: ShutdownRequested | None = None
         self._client = connect(self)
 
     # --- what the processing loop needs ----------------------------------------
 
-    def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
-        self._client.commit(offsets, timeout_s)
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
+    ) -> None:
+        self._client.commit(offsets, timeout_s, metadata)
 
     def member(self) -> MemberId:
         return self._client.member()
@@ -124,7 +144,7 @@ class Membership:
     def handle(self, event: machine.Event) -> None:
         """Let the machine decide and carry out what it says. From any thread; never waits."""
         with self._lock:
-            if isinstance(event, machine.TasksReleased):
+            if isinstance(event, machine.TasksReleased) and not self._machine.is_stale(event):
                 self._owned = self._adopted_inputs()
             actions = self._machine.handle(event, wall_ms())
             for action in actions:
@@ -174,22 +194,40 @@ class Membership:
             if not self._outage:
                 self._log.emit("broker_unavailable", reason=str(cause))
             self._outage = True
+        except InstanceFenced as cause:
+            mine = self._config.group_instance_id
+            self.handle(machine.MembershipLost("another process has joined with the same group_instance_id"))
+            why = f"group_instance_id = {mine!r}: another process has joined with it; give each process of the group its own"
+            raise InstanceFenced(why) from cause
 
     def _turn(self) -> None:
         if self._machine.state is machine.State.JOINING:
             if self._dialect.tells_lags and self._ends is None:
                 self._ends = self._leading.end_offset_sums(self._sums.report(owned_only=False))
-            self._client.join(JOIN_TURN_S)
+            if not self._client.join(MAKE_WAY_S if self._past.known else JOIN_TURN_S):
+                self._past.make_way()
             return
         self._wake.wait(TURN_S)
         self._wake.clear()
-        self._client.beat()
-        if self._machine.state is machine.State.STABLE and self._client.needs_join():
-            self.handle(machine.RejoinWanted("the group rebalances"))
-        if self._machine.state is machine.State.STABLE and self._report_again and not self._mutex.state.cleaning:
-            self._report_again = False
-            self.handle(machine.RejoinWanted("the cleaner ran during the last rebalance"))
+        self._client.beat(alive=self._pulse.alive(self._processor.turned_ms))
+        if self._machine.state is machine.State.STABLE:
+            if self._told_to_end is not None:
+                raise self._told_to_end
+            if (reason := self._why_rejoin()) is not None:
+                self.handle(machine.RejoinWanted(reason))
         self.handle(machine.Tick())
+
+    def _why_rejoin(self) -> str | None:
+        """Why there is to be a rebalance, from what this thread looks at while the member is stable; None if there is no reason."""
+        if self._client.needs_join():
+            return "the group rebalances"
+        if self._report_again and not self._mutex.state.cleaning:
+            self._report_again = False
+            return "the cleaner ran during the last rebalance"
+        if time.monotonic() - self._watched_s > WATCH_S:
+            self._watched_s = time.monotonic()
+            return self._watch.wish(self._client.partition_counts())
+        return None
 
     def rejoin(self, reason: str) -> None:
         """Ask for a rebalance; kept if it cannot be asked for right now."""
@@ -200,34 +238,54 @@ class Membership:
         self._draining = True
         self.rejoin("draining: this member wants to leave")
 
+    def shut_application_down(self) -> None:
+        """Ask all members to end (Kafka: ``SHUTDOWN_APPLICATION``)."""
+        self._error_code = ErrorCode.SHUTDOWN_REQUESTED
+        self.rejoin("this member asks the whole application to shut down")
+
     def close(self) -> None:
         """End ``run``. The group is left by ``leave``, once the tasks are closed."""
         self.handle(machine.CloseAsked())
 
-    def leave(self, timeout_s: float) -> None:
-        self._client.close(timeout_s)
+    def leave(self, timeout_s: float, operation: str | None = None) -> None:
+        """Disconnect, and leave the group or stay in it, as ``operation`` or else the settings say; who drained leaves.
+
+        Raises ``BrokerError`` where the group could not be told: it waits until the session ends.
+        """
+        config = self._config
+        drained = self._draining and (operation or config.group_membership_operation) == "default"
+        left = self._client.close(timeout_s, leave=drained or config.leaves(operation))
+        if left is not None:
+            group = config.application_id
+            remove_members(config.bootstrap_servers, config.client, group, [left], "it was closed", timeout_s)
 
     # --- what the client asks, on its I/O thread ----------------------------------
 
     def subscription(self) -> tuple[Sequence[TopicPartition], bytes]:
         """User-data for JoinGroup. ``unique_field`` changes on every join, or the leader would ignore a probe."""
+        self._past.joining(self._client.member_id())
         complete = self._take_mutex()
         self._unique = (self._unique + 1) % 128
         self._told_draining = self._draining
-        sums = self._sums.report(owned_only=not complete)
+        assigned = self._adopted.tasks if self._adopted else frozenset()
+        self._reported = sums = self._sums.report(owned_only=False) if complete else self._sums.report_kept(assigned)
         report = MemberReport(
-            version=self._dialect.latest_version,
+            version=self._version,
             latest_supported_version=self._dialect.latest_version,
             process_id=self._process,
             user_end_point=self._config.application_server,
             task_offset_sums=sums,
             task_lags=self._lags(sums) if self._dialect.tells_lags else None,
             unique_field=self._unique,
+            error_code=self._error_code,
             client_tags=self._config.client_tags,
             trailer=MemberTrailer(
                 assignors=known_assignors(),
                 settings_digest=settings_digest(self._config.assignor, assign_config(self._config)),
                 draining=self._draining,
+                join=self._unique if self._version < UNIQUE_FIELD_VERSION else None,
+                partitions=self._watch.seen,
+                exactly_once=self._config.exactly_once,
             ),
         )
         return self._owned, self._dialect.write_report(report)
@@ -250,16 +308,11 @@ class Membership:
         return self._leading.lead(members, counts, promised)
 
     def assigned(self, generation: int, partitions: Sequence[TopicPartition], user_data: bytes) -> None:
-        adopted = read_assignment(
-            partitions,
-            user_data,
-            self._shape,
-            self._process,
-            self._config.endpoint,
-            self._dialect,
-            leads=self._leads,
-        )
-        other = departure(adopted.assignor, self._config.assignor)
+        self._past.joined(self._client.member_id())
+        if self._leads and self._leading.refused is not None:
+            raise self._leading.refused
+        adopted = self._read(partitions, user_data)
+        other = None if self._told_to_end else departure(adopted.assignor, self._config.assignor)
         self._log.emit(
             "assigned",
             generation=generation,
@@ -269,12 +322,36 @@ class Membership:
             warmup=[*map(str, sorted(adopted.warmup))],
             next_probe_ms=adopted.next_probe_ms,
             follow_up=adopted.follow_up,
+            version=adopted.version,
             warnings=[*adopted.warnings, *([other] if other else [])],
         )
+        self._watch.assigned(adopted, self._reported, leads=self._leads)
+        self._watched_s = 0.0
         self._early(generation, adopted, self._leading.standing if self._leads else None)
         self.handle(machine.Assigned(generation, adopted))
+        if adopted.version != self._version:
+            self._version = adopted.version
+            self.rejoin(f"version probing: this member speaks version {adopted.version} from now on")
         if self._told_draining:
             self._drain_on(adopted)
+
+    def _read(self, partitions: Sequence[TopicPartition], user_data: bytes) -> Adopted:
+        """What was given. Nothing, if the application is to end: then tasks are committed and closed as ever, and ``run`` ends."""
+        try:
+            return read_assignment(
+                partitions,
+                user_data,
+                self._shape,
+                self._process,
+                self._config.endpoint,
+                self._dialect,
+                leads=self._leads,
+                used_version=self._version,
+            )
+        except ShutdownRequested as asked:
+            self._told_to_end, self._error_code = asked, ErrorCode.SHUTDOWN_REQUESTED
+            self._log.emit("shutdown_requested", reason=str(asked))
+            return Adopted({}, frozenset(), frozenset(), version=self._version)
 
     def _drain_on(self, adopted: Adopted) -> None:
         if not adopted.draining:
@@ -328,34 +405,3 @@ class Membership:
             return {}
         warmup, standby = dict.fromkeys(adopted.warmup, "warmup"), dict.fromkeys(adopted.standby, "standby")
         return {**warmup, **standby, **dict.fromkeys(adopted.active, "active")}
-
-
-def group_client(config: Config, shape: TopologyShape, membership: Membership) -> GroupClient:
-    """The client of a member with these settings. A broker that is away for a moment is waited for. Raises ``BrokerUnavailable``."""
-    deadline = time.monotonic() + CONNECT_S
-    while True:
-        try:
-            return _group_client(config, shape, membership)
-        except BrokerUnavailable:
-            if time.monotonic() > deadline:
-                raise
-        threading.Event().wait(CONNECT_AGAIN_S)
-
-
-def _group_client(config: Config, shape: TopologyShape, membership: Membership) -> GroupClient:
-    return GroupClient(
-        group_id=config.application_id,
-        bootstrap_servers=config.bootstrap_servers,
-        topics=shape.source_topics,
-        protocol_name=DIALECTS[config.user_data].protocol_name,
-        protocolist=membership,
-        settings={
-            "client_id": f"{config.application_id}-{membership.process_id}",
-            **kafka_python_settings(config.client),
-            "group_instance_id": config.group_instance_id,
-            "session_timeout_ms": config.session_timeout_ms,
-            "heartbeat_interval_ms": config.heartbeat_interval_ms,
-            "max_poll_interval_ms": config.max_poll_interval_ms,
-            "retry_backoff_ms": 20,
-        },
-    )

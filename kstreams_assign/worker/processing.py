@@ -11,9 +11,10 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Protocol
 
-from kstreams_assign.adapters.clock import monotonic_ms
+from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerUnavailable, OffsetOutOfRange, StateError
@@ -25,17 +26,22 @@ from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.lifecycle import Step, TaskEvent, TaskState, changes, move
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.times import PartitionTime, Position
+from kstreams_assign.topology.flows import Flow
+from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.committing import Committer
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Value
+from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.setbacks import Setbacks
-from kstreams_assign.worker.task import Flow, Task
+from kstreams_assign.worker.task import Task
 from kstreams_assign.worker.turns import CommitTurns, Group, Held
 
 POLL_S = 0.01
 BUSY_POLL_S = 0.002
 RESET_S = 1.0
+LAGS_EVERY_MS = 1_000
 
 
 class Restoring(Protocol):
@@ -67,6 +73,7 @@ class Processor:
         producer: RecordProducer,
         directory: StateDirectory,
         sums: OffsetSums,
+        purging: Purging,
         log: EventLog,
     ) -> None:
         self._config = config
@@ -77,6 +84,7 @@ class Processor:
         self._producer = producer
         self._directory = directory
         self._sums = sums
+        self._purging = purging
         self._log = log
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._held: dict[TaskId, Held] = {}
@@ -84,11 +92,14 @@ class Processor:
         self._locked: set[TaskId] = set()
         self._closing: set[TaskId] = set()
         self._releasing: set[TaskId] | None = None
+        self._generation: int | None = None
         self._setbacks = Setbacks(monotonic_ms)
         self._out_of_range: set[TopicPartition] = set()
         self._running = True
         self._ended_by_error = False
         self.records_total = 0
+        self.input_lags: Mapping[TopicPartition, int] = {}
+        self._measured_ms = 0
         self.turned_ms = monotonic_ms()
         self.restoring: Restoring
 
@@ -97,7 +108,9 @@ class Processor:
         self.group, self.restoring = group, restoring
         timeout_s = self._config.session_timeout_ms / 3000
         committer = Committer(self._producer, group, timeout_s, self._log)
-        self._commits = CommitTurns(self._config, self._shape, self._labour, committer, group, self._held, self)
+        self._commits = CommitTurns(
+            self._config, self._shape, self._labour, committer, group, self._held, self, self._purging.committed
+        )
 
     # --- orders, from other threads -------------------------------------------
 
@@ -129,7 +142,7 @@ class Processor:
         self._inbox.put(self._commits.before_join)
 
     def ready(
-        self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, int], restored: int
+        self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, Position], restored: int
     ) -> None:
         self._inbox.put(lambda: self._ready(task, stores, positions, restored))
 
@@ -157,7 +170,17 @@ class Processor:
         self._reset_positions()
         self._process()
         self._commits.turn()
+        self._purging.turn()
         self._labour.turn()
+        self._measure_lags()
+
+    def _measure_lags(self) -> None:
+        """How many offsets of each input partition of the running tasks are still to be worked on; replaced, never changed."""
+        if self.turned_ms - self._measured_ms < LAGS_EVERY_MS:
+            return
+        self._measured_ms, ends = self.turned_ms, self._inputs.ends()
+        at = {p: offset for held in self._held.values() if held.running for p, offset in held.running.done_to().items()}
+        self.input_lags = {p: max(0, ends[p] - offset) for p, offset in at.items() if p in ends}
 
     def _take_orders(self) -> None:
         """Carry out what has been ordered; wait a moment for an order where there is nothing else to do."""
@@ -198,8 +221,14 @@ class Processor:
         self._out_of_range &= self._task_of.keys()
         if not self._out_of_range:
             return
+        internal = {
+            p for p in self._out_of_range if p.topic in self._shape.repartition_topics
+        }  # none of it may be left out
         try:
-            at = self._inputs.reset_positions(self._out_of_range, self._config.auto_offset_reset, RESET_S)
+            at = {
+                **self._inputs.reset_positions(internal, "earliest", RESET_S),
+                **self._inputs.reset_positions(self._out_of_range - internal, self._config.auto_offset_reset, RESET_S),
+            }
         except BrokerUnavailable as cause:
             self._log.emit("lookup_failed", what="input positions", reason=str(cause))
             return
@@ -230,6 +259,7 @@ class Processor:
         """Take over an assignment. What leaves gets no more input and goes once its work is committed."""
         copies = adopted.standby | adopted.warmup
         todo = changes({t: h.state for t, h in self._held.items()}, adopted.active.keys(), copies)
+        self._generation = generation
         self._commits.resume()
         self._lock(todo.arriving)
         self.restoring.queue(adopted.queue)
@@ -243,17 +273,47 @@ class Processor:
         for task in at_work:
             self._stop_input(task, self._held[task])
         self._labour.assigned(generation, adopted)
+        self._change_inputs(adopted.active)
         if at_work:
             self._commits.then(lambda: self._let_go(todo.leaving))
         else:
             self._let_go(todo.leaving)
 
+    def _change_inputs(self, active: Mapping[TaskId, tuple[TopicPartition, ...]]) -> None:
+        """A topic has grown, or another one matches a pattern: a task that stays may have other input partitions now."""
+        for task, inputs in active.items():
+            held = self._held[task]
+            if set(held.inputs) == set(inputs):
+                continue
+            if held.running is not None:
+                self._commits.then(partial(self._begin_anew, task, inputs))
+            else:
+                held.inputs = inputs
+                self.restoring.restore(task, None, inputs)
+
+    def _begin_anew(self, task: TaskId, inputs: tuple[TopicPartition, ...]) -> None:
+        """After a commit: a running task goes on with its stores as they are, from what is committed of these inputs."""
+        held = self._held.get(task)
+        if held is None or held.state not in (TaskState.RUNNING, TaskState.RESTORING):
+            return
+        running = held.running is not None
+        if running:
+            self._fall_back(task, held)
+            self._labour.failed([task], "its input partitions have changed")
+        held.inputs = inputs
+        if running:
+            self._do(Step.RESTORE, task, held)
+
     def _let_go(self, leaving: Mapping[TaskId, TaskEvent]) -> None:
         at_work = self._at_work(leaving)
+        self._tell_times(at_work)
         for task, event in leaving.items():
             self._move(task, event)
         self._releasing = at_work & self._closing
         self._report_released()
+
+    def _tell_times(self, leaving: Iterable[TaskId]) -> None:
+        self._commits.tell_times(running for task in leaving if (running := self._held[task].running) is not None)
 
     def _at_work(self, tasks: Iterable[TaskId]) -> set[TaskId]:
         return {task for task in tasks if self._held[task].running is not None}
@@ -267,7 +327,7 @@ class Processor:
     def _report_released(self) -> None:
         if self._releasing is not None and not self._releasing & self._closing:
             self._releasing = None
-            self.group.handle(group_member.TasksReleased())
+            self.group.handle(group_member.TasksReleased(self._generation))
 
     def _move(self, task: TaskId, event: TaskEvent) -> None:
         """One row of the lifecycle table. COMMIT was done for all leaving tasks at once, and OPEN is the restore thread's."""
@@ -282,15 +342,23 @@ class Processor:
             self._stop_input(task, held)
             held.running = None
         elif step is Step.RESTORE:
-            self.restoring.restore(task, held.stores, held.inputs)
-            held.stores = None
+            self._hand_over(held, lambda stores: self.restoring.restore(task, stores, held.inputs))
         elif step is Step.TAIL:
-            self.restoring.tail(task, held.stores)
-            held.stores, held.inputs = None, ()
+            held.inputs = ()
+            self._hand_over(held, lambda stores: self.restoring.tail(task, stores))
         elif step is Step.CLOSE:
             self._closing.add(task)
-            self.restoring.close(task, held.stores)
+            self._hand_over(held, lambda stores: self.restoring.close(task, stores))
             del self._held[task]
+
+    def _hand_over(self, held: Held, order: Callable[[TaskStores | None], None]) -> None:
+        """Give a task's stores to the restore thread, once no commit on its way can read or write them."""
+
+        def now() -> None:
+            stores, held.stores = held.stores, None
+            order(stores)
+
+        self._commits.after(now)
 
     def failed(self, tasks: Iterable[TaskId], reason: str) -> None:
         """A commit of these failed: they forget what it held, rest, and are then restored."""
@@ -308,11 +376,11 @@ class Processor:
         held = self._held.get(task)
         if held is None or held.state is not TaskState.RUNNING:
             return
-        self._fall_back(task, held)  # a commit on its way may still use the store
+        self._fall_back(task, held)
         self._sums.forget(task)
         self._log.emit("task_failed", task=str(task), reason=str(error), pause_ms=0)
         self._labour.failed([task], str(error))
-        self._commits.after(lambda: self._hand_to_mend(task, held, error))
+        self._hand_over(held, lambda stores: self.restoring.failed(task, stores, held.inputs, error))
 
     def _fall_back(self, task: TaskId, held: Held) -> None:
         """The row for FAILED, but for the restoring, whose time the caller knows."""
@@ -320,11 +388,6 @@ class Processor:
         for step in steps:
             if step is not Step.RESTORE:
                 self._do(step, task, held)
-
-    def _hand_to_mend(self, task: TaskId, held: Held, error: StateError) -> None:
-        if self._held.get(task) is held and held.state is TaskState.RESTORING and held.stores is not None:
-            self.restoring.failed(task, held.stores, held.inputs, error)
-            held.stores = None
 
     def well(self, tasks: Iterable[TaskId]) -> None:
         self._setbacks.well(tasks)
@@ -340,7 +403,7 @@ class Processor:
             self._task_of.pop(partition, None)
 
     def _ready(
-        self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, int], restored: int
+        self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, Position], restored: int
     ) -> None:
         """The restore thread gives an active task's stores back: it may run."""
         held = self._held.get(task)
@@ -357,16 +420,21 @@ class Processor:
         if held.state is TaskState.TAILING:  # made a copy meanwhile
             self.restoring.tail(task, stores)
             return
+        if not positions.keys() >= set(held.inputs):  # other inputs meanwhile
+            self.restoring.restore(task, stores, held.inputs)
+            return
         held.state, _ = move(held.state, TaskEvent.RESTORED)
         flow = self._flows[task.subtopology]
         held.stores = stores
-        at = {partition: positions[partition] for partition in held.inputs}
-        held.running = Running(Task(task, flow.shape, flow.sinks, stores), at)
+        at = {partition: positions[partition].offset for partition in held.inputs}
+        times = {partition: PartitionTime(positions[partition].metadata) for partition in held.inputs}
+        at_work = AtWork(wall_ms())
+        held.running = Running(Task(task, flow.shape, flow.sinks, stores, at_work, times), at, times)
         self._task_of.update(dict.fromkeys(held.inputs, task))
         if self._shape.changelogs(self._config.application_id, task):
             self._sums.running(task)
         self._inputs.add(at)
-        told = {str(p): offset for p, offset in positions.items()}
+        told = {str(p): position.offset for p, position in positions.items()}
         self._log.emit("running", task=str(task), positions=told, restored=restored)
         self._labour.begins(held.running)
 
@@ -392,6 +460,7 @@ class Processor:
             self._commits.abandon()
         else:
             self._commits.finish()
+            self._tell_times(self._held)
         self._labour.stops()
         self._commits.close()
         for task in list(self._held):

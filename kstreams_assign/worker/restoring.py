@@ -23,6 +23,7 @@ from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import LOGGER, EventLog
 from kstreams_assign.worker.lookup import Value
 from kstreams_assign.worker.stops import Stop, Stops
@@ -33,7 +34,7 @@ QUIET_S = 0.05
 QUIET_AFTER_S = 0.2
 MISSING_RETRY_MS = 1_000
 
-Positions = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
+Positions = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, Position]]
 """Where input is to be read from: committed offsets, else the reset policy's. Raises ``BrokerUnavailable``."""
 
 
@@ -41,7 +42,7 @@ class Receiver(Protocol):
     """Who gets the stores of a task that may run, and hears of those that are closed."""
 
     def ready(
-        self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, int], restored: int
+        self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, Position], restored: int
     ) -> None:
         """``restored`` is how many changelog offsets were read since the task became active."""
         ...
@@ -74,7 +75,7 @@ class RestoreThread:
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._look_ups = ThreadPoolExecutor(1, "kstreams-positions")
         self._inputs: dict[TaskId, Sequence[TopicPartition]] = {}
-        self._found: dict[TaskId, Future[Mapping[TopicPartition, int]]] = {}
+        self._found: dict[TaskId, Future[Mapping[TopicPartition, Position]]] = {}
         self._began_at: dict[TaskId, int] = {}
         self._wanted: dict[TaskId, Purpose] = {}
         self._waiting: dict[TaskId, TaskStores | None] = {}
@@ -328,7 +329,7 @@ class RestoreThread:
                 continue
             self._hand_over(task, self._waiting.pop(task), positions)
 
-    def _hand_over(self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, int]) -> None:
+    def _hand_over(self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, Position]) -> None:
         restored = 0
         if stores is not None:
             self._handed_out.add(task)

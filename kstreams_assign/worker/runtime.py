@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
@@ -20,35 +20,48 @@ from kstreams_assign.adapters.confluent import (
     CommittedOffsets,
     ConfluentChangelogReader,
     InputConsumer,
+    RecordDeletions,
+    SourceLimits,
 )
+from kstreams_assign.adapters.kafka_python import CommittedMetadata
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, NotHere
+from kstreams_assign.errors import BrokerError, NotHere
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Pacing, Restorer
 from kstreams_assign.state.cleaner import Cleaner
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums, sums_at_start
+from kstreams_assign.state.members import Members
 from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.state.opening import open_state
+from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.times import Position
+from kstreams_assign.topology.flows import Flow, bound, topology_shape
+from kstreams_assign.topology.internal import matched, missing_sources, subscription_pattern, with_repartition
+from kstreams_assign.topology.numbering import in_order
 from kstreams_assign.worker.committing import record_producer
+from kstreams_assign.worker.connecting import group_client
+from kstreams_assign.worker.description import described_order
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog, Listener
+from kstreams_assign.worker.first_look import refuse_changelogs_of_other_kinds, refuse_missing_sinks
 from kstreams_assign.worker.http.parts import Parts
 from kstreams_assign.worker.http.server import StatusServer
 from kstreams_assign.worker.labour import Facts, Functions, Labour
 from kstreams_assign.worker.leading import Leading
-from kstreams_assign.worker.lookup import Location, Lookup
-from kstreams_assign.worker.membership import Membership, group_client
+from kstreams_assign.worker.lookup import Location, Lookup, Topology
+from kstreams_assign.worker.membership import Membership
 from kstreams_assign.worker.pace import LongRestores, paces
+from kstreams_assign.worker.past import Past
 from kstreams_assign.worker.processing import Processor
+from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.restoring import RestoreThread
-from kstreams_assign.worker.task import Flow, Subtopology, topology_shape
+from kstreams_assign.worker.task import Subtopology, Task
 
 STATUS_INTERVAL_S = 0.2
 CLEANER_INTERVAL_MS = 10_000
 LOOKUP_TIMEOUT_S = 5.0
-FIRST_ANSWER_S = 30.0
 LEAVE_TIMEOUT_S = 5.0
 PACING = Pacing(progress_interval_ms=200, standby_ends_interval_ms=1_000, standby_budget_records=0)
 RESTORE_BATCH_RECORDS = 2_000  # a bigger batch in one write would hold up the running tasks
@@ -77,7 +90,7 @@ class Engine:
 
     def __init__(self, config: Config, flows: Sequence[Flow], labour: Labour, on_event: Listener | None) -> None:
         self._config = config
-        self._flows = tuple(flows)
+        self._flows = bound(flows, config.application_id)
         self._shape = topology_shape(self._flows)
         self._labour = labour
         directory, self._wiped = open_state(config, clock_ms=monotonic_ms, wall_ms=wall_ms)
@@ -86,6 +99,7 @@ class Engine:
         self.log = EventLog(str(directory.process_id), on_event)
         """Everything that happens; whoever works with this engine tells it here too, as the listener hears one at a time."""
         self._ending = threading.Event()
+        self._operation: str | None = None
         self._wishes: queue.SimpleQueue[Wish] = queue.SimpleQueue()
         self._lookup: Lookup | None = None
 
@@ -108,14 +122,16 @@ class Engine:
         address = self._config.http_address
         http = None if address is None else StatusServer(address)
         try:
-            self._refuse_missing_sinks()
+            admin = ClusterAdmin(self._config.bootstrap_servers, self._config.client)
+            refuse_missing_sinks(self._config, admin, self._flows, self._shape)
+            refuse_changelogs_of_other_kinds(self._config, admin, self._shape, self.log)
             running = _Running(
-                self._config, self._flows, self._shape, self._labour, self._local, self.log, self._ending
+                self._config, self._flows, self._shape, self._labour, admin, self._local, self.log, self._ending
             )
             if http is not None:
                 http.start(running.parts.status, self.log)
             self._lookup = running.lookup
-            running.run(self._wishes)
+            running.run(self._wishes, lambda: self._operation)
         finally:
             self._lookup = None
             if http is not None:
@@ -127,15 +143,13 @@ class Engine:
         if self._wiped:
             self.log.emit("state_wiped", tasks=[str(task) for task in self._wiped])
 
-    def _refuse_missing_sinks(self) -> None:
-        """Found out now, or each commit would fail: no record can be written to a topic that is not there."""
-        sinks = {sink for flow in self._flows for sink in flow.sinks}
-        there = first_look(self._config, sinks, FIRST_ANSWER_S)
-        if missing := sorted(sinks - there.keys()):
-            raise ConfigError(f"topology: sink topics that do not exist: {', '.join(missing)}; create them first")
+    def close(self, group_membership_operation: str | None = None) -> None:
+        """End ``run``: commit, close the tasks, leave the group. From any thread or a signal handler; does not wait.
 
-    def close(self) -> None:
-        """End ``run``: commit, close the tasks, leave the group. From any thread or a signal handler; does not wait."""
+        ``group_membership_operation``: ``leave_group`` or ``remain_in_group`` where it is not to be as set. Raises ``ConfigError``.
+        """
+        self._config.leaves(group_membership_operation)
+        self._operation = group_membership_operation
         self._ending.set()
 
     def rejoin(self, reason: str) -> None:
@@ -148,6 +162,15 @@ class Engine:
         Where nobody can take them (it is alone, or a Java member leads) it leaves as ``close`` does. From any thread.
         """
         self._wishes.put(Membership.drain)
+
+    def shut_application_down(self) -> None:
+        """Ask every member of the group, Java's too, to commit, close its tasks and end with an error (``ShutdownRequested``).
+
+        For an error that no other member would fare better with (Kafka: ``SHUTDOWN_APPLICATION``). ``run`` of this one ends so, too. From any
+        thread. Raises ``ConfigError`` with ``user_data = "kip441"``, which has no word for it.
+        """
+        self._config.refuse_unless_apache("shut_application_down")
+        self._wishes.put(Membership.shut_application_down)
 
     def locate(self, store: str, key: bytes) -> Location:
         """Which process has a key, by the host maps of the last assignment; endpoints are ``application_server``.
@@ -176,21 +199,31 @@ class Engine:
         return {p: offset for p, offset in read_offsets(path).items() if p in changelogs}
 
 
-def first_look(config: Config, topics: Iterable[str], timeout_s: float) -> Mapping[str, int]:
-    """Partition counts of those topics that exist. Raises ``BrokerUnavailable``, naming the setting: it may just be wrong."""
-    try:
-        return ClusterAdmin(config.bootstrap_servers, config.client).partition_counts(topics, timeout_s)
-    except BrokerUnavailable as cause:
-        told = f"bootstrap_servers = {config.bootstrap_servers!r}: nobody answers ({cause})"
-        raise BrokerUnavailable(told) from cause
-
-
 class Worker(Engine):
-    """A stream processor: an ``Engine`` whose records go to the functions of its topology."""
+    """A stream processor: an ``Engine`` whose records go to the functions of its topology.
 
-    def __init__(self, config: Config, topology: Sequence[Subtopology], *, on_event: Listener | None = None) -> None:
-        functions = Functions([sub.process for sub in topology], config.buffered_records_max)
-        super().__init__(config, [sub.flow for sub in topology], functions, on_event)
+    A subtopology's number is its place in the list, or, with ``topology_description`` (what Java's ``Topology.describe()`` prints,
+    or a file with it), the number of the one there that reads the same topics. Raises ``ConfigError`` where they differ.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        topology: Sequence[Subtopology],
+        *,
+        topology_description: str | Path | None = None,
+        on_event: Listener | None = None,
+    ) -> None:
+        flows = [sub.flow for sub in topology]
+        order = described_order(flows, topology_description)
+        functions = Functions(
+            [_nothing if n is None else topology[n].process for n in order], config.buffered_records_max
+        )
+        super().__init__(config, in_order(flows, order), functions, on_event)
+
+
+def _nothing(_task: Task, _records: Sequence[Record]) -> None:
+    """The work of a subtopology without tasks."""
 
 
 class _Running:
@@ -202,6 +235,7 @@ class _Running:
         flows: Sequence[Flow],
         shape: TopologyShape,
         labour: Labour,
+        admin: ClusterAdmin,
         local: _Local,
         log: EventLog,
         ending: threading.Event,
@@ -215,22 +249,36 @@ class _Running:
         self._failures: list[BaseException] = []
         self._long = LongRestores(config.acceptable_recovery_lag)
         servers, client, group_id = config.bootstrap_servers, config.client, config.application_id
-        self._admin = ClusterAdmin(servers, client)
+        fetching = config.consumer
+        self._admin = admin
+        committed = CommittedOffsets(servers, client, group_id=group_id, stable=config.exactly_once)
+        self._committed = committed
         self._reader = ConfluentChangelogReader(
             servers,
-            client,
+            fetching,
             group_id=group_id,
-            admin=self._admin,
+            admin=admin,
             max_records=RESTORE_BATCH_RECORDS,
             read_committed=config.exactly_once,
+            limits=SourceLimits(shape.source_changelogs, lambda asked: committed.read(asked, LOOKUP_TIMEOUT_S)),
+            timestamped=shape.timestamped_changelogs(group_id),
         )
-        self._committed = CommittedOffsets(servers, client, group_id=group_id, stable=config.exactly_once)
+        self._metadata = CommittedMetadata(servers, client, group_id=group_id, timeout_s=LOOKUP_TIMEOUT_S)
         self._inputs = InputConsumer(
-            servers, client, group_id=group_id, admin=self._admin, read_committed=config.exactly_once
+            servers, fetching, group_id=group_id, admin=admin, read_committed=config.exactly_once
         )
         self._producer = record_producer(config, local.directory.process_id)
         self._processor = Processor(
-            config, flows, shape, labour, self._inputs, self._producer, local.directory, local.sums, log
+            config,
+            flows,
+            shape,
+            labour,
+            self._inputs,
+            self._producer,
+            local.directory,
+            local.sums,
+            self._purging(log),
+            log,
         )
         self._restoring = RestoreThread(
             shape,
@@ -247,8 +295,8 @@ class _Running:
             log,
         )
         process = local.directory.process_id
-        leading = Leading(config, shape, process, self._admin, log)
-        self._early = EarlyProbing(config, process, local.sums, self._admin, leading.end_offset_sums, self._rejoin, log)
+        leading = Leading(config, shape, process, admin, committed, log)
+        self._early = EarlyProbing(config, process, local.sums, admin, leading.end_offset_sums, self._rejoin, log)
         self._membership = Membership(
             config,
             shape,
@@ -261,11 +309,10 @@ class _Running:
             lambda membership: group_client(config, shape, membership),
             self._early.adopted,
             self._ending.set,
+            Past(config, Members(local.directory.path, process), log),
         )
-        self.lookup = Lookup(
-            shape, self._partition_counts, lambda: self._membership.hosts, self._processor, self._restoring
-        )
-        self._counts: Mapping[str, int] | None = None
+        self.lookup = Lookup(self._topology, lambda: self._membership.hosts, self._processor, self._restoring)
+        self._known: tuple[int | None, Topology] | None = None
         self._processor.connect(self._membership, self._restoring)
         self._restoring.receiver = self._processor
         self.parts = Parts(
@@ -282,8 +329,8 @@ class _Running:
         )
         labour.connect(self._processor, self._facts)
 
-    def run(self, wishes: queue.SimpleQueue[Wish]) -> None:
-        """Start the threads, wait for the end, and stop them in the order that loses nothing."""
+    def run(self, wishes: queue.SimpleQueue[Wish], operation: Callable[[], str | None]) -> None:
+        """Start the threads, wait for the end, and stop them in the order that loses nothing. ``operation``: how the group is left."""
         restoring = self._start("restore", self._restoring.run)
         processing = self._start("processing", self._processor.run)
         membership = self._start("membership", self._membership.run)
@@ -305,7 +352,7 @@ class _Running:
             self._stopped.set()
             upkeep.join()
             early.join()
-            self._disconnect()
+            self._disconnect(operation())
         if self._failures:
             raise self._failures[0]
 
@@ -322,44 +369,72 @@ class _Running:
             self._failures.append(failure)
             self._ending.set()
 
-    def _disconnect(self) -> None:
+    def _disconnect(self, operation: str | None) -> None:
         try:
-            self._membership.leave(LEAVE_TIMEOUT_S)
+            self._membership.leave(LEAVE_TIMEOUT_S, operation)
         except BrokerError as cause:
             self._log.emit("leave_failed", reason=str(cause))
         self._committed.close()
+        self._metadata.close()
         self._inputs.close()
         self._reader.close()
         self._producer.close()
 
+    def _purging(self, log: EventLog) -> Purging:
+        config, topics = self._config, self._shape.repartition_topics
+        deletions = RecordDeletions(config.bootstrap_servers, config.client)
+        return Purging(topics, config.repartition_purge_interval_ms, deletions, monotonic_ms, log)
+
     def _rejoin(self, reason: str) -> None:
         self._membership.rejoin(reason)
 
-    def _partition_counts(self) -> Mapping[str, int]:
-        if self._counts is None:
-            self._counts = self._admin.partition_counts(self._shape.source_topics, LOOKUP_TIMEOUT_S)
-        return self._counts
+    def _topology(self) -> Topology:
+        """As of this generation: each begins where a topic has grown or appeared."""
+        generation = self._membership.generation
+        if self._known is None or self._known[0] != generation:
+            shape, counts = self._sources()
+            if missing_sources(shape, counts):
+                return shape, counts
+            self._known = generation, (shape, with_repartition(shape, counts))
+        return self._known[1]
+
+    def _sources(self) -> Topology:
+        if subscription_pattern(self._shape) is None:
+            return self._shape, self._admin.partition_counts(self._shape.source_topics, LOOKUP_TIMEOUT_S)
+        counts = self._admin.topics(LOOKUP_TIMEOUT_S)
+        return matched(self._shape, self._config.application_id, counts), counts
 
     def _open_stores(self, task: TaskId) -> RocksTaskStores:
-        names = [store.name for store in self._shape.subtopologies[task.subtopology].stores]
-        return open_task_stores(self._local.directory.task_path(task), names)
+        sub = self._shape.subtopologies[task.subtopology]
+        names = [store.name for store in sub.stores]
+        return open_task_stores(self._local.directory.task_path(task), names, timestamped=sub.timestamped)
 
-    def _positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Committed offsets; where there are none, what ``auto_offset_reset`` says."""
-        committed = self._committed.read(partitions, LOOKUP_TIMEOUT_S)
-        fresh = [partition for partition in partitions if partition not in committed]
-        if fresh:
-            earliest = self._config.auto_offset_reset == "earliest"
-            look_up = self._admin.start_offsets if earliest else self._admin.end_offsets
-            committed.update(look_up(fresh, LOOKUP_TIMEOUT_S))
-        return committed
+    def _positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Position]:
+        """Committed offsets; where there are none, what ``auto_offset_reset`` says, and the start of an internal topic."""
+        offsets = self._committed.read(partitions, LOOKUP_TIMEOUT_S)
+        metadata = self._metadata.read(offsets)
+        fresh = {partition for partition in partitions if partition not in offsets}
+        skipped = self._config.auto_offset_reset == "latest"
+        at_end = {p for p in fresh if skipped and p.topic not in self._shape.repartition_topics}
+        if at_end:
+            offsets.update(self._admin.end_offsets(at_end, LOOKUP_TIMEOUT_S))
+        if fresh > at_end:
+            offsets.update(self._admin.start_offsets(fresh - at_end, LOOKUP_TIMEOUT_S))
+        return {p: Position(offset, metadata.get(p, "")) for p, offset in offsets.items()}
 
     # --- upkeep ---------------------------------------------------------------------
 
     def _upkeep(self, wishes: queue.SimpleQueue[Wish]) -> None:
         local, delay_ms = self._local, self._config.state_cleanup_delay_ms
-        cleaner = Cleaner(local.directory, local.mutex, local.sums, state_cleanup_delay_ms=delay_ms)
+        cleaner = Cleaner(
+            local.directory,
+            local.mutex,
+            local.sums,
+            state_cleanup_delay_ms=delay_ms,
+            made_anew=lambda: self._log.emit("state_dir_made_anew", path=str(local.directory.path)),
+        )
         cleaner.empty_trash()
+        self._metadata.connect()
         next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
         while not self._stopped.wait(STATUS_INTERVAL_S):
             self._tell_status()

@@ -65,6 +65,7 @@ class CommitTurns:
         group: Group,
         held: Mapping[TaskId, Held],
         fates: Fates,
+        committed: Callable[[Mapping[TopicPartition, int]], None],
     ) -> None:
         self._config = config
         self._shape = shape
@@ -73,10 +74,12 @@ class CommitTurns:
         self._group = group
         self._held = held
         self._fates = fates
+        self._committed = committed
         self._holding = False
         self._next_ms = 0
         self._waiting: list[Callable[[], None]] = []
         self._called_after: list[Callable[[], None]] = []
+        self._freed_after: list[Callable[[], None]] = []
 
     @property
     def near(self) -> bool:
@@ -107,9 +110,9 @@ class CommitTurns:
         self._waiting.append(call)
 
     def after(self, call: Callable[[], None]) -> None:
-        """Call once the commit on its way, if there is one, is over: until then it may read and write stores."""
+        """Call once the commit on its way, if there is one, is over, whichever way: until then it may use stores. In order."""
         if self._committer.busy:
-            self._called_after.append(call)
+            self._freed_after.append(call)
         else:
             call()
 
@@ -133,6 +136,15 @@ class CommitTurns:
         """Forget the commit on its way, and whoever waits for one."""
         self._committer.abandon()
         self._called_after, self._waiting = [], []
+        self._free()
+
+    def tell_times(self, leaving: Iterable[Running]) -> None:
+        """Exactly once, after the last commit of these: their partition times once more, as Java reads them."""
+        told = {p: (one.positions[p], text) for one in leaving for p, text in one.told.items()}
+        if told and self._config.exactly_once and self._allowed and not self._committer.busy:
+            self._committer.tell_times(
+                {p: at for p, (at, _) in told.items()}, {p: text for p, (_, text) in told.items()}
+            )
 
     def finish(self) -> None:
         """Bring the last commits to their end, as far as the group and the broker allow."""
@@ -170,15 +182,27 @@ class CommitTurns:
     def _share(self, task: TaskId, held: Held, running: Running) -> Share:
         """What a task brings into a commit."""
         changelogs = self._shape.changelogs(self._config.application_id, task)
-        return Share(task, held.stores, changelogs, *running.take(), running.task.landed)
+        sources = self._shape.source_changelogs
+        sourced = frozenset(partition for partition in changelogs.values() if partition.topic in sources)
+        written = {store: partition for store, partition in changelogs.items() if partition not in sourced}
+        timestamped = self._shape.subtopologies[task.subtopology].timestamped
+        return Share(task, held.stores, written, timestamped, running.take(), running.task.landed, sourced)
+
+    def _free(self) -> None:
+        freed, self._freed_after = self._freed_after, []
+        for call in freed:
+            call()
 
     def _ended(self, end: CommitStep) -> None:
+        self._free()
         called, self._called_after = self._called_after, []
         if end is CommitStep.FENCED:
             self._holding, self._waiting = True, []
             self._labour.commit_ends(end)
             self._group.handle(group_member.MembershipLost(f"commit ended as {end.value}"))
             return
+        if end is CommitStep.DONE:
+            self._committed(self._committer.offsets())
         if end is CommitStep.DEFERRED:
             self._keep_for_next(self._committer.offsets())
         self._tell_fates(end)

@@ -50,7 +50,7 @@ def test_a_topic_that_exists_is_left_as_it_is(broker, admin):
 
 def test_a_wrong_partition_count_names_both_numbers_and_nothing_is_made(admin):
     name, other = new_topic(admin, 2), f"o-{uuid4().hex}"
-    with pytest.raises(TopologyMismatch, match=f"{name} has 2 partitions, this topology needs 5"):
+    with pytest.raises(TopologyMismatch, match=f"{name} has invalid partitions: expected: 5; actual: 2"):
         admin.create_topics({other: 1, name: 5}, PATIENCE_S)
     assert admin.partition_counts([other, name], PATIENCE_S) == {name: 2}
 

@@ -16,6 +16,7 @@ from kstreams_assign.adapters.confluent.changelogs import _by_partition
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
+from kstreams_assign.tasks.stamped import stamped
 from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, put, transactional, until
 
 
@@ -59,27 +60,30 @@ def records(count, start=0):
 
 messages = st.lists(
     st.builds(
-        lambda topic, partition, key, value: (topic, partition, key, value),
+        lambda topic, partition, key, value, at: (topic, partition, key, value, at),
         st.sampled_from(["a", "b"]),
         st.integers(0, 2),
         st.none() | st.binary(max_size=2),
         st.none() | st.binary(max_size=2),
+        st.integers(-1, 2**62),
     ),
     max_size=40,
 )
 
 
 @given(messages)
-def test_batching_equals_its_slow_twin_for_any_mixture_of_partitions(drawn):
-    made = [Message(t, p, offset * 3, k, v) for offset, (t, p, k, v) in enumerate(drawn)]
+def test_batching_equals_its_slow_twin_for_any_mixture_of_partitions_and_kinds_of_stores(drawn):
+    made = [Message(t, p, offset * 3, k, v, timestamp=(1, at)) for offset, (t, p, k, v, at) in enumerate(drawn)]
     writes, reached = {}, {}
     for message in made:
         at = TopicPartition(message.topic(), message.partition())
         writes.setdefault(at, [])
         if message.key() is not None:
-            writes[at].append((message.key(), message.value()))
+            value = message.value()
+            bare = value is None or message.topic() == "a"
+            writes[at].append((message.key(), value if bare else stamped(value, message.timestamp()[1])))
         reached[at] = message.offset() + 1
-    assert _by_partition(made) == (writes, reached)
+    assert _by_partition(made, frozenset({"b"})) == (writes, reached)
 
 
 def test_reads_what_a_plain_consumer_reads(broker, admin, reader):

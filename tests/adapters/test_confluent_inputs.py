@@ -75,9 +75,11 @@ def test_a_record_arrives_with_all_that_it_was_sent_with(broker, admin, inputs):
     producer.produce(*at, b"", b"")
     producer.flush(PATIENCE_S)
     producer.close()
+    assert inputs.ends() == {}, "nothing was fetched yet"
     inputs.add({at: 0})
     found = []
     until(lambda: found.extend(inputs.poll(10, 0.2).get(at, [])), lambda _: len(found) == 3)
+    assert inputs.ends() == {at: 3}
     assert found[0] == Record(*at, 0, 1234, b"k", b"v", [("h", b"1"), ("h", None)])
     assert abs(found[1].timestamp_ms - time.time() * 1000) < 60_000
     assert found[1][4:] == (None, None, None)

@@ -6,13 +6,20 @@ from collections.abc import Callable, Iterator
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, TransactionalProducer
 from kstreams_assign.adapters.confluent.transactions import group_metadata, librdkafka_writes, refuse_unknown_metadata
-from kstreams_assign.errors import BrokerUnavailable, CommitRefused, ConfigError, TaskMigrated
+from kstreams_assign.errors import (
+    BrokerUnavailable,
+    CommitRefused,
+    ConfigError,
+    KStreamsAssignError,
+    RecordRefused,
+    TaskMigrated,
+)
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TopicPartition
 from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, until
@@ -27,9 +34,11 @@ Make = Callable[..., TransactionalProducer]
 def make(broker: str) -> Iterator[Make]:
     made: list[TransactionalProducer] = []
 
-    def one(transactional_id: str, group_id: str = "g", servers: str = broker) -> TransactionalProducer:
+    def one(
+        transactional_id: str, group_id: str = "g", servers: str = broker, delivery_timeout_ms: int = 10_000
+    ) -> TransactionalProducer:
         producer = TransactionalProducer(
-            servers, group_id=group_id, transactional_id=transactional_id, delivery_timeout_ms=10_000
+            servers, group_id=group_id, transactional_id=transactional_id, delivery_timeout_ms=delivery_timeout_ms
         )
         made.append(producer)
         return producer
@@ -121,6 +130,35 @@ def test_the_newer_of_two_with_one_id_fences_the_older_and_takes_its_transaction
     assert committed_values(broker, at) == [b"newer", b"older again"]
 
 
+def fenced(make: Make, at: TopicPartition) -> TransactionalProducer:
+    """A producer whose client has just been told that another took over, and has not said so yet."""
+    name = f"fenced-{uuid4()}"
+    older, newer = make(name), make(name)
+    older.begin(PATIENCE_S)
+    newer.prepare(PATIENCE_S)
+    older.produce(*at, b"k", b"v")
+    until(lambda: len(older._producer), lambda waiting: waiting > 1)  # the answer is queued beside the record
+    return older
+
+
+def test_who_is_fenced_hears_it_when_it_looks_for_answers(make: Make, at: TopicPartition) -> None:
+    older = fenced(make, at)
+    with pytest.raises(TaskMigrated, match="fenced"):
+        until(older.acknowledged, lambda answer: answer is not None)
+
+
+def test_who_is_fenced_hears_it_between_two_attempts_at_a_call(make: Make, at: TopicPartition) -> None:
+    older = fenced(make, at)
+
+    def fail(_client: object, _left_s: float) -> None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "try again", retriable=True))
+
+    with pytest.raises(TaskMigrated, match="fenced"):
+        older._call("try", PATIENCE_S, fail)
+    older.abort(PATIENCE_S)
+    older.begin(PATIENCE_S)  # as another client
+
+
 def test_a_broker_that_does_not_answer_is_waited_for_no_longer_than_was_said(make: Make) -> None:
     producer = make(uuid4().hex, servers=closed_port())
     with pytest.raises(BrokerUnavailable, match="init transactions"):
@@ -136,3 +174,27 @@ def test_group_metadata_is_written_as_the_installed_librdkafka_writes_it(instanc
 def test_another_format_refuses_exactly_once_in_one_sentence() -> None:
     with pytest.raises(ConfigError, match=r"processing_guarantee = 'exactly_once_v2': librdkafka .* use at_least_once"):
         refuse_unknown_metadata(lambda group, instance: librdkafka_writes(group, instance).replace(b"v2", b"v3"))
+
+
+def test_a_topic_that_was_deleted_is_refused_with_the_remedy_and_not_tried_for_ever(broker: str, make: Make) -> None:
+    admin = ClusterAdmin(broker)
+    topic = new_topic(admin, 1)
+    producer = make("to-a-deleted-topic", delivery_timeout_ms=2_000)
+
+    def attempt() -> KStreamsAssignError | None:
+        try:
+            producer.begin(PATIENCE_S)
+            producer.produce(topic, None, b"k", b"v")
+            producer.flush(PATIENCE_S)
+            producer.commit(PATIENCE_S)
+        except KStreamsAssignError as error:
+            producer.abort(PATIENCE_S)
+            return error
+        return None
+
+    assert attempt() is None
+    raw = AdminClient({"bootstrap.servers": broker})  # has to outlive its answer
+    raw.delete_topics([topic])[topic].result(PATIENCE_S)
+    refused = until(attempt, lambda error: isinstance(error, RecordRefused))
+    assert topic in str(refused)
+    assert "create it, with as many partitions as are written to" in str(refused)

@@ -10,6 +10,7 @@ import pytest
 from kafka.coordinator.base import BaseCoordinator
 from kafka.coordinator.heartbeat import Heartbeat
 
+from kstreams_assign.adapters.clock import suspended_s
 from kstreams_assign.adapters.kafka_python.lease import Lease
 
 SESSION_S = 6.0
@@ -22,8 +23,9 @@ class Refused(Exception):
 @pytest.fixture
 def now(monkeypatch) -> Iterator[SimpleNamespace]:
     """Time that the test moves, for kafka-python and for us."""
-    clock = SimpleNamespace(s=1_000.0)
+    clock = SimpleNamespace(s=1_000.0, suspended_s=70.0)
     monkeypatch.setattr(time, "monotonic", lambda: clock.s)
+    monkeypatch.setattr(time, "clock_gettime", lambda _: clock.s + clock.suspended_s)
     return clock
 
 
@@ -70,6 +72,45 @@ def test_the_newest_counts(lease, coordinator, now):
     assert lease.left_s() == SESSION_S
 
 
+def test_a_suspended_machine_uses_up_its_lease_although_its_clock_stood_still(lease, coordinator, now):
+    coordinator.heartbeat.sent_heartbeat()
+    coordinator.heartbeat.received_heartbeat()
+    now.s += 1
+    now.suspended_s += SESSION_S
+    assert lease.left_s() == -1
+
+
+def test_an_answer_that_lay_in_the_socket_while_the_machine_was_suspended_renews_nothing(lease, coordinator, now):
+    coordinator.heartbeat.sent_heartbeat()
+    now.suspended_s += 100
+    coordinator.heartbeat.received_heartbeat()
+    assert lease.left_s() == SESSION_S - 100
+
+
+def test_after_a_suspension_the_next_answered_heartbeat_counts_in_full(lease, coordinator, now):
+    coordinator.heartbeat.sent_heartbeat()
+    now.suspended_s += 100
+    now.s += 1
+    coordinator.heartbeat.sent_heartbeat()
+    coordinator.heartbeat.received_heartbeat()
+    assert lease.left_s() == SESSION_S
+
+
+def test_a_sync_group_of_which_it_is_not_known_whether_it_left_before_the_suspension_is_taken_for_older(
+    lease, coordinator, now
+):
+    coordinator._process_sync_group_response(b"tasks", now.s)
+    now.suspended_s += 2
+    now.s += 1
+    coordinator._process_sync_group_response(b"tasks", now.s)
+    assert lease.left_s() == SESSION_S - 2
+
+
+def test_this_machine_tells_its_suspensions():
+    assert suspended_s() >= -0.01
+
+
 def test_kafka_python_still_calls_what_is_watched():
     assert callable(BaseCoordinator._process_sync_group_response)
     assert callable(Heartbeat.received_heartbeat)
+    assert callable(Heartbeat.sent_heartbeat)

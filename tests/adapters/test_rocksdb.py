@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,6 +48,29 @@ def test_within_a_batch_the_last_write_of_a_key_wins(stores):
     stores.write({"counts": [(b"a", b"1"), (b"a", None), (b"b", None), (b"b", b"2")]}, {})
     assert stores.get_many("counts", [b"a", b"b", b"c"]) == [None, b"2", None]
     assert stores.get_many("counts", []) == []
+
+
+def test_a_store_that_was_written_with_timestamps_is_not_read_without_them_nor_the_other_way_round(path):
+    for before, now, says in (
+        (frozenset({"counts"}), frozenset(), "'counts' with timestamps, and it is declared without them now"),
+        (frozenset(), frozenset({"counts"}), "'counts' without timestamps, and it is declared with them now"),
+    ):
+        shutil.rmtree(path, ignore_errors=True)
+        for _ in range(2):
+            open_task_stores(path, ["counts", "totals"], timestamped=before).close()
+        with pytest.raises(StoreDamaged, match=says):
+            open_task_stores(path, ["counts", "totals"], timestamped=now)
+        assert read_offsets(path) == {}
+
+
+def test_another_store_may_come_to_a_task_with_or_without_timestamps(path):
+    open_task_stores(path, ["counts"]).close()
+    open_task_stores(path, ["counts", "totals"], timestamped=frozenset({"totals"})).close()
+    opened = open_task_stores(path, ["counts", "totals", "more"], timestamped=frozenset({"totals"}))
+    opened.write({"totals": [(b"k", b"v")]}, {TOTALS: 3})
+    opened.wipe()
+    opened.close()
+    open_task_stores(path, ["totals"], timestamped=frozenset({"totals"})).close()
 
 
 def test_offsets_are_those_of_all_writes_so_far(stores):
@@ -261,6 +285,80 @@ def test_a_damaged_table_is_an_error_and_not_the_end_of_the_store(full):
         stores.get_many("counts", [b"%08d" % n for n in range(20_000)])
     stores.close()
     stores = open_task_stores(full, ["counts"])  # the lock is free although closing met the damage again
+    stores.close()
+
+
+SMALL = {b"%04d" % number: b"%x" % (number * 7919) ** 9 for number in range(400)}
+PROBED = sorted(SMALL)[::25]
+
+
+@pytest.fixture(scope="module")
+def two_tables(tmp_path_factory):
+    """An older table, half of it written over by a newer one: what is hidden in the newer must not show the older."""
+    path = tmp_path_factory.mktemp("whole") / "0_3"
+    for writes in ([(key, b"old") for key in sorted(SMALL)[::2]], SMALL.items()):
+        stores = open_task_stores(path, ["counts"], memory=RocksMemory())
+        stores.write({"counts": writes}, {COUNTS: len(SMALL)})
+        stores.close()
+    return path
+
+
+def answers(path):
+    """What every way to read says of a store: True where it is the truth, StoreDamaged where it refuses."""
+    stores = open_task_stores(path, ["counts"], memory=RocksMemory())  # a cache of its own: all copies look the same
+    asked = {
+        "offsets": lambda: stores.offsets() == {COUNTS: len(SMALL)},
+        "forward": lambda: dict(stores.range("counts")) == SMALL,
+        "backward": lambda: dict(stores.range("counts", reverse=True)) == SMALL,
+        "slice": lambda: [key for key, _ in stores.range("counts", b"0100", b"0300")] == sorted(SMALL)[100:300],
+        "one by one": lambda: all(stores.get("counts", key) == SMALL[key] for key in PROBED),
+        "many": lambda: stores.get_many("counts", PROBED) == [SMALL[key] for key in PROBED],
+        "absent": lambda: stores.get_many("counts", [b"0100x", b"9"]) == [None, None],
+    }
+    told = {}
+    for name, ask in asked.items():
+        try:
+            told[name] = ask()
+        except StoreDamaged:
+            told[name] = StoreDamaged
+    stores.close()
+    return told
+
+
+def test_a_byte_flipped_anywhere_in_a_table_is_refused_or_does_not_matter(two_tables, tmp_path):
+    """Never a wrong answer, a missing key or an early end: data, index, filter, properties, footer."""
+    path, seen = tmp_path / "0_3", set()
+    for table in sorted(two_tables.glob("*.sst")):
+        for at in range(5, table.stat().st_size, max(50, table.stat().st_size // 12)):
+            shutil.copytree(two_tables, path)
+            content = bytearray(table.read_bytes())
+            content[at] ^= 0x55
+            (path / table.name).write_bytes(content)
+            try:
+                told = answers(path)
+            except StoreDamaged:
+                told = {"opening": StoreDamaged}
+            assert set(told.values()) <= {True, StoreDamaged}, (table.name, at, told)
+            seen |= {name for name, answer in told.items() if answer is StoreDamaged}
+            shutil.rmtree(path)
+    assert seen >= {"opening", "forward", "backward", "slice", "one by one", "many"}
+
+
+@pytest.mark.parametrize("how", ["write", "rebuild"])
+def test_a_compaction_that_meets_damage_makes_the_next_writes_fail(two_tables, tmp_path, how):
+    """So a copy that nobody reads is mended, too."""
+    path = tmp_path / "0_3"
+    shutil.copytree(two_tables, path)
+    damage(path, ".sst", larger_than_bytes=2_000)
+    stores = open_task_stores(path, ["counts"], memory=RocksMemory(write_buffer_bytes=64 << 10))
+    noise = [(b"%04d" % (number % 400), b"%x" % (number + 7) ** 30) for number in range(500)]
+
+    def write_on():
+        for turn in range(1, 2_000):
+            getattr(stores, how)({"counts": noise}, {COUNTS: len(SMALL) + 500 * turn})
+
+    with pytest.raises(StoreDamaged):
+        write_on()
     stores.close()
 
 

@@ -18,14 +18,16 @@ from typing import Any
 
 from kstreams_assign.errors import ConfigError
 from tests.assign.jsonl import answer_assign, answer_threads
-from tests.assign.problems import assign_problem, threads_problem
+from tests.assign.problems import assign_problem, racked_problem, tagged_problem, threads_problem
 
 Json = dict[str, Any]
+
+KINDS = {"all": assign_problem, "tags": tagged_problem, "racks": racked_problem}
 
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    make, ours = (threads_problem, answer_threads) if options.threads else (assign_problem, answer_assign)
+    make, ours = (threads_problem, answer_threads) if options.threads else (KINDS[options.kind], answer_assign)
     sizes = (options.consumers, options.tasks) if options.threads else (options.clients, options.tasks)
     random = Random(options.seed)
     problems = (make(random, *sizes) for _ in range(options.count))
@@ -51,6 +53,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--consumers", type=int, default=6)
     parser.add_argument("--tasks", type=int, default=60)
     parser.add_argument("--threads", action="store_true", help="compare assign-threads")
+    parser.add_argument("--kind", choices=KINDS, default="all", help="problems with client tags, or with racks")
     parser.add_argument("--keep", help="append problems and answers to this file")
     return parser.parse_args(arguments)
 

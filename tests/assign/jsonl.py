@@ -5,6 +5,7 @@ The format stands in ``peer``'s help: offset-sum form (``task_end_offset_sums``)
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -12,11 +13,13 @@ from kstreams_assign.assign import (
     AssignConfig,
     Client,
     Cluster,
+    PartitionRacks,
     Plan,
     TaskLags,
     by_lag,
     distribute,
     high_availability,
+    one_rack,
     previous_tasks,
 )
 from kstreams_assign.assign.java_order import sorted_tasks
@@ -66,10 +69,27 @@ def read_config(request: Json) -> AssignConfig:
 
 def read_cluster(request: Json) -> Cluster:
     end = read_longs(request["task_end_offset_sums"]) if "task_end_offset_sums" in request else None
-    clients = tuple(read_client(client, end) for client in request["clients"])
-    return Cluster(
-        clients, read_tasks(request.get("stateful_tasks", ())), read_tasks(request.get("stateless_tasks", ()))
+    clients = tuple(
+        replace(read_client(client, end), rack=one_rack(client.get("consumer_racks", [client.get("rack")])))
+        for client in request["clients"]
     )
+    racks = request.get("partition_racks", {})
+    return Cluster(
+        clients,
+        read_tasks(request.get("stateful_tasks", ())),
+        read_tasks(request.get("stateless_tasks", ())),
+        read_racks(racks.get("source", {})),
+        read_racks(racks.get("changelog", {})),
+    )
+
+
+def read_racks(told: Json) -> PartitionRacks:
+    """A task is known if every replica of every partition of it has a rack."""
+    return {
+        TaskId.parse(task): tuple(map(frozenset, partitions))
+        for task, partitions in told.items()
+        if all(partitions) and not any(None in racks for racks in partitions)
+    }
 
 
 def read_client(client: Json, end: dict[TaskId, int] | None) -> Client:

@@ -32,6 +32,49 @@ def assign_problem(random: Random, clients_max: int = 12, tasks_max: int = 60) -
     return request(config, stateful, stateless, clients) | {"task_end_offset_sums": end}
 
 
+def tagged_problem(random: Random, clients_max: int = 12, tasks_max: int = 60) -> Json:
+    """The same, always with standbys that are to be spread over client tags (KIP-708)."""
+    while True:
+        problem = assign_problem(random, clients_max, tasks_max)
+        if problem["config"].get("rack_aware_assignment_tags") and problem["config"]["num_standby_replicas"]:
+            return problem
+
+
+def racked_problem(random: Random, clients_max: int = 9, tasks_max: int = 40) -> Json:
+    """The same, with racks of processes and of partitions (KIP-925); now and then one of them is not known."""
+    problem = assign_problem(random, clients_max, tasks_max)
+    config = problem["config"]
+    config["rack_aware_assignment_strategy"] = random.choice(["none", *["min_traffic", "balance_subtopology"] * 4])
+    for key in ("traffic_cost", "non_overlap_cost"):
+        if random.random() < 0.3:
+            config[f"rack_aware_assignment_{key}"] = random.choice([0, 1, 1, 3, 10, 25])
+    racks = ["a", "b", "c", "d", "e"][: random.choice([1, 2, 3, 3, 5])]
+    lost = 0.003 if random.random() < 0.2 else 0
+    for client in problem["clients"]:
+        client["rack"] = None if random.random() < lost * 10 else random.choice(racks)
+        if random.random() < 0.1:
+            client["consumer_racks"] = [client["rack"]] * random.randint(1, 2) + ["b"] * (random.random() < lost * 50)
+    stateful = problem["stateful_tasks"]
+    problem["partition_racks"] = {
+        "source": partition_racks(random, [*stateful, *problem["stateless_tasks"]], racks, lost),
+        "changelog": partition_racks(random, stateful, racks, lost),
+    }
+    return problem
+
+
+def partition_racks(random: Random, tasks: list[str], racks: list[str], lost: float) -> Json:
+    """For each partition of each task the racks of its replicas; a subtopology has the same number of topics throughout."""
+    topics = {task.rpartition("_")[0]: random.choice([1, 1, 2, 3]) for task in tasks}
+    factor = random.randint(1, len(racks))
+    return {
+        task: [
+            [None if random.random() < lost else rack for rack in random.sample(racks, factor)]
+            for _ in range(topics[task.rpartition("_")[0]])
+        ]
+        for task in tasks
+    }
+
+
 def request(config: Json, stateful: list[str], stateless: list[str], clients: list[Json]) -> Json:
     return {
         "assignor": "high_availability",

@@ -50,12 +50,19 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """What a process left on disk of a task: all entries, and the next changelog offset that they are up to."""
+    """What a process left on disk of a task: all entries, and the next changelog offset that they are up to.
+
+    ``damage``: a block in it cannot be read, which nobody had met before the run ended; ``unread`` are the keys that this
+    hides. ``harmed``: files of that state directory had been damaged on purpose.
+    """
 
     writer: str
     partition: int
     offset: int
     entries: Mapping[bytes, bytes]
+    damage: str = ""
+    unread: frozenset[bytes] = frozenset()
+    harmed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

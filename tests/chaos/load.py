@@ -37,7 +37,13 @@ class Load:
         self._settings = settings
         self._topic = topic
         self._producer = Producer(
-            {"bootstrap.servers": broker, "enable.idempotence": True, "message.timeout.ms": 0, "linger.ms": 5},
+            {
+                "bootstrap.servers": broker,
+                "enable.idempotence": True,
+                "message.timeout.ms": 0,
+                "linger.ms": 5,
+                "queue.buffering.max.messages": 2_000_000,  # an outage may last
+            },
             logger=QUIET,
         )
         self._ending = Event()

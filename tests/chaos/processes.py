@@ -84,7 +84,7 @@ class Process:
 
 @dataclass(slots=True)
 class Group:
-    """All processes that there ever were. ``current``: the newest of each number."""
+    """All processes that there ever were. ``current``: the newest of each number; ``harmed``: whose files were damaged."""
 
     settings: Settings
     application_id: str
@@ -92,6 +92,7 @@ class Group:
     folder: Path
     all: list[Process] = field(default_factory=list)
     current: dict[int, Process] = field(default_factory=dict)
+    harmed: set[int] = field(default_factory=set)
 
     def state_dir(self, number: int) -> Path:
         return self.folder / f"state-{number}"

@@ -1,28 +1,40 @@
-"""Reads the stores that a run left on disk, with rocksdict alone: what is in each, and how far of the changelog it is."""
+"""Reads the stores that a run left on disk, with rocksdict alone: what is in each, and how far of the changelog it is.
+
+rocksdict's ``items()`` takes a block that cannot be read for the end of the data. Here damage is told from absence: a store that
+cannot be read from end to end is asked for each key by itself, as a newer table may still hold what is lost in an older one.
+"""
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from rocksdict import AccessType, Options, Rdict
 
 from tests.chaos.facts import Store
-from tests.chaos.processes import Group, Process
+from tests.chaos.processes import Group
 
 _OFFSET, _PARTITION = struct.Struct(">Q"), struct.Struct(">I")
 OFFSETS_PREFIX = b"o"
 FAMILY = "s.applied"
 
 
-def stores_left(group: Group, application_id: str) -> Iterator[Store]:
-    """Those of every task that a process had to the last, if it was there to the last and ended as it was asked to."""
+def stores_left(group: Group, application_id: str, keys: Mapping[int, Iterable[bytes]]) -> Iterator[Store]:
+    """Those of every task that a process had to the last, if it was there to the last and ended as it was asked to.
+
+    ``keys``: all that each changelog partition names.
+    """
     for process in group.current.values():
         if process.popen.returncode == 0 and process.closed_with_all:
             for task in _tasks(process.events):
-                yield _read(process, group.state_dir(process.number) / application_id / task)
+                folder = group.state_dir(process.number) / application_id / task
+                partition = int(task.partition("_")[2])
+                harmed = process.number in group.harmed
+                yield read_store(folder, process.writer, partition, keys.get(partition, ()), harmed=harmed)
 
 
 def _tasks(events: Path) -> Iterable[str]:
@@ -32,17 +44,68 @@ def _tasks(events: Path) -> Iterable[str]:
     return statuses[-1]["tasks"] if statuses else ()
 
 
-def _read(process: Process, folder: Path) -> Store:
-    partition = int(folder.name.partition("_")[2])
+def read_store(folder: Path, writer: str, partition: int, keys: Iterable[bytes], *, harmed: bool) -> Store:
+    """What is in it. Where it is damaged: what can be read of ``keys``, and which of them cannot."""
     families = {name: Options(raw_mode=True) for name in ("default", FAMILY)}
     database = Rdict(str(folder), Options(raw_mode=True), families, access_type=AccessType.read_only())
     try:
-        offsets = [
-            _OFFSET.unpack(value)[0]
-            for key, value in database.items()
-            if key.startswith(OFFSETS_PREFIX) and _PARTITION.unpack_from(key, 1)[0] == partition
-        ]
-        entries = dict(database.get_column_family(FAMILY).items())
+        offset = _offset(database, partition)
+        of_family = database.get_column_family(FAMILY)
+        entries, damage = _entries(of_family)
+        unread: frozenset[bytes] = frozenset()
+        if damage:
+            entries, unread = _one_by_one(of_family, keys)
     finally:
         database.close()
-    return Store(process.writer, partition, offsets[0] if offsets else 0, entries)
+    return Store(writer, partition, offset, entries, damage=damage, unread=unread, harmed=harmed)
+
+
+def _offset(database: Rdict, partition: int) -> int:
+    """Of that partition, of the one changelog there is; 0 where none stands there. Raises what rocksdict raises."""
+    told, damage = _entries(database)
+    if damage:
+        raise RuntimeError(damage)
+    offsets = [
+        _OFFSET.unpack(value)[0]
+        for key, value in told.items()
+        if key.startswith(OFFSETS_PREFIX) and _PARTITION.unpack_from(key, 1)[0] == partition
+    ]
+    return offsets[0] if offsets else 0
+
+
+def _entries(family: Rdict) -> tuple[dict[bytes, bytes], str]:
+    """Up to the end, or up to a block that is damaged; then also what is said of it."""
+    cursor, entries = family.iter(), {}
+    cursor.seek_to_first()
+    while cursor.valid():
+        entries[cursor.key()] = cursor.value()
+        cursor.next()
+    with _Damage() as damage:
+        cursor.status()
+    return entries, damage.text
+
+
+def _one_by_one(family: Rdict, keys: Iterable[bytes]) -> tuple[dict[bytes, bytes], frozenset[bytes]]:
+    entries, unread = {}, set()
+    for key in keys:
+        with _Damage() as damage:
+            value = family.get(key)
+            if value is not None:
+                entries[key] = value
+        if damage.text:
+            unread.add(key)
+    return entries, frozenset(unread)
+
+
+class _Damage:
+    """``with`` it, what RocksDB says of a damaged block is kept as ``text``. rocksdict has no class of its own for it."""
+
+    text = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        if kind is Exception and str(error).startswith("Corruption"):
+            self.text = str(error)
+        return bool(self.text)

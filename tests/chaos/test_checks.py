@@ -146,6 +146,14 @@ HARM: dict[str, tuple[Callable[[Facts], Facts], str]] = {
         lambda facts: replace(facts, stores=(_whole(facts, offset=9),)),
         "stores_are_their_changelogs",
     ),
+    "a damaged store that differs where it can be read": (
+        lambda facts: replace(facts, stores=(replace(STORE, entries={}, damage="Corruption", harmed=True),)),
+        "stores_are_their_changelogs",
+    ),
+    "a store that is damaged although nobody damaged it": (
+        lambda facts: replace(facts, stores=(replace(STORE, damage="Corruption"),)),
+        "damage_is_of_our_making",
+    ),
     "an offset that goes back": (
         lambda facts: replace(facts, commits=(*facts.commits, Commit(0, 3))),
         "offsets_never_go_back",
@@ -192,6 +200,11 @@ def test_a_worker_that_starts_may_give_up_where_there_is_no_broker():
 
 def test_a_store_at_the_end_may_have_passed_a_transactions_marker():
     assert violations(replace(GOOD, stores=(_whole(GOOD, offset=5),))) == []
+
+
+def test_what_planted_damage_hides_is_no_difference():
+    hidden = replace(STORE, entries={}, damage="Corruption", unread=frozenset({KEY}), harmed=True)
+    assert violations(replace(GOOD, stores=(hidden,))) == []
 
 
 def test_under_at_least_once_stores_are_not_asked_where_somebody_slept():

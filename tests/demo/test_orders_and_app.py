@@ -19,6 +19,7 @@ from kstreams_assign.demo.app import (
     totals_topic,
 )
 from kstreams_assign.demo.orders import Order, order_stream, read_key, read_value
+from kstreams_assign.worker.at_work import AtWork
 
 orders = st.builds(Order, st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
 
@@ -35,13 +36,13 @@ class OneStore:
 
 def run(app: Subtopology, stores: OneStore, batches: list[list[Record]]) -> list[bytes]:
     """Feed batches to a task and commit after each; what it emitted."""
-    task = Task(TaskId(0, 0), app.shape, frozenset(app.sinks), stores)
+    task = Task(TaskId(0, 0), app.shape, {sink: sink for sink in app.sinks}, stores, AtWork(0), {})
     rows = []
     for batch in batches:
         app.process(task, batch)
-        writes, emitted = task.take()
-        stores.values.update(writes[STORE])
-        rows += [record.value for record in emitted]
+        taken = task.take()
+        stores.values.update(taken.writes[STORE])
+        rows += [record.value for record in taken.emitted]
     return rows
 
 

@@ -46,7 +46,11 @@ class Group:
         self.workers = [f"{name}-{number}" for number in range(WORKERS)]
         self.slept: set[str] = set()
         admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
-        new = [NewTopic(topic, SETTINGS.partitions, 3) for topic in (self.inputs, self.outputs)]
+        arrival = {"message.timestamp.type": "LogAppendTime"}  # outputs have their inputs' time otherwise
+        new = [
+            NewTopic(self.inputs, SETTINGS.partitions, 3),
+            NewTopic(self.outputs, SETTINGS.partitions, 3, config=arrival),
+        ]
         for made in admin.create_topics(new, operation_timeout=30).values():
             made.result(60)
         self._load = Load(BOOTSTRAP, self.inputs, SETTINGS)
@@ -96,7 +100,10 @@ class Group:
     def come_to_rest(self) -> None:
         """No more load; returns once everything is committed and the group is balanced, and everybody has closed."""
         self._load.stop()
-        until(lambda: not self.reasons(), 150, "the group is at rest")
+        try:
+            until(lambda: not self.reasons(), 150, "the group is at rest")
+        except AssertionError as never:
+            raise AssertionError("\n".join((str(never), *self.reasons(), *self._told()))) from never
         docker("stop", "--time", "30", *self.workers)
 
     def violations(self) -> list[str]:
@@ -120,6 +127,12 @@ class Group:
     def _exit(self, worker: str) -> Exit:
         said = docker("logs", "--tail", "12", worker)
         return Exit(worker, inspected(worker)["State"]["ExitCode"], by_us=False, said=said.stderr)
+
+    def _told(self) -> Iterator[str]:
+        """The end of what each worker said, for whoever asks why."""
+        for worker in self.workers:
+            said = docker("logs", "--tail", "60", worker)
+            yield f"{worker}: {said.stdout}{said.stderr}"
 
     def silence_s(self, began: float) -> float:
         """The longest time in which a task told nothing, from ``began`` (wall clock) on, by its outputs' timestamps."""

@@ -55,6 +55,7 @@ class KafkaContainer(DockerContainer):
             KAFKA_TRANSACTION_STATE_LOG_NUM_PARTITIONS="5",
             KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS="0",
             KAFKA_GROUP_MIN_SESSION_TIMEOUT_MS="1000",
+            KAFKA_AUTO_CREATE_TOPICS_ENABLE="false",  # as the embedded broker: a topic that was deleted stays away
             KAFKA_HEAP_OPTS="-Xmx512m",
         )
         started = LogMessageWaitStrategy("Kafka Server started").with_startup_timeout(60).with_poll_interval(0.1)

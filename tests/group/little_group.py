@@ -6,6 +6,7 @@ Only the coordinator (everybody joins, everybody gets an answer) and the disks (
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from kstreams_assign.group.size import RECORD_BYTES_MAX, assigned_bytes, joined_
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import RUNNING_OFFSET_SUM, Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
-from kstreams_assign.wire import MemberTrailer
+from kstreams_assign.wire import LATEST_SUPPORTED_VERSION, MemberTrailer
 
 APPLICATION = "app"
 END = 50_000
@@ -38,6 +39,12 @@ class LittleMember:
     ours: bool = True
     assignors: dict[str, int] = field(default_factory=known_assignors)
     draining: bool = False
+    exactly_once: bool = False
+    topics: tuple[str, ...] = ("orders",)
+    newest: int = LATEST_SUPPORTED_VERSION
+    """The newest version of Apache's user-data that its release knows; it begins with that."""
+    used: int | None = None
+    rack: str | None = None
 
     @property
     def name(self) -> str:
@@ -54,17 +61,23 @@ class LittleMember:
     def joins(self, dialect: Dialect) -> JoinedMember:
         sums = {task: RUNNING_OFFSET_SUM if task in self.running else at for task, at in sorted(self.positions.items())}
         lags = {task: 0 if at == RUNNING_OFFSET_SUM else END - at for task, at in sums.items()}
-        newest = dialect.latest_version
+        newest = self.newest if dialect.probes_versions else dialect.latest_version
+        self.used = (self.used if dialect.probes_versions else None) or newest
+        if self.used > dialect.latest_version:
+            future = struct.pack(">ii", self.used, newest) + b"bytes that nobody can read yet"
+            return JoinedMember(self.name, self.topics, tuple(self.owned), future)
         report = MemberReport(
-            newest,
+            self.used,
             newest,
             self.process,
             self.endpoint,
             sums,
             lags if dialect.tells_lags else None,
-            trailer=MemberTrailer(self.assignors, draining=self.draining) if self.ours else None,
+            trailer=MemberTrailer(self.assignors, draining=self.draining, exactly_once=self.exactly_once)
+            if self.ours
+            else None,
         )
-        return JoinedMember(self.name, ("orders", "clicks"), tuple(self.owned), dialect.write_report(report))
+        return JoinedMember(self.name, self.topics, tuple(self.owned), dialect.write_report(report), rack=self.rack)
 
 
 @dataclass
@@ -79,12 +92,15 @@ class LittleGroup:
     dialect: Dialect = APACHE
     warmup_queue: bool = False
     record_bytes_max: int = RECORD_BYTES_MAX
+    replica_racks: dict[TopicPartition, frozenset[str]] = field(default_factory=dict)
     record_bytes: int = 0
     """Of the last rebalance."""
+    decision: Decision | None = None
+    """The last one, also where a member refused what it got of it."""
 
     def add(self, number: int, endpoint: str | None = None) -> LittleMember:
         process = UUID(int=number)
-        member = self.members[process] = LittleMember(process, endpoint=endpoint)
+        member = self.members[process] = LittleMember(process, endpoint=endpoint, topics=self.topology.source_topics)
         return member
 
     def remove(self, number: int) -> None:
@@ -106,9 +122,10 @@ class LittleGroup:
             promised=leader.adopted.promised if leader.adopted else {},
             warmup_queue=self.warmup_queue,
             record_bytes_max=self.record_bytes_max,
+            replica_racks=self.replica_racks,
         )
         joined = [member.joins(self.dialect) for member in self.members.values()]
-        decision = decide(read_group(joined, self.dialect), question)
+        self.decision = decision = decide(read_group(joined, self.dialect), question)
         self.record_bytes = joined_bytes(joined) + assigned_bytes(decision.assignments)
         for member in self.members.values():
             answer = decision.assignments[member.name]
@@ -119,7 +136,9 @@ class LittleGroup:
                 member.process,
                 dialect=self.dialect,
                 leads=member is leader,
+                used_version=member.used,
             )
+            member.used = member.adopted.version
             for task in member.adopted.active:
                 if self.topology.subtopologies[task.subtopology].stateful:
                     member.positions[task] = END

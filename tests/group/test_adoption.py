@@ -8,7 +8,7 @@ import pytest
 
 from kstreams_assign.errors import AssignmentRefused, MalformedUserData, TopologyMismatch
 from kstreams_assign.group.adoption import read_assignment
-from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition
+from kstreams_assign.model import NO_PROBE_MS, HostInfo, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.wire import AssignmentInfo, GroupTrailer, encode_assignment
 from tests.group.little_group import shape
 
@@ -77,3 +77,36 @@ def test_a_damaged_trailer_is_dropped_with_a_warning() -> None:
     adopted = read_assignment(ORDERS[:1], data, shape(), ME)
     assert adopted.active
     assert adopted.warnings
+
+
+@pytest.mark.parametrize(
+    ("task", "partitions", "lacking"),
+    [
+        (TaskId(0, 0), [TopicPartition("a", 0), TopicPartition("b", 0)], "c"),
+        (TaskId(0, 1), [TopicPartition("a", 1)], "b"),
+    ],
+)
+def test_a_task_that_lacks_a_source_is_refused(task: TaskId, partitions: list[TopicPartition], lacking: str) -> None:
+    """Every topic has a partition for the first task, and copartitioned ones have as many."""
+    joined = TopologyShape((SubtopologyShape(("a", "b", "c"), copartition=(("a", "b"),)),))
+    data = info(active_tasks=(task,) * len(partitions))
+    with pytest.raises(
+        TopologyMismatch, match=f"and not those of {lacking}, but this member's subtopology 0 reads a, b, c"
+    ):
+        read_assignment(partitions, data, joined, ME)
+
+
+def test_a_task_beyond_the_smaller_source_is_taken() -> None:
+    uneven = TopologyShape((SubtopologyShape(("a", "b")),))
+    given = [TopicPartition("a", 1)]
+    assert read_assignment(given, info(active_tasks=(TaskId(0, 1),)), uneven, ME).active == {TaskId(0, 1): (*given,)}
+
+
+def test_a_topic_that_matches_the_pattern_is_taken_and_another_is_refused() -> None:
+    wide = TopologyShape((SubtopologyShape((), pattern="region-.*"),))
+    data = info(active_tasks=(TaskId(0, 1),))
+    assert read_assignment([TopicPartition("region-eu", 1)], data, wide, ME).active
+    with pytest.raises(
+        TopologyMismatch, match=r"orders-1, but this member's subtopology 0 reads what matches region-\.\*"
+    ):
+        read_assignment([TopicPartition("orders", 1)], data, wide, ME)

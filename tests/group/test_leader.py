@@ -172,6 +172,22 @@ def test_two_processes_under_one_id_are_named_by_their_endpoints() -> None:
     assert f"process id {UUID(int=1)} comes from pod-1:8080 and pod-2:8080" in warning
 
 
+def test_members_with_the_weaker_guarantee_are_named() -> None:
+    little = group()
+    members = [little.add(number) for number in (1, 2, 3)]
+
+    def warnings() -> tuple[str, ...]:
+        return tuple(decide(read_group([member.joins(APACHE) for member in members]), _question(little)).warnings)
+
+    assert warnings() == ()
+    members[0].exactly_once = True
+    (warning,) = warnings()
+    assert warning.startswith("2 of 3 members of ours run at least once")
+    assert warning.endswith("processing_guarantee of member-2, member-3")
+    members[1].exactly_once = members[2].exactly_once = True
+    assert warnings() == ()
+
+
 def test_a_missing_source_topic_is_an_error_code_for_everybody() -> None:
     little = group()
     little.add(1)

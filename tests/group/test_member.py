@@ -51,6 +51,16 @@ def test_the_next_join_waits_until_revoked_tasks_are_released() -> None:
     assert member.handle(m.TasksReleased(), NOW) == [m.ReleaseMutex(), m.Commit()]
 
 
+def test_a_late_word_about_an_older_assignment_is_no_news() -> None:
+    member = m.Member()
+    for event in (m.Started(), m.Assigned(4, NOTHING), m.MembershipLost("slept"), m.Assigned(6, NOTHING)):
+        member.handle(event, NOW)
+    assert member.handle(m.TasksReleased(4), NOW) == []
+    assert member.state is m.State.RELEASING
+    assert member.handle(m.TasksReleased(6), NOW) == [m.ReleaseMutex()]
+    assert member.state is m.State.STABLE
+
+
 def test_a_wish_made_during_a_join_is_kept() -> None:
     member = m.Member()
     member.handle(m.Started(), NOW)
@@ -79,7 +89,7 @@ def test_a_natural_rebalance_restarts_the_interval() -> None:
 
 def test_lost_membership_drops_everything_and_joins_anew() -> None:
     member = stable()
-    assert member.handle(m.MembershipLost("fenced"), NOW) == [m.DropAll("fenced"), m.ReleaseMutex(), m.Join("fenced")]
+    assert member.handle(m.MembershipLost("fenced"), NOW) == [m.DropAll("fenced"), m.Join("fenced")]
     assert member.generation is None
 
 

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections import defaultdict
+from contextlib import ExitStack, contextmanager
 
 import psutil
 import pytest
@@ -90,22 +91,58 @@ def test_the_tables_agree_with_what_the_members_logged(broker, spark, app, tmp_p
     }
 
 
-def test_ctrl_c_ends_it_with_everything_that_it_started(broker, app, tmp_path):
-    app.start(1).until_running(PARTITIONS)
-    command = [sys.executable, "-m", "kstreams_assign", "history", "follow", "-b", broker, "--out", str(tmp_path / "o")]
-    quick = ["--master", "local[1]", "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"]
+@contextmanager
+def followed(broker, out):
+    """``history follow`` as a process of its own, past its first batch."""
+    command = [sys.executable, "-m", "kstreams_assign", "history", "follow", "-b", broker, "--out", str(out)]
+    quick = [
+        "--every",
+        "0.5",
+        "--master",
+        "local[1]",
+        "--conf",
+        "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1",
+    ]
     with subprocess.Popen([*command, *quick], stderr=subprocess.PIPE, text=True) as running:
-        assert running.stderr.readline().startswith("starting Spark")
-        first = running.stderr.readline()
-        children = psutil.Process(running.pid).children(recursive=True)
-        os.kill(running.pid, signal.SIGINT)
-        rest = running.stderr.read()
-    assert first.startswith("batch 0: ")
-    assert running.returncode == 130, rest
+        try:
+            assert running.stderr.readline().startswith("starting Spark")
+            assert running.stderr.readline().startswith("batch 0: ")
+            yield running
+        finally:
+            running.kill()
+
+
+def interrupt(running):
+    """Ctrl-C: it ends in order, and so does what it has started."""
+    children = psutil.Process(running.pid).children(recursive=True)
+    os.kill(running.pid, signal.SIGINT)
+    rest = running.stderr.read()
+    assert running.wait(60) == 130, rest
     assert rest.splitlines()[-1].startswith("interrupted; nothing is left running")
     assert "Traceback" not in rest
     assert len(children) > 0
     assert psutil.wait_procs(children, timeout=20)[1] == []
+
+
+A_SPARK_OF_ITS_OWN = pytest.mark.timeout(300)  # half a minute, and on a busy machine two
+
+
+@A_SPARK_OF_ITS_OWN
+def test_ctrl_c_ends_it_with_everything_that_it_started(broker, app, tmp_path):
+    app.start(1).until_running(PARTITIONS)
+    with followed(broker, tmp_path / "o") as running:
+        interrupt(running)
+
+
+@A_SPARK_OF_ITS_OWN
+def test_ctrl_c_ends_it_also_where_no_broker_answers_any_more(tmp_path):
+    with ExitStack() as ends, LocalBroker() as gone:
+        app = App(gone.bootstrap_servers, "history-alone", tmp_path)
+        app.start(1).until_running(PARTITIONS)
+        app.stop()
+        running = ends.enter_context(followed(gone.bootstrap_servers, tmp_path / "o"))
+        gone.kill()
+        interrupt(running)
 
 
 def test_brokers_that_do_not_answer_are_told_before_spark_starts(tmp_path):

@@ -13,11 +13,11 @@ import pytest
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.history.report import report
-from kstreams_assign.history.report.frame import Html, data_block, page, table, tag
 from kstreams_assign.history.report.read import ParquetFolder, rows
 from kstreams_assign.history.report.rows import TABLES, Member, Placement, Rebalance
 from kstreams_assign.history.report.write import SECTIONS_MAX
 from kstreams_assign.history.tables import empty_tables, joined_tables
+from kstreams_assign.page.frame import Html, data_block, page, table, tag
 from tests.history.report_data import NOON_MS, Story, derived, write_tables
 
 HOSTILE = "<script>alert(1)</script>\"'&\u2028</title>"

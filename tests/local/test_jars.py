@@ -76,7 +76,7 @@ def test_jars_are_fetched_in_order_and_progress_is_told(repository, tmp_path):
     paths = fetch(repository, tmp_path, said)
     assert [path.name for path in paths] == list(CONTENT)
     assert [path.read_bytes() for path in paths] == list(CONTENT.values())
-    assert said[0] == f"fetching 12 jars of Kafka {KAFKA_VERSION} into {tmp_path / 'jars'} (once)"
+    assert said[0] == f"fetching 12 jars into {tmp_path / 'jars'} (once)"
     assert said[-1] == "  12 of 12 jars"
 
 

@@ -30,7 +30,6 @@ class SeenGroup(LittleGroup):
     """Keeps the last generation's bytes."""
 
     joined: list[JoinedMember] = field(default_factory=list)
-    decision: Decision | None = None
     java_leads: bool = False
     digest: str = ""
     leaving: UUID | None = None
@@ -38,8 +37,7 @@ class SeenGroup(LittleGroup):
 
     def rebalance(self) -> Decision:
         self.joined = [member.joins(self.dialect) for member in self.members.values()]
-        self.decision = super().rebalance()
-        return self.decision
+        return super().rebalance()
 
     def snapshot(self) -> GroupSnapshot:
         partitions = range(self.counts["orders"])
@@ -72,15 +70,16 @@ class SeenGroup(LittleGroup):
             client_host="/127.0.0.1",
             instance_id=joined.instance_id,
             subscription=encode_consumer_subscription(
-                ConsumerSubscription(1, joined.topics, self._told(joined), joined.owned)
+                ConsumerSubscription(
+                    3 if joined.rack else 1, joined.topics, self._told(joined), joined.owned, rack_id=joined.rack
+                )
             ),
             assignment=encode_consumer_assignment(ConsumerAssignment(1, given.partitions, user_data)),
         )
 
     def _told(self, joined: JoinedMember) -> bytes:
         report = self.dialect.read_report(joined.user_data)
-        assert isinstance(report, MemberReport)
-        if report.trailer is None:
+        if not isinstance(report, MemberReport) or report.trailer is None:
             return joined.user_data
         drains = report.process_id == self.leaving
         told = replace(report.trailer, settings_digest=self.digest, draining=drains)

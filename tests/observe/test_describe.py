@@ -244,3 +244,19 @@ def test_of_many_moves_the_number_and_the_first_ways_are_told():
 def test_many_sentences_of_a_kind_are_cut():
     assert first(list("abcdefgh"), "letters") == list("abcdefgh")
     assert first(list("abcdefghij"), "letters") == [*"abcdefgh", "... and 2 more letters"]
+
+
+def test_a_member_of_a_release_to_come_is_named_with_its_version():
+    group = settled()
+    group.add(3).newest = 12
+    group.rebalance()
+    about = describe(group.observed())
+    assert "member member-3 cannot be read: subscription: speaks version 12, newer than 11" in reasons(about)[0]
+
+
+def test_a_process_is_shown_with_its_rack_if_all_its_consumers_tell_one():
+    group = settled(members=2)
+    next(iter(group.members.values())).rack = "eu-1"
+    group.rebalance()
+    racks = [process["rack"] for process in document(describe(group.observed()))["processes"]]
+    assert sorted(racks, key=str) == [None, "eu-1"]

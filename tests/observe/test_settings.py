@@ -29,6 +29,10 @@ def test_texts_become_values_under_kafkas_names_or_ours():
         ("assignor", "--set assignor: write KEY=VALUE"),
         ("assignor=best", "--set assignor=best: must be one of high_availability,"),
         ("max_warmup_replicas=0", "max_warmup_replicas is 0; it must be a whole number of at least 1"),
+        (
+            "rack.aware.assignment.strategy=min_traffic",
+            "--set rack_aware_assignment_strategy=min_traffic: where replicas are",
+        ),
         ("max_warmup_replicas=-1", "--set max_warmup_replicas=-1: must be a whole number"),
     ],
 )
@@ -45,6 +49,7 @@ def test_what_is_told_is_not_assumed_and_all_else_is():
         "max_warmup_replicas",
         "num_standby_replicas",
         "probing_rebalance_interval_ms",
+        "rack_aware_assignment_strategy",
         "rack_aware_assignment_tags",
     }
 

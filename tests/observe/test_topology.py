@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopologyShape
+from kstreams_assign.model import RepartitionTopic, Store, SubtopologyShape, TaskId, TopologyShape
 from kstreams_assign.observe.decoded import decode_group
 from kstreams_assign.observe.snapshot import GroupSnapshot
 from kstreams_assign.observe.topology import UNSEEN_STORE, given_topology, inferred_topology
@@ -56,8 +56,12 @@ def test_javas_description_is_read_with_its_internal_topics_patterns_and_global_
     found = given_topology(JAVAS, SNAPSHOT)
     assert found.shape == TopologyShape(
         (
-            SubtopologyShape(("clicks", "orders")),
-            SubtopologyShape(("app-totals-repartition",), (Store("totals"), Store("cache", logged=False))),
+            SubtopologyShape(("clicks", "orders"), sinks=("app-totals-repartition",)),
+            SubtopologyShape(
+                ("app-totals-repartition",),
+                (Store("totals"), Store("cache", logged=False)),
+                (RepartitionTopic("app-totals-repartition"),),
+            ),
             SubtopologyShape(()),
             SubtopologyShape(("region-eu", "region-us")),
         )
@@ -75,13 +79,19 @@ def test_our_own_description_is_read_too():
         stores = ["totals", { name = "seen", changelog = false }]
         [[topology.subtopology]]
         repartition_sources = ["gone"]
+        [[topology.subtopology]]
+        sources_pattern = "region-.*"
+        stores = [{ name = "regions", source = "region-eu" }]
     """
     found = given_topology(text, SNAPSHOT, "t.toml")
     assert found.shape.subtopologies == (
         SubtopologyShape(("orders",), (Store("totals"), Store("seen", logged=False))),
-        SubtopologyShape(("gone",)),
+        SubtopologyShape(("gone-repartition",)),
+        SubtopologyShape(("region-eu", "region-us"), (Store("regions", logged=False),)),
     )
-    assert found.assumed == {"topology": "t.toml names topics that do not exist: gone; they count as empty"}
+    assert found.assumed["store regions"].endswith("so it counts as a store without a changelog")
+    said = "t.toml names topics that do not exist: gone-repartition; they count as empty"
+    assert found.assumed["topology"] == said
 
 
 @pytest.mark.parametrize(
@@ -105,7 +115,10 @@ def test_a_description_that_makes_no_sense_is_refused_by_its_name(text, said):
 
 
 def test_a_group_shows_sources_state_and_changelog():
-    found = inferred_topology(scaled_out().decoded())
+    group = scaled_out()
+    group.add(3).topics = ("orders", "clicks")
+    group.rebalance()
+    found = inferred_topology(group.decoded())
     assert found.shape == shape()
     assert found.assumed["changelog of totals"].startswith("subtopology 0: it has state, and 6 tasks")
     assert found.assumed["topic clicks"] == "subscribed, and no assigned task reads it; its tasks are left out"

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from tests.assign.problems import assign_problem, threads_problem
+from tests.assign.problems import assign_problem, racked_problem, threads_problem
 
 Json = dict[str, Any]
 
@@ -32,7 +32,7 @@ TOPICS = ("orders", "clicks", "z", "\U0001d11e\0", "\uffee", "app-store-changelo
 
 
 def assign(random: Random, assignor: str = "high_availability") -> Json:
-    problem = assign_problem(random) | {"assignor": assignor}
+    problem = (racked_problem if random.random() < 0.3 else assign_problem)(random) | {"assignor": assignor}
     if "task_end_offset_sums" in problem and random.random() < 0.3:
         problem["clients"] = [over_consumers(random, client) for client in problem["clients"]]
     if random.random() < 0.3:
@@ -50,7 +50,7 @@ def over_consumers(random: Random, client: Json) -> Json:
             one["task_offset_sums"][task] = total if random.random() < 0.8 else random.choice([-3, 0, total // 2])
     for task in client["prev_active"]:
         random.choice(consumers)["prev_active"].append(task)
-    kept = {key: client[key] for key in ("process_id", "tags") if key in client}
+    kept = {key: client[key] for key in ("process_id", "tags", "rack", "consumer_racks") if key in client}
     return kept | {"consumers": consumers} | ({"threads": client["threads"]} if random.random() < 0.3 else {})
 
 

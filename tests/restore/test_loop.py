@@ -59,6 +59,7 @@ class LogReader:
         self.positions: dict = {}
         self.away = False
         self.bounds_asked: list = []
+        self.leaderless: set = set()
         self.now_ms = 0
 
     def add(self, positions) -> None:
@@ -81,7 +82,10 @@ class LogReader:
         self._answer()
         self.bounds_asked.append(sorted(partitions))
         there = {name: self.logs[name] for name in partitions if name in self.logs}
-        return {name: Bounds(log.first, log.end, log.topic_id) for name, log in there.items()}
+        return {
+            name: None if name in self.leaderless else Bounds(log.first, log.end, log.topic_id)
+            for name, log in there.items()
+        }
 
     def close(self) -> None: ...
 
@@ -418,6 +422,42 @@ def test_a_broker_that_is_away_is_waited_for_and_warned_about_once(caplog):
     assert only(Restored, steps(loop))
     assert stores.data == {"s": dict(records(9))}
     assert len(caplog.records) == 2
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+def test_a_changelog_without_a_leader_holds_up_its_own_task_only_and_is_warned_about_once(purpose, caplog):
+    reader = LogReader({P0: Log(entries=records(3)), Q0: Log(), P1: Log(entries=records(9))})
+    loop, stores = restorer(reader), DictStores()
+    reader.leaderless = {P0}
+    loop.add(T0, stores, {P0: "s", Q0: "t"}, purpose)
+    loop.add(T1, DictStores(), {P1: "s"}, Purpose.ACTIVE)
+    with caplog.at_level(logging.WARNING):
+        events = steps(loop, 200)  # 20 s
+    assert [event.task for event in only(Restored, events)] == [T1]
+    assert not only(Missing, events)
+    asked = len([names for names in reader.bounds_asked if P0 in names])
+    assert 8 <= asked <= 12  # after 50 ms, 100 ms, ... 5 s
+    assert [record.getMessage() for record in caplog.records] == [
+        f"task 0_0 waits for its changelog {P0}: no broker that leads it answers"
+    ]
+    reader.leaderless = set()
+    steps(loop, 80)
+    assert stores.data == {"s": dict(records(3))}
+
+
+def test_a_copy_whose_changelog_loses_its_leader_stays_as_it_is():
+    reader = LogReader({P0: Log(entries=records(3))})
+    loop, stores = restorer(reader), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.STANDBY)
+    steps(loop)
+    reader.leaderless = {P0}
+    steps(loop, 100)
+    reader.leaderless = set()
+    reader.logs[P0].append(*records(2, 3))
+    loop.promote(T0)
+    assert only(Restored, steps(loop, 100))
+    assert stores.data == {"s": dict(records(5))}
+    assert stores.wipes == 0
 
 
 def test_a_changelog_that_does_not_exist_yet_is_looked_for_again():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.scenarios.learners_on_the_wire import LearnersOnTheWire
 from tests.scenarios.transcripts import rerun
 
 TRANSCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
@@ -20,6 +21,12 @@ def test_a_transcript_answers_as_it_is_written(path):
         path.write_text(now, encoding="utf-8")
     else:
         assert now == written
+
+
+def test_the_learners_walk_through_goes_the_same_way_over_the_wire():
+    """Real members, leader, assignor and bytes, in simulated time: four rebalances, and none besides."""
+    written = (Path(__file__).parent / "learner_scale_up.txt").read_text(encoding="utf-8")
+    assert rerun(written, LearnersOnTheWire) == written
 
 
 def test_the_seeds_cases_are_told():

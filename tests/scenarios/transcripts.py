@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from tests.scenarios.group import Group
 from tests.scenarios.learner_group import LearnerGroup
@@ -28,9 +29,15 @@ class Step:
     expected: list[str]
 
 
-def rerun(text: str) -> str:
+class Learners(Protocol):
+    """The seed's members: pure ones, or members of a simulated group."""
+
+    def commands(self) -> dict[str, Command]: ...
+
+
+def rerun(text: str, learners: Callable[[], Learners] = LearnerGroup) -> str:
     """The transcript with every answer as it is now. Raises ``ValueError`` for a command that there is not."""
-    commands: dict[str, Command] = {**Group().commands(), **LearnerGroup().commands()}
+    commands: dict[str, Command] = {**Group().commands(), **learners().commands()}
     lines: list[str] = []
     for part in parts(text):
         if isinstance(part, str):

@@ -41,8 +41,8 @@ class CarelessMutex(ReportMutex):
 class BoastfulSums(OffsetSums):
     """Reports what is dormant without the mutex, too."""
 
-    def report(self, *, owned_only: bool):  # noqa: ARG002 - the double's point
-        return super().report(owned_only=False)
+    def report_kept(self, assigned):  # noqa: ARG002 - the double's point
+        return self.report(owned_only=False)
 
 
 class HastyRestorer(Restorer):

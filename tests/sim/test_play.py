@@ -25,6 +25,11 @@ def test_whatever_goes_wrong_all_invariants_hold_and_the_group_comes_to_rest():
     assert sum(one.rebalances for one in played) > 3 * len(SEEDS)
 
 
+def test_input_that_is_worked_off_late_is_waited_for_before_copies_are_judged():
+    """Four copies of 15,000 new records each, at 2,000 a second: longer than the quiet time."""
+    assert play(Script.draw(1_017_961, faults=True)).violations == ()
+
+
 def test_a_seed_goes_the_same_way_each_time():
     script = Script.draw(16, faults=True)
     assert play(script, told=True) == play(script, told=True)
@@ -58,6 +63,12 @@ def test_input_is_processed_to_its_end_although_its_owner_dies():
     played = play(replace(quiet(), plan=(Fault(30_000, "wreck", 0, 1_000),)), told=True)
     assert played.violations == ()
     assert any("P0  fault" in line for line in played.lines)
+
+
+@pytest.mark.parametrize("seed", [21_528, 24_704])
+def test_what_a_lost_member_had_run_is_not_promised_while_the_cleaner_may_take_it(seed):
+    """Tasks that it still had in its table were reported as running, were closed, and went with a delay of 0."""
+    assert play(Script.draw(seed, faults=True)).violations == ()
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)

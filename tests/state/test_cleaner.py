@@ -26,7 +26,14 @@ class Process:
 
     def __init__(self, directory: StateDirectory) -> None:
         self.directory, self.mutex, self.sums = directory, ReportMutex(), OffsetSums()
-        self.cleaner = Cleaner(directory, self.mutex, self.sums, state_cleanup_delay_ms=DELAY_MS)
+        self.made_anew: list[bool] = []
+        self.cleaner = Cleaner(
+            directory,
+            self.mutex,
+            self.sums,
+            state_cleanup_delay_ms=DELAY_MS,
+            made_anew=lambda: self.made_anew.append(True),
+        )
         for task in directory.tasks_on_disk():
             self.sums.dormant(task, {CHANGELOG: 7})
 
@@ -171,6 +178,7 @@ def test_a_directory_deleted_under_the_process_is_made_anew_and_locked(process, 
         StateDirectory(tmp_path, "app", clock_ms=process.cleaner._directory._clock_ms)
     assert json.loads((directory.path / "process").read_text())["process_id"] == str(directory.process_id)
     assert {"journal", "alive"} <= {entry.name for entry in directory.path.iterdir()}
+    assert process.made_anew == [True]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 

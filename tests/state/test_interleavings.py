@@ -78,5 +78,5 @@ def test_from_every_world_one_can_still_get_on(
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.__name__)
 def test_the_same_walk_finds_every_planted_mistake(planted: type[Rules]) -> None:
     wrong = PLANTED[planted]
-    walks = (walk(planted(), first_world(members, 1), 8, stop_at=wrong) for members in (1, 2))
+    walks = (walk(planted(), first_world(members, 1), depth, stop_at=wrong) for members, depth in ((1, 12), (2, 8)))
     assert any(wrong in found.wrong for found in walks)

@@ -281,6 +281,17 @@ def test_a_journal_that_is_written_anew_says_the_same(lines):
     assert (again.opened, again.used, again.trashed) == (first.opened, first.used, first.trashed)
 
 
+def test_after_a_crash_the_lines_stand_in_the_order_of_time():
+    """What the process had taken last was let go last, although it was the first that the book knew."""
+    book = book_of([Line(1, "open"), Line(2, "own", "0_1"), Line(3, "own", "0_2"), Line(4, "release", "0_2")])
+    book = book_of([*book.lines(lambda _: True), Line(5, "retire", "0_3", "p"), Line(7, "delete", "0_3", "p")])
+    again = book.as_found({"0_1": 0, "0_2": 0}, (), alive_ms=9)
+    again.add(Line(10, "open"))
+    assert [(line.at_ms, line.did) for line in again.lines(lambda _: True)] == [
+        *((4, "release"), (5, "retire"), (7, "delete"), (9, "release"), (10, "open"))
+    ]
+
+
 @given(st.one_of(st.text(), st.just("[" * 100_000), st.binary().map(lambda data: data.decode("latin-1"))))
 def test_what_is_no_line_is_passed_over(text):
     assert read_line(text) is None

@@ -36,6 +36,16 @@ def test_each_kind_of_task_is_reported_as_the_leader_reads_it():
     assert sums.report(owned_only=True) == {TASKS[0]: RUNNING_OFFSET_SUM, TASKS[1]: 7}
 
 
+def test_without_the_mutex_only_what_is_owned_and_assigned_is_told():
+    sums = OffsetSums()
+    sums.running(TASKS[0])
+    sums.restoring(TASKS[1], {A: 3})
+    sums.dormant(TASKS[2], {A: 10})
+    assert sums.report_kept(frozenset(TASKS)) == {TASKS[0]: RUNNING_OFFSET_SUM, TASKS[1]: 3}
+    assert sums.report_kept(frozenset(TASKS[1:])) == {TASKS[1]: 3}, "the first is being closed"
+    assert sums.report_kept(frozenset()) == {}
+
+
 def test_a_standby_at_the_first_offset_is_reported_but_a_dormant_task_without_offsets_is_not():
     sums = OffsetSums()
     sums.restoring(TASKS[0], {A: 0})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreams_assign.tasks.buffer import ABSENT, WriteBuffer
+from kstreams_assign.tasks.buffer import ABSENT, Taken, WriteBuffer
 
 keys = st.binary(min_size=1, max_size=2)
 writes = st.lists(st.tuples(keys, st.none() | st.binary(max_size=2)), max_size=30)
@@ -38,7 +38,7 @@ def test_reads_see_the_writes_as_if_they_had_reached_the_store(
 
 def _write(buffer: WriteBuffer, twin: dict[bytes, bytes], written: list[tuple[bytes, bytes | None]]) -> None:
     for key, value in written:
-        buffer.put("s", key, value)
+        buffer.put("s", key, value, 0)
         if value is None:
             twin.pop(key, None)
         else:
@@ -51,9 +51,9 @@ def _within(entries: dict[bytes, bytes], start: bytes | None, end: bytes | None)
 
 def test_a_commit_takes_the_newest_writes_and_they_are_read_until_they_have_landed() -> None:
     buffer = WriteBuffer()
-    buffer.put("s", b"k", b"1")
-    buffer.put("s", b"k", b"2")
-    assert buffer.take() == ({"s": {b"k": b"2"}}, [])
+    buffer.put("s", b"k", b"1", 7)
+    buffer.put("s", b"k", b"2", 5)
+    assert buffer.take() == Taken({"s": {b"k": b"2"}}, {"s": {b"k": 5}}, [])
     assert buffer.get("s", b"k") == b"2"
     assert len(buffer) == 0
     buffer.landed()

@@ -55,7 +55,15 @@ sets_of_tasks = st.frozensets(task_ids(1), max_size=8)
 
 # A trailer is built by us alone: its task ids are real ones.
 trailer_tasks = st.lists(st.builds(TaskId, small, small, st.none() | texts), max_size=8, unique=True).map(tuple)
-member_trailers = st.builds(MemberTrailer, st.dictionaries(texts, small, max_size=3), texts)
+member_trailers = st.builds(
+    MemberTrailer,
+    st.dictionaries(texts, small, max_size=3),
+    texts,
+    st.booleans(),
+    st.none() | small,
+    small,
+    st.booleans(),
+)
 group_trailers = st.builds(
     GroupTrailer,
     texts,

@@ -6,11 +6,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from kstreams_assign import Config, Record, Subtopology, Task, TopicPartition, Worker
-from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, RecordProducer
+from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets, ConfluentChangelogReader, RecordProducer
 
 PARTITIONS = 4
 
@@ -22,6 +23,29 @@ def count(task: Task, records: Sequence[Record]) -> None:
         total = int(totals.get(record.key) or b"0") + 1
         totals.put(record.key, b"%d" % total)
         task.emit(f"{record.topic}-counts", record.key, b"%d" % total)
+
+
+def until_newest(
+    broker: str,
+    changelog: str,
+    partitions: int,
+    wanted: Mapping[bytes, int],
+    read: Callable[[bytes], int] = int,
+    *,
+    timeout_s: float = 30,
+    read_committed: bool = False,
+) -> None:
+    """Follow a changelog, whoever writes it, until its newest totals are these; ``read`` makes a total of a value."""
+    admin = ClusterAdmin(broker)
+    reader = ConfluentChangelogReader(broker, group_id="newest", admin=admin, read_committed=read_committed)
+    reader.add({TopicPartition(changelog, partition): 0 for partition in range(partitions)})
+    found: dict[bytes, int] = {}
+    deadline = time.monotonic() + timeout_s
+    while found != wanted and time.monotonic() < deadline:
+        for batch in reader.poll(0.3):
+            found.update((key, read(value)) for key, value in batch.writes if value is not None)
+    reader.close()
+    assert found == wanted
 
 
 class App:
@@ -59,16 +83,17 @@ class App:
 
     def until_counted(self, timeout_s: float = 30, *, read_committed: bool = False) -> None:
         """Follow the changelog until its newest totals are what was sent, word by word."""
-        admin = ClusterAdmin(self.broker)
-        reader = ConfluentChangelogReader(self.broker, group_id=self.name, admin=admin, read_committed=read_committed)
-        reader.add({TopicPartition(f"{self.name}-totals-changelog", p): 0 for p in range(PARTITIONS)})
-        found: Counter[bytes] = Counter()
-        deadline = time.monotonic() + timeout_s
-        while found != self.sent and time.monotonic() < deadline:
-            for batch in reader.poll(0.5):
-                found |= Counter({key: int(value) for key, value in batch.writes if value is not None})
-        reader.close()
-        assert found == self.sent
+        changelog = f"{self.name}-totals-changelog"
+        until_newest(self.broker, changelog, PARTITIONS, self.sent, timeout_s=timeout_s, read_committed=read_committed)
+
+    def until_committed(self) -> None:
+        """Wait until the group has committed all that was sent: then no commit is on its way."""
+        partitions = [TopicPartition(self.name, partition) for partition in range(PARTITIONS)]
+        deadline = time.monotonic() + 30
+        with closing(CommittedOffsets(self.broker, None, group_id=self.name)) as committed:
+            while sum(committed.read(partitions, 10).values()) != self.sent.total():
+                assert time.monotonic() < deadline, "never committed"
+                threading.Event().wait(0.05)
 
     def stop(self) -> None:
         for worker in self.workers:
@@ -78,11 +103,11 @@ class App:
 class Running:
     """A worker in a thread of its own, and its events."""
 
-    def __init__(self, config: Config, topology: Sequence[Subtopology]) -> None:
+    def __init__(self, config: Config, topology: Sequence[Subtopology], **arguments: Any) -> None:
         self.events: list[Mapping[str, Any]] = []
         self._news = threading.Condition()
         self.error: BaseException | None = None
-        self.worker = Worker(config, topology, on_event=self._hear)
+        self.worker = Worker(config, topology, on_event=self._hear, **arguments)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -126,6 +151,10 @@ class Running:
 
     def stop(self) -> None:
         self.worker.close()
+        self.join()
+
+    def join(self) -> None:
+        """Wait for its end."""
         self._thread.join(30)
         assert not self._thread.is_alive(), "the worker did not end"
 

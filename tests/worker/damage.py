@@ -21,6 +21,7 @@ from kstreams_assign.restore.loop import Pacing, Restorer
 from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.stops import Stops
@@ -89,7 +90,7 @@ class Rig:
             "app",
             Restorer(self.reader, now_ms=monotonic_ms, pacing=Pacing(missing_retry_ms=50, missing_told_ms=100)),
             lambda task: open_task_stores(self.directory.task_path(task), ["totals"], memory=memory),
-            lambda partitions: dict.fromkeys(partitions, 0),
+            lambda partitions: dict.fromkeys(partitions, Position(0)),
             self.directory,
             self.sums,
             EventLog("p", self._hear),

@@ -112,6 +112,7 @@ class Hostile:
         lots = [r.randbytes(r.randrange(8)) for _ in range(r.randrange(20))]
         return {
             "integer": lambda: r.choice((spec.get("least", 0), min(spec.get("most", 9), 50))),
+            "integers": lambda: r.choice((None, None, None, [7] * r.randrange(20))),
             "boolean": lambda: r.random() < 0.5,
             "text": lambda: r.choice(("totals", "out", "nowhere")),
             "task": lambda: r.choice(("0_0", "0_1", "3_3")),

@@ -20,11 +20,12 @@ from kstreams_assign.adapters.confluent import (
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
 from kstreams_assign.errors import CommitDeferred, CommitRefused, RecordRefused
 from kstreams_assign.group.values import MemberId
-from kstreams_assign.tasks.buffer import Emitted
+from kstreams_assign.tasks.buffer import Emitted, Taken
 from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.worker import committing
 from kstreams_assign.worker.committing import Committer, Share
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.labour import Work
 
 INPUT = TopicPartition("in", 0)
 
@@ -46,8 +47,11 @@ class Group:
             raise self.refusal
         return self.who
 
-    def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
+    ) -> None:
         assert timeout_s > 0
+        assert metadata == {INPUT: "newest"}
         if self.refusal is not None:
             raise self.refusal
         self.committed.append(offsets)
@@ -78,9 +82,16 @@ class Desk:
             TaskId(0, 0),
             self.stores,
             {"totals": self.changelog},
-            {"totals": {b"k": b"v", b"gone": None}},
-            [Emitted(self.output.topic, b"k", b"out")],
-            {INPUT: 7},
+            frozenset(),
+            Work(
+                Taken(
+                    {"totals": {b"k": b"v", b"gone": None}},
+                    {"totals": {b"k": 7_000, b"gone": 8_000}},
+                    [Emitted(self.output.topic, b"k", b"out")],
+                ),
+                {INPUT: 7},
+                {INPUT: "newest"},
+            ),
             self._land,
         )
         self.committer.begin([share, *others])
@@ -191,7 +202,8 @@ def test_a_store_that_cannot_be_written_fails_its_own_task_and_no_other(desk: De
     broken = open_task_stores(tmp_path / "broken", ["totals"])
     broken.close()
     other = TopicPartition("in", 1)
-    share = Share(TaskId(0, 1), broken, {}, {"totals": {b"k": b"v"}}, [], {other: 3}, lambda: None)
+    work = Work(Taken({"totals": {b"k": b"v"}}, {"totals": {b"k": 1}}, []), {other: 3}, {})
+    share = Share(TaskId(0, 1), broken, {}, frozenset(), work, lambda: None)
     desk.begin(share)
     assert desk.committer.advance(wait=True) is CommitStep.DONE
     assert desk.committer.failed() == [TaskId(0, 1)]

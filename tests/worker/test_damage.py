@@ -97,7 +97,7 @@ def a_newer_table(folder: Path) -> None:
 
 def another_layout(folder: Path) -> None:
     stores = open_task_stores(folder, ["totals"])
-    stores._db.put(b"format", b"2")
+    stores._db.put(b"format", b"3")
     stores.close()
 
 

@@ -108,6 +108,7 @@ def test_a_state_directory_deleted_under_a_worker_costs_no_count(app: App) -> No
     shutil.rmtree(app.folder / "state-1")
     app.send(KEYS)
     app.until_counted()
+    worker.until_event("state_dir_made_anew")
     worker.stop()
     app.send(KEYS)
     again = app.start(1)

@@ -45,6 +45,7 @@ def test_a_broker_that_stands_still_fails_the_tasks_back_and_nothing_storms(own:
     worker.until_running(PARTITIONS)
     app.send(WORDS)
     app.until_counted()
+    app.until_committed()  # or that would be waited for first, and then the lease is over before the record is given up
     joined = len(worker.named("joining"))
     armed.set()
     app.send_one(b"word-1", LAST_STRAW)

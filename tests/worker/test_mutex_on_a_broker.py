@@ -20,7 +20,7 @@ import pytest
 from kafka.admin import KafkaAdminClient, MemberToRemove
 
 from kstreams_assign.adapters.clock import monotonic_ms
-from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets
 from kstreams_assign.config import Config
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.values import Adopted
@@ -30,9 +30,11 @@ from kstreams_assign.state.cleaner import Cleaner
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
+from kstreams_assign.worker.connecting import group_client
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading
-from kstreams_assign.worker.membership import Membership, group_client
+from kstreams_assign.worker.membership import Membership
+from kstreams_assign.worker.past import Past
 
 PARTITIONS = 4
 PATIENCE_S = 30
@@ -48,6 +50,7 @@ class Process:
         )
         self.shape = TopologyShape((SubtopologyShape((name,), (Store("totals"),)),))
         self.admin = ClusterAdmin(servers)
+        self.committed = CommittedOffsets(servers, None, group_id=name)
         self.admin.create_topics({name: PARTITIONS}, 20)
         self.ahead_ms = 0
         self.hold_ms = hold_limit_ms(self.config.max_poll_interval_ms)
@@ -81,6 +84,7 @@ class Process:
         for member in self.members:
             member.close()
         self.directory.close()
+        self.committed.close()
 
 
 class Sums(OffsetSums):
@@ -123,13 +127,14 @@ class Member:
             shape,
             identity,
             self,
-            Leading(config, shape, identity, process.admin, log),
+            Leading(config, shape, identity, process.admin, process.committed, log),
             self.sums,
             process.mutex,
             log,
             lambda membership: group_client(config, shape, membership),
             lambda _generation, _adopted, _standing: None,
             lambda: None,
+            Past(config, None, log),
         )
         self.threads = [threading.Thread(target=work) for work in (self._run, self._obey)]
         for thread in self.threads:
@@ -150,6 +155,8 @@ class Member:
     @property
     def reporting(self) -> bool:
         return self.membership in self.process.mutex.state.reporting
+
+    turned_ms = None
 
     def commit_now(self) -> None:
         self._orders.put(self._commit)

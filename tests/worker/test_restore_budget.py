@@ -13,6 +13,7 @@ from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartitio
 from kstreams_assign.restore.loop import Restorer
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.restoring import QUIET_AFTER_S, QUIET_S, RestoreThread
 from tests.restore.test_loop import Log, LogReader, records
@@ -47,7 +48,7 @@ def thread(tmp_path, reader):
         "app",
         Restorer(reader, now_ms=monotonic_ms),
         lambda task: open_task_stores(directory.task_path(task), ["totals"]),
-        lambda partitions: dict.fromkeys(partitions, 0),
+        lambda partitions: dict.fromkeys(partitions, Position(0)),
         directory,
         OffsetSums(),
         EventLog("p", None),

@@ -10,6 +10,7 @@ from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartitio
 from kstreams_assign.restore.loop import Restorer
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.restoring import RestoreThread
 from tests.restore.test_loop import LogReader
@@ -26,7 +27,7 @@ def test_a_task_that_stops_running_is_reported_by_its_offsets_before_the_thread_
         "app",
         Restorer(LogReader({}), now_ms=monotonic_ms),
         lambda task: open_task_stores(directory.task_path(task), ["totals"]),
-        lambda partitions: dict.fromkeys(partitions, 0),
+        lambda partitions: dict.fromkeys(partitions, Position(0)),
         directory,
         sums,
         EventLog("p", None),

@@ -8,7 +8,7 @@ import pytest
 
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.local import LocalBroker
-from kstreams_assign.worker import membership
+from kstreams_assign.worker import connecting
 from tests.worker.app import PARTITIONS, App
 
 
@@ -31,9 +31,9 @@ def test_the_group_is_connected_to_again_and_again_until_time_is_up(
         tries.append(1)
         raise BrokerUnavailable("connection refused")
 
-    monkeypatch.setattr(membership, "_group_client", refused)
-    monkeypatch.setattr(membership, "CONNECT_S", 0.2)
-    monkeypatch.setattr(membership, "CONNECT_AGAIN_S", 0.05)
+    monkeypatch.setattr(connecting, "_group_client", refused)
+    monkeypatch.setattr(connecting, "CONNECT_S", 0.2)
+    monkeypatch.setattr(connecting, "CONNECT_AGAIN_S", 0.05)
     with pytest.raises(BrokerUnavailable):
-        membership.group_client(None, None, None)  # type: ignore[arg-type]  # passed on
+        connecting.group_client(None, None, None)  # type: ignore[arg-type]  # passed on
     assert len(tries) > 1

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import struct
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kstreams_assign import Config, Record, Subtopology, Task, TopicPartition
-from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, RecordProducer
+from kstreams_assign import Config, Record, Subtopology, Task
+from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from tests.java.streams_app import StreamsApp
-from tests.worker.app import Running
+from tests.worker.app import Running, until_newest
+from tests.worker.http.test_on_a_broker import until
 
 PARTITIONS = 4
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
@@ -31,18 +32,20 @@ class Mixed:
         ClusterAdmin(broker).create_topics({self.topic: PARTITIONS}, 20)
         self._producer = ends.enter_context(closing(RecordProducer(broker, delivery_timeout_ms=10_000)))
 
-    def java(self) -> StreamsApp:
-        app = StreamsApp(self.broker, self.name, self.folder / "java", [self.topic])
+    def java(self, **settings: object) -> StreamsApp:
+        dotted = {key.replace("_", "."): value for key, value in settings.items()}
+        app = StreamsApp(self.broker, self.name, self.folder / "java", [self.topic], settings=dotted)
         self._ends.callback(app.close)
         return app
 
-    def python(self) -> Running:
+    def python(self, **settings: Any) -> Running:
         config = Config(
             application_id=self.name,
             bootstrap_servers=self.broker,
             state_dir=str(self.folder / "python"),
             session_timeout_ms=6_000,
             application_server="127.0.0.1:7001",
+            **settings,
         )
         store = f"totals-{self.topic}"
 
@@ -64,15 +67,7 @@ class Mixed:
         self._producer.flush(20)
         self.sent.update(WORDS)
         changelog = f"{self.name}-totals-{self.topic}-changelog"
-        reader = ConfluentChangelogReader(self.broker, group_id=self.name, admin=ClusterAdmin(self.broker))
-        reader.add({TopicPartition(changelog, partition): 0 for partition in range(PARTITIONS)})
-        found: dict[bytes, int] = {}
-        deadline = time.monotonic() + 30
-        while found != self.sent and time.monotonic() < deadline:
-            for batch in reader.poll(0.3):
-                found.update((key, LONG.unpack(value)[0]) for key, value in batch.writes if value is not None)
-        reader.close()
-        assert found == self.sent
+        until_newest(self.broker, changelog, PARTITIONS, self.sent, lambda total: int(LONG.unpack(total)[0]))
 
 
 @pytest.fixture
@@ -95,6 +90,22 @@ def test_a_worker_joins_a_java_group_and_takes_all_of_it_over(mixed: Mixed) -> N
     ours.until_running(PARTITIONS)
     assert ours.named("decision")[-1]["assignor"] == "least_movement"
     mixed.count_more()
+
+
+def test_a_newcomer_asks_a_java_leader_for_its_tasks_once_it_is_warm_and_never_again(mixed: Mixed) -> None:
+    java = mixed.java(acceptable_recovery_lag=0)
+    java.until_tasks(active=PARTITIONS)
+    mixed.count_more()
+    ours = mixed.python(acceptable_recovery_lag=0, early_probing_floor_ms=1_000, http="127.0.0.1:0")
+    until(ours, "/status.json", 200, "asks for a rebalance once its own copies are there")
+    ours.until_running(PARTITIONS // 2)
+    java.until_tasks(active=PARTITIONS // 2)
+    (asked,) = ours.named("early_probe")
+    assert asked["reason"] == f"probing rebalance, early: {PARTITIONS // 2} tasks can change hands"
+    assert not ours.named("decision"), "Java leads"
+    mixed.count_more()
+    (_,) = ours.named("early_probe")
+    until(ours, "/status.json", 200, "nothing is due")
 
 
 def test_java_joins_a_group_that_python_leads_and_takes_all_of_it_over(mixed: Mixed) -> None:

@@ -1,7 +1,7 @@
 """The data plane: confluent-kafka (librdkafka) on explicit partitions, without group membership.
 
 The one room that imports ``confluent_kafka``. One file per client role: ``changelogs`` reads state back, ``inputs`` feeds
-tasks, ``producer`` writes what tasks make, ``transactions`` the same in transactions, ``admin`` asks about topics, ``group_records`` finds a group's last generation;
+tasks, ``producer`` writes what tasks make, ``transactions`` the same in transactions, ``admin`` asks about topics, ``deletions`` removes consumed records, ``group_records`` finds a group's last generation;
 ``feed`` is what both readers share, ``faults`` the one table from librdkafka's errors to ours. Membership and commits are ``adapters.kafka_python``'s.
 """
 
@@ -10,8 +10,10 @@ from __future__ import annotations
 from kstreams_assign.adapters.confluent.admin import ClusterAdmin
 from kstreams_assign.adapters.confluent.changelogs import ConfluentChangelogReader
 from kstreams_assign.adapters.confluent.committed import CommittedOffsets
+from kstreams_assign.adapters.confluent.deletions import RecordDeletions
 from kstreams_assign.adapters.confluent.inputs import InputConsumer
 from kstreams_assign.adapters.confluent.producer import RecordProducer
+from kstreams_assign.adapters.confluent.source_limits import SourceLimits
 from kstreams_assign.adapters.confluent.transactions import TransactionalProducer
 
 __all__ = [
@@ -19,6 +21,8 @@ __all__ = [
     "CommittedOffsets",
     "ConfluentChangelogReader",
     "InputConsumer",
+    "RecordDeletions",
     "RecordProducer",
+    "SourceLimits",
     "TransactionalProducer",
 ]

@@ -13,21 +13,22 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
+from kstreams_assign.adapters.confluent.bounds import FIRST, LAST, ask_each_leader
 from kstreams_assign.adapters.confluent.faults import ABSENT, PASSING, fault, translating
 from kstreams_assign.adapters.confluent.settings import logger, merged
-from kstreams_assign.errors import BrokerError, BrokerUnavailable, TopologyMismatch
+from kstreams_assign.errors import BrokerError, BrokerUnavailable
 from kstreams_assign.model import TopicPartition
+from kstreams_assign.topology.internal import refuse_wrong_counts
 
 K = TypeVar("K", bound=Hashable)
 
 Ask = Callable[[float], Mapping[K, Future[Any]]]
 """Sends a request that may take so many seconds; a future for each thing it asks about."""
 
-_FIRST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-_LAST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _NONE: frozenset[int] = frozenset()
+_OWN: int = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 _EXISTS = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 
 _ASK_AGAIN_S = 0.02
@@ -45,29 +46,37 @@ class ClusterAdmin:
     def end_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         """High watermarks. Raises ``BrokerUnavailable``, and ``BrokerError`` for a partition that does not exist."""
         deadline = time.monotonic() + timeout_s
-        return self._offsets(self._all_existing(partitions, timeout_s), _LAST, deadline)
+        return self._offsets(self._all_existing(partitions, timeout_s), LAST, deadline)
 
     def start_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         """The first offsets that the log still holds; raises as ``end_offsets`` does."""
         deadline = time.monotonic() + timeout_s
-        return self._offsets(self._all_existing(partitions, timeout_s), _FIRST, deadline)
+        return self._offsets(self._all_existing(partitions, timeout_s), FIRST, deadline)
 
     def bounds(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, tuple[int, int]]:
         """First offset and high watermark; partitions that do not exist are left out. Raises ``BrokerUnavailable``."""
-        return self.bounds_and_ids(partitions, timeout_s)[0]
+        deadline = time.monotonic() + timeout_s
+        wanted = list(partitions)
+        existing = _existing(wanted, self._described((partition.topic for partition in wanted), timeout_s))
+        first = self._offsets(existing, FIRST, deadline)
+        last = self._offsets(existing, LAST, deadline)
+        return {partition: (first[partition], last[partition]) for partition in existing}
 
     def bounds_and_ids(
-        self, partitions: Iterable[TopicPartition], timeout_s: float
-    ) -> tuple[dict[TopicPartition, tuple[int, int]], dict[str, str]]:
-        """As ``bounds``, and the ids of the topics: one that is made anew under its old name has another."""
-        deadline = time.monotonic() + timeout_s
+        self, partitions: Iterable[TopicPartition], timeout_s: float, leader_timeout_s: float
+    ) -> tuple[dict[TopicPartition, tuple[int, int] | None], dict[str, str]]:
+        """As ``bounds``, once: None for a partition whose leader is not there or does not answer in ``leader_timeout_s``.
+
+        And the ids of the topics: one that is made anew under its old name has another.
+        """
         wanted = list(partitions)
         topics = self._described((partition.topic for partition in wanted), timeout_s)
         existing = _existing(wanted, topics)
-        first = self._offsets(existing, _FIRST, deadline)
-        last = self._offsets(existing, _LAST, deadline)
+        found = ask_each_leader(self._admin, existing, topics, leader_timeout_s)
+        if len(found) < len(existing):
+            self._forget_leaders(leader_timeout_s)
         ids = {name: str(topic.topic_id) for name, topic in topics.items()}
-        return {partition: (first[partition], last[partition]) for partition in existing}, ids
+        return {partition: found.get(partition) for partition in existing}, ids
 
     def topics(self, timeout_s: float) -> dict[str, int]:
         """Every topic that may be seen, with how many partitions it has. Raises ``BrokerUnavailable``."""
@@ -85,9 +94,39 @@ class ClusterAdmin:
         entry = self._answers("describe settings of", ask, time.monotonic() + timeout_s)[resource].get(key)
         return None if entry is None else str(entry.value)
 
+    def own_settings(self, topics: Iterable[str], timeout_s: float) -> dict[str, dict[str, str | None]]:
+        """What was set for each topic alone, without the brokers' defaults; topics that do not exist are left out.
+
+        Raises ``BrokerUnavailable``, ``BrokerError``.
+        """
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        if not resources:
+            return {}
+
+        def ask(left_s: float) -> Mapping[ConfigResource, Future[Any]]:
+            return self._admin.describe_configs(resources, request_timeout=left_s)
+
+        told = self._answers("describe settings of", ask, time.monotonic() + timeout_s, tolerated=ABSENT)
+        return {
+            resource.name: {key: entry.value for key, entry in entries.items() if entry.source == _OWN}
+            for resource, entries in told.items()
+        }
+
     def partition_counts(self, topics: Iterable[str], timeout_s: float) -> dict[str, int]:
         """How many partitions each topic has; topics that do not exist are left out. Raises ``BrokerUnavailable``."""
         return {name: len(topic.partitions) for name, topic in self._described(topics, timeout_s).items()}
+
+    def replica_racks(self, topics: Iterable[str], timeout_s: float) -> dict[TopicPartition, frozenset[str]]:
+        """Where each partition's replicas are (``broker.rack``); one with a replica that has no rack, or none, is left out.
+
+        Raises ``BrokerUnavailable``.
+        """
+        racks = {
+            TopicPartition(name, partition.id): [node.rack for node in partition.replicas]
+            for name, topic in self._described(topics, timeout_s).items()
+            for partition in topic.partitions
+        }
+        return {partition: frozenset(told) for partition, told in racks.items() if told and all(told)}
 
     def _described(self, topics: Iterable[str], timeout_s: float) -> dict[str, Any]:
         """The client's descriptions of those that exist."""
@@ -116,12 +155,12 @@ class ClusterAdmin:
         """
         deadline = time.monotonic() + timeout_s
         there = self.partition_counts(topics, timeout_s)
-        _check_counts(topics, there)
+        refuse_wrong_counts(topics, there)
         missing = {name: count for name, count in topics.items() if name not in there}
         if missing:
             self._create(missing, configs or {}, replication_factor, deadline)
             # Another member may have been quicker, with another count.
-            _check_counts(topics, self.partition_counts(topics, _left_s(deadline)))
+            refuse_wrong_counts(topics, self.partition_counts(topics, _left_s(deadline)))
 
     def _create(
         self,
@@ -141,7 +180,7 @@ class ClusterAdmin:
         self._answers("create topic", ask, deadline, tolerated=_EXISTS)
         # Brokers learn of a topic, and that they lead it, a moment after the controller made it.
         partitions = [TopicPartition(name, partition) for name, count in topics.items() for partition in range(count)]
-        self._offsets(partitions, _LAST, deadline)
+        self._offsets(partitions, LAST, deadline)
 
     def _all_existing(self, partitions: Iterable[TopicPartition], timeout_s: float) -> list[TopicPartition]:
         wanted = list(partitions)
@@ -229,16 +268,6 @@ def _gather(asked: Mapping[K, Future[Any]], timeout_s: float) -> tuple[dict[K, A
 
 def _named(what: Hashable) -> str:
     return f"{what.topic}-{what.partition}" if isinstance(what, ClientPartition) else str(what)
-
-
-def _check_counts(topics: Mapping[str, int], there: Mapping[str, int]) -> None:
-    wrong = [
-        f"topic {name} has {there[name]} partitions, this topology needs {count}"
-        for name, count in topics.items()
-        if there.get(name, count) != count
-    ]
-    if wrong:
-        raise TopologyMismatch("; ".join(wrong))
 
 
 def _left_s(deadline: float) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import cast
 
 from confluent_kafka import Message
@@ -15,8 +16,10 @@ from confluent_kafka import Message
 from kstreams_assign.adapters.confluent.admin import ClusterAdmin
 from kstreams_assign.adapters.confluent.feed import Feed, Taken, offset_of, runs
 from kstreams_assign.adapters.confluent.settings import Setting
+from kstreams_assign.adapters.confluent.source_limits import SourceLimits
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.restore.ports import Bounds, ChangelogBatch, Write
+from kstreams_assign.tasks.stamped import stamped_all
 
 _TUNING: Mapping[str, Setting] = {
     # How long a fetch without news holds back a partition that has just been added.
@@ -24,14 +27,19 @@ _TUNING: Mapping[str, Setting] = {
     # The default, 1 s, leaves a reader that empties 100,000 records in 150 ms without work for the rest.
     "fetch.queue.backoff.ms": 5,
 }
+_LEADER_TIMEOUT_S = 1.0
+"""Whoever reads waits meanwhile, so a leader that takes longer is asked again, and the others go on."""
 _NEEDED: Mapping[str, Setting] = {"enable.partition.eof": True}
+_TIME = itemgetter(1)  # of what ``Message.timestamp`` answers
 
 
 class ConfluentChangelogReader:
     """Reads changelog partitions at given offsets. Used by one thread.
 
     ``admin`` answers ``bounds`` and stays the caller's to close. ``read_committed`` holds back what an open transaction
-    wrote. ``poll`` takes at most ``max_records``.
+    wrote. ``poll`` takes at most ``max_records``. ``limits``: source topics among the changelogs, and how far they may be read.
+    wrote. ``poll`` takes at most ``max_records``. Values from the topics ``timestamped`` come as their stores hold them, each
+    behind its record's timestamp.
     """
 
     def __init__(
@@ -44,7 +52,11 @@ class ConfluentChangelogReader:
         read_committed: bool = False,
         max_records: int = 20_000,
         bounds_timeout_s: float = 5.0,
+        limits: SourceLimits | None = None,
+        timestamped: frozenset[str] = frozenset(),
     ) -> None:
+        self._limits = limits or SourceLimits((), lambda _asked: {})
+        self._stopped: set[TopicPartition] = set()
         self._admin = admin
         self._max_records = max_records
         self._bounds_timeout_s = bounds_timeout_s
@@ -52,6 +64,7 @@ class ConfluentChangelogReader:
             bootstrap_servers, client, group_id=group_id, read_committed=read_committed, tuning=_TUNING, needed=_NEEDED
         )
         self._next: dict[TopicPartition, int] = {}
+        self._timestamped = timestamped
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
         """Start reading at these offsets; the others read on undisturbed."""
@@ -61,6 +74,7 @@ class ConfluentChangelogReader:
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         leaving = list(partitions)
         self._feed.remove(leaving)
+        self._stopped.difference_update(leaving)
         for partition in leaving:
             self._next.pop(partition, None)
 
@@ -68,22 +82,38 @@ class ConfluentChangelogReader:
         """Whatever has arrived, at most one batch a partition. Records without a key are passed over, as Java does."""
         deadline = time.monotonic() + timeout_s
         while True:
-            taken = self._feed.take(self._max_records, max(0.0, deadline - time.monotonic()))
+            taken = self._within_limits(self._feed.take(self._max_records, max(0.0, deadline - time.monotonic())))
             batches = {**self._batches(taken), **self._gone(taken)}
             # An end that is known already is no news.
             if batches or time.monotonic() >= deadline:
                 return list(batches.values())
 
-    def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
-        """Of each partition that exists. Raises ``BrokerUnavailable``."""
-        found, ids = self._admin.bounds_and_ids(partitions, self._bounds_timeout_s)
-        return {partition: Bounds(*found[partition], ids.get(partition.topic)) for partition in found}
+    def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds | None]:
+        """Of each partition that exists; None while its leader does not tell. Raises ``BrokerUnavailable``."""
+        found, ids = self._admin.bounds_and_ids(partitions, self._bounds_timeout_s, _LEADER_TIMEOUT_S)
+        limits = self._limits.look_up(found)
+        self._read_on(limits)
+        return {at: its and Bounds(*its, ids.get(at.topic), limits.get(at)) for at, its in found.items()}
 
     def close(self) -> None:
         self._feed.close()
 
+    def _within_limits(self, taken: Taken) -> Taken:
+        """Without what lies behind a limit; whoever has come to it is not read until it has moved."""
+        messages, stopped = self._limits.cut(taken.messages, taken.ends)
+        if not stopped:
+            return taken
+        self._feed.remove(stopped)
+        self._stopped |= stopped.keys()
+        return Taken(messages, {**taken.ends, **stopped}, taken.out_of_range)
+
+    def _read_on(self, limits: Mapping[TopicPartition, int]) -> None:
+        moved = {p: self._next[p] for p in self._stopped.intersection(limits) if self._next[p] < limits[p]}
+        self._feed.add(moved)
+        self._stopped -= moved.keys()
+
     def _batches(self, taken: Taken) -> dict[TopicPartition, ChangelogBatch]:
-        writes, reached = _by_partition(taken.messages)
+        writes, reached = _by_partition(taken.messages, self._timestamped)
         for partition, end in taken.ends.items():
             # The end lies behind the last record where markers or compacted offsets close the log.
             reached[partition] = max(end, reached.get(partition, 0))
@@ -97,19 +127,31 @@ class ConfluentChangelogReader:
         return {p: ChangelogBatch(p, [], asked, in_range=False) for p, asked in taken.out_of_range.items()}
 
 
-def _by_partition(messages: list[Message]) -> tuple[dict[TopicPartition, list[Write]], dict[TopicPartition, int]]:
+def _by_partition(
+    messages: list[Message], timestamped: frozenset[str] = frozenset()
+) -> tuple[dict[TopicPartition, list[Write]], dict[TopicPartition, int]]:
     """Writes and next offset of each partition."""
     writes: dict[TopicPartition, list[Write]] = {}
     reached: dict[TopicPartition, int] = {}
     for partition, run in runs(messages):
-        writes.setdefault(partition, []).extend(_writes(run))
+        values = _stored_values(run) if partition.topic in timestamped else _values(run)
+        writes.setdefault(partition, []).extend(_writes(run, values))
         reached[partition] = offset_of(run[-1]) + 1
     return writes, reached
 
 
-def _writes(messages: list[Message]) -> list[Write]:
+def _values(messages: list[Message]) -> Iterable[bytes | None]:
+    return cast("Iterable[bytes | None]", map(Message.value, messages))
+
+
+def _stored_values(messages: list[Message]) -> Iterable[bytes | None]:
+    """As a timestamped store holds them."""
+    values = cast("list[bytes | None]", list(map(Message.value, messages)))
+    return stamped_all(values, list(map(_TIME, map(Message.timestamp, messages))))
+
+
+def _writes(messages: list[Message], values: Iterable[bytes | None]) -> list[Write]:
     keys = list(map(Message.key, messages))
-    values = map(Message.value, messages)
     if None not in keys:
         return cast("list[Write]", list(zip(keys, values, strict=True)))
     return [(key, value) for key, value in zip(keys, values, strict=True) if key is not None]

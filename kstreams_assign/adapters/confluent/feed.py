@@ -121,6 +121,11 @@ class Feed:
             return self._without_events(messages)
         return Taken(messages, {}, {})
 
+    def ends(self) -> dict[TopicPartition, int]:
+        """High watermarks as of the newest fetch of each partition that is read; asks nobody, and leaves out what is not known."""
+        found = {at: self._consumer.get_watermark_offsets(ClientPartition(*at), cached=True) for at in self._read}
+        return {at: known[1] for at, known in found.items() if known is not None and known[1] >= 0}
+
     def _learn(self, topics: set[str]) -> None:
         """Look up topics that this client never read, so that their partitions start at once.
 

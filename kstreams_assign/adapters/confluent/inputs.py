@@ -83,6 +83,10 @@ class InputConsumer:
             self._raise_gone()
         return _records(taken.messages)
 
+    def ends(self) -> Mapping[TopicPartition, int]:
+        """Where each partition ended when it was last fetched; asks nobody."""
+        return self._feed.ends()
+
     def reset_positions(
         self, partitions: Iterable[TopicPartition], policy: Literal["earliest", "latest"], timeout_s: float
     ) -> Mapping[TopicPartition, int]:

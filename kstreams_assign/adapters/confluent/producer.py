@@ -27,6 +27,8 @@ _NEEDED: Mapping[str, Setting] = {
 }
 Delivered = Callable[[KafkaError | None, Message], None]
 
+_PROPAGATION_MAX_MS = 30_000
+"""librdkafka's own."""
 _ANY_PARTITION = -1
 _NOW = 0
 _ROOM_TRY_S = 0.01
@@ -69,7 +71,9 @@ class RecordProducer:
         needed: Mapping[str, Setting] | None = None,
     ) -> None:
         needed = {**_NEEDED, "message.timeout.ms": delivery_timeout_ms, **(needed or {})}
-        self._settings = merged(bootstrap_servers, client, _TUNING, needed)
+        # A topic that is gone is told before its records have waited too long, which would be a failure that may pass.
+        told_gone = {"topic.metadata.propagation.max.ms": min(delivery_timeout_ms * 3 // 4, _PROPAGATION_MAX_MS)}
+        self._settings = merged(bootstrap_servers, client, {**_TUNING, **told_gone}, needed)
         self._producer = self._connected()
         # Told before the first of the waiting records is lost.
         self._room_timeout_s = delivery_timeout_ms / 2000
@@ -125,8 +129,7 @@ class RecordProducer:
         try:
             waiting = self._producer.flush(timeout_s)
         except KafkaException as raised:
-            self._spoiled |= raised.args[0].fatal()
-            raise fault(raised.args[0], "flush", DeliveryFailed) from raised
+            raise self._beyond_use(raised.args[0], "flush") from raised
         if self._failed:
             self._raise_failed()
         if waiting:
@@ -139,7 +142,7 @@ class RecordProducer:
 
         Raises ``DeliveryFailed`` and ``TaskMigrated`` as ``flush`` does.
         """
-        self._producer.poll(0)
+        self._poll(0)
         if len(self._producer) and not self._failed:
             return None
         return self.flush(0)
@@ -162,7 +165,7 @@ class RecordProducer:
     def _produce_when_room(self, arguments: tuple[Any, ...]) -> None:
         deadline = time.monotonic() + self._room_timeout_s
         while time.monotonic() < deadline:
-            self._producer.poll(_ROOM_TRY_S)
+            self._poll(_ROOM_TRY_S)
             try:
                 self._producer.produce(*arguments)
             except BufferError:
@@ -171,6 +174,17 @@ class RecordProducer:
                 raise self._not_queued(raised.args[0], arguments) from raised
             return
         raise BrokerUnavailable(f"produce to {arguments[0]}: the queue stayed full for {self._room_timeout_s:.1f} s")
+
+    def _poll(self, timeout_s: float) -> None:
+        """Hear what became of the records. A fatal error comes out of whichever call is next, so out of this one, too."""
+        try:
+            self._producer.poll(timeout_s)
+        except KafkaException as raised:
+            raise self._beyond_use(raised.args[0], "delivery") from raised
+
+    def _beyond_use(self, error: KafkaError, about: str) -> KStreamsAssignError:
+        self._spoiled |= error.fatal()
+        return fault(error, about, DeliveryFailed)
 
     def _purge(self) -> None:
         try:

@@ -12,13 +12,14 @@ from kstreams_assign.errors import (
     CommitDeferred,
     CommitRefused,
     ConfigError,
+    InstanceFenced,
     KStreamsAssignError,
 )
 
 _ERRORS: Mapping[type[BaseException], type[KStreamsAssignError]] = {
     kafka_errors.RebalanceInProgressError: CommitDeferred,
     kafka_errors.CommitFailedError: CommitRefused,
-    kafka_errors.FencedInstanceIdError: CommitRefused,
+    kafka_errors.FencedInstanceIdError: InstanceFenced,
     kafka_errors.UnknownMemberIdError: CommitRefused,
     kafka_errors.IllegalGenerationError: CommitRefused,
     kafka_errors.KafkaTimeoutError: BrokerUnavailable,
@@ -29,6 +30,14 @@ _ERRORS: Mapping[type[BaseException], type[KStreamsAssignError]] = {
     kafka_errors.KafkaError: BrokerError,
 }
 """kafka-python's errors -> ours; the first row that fits counts."""
+
+_MEANINGS: Mapping[type[BaseException], str] = {
+    kafka_errors.InconsistentGroupProtocolError: (
+        "the group named by application_id has members that share no protocol with this one: plain consumers, or members with "
+        "another user_data. Give this application an application_id of its own, or end those members first"
+    ),
+}
+"""What an error means for whoever runs a member, where its own text does not say it."""
 
 
 class translated:  # noqa: N801  # reads as a clause: with translated("commit offsets")
@@ -50,4 +59,5 @@ def fault(error: BaseException, doing: str) -> KStreamsAssignError:
     """Our error for one of the client's; ``doing`` says what was being done."""
     ours = next(target for source, target in _ERRORS.items() if isinstance(error, source))
     name, text = type(error).__name__, str(error)
-    return ours(f"{doing}: {text}" if name in text else f"{doing}: {name}: {text}")
+    meaning = "".join(f": {words}" for kind, words in _MEANINGS.items() if isinstance(error, kind))
+    return ours(f"{doing}: {text if name in text else f'{name}: {text}'}{meaning}")

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.admin import KafkaAdminClient
 
+from kstreams_assign.adapters.kafka_python.admin import Admin, connected
 from kstreams_assign.adapters.kafka_python.faults import fault, translated
-from kstreams_assign.adapters.kafka_python.settings import kafka_python_settings
 
 GONE = "Dead"
 ASK_AGAIN_S = 0.1
@@ -89,29 +88,11 @@ def describes_groups(
     bootstrap_servers: str, client: Mapping[str, str] | None = None, timeout_s: float = 10.0
 ) -> Iterator[GroupDescriber]:
     """A describer for as long as the block. Raises ``BrokerUnavailable`` where nobody answers in time."""
-    timeout_ms = round(timeout_s * 1000)
-    with translated("connect to the brokers"):
-        admin = _RawAdmin(
-            bootstrap_servers=bootstrap_servers.split(","),
-            bootstrap_timeout_ms=timeout_ms,
-            request_timeout_ms=timeout_ms,
-            **kafka_python_settings(client or {}),
-        )
-    try:
+    with connected(_RawAdmin, bootstrap_servers, client or {}, timeout_s) as admin:
         yield GroupDescriber(admin, timeout_s)
-    finally:
-        admin.close()
 
 
-class _RawAdmin(KafkaAdminClient):  # type: ignore[misc]
-    def __init__(self, **settings: Any) -> None:
-        try:
-            super().__init__(**settings)
-        except kafka_errors.KafkaTimeoutError:
-            self._closed = False  # its own constructor leaves thread and sockets behind
-            self.close()
-            raise
-
+class _RawAdmin(Admin):
     def _describe_groups_process_response(self, response: Any) -> dict[str, Any]:
         """Each group's answer as it came."""
         return {group.group_id: group for group in response.groups}

@@ -9,6 +9,7 @@ from kstreams_assign.errors import ConfigError
 
 _NAMES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "client.id": ("client_id", str),
+    "topic.metadata.refresh.interval.ms": ("metadata_max_age_ms", int),
     "security.protocol": ("security_protocol", str.upper),
     "sasl.mechanism": ("sasl_mechanism", str.upper),
     "sasl.mechanisms": ("sasl_mechanism", str.upper),

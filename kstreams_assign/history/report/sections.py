@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from kstreams_assign.history.report import words
-from kstreams_assign.history.report.frame import Html, markup, table, tag
 from kstreams_assign.history.report.view import (
     FLAP_MOVES,
     LONG_PROBING_MS,
@@ -16,6 +15,7 @@ from kstreams_assign.history.report.view import (
     Probing,
     Span,
 )
+from kstreams_assign.page.frame import Html, markup, table, tag
 
 DAMAGE_SHOWN = 100
 NAMED_IN_CARD = 3

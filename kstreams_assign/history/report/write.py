@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.history.report import frame, sections, words
+from kstreams_assign.history.report import sections, words
 from kstreams_assign.history.report.build import GroupRows, build_group
 from kstreams_assign.history.report.fleet import build_fleet
 from kstreams_assign.history.report.payload import fleet_payload, group_payload
@@ -24,6 +24,7 @@ from kstreams_assign.history.report.rows import (
     Rebalance,
 )
 from kstreams_assign.history.report.view import FleetView, GroupView, Span
+from kstreams_assign.page import frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,7 +149,7 @@ def draw(fleet: FleetView, shown: Sequence[str], views: Iterator[GroupView]) -> 
     places = {group: index for index, group in enumerate(shown)}
     data = [frame.data_block(f"group-{index}", group_payload(view)) for index, view in enumerate(views)]
     data.append(frame.data_block("fleet", fleet_payload(fleet)))
-    styles = (frame.asset("report.css"),)
+    styles = (frame.asset("report.css", __package__),)
     if not fleet.lines:
         empty = (sections.heading(fleet), sections.nothing(fleet), sections.unread(fleet))
         return frame.page("Rebalance history", *empty, styles=styles)
@@ -158,7 +159,7 @@ def draw(fleet: FleetView, shown: Sequence[str], views: Iterator[GroupView]) -> 
         sections.stage(list(shown)),
         sections.unread(fleet),
     )
-    own = tuple(frame.asset(name) for name in ("timeline.js", "charts.js", "report.js"))
+    own = tuple(frame.asset(name, __package__) for name in ("timeline.js", "charts.js", "report.js"))
     return frame.page("Rebalance history", *content, styles=styles, scripts=(get_plotlyjs(), *own), data=data)
 
 

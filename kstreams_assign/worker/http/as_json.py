@@ -39,6 +39,7 @@ def as_json(status: Status) -> dict[str, Any]:
         "records_total": status.records_total,
         "commits_total": status.commits_total,
         "transactions_aborted_total": status.transactions_aborted_total,
+        "input_lags": {str(partition): lag for partition, lag in sorted(status.input_lags.items())},
     }
 
 

@@ -16,6 +16,7 @@ Ours, as Kafka has none:
 - ``kstreams_assign_tasks{role,state}``: how many tasks are in this process
 - ``kstreams_assign_task_lag{task_id,role}`` (offsets), ``..._task_restore_rate{task_id,role}`` (offsets a second),
   ``..._task_restore_seconds_left{task_id,role}``
+- ``kstreams_assign_input_lag{topic,partition}``: offsets of an input partition that are still to be worked on by a task here
 - ``kstreams_assign_task_stopped{task_id,role}``: 1 for each task whose state cannot be worked with here
 - ``kstreams_assign_transactions_aborted_total``: under exactly once; what was in them is worked on again
 - ``kstreams_assign_group_warmups``: warm-ups in the whole group, as the leader told
@@ -133,6 +134,12 @@ def _ours(status: Status) -> Iterator[Metric]:
             stopped.add_metric([str(told.task), told.role], 1)
     yield stopped
     yield _by_task(status, "task_lag", "Offsets still to read of a task", lambda way: way.lag)
+    inputs = GaugeMetricFamily(
+        f"{OURS}_input_lag", "Offsets of an input still to be worked on", labels=["topic", "partition"]
+    )
+    for partition, lag in sorted(status.input_lags.items()):
+        inputs.add_metric([partition.topic, str(partition.partition)], lag)
+    yield inputs
     rate = "Offsets read a second"
     yield _by_task(status, "task_restore_rate", rate, lambda way: way.offsets_per_s)
     left = "Seconds until a task has caught up"

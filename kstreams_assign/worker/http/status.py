@@ -111,6 +111,8 @@ class Status:
     records_total: int = 0
     commits_total: int = 0
     transactions_aborted_total: int = 0
+    input_lags: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Offsets of each input partition that are still to be worked on here, a second old at most."""
 
     @property
     def leader(self) -> UUID | None:

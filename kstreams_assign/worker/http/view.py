@@ -63,6 +63,7 @@ class Views:
     monotonic_ms: int
     stopped: Mapping[TaskId, Stop] = field(default_factory=dict)
     transactions_aborted_total: int = 0
+    input_lags: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views) -> Status:
@@ -100,6 +101,7 @@ def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views)
         records_total=views.records_total,
         commits_total=views.commits_total,
         transactions_aborted_total=views.transactions_aborted_total,
+        input_lags=views.input_lags,
     )
 
 
@@ -109,6 +111,8 @@ def early_text(early: EarlyView, monotonic_ms: int, *, leads: bool) -> str:
         return f"off ({early.off}): the probing interval holds"
     if not early.due:
         return "nothing is due"
+    if early.alone:
+        return "the leader hears nothing; this member asks for a rebalance once its own copies are there"
     if not leads:
         return "this member tells the leader how far its copies are"
     return _leaders_text(early, monotonic_ms)

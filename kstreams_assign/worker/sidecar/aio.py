@@ -86,9 +86,18 @@ class AsyncSidecarClient:
         found: Sequence[bytes | None] = await self._call("get", task=task, store=store, keys=keys)
         return found
 
-    async def put(self, task: str, store: str, entries: Mapping[bytes, bytes]) -> int:
-        keys, values = list(entries), list(entries.values())
-        return int(await self._call("put", task=task, store=store, keys=keys, values=values))
+    async def get_with_timestamps(
+        self, task: str, store: str, keys: Sequence[bytes]
+    ) -> Sequence[tuple[bytes, int] | None]:
+        found: Sequence[tuple[bytes, int] | None]
+        found = await self._call("get", task=task, store=store, keys=keys, timestamps=True)
+        return found
+
+    async def put(
+        self, task: str, store: str, entries: Mapping[bytes, bytes], timestamps_ms: Sequence[int] | None = None
+    ) -> int:
+        fields = {"keys": list(entries), "values": list(entries.values()), "timestamps_ms": timestamps_ms}
+        return int(await self._call("put", task=task, store=store, **fields))
 
     async def delete(self, task: str, store: str, keys: Sequence[bytes]) -> int:
         return int(await self._call("delete", task=task, store=store, keys=keys))

@@ -6,10 +6,11 @@ that wait. Used on the processing loop's thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.labour import Running
 from kstreams_assign.worker.sidecar.messages import refused
 
@@ -69,9 +70,11 @@ class Books:
         book.wrote = True
         return book
 
-    def polled(self, running: Running, partition: TopicPartition, next_offset: int) -> None:
-        """Records of a partition were given to the session."""
-        self._books[running.task.id].polled[partition] = next_offset
+    def polled(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> None:
+        """Records of a partition were given to the session; what it writes has the time of the last of them, unless it says another."""
+        self._books[running.task.id].polled[partition] = records[-1].offset + 1
+        running.saw(partition, records)
+        running.task.at_work.record = records[-1]
 
     def poll_answered(self) -> None:
         """Whatever the session sends from now on, it sends knowing which tasks came back."""

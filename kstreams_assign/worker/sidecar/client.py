@@ -115,9 +115,22 @@ class SidecarClient:
         found: Sequence[bytes | None] = self._call("get", task=task, store=store, keys=keys)
         return found
 
-    def put(self, task: str, store: str, entries: Mapping[bytes, bytes]) -> int:
-        """Write; it reaches the store, the changelog and the standbys with the next commit."""
-        return int(self._call("put", task=task, store=store, keys=list(entries), values=list(entries.values())))
+    def get_with_timestamps(self, task: str, store: str, keys: Sequence[bytes]) -> Sequence[tuple[bytes, int] | None]:
+        """As ``get``, of a timestamped store: value and ``timestamp_ms``."""
+        found: Sequence[tuple[bytes, int] | None] = self._call(
+            "get", task=task, store=store, keys=keys, timestamps=True
+        )
+        return found
+
+    def put(
+        self, task: str, store: str, entries: Mapping[bytes, bytes], timestamps_ms: Sequence[int] | None = None
+    ) -> int:
+        """Write; it reaches the store, the changelog and the standbys with the next commit.
+
+        ``timestamps_ms``, one for each, are the times of the writes; else it is that of the task's record polled last.
+        """
+        fields = {"keys": list(entries), "values": list(entries.values()), "timestamps_ms": timestamps_ms}
+        return int(self._call("put", task=task, store=store, **fields))
 
     def delete(self, task: str, store: str, keys: Sequence[bytes]) -> int:
         return int(self._call("delete", task=task, store=store, keys=keys))

@@ -228,7 +228,7 @@ class Desk(Labour):
     def _locate(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         for sub in self._shape.subtopologies:
             if fields["store"] in [store.name for store in sub.stores]:
-                partitions = max(self._limits.partition_counts.get(source, 1) for source in sub.sources)
+                partitions = max((self._limits.partition_counts.get(source, 1) for source in sub.sources), default=1)
                 return locate(sub, partitions, fields["key"], *self._hosts)
         raise refused("no_such_store", f"store {fields['store']!r}: the topology declares none of that name")
 
@@ -302,7 +302,7 @@ class Desk(Labour):
                 self._backlog.appendleft(rest)
             chosen.append(fits)
             records_left, bytes_left = records_left - len(fits.records), bytes_left - size
-            self._books.polled(fits.running, fits.partition, fits.records[-1].offset + 1)
+            self._books.polled(fits.running, fits.partition, fits.records)
             self._uncommitted += len(fits.records)
         return chosen
 

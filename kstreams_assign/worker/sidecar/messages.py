@@ -107,6 +107,16 @@ def _integer(spec: Mapping[str, Any]) -> Check:
     return check
 
 
+def _integers(spec: Mapping[str, Any]) -> Check:
+    one = _integer(spec)
+
+    def check(value: Any) -> tuple[int, ...]:
+        _require(type(value) is tuple)
+        return tuple(map(one, value))
+
+    return check
+
+
 def _boolean(value: Any) -> bool:
     _require(type(value) is bool)
     return bool(value)
@@ -198,6 +208,7 @@ _TYPES: Mapping[str, Callable[[Mapping[str, Any]], Check]] = {
     "bytes": lambda _: _bytes,
     "bytes_list": lambda _: _list_of(bytes),
     "nullable_bytes_list": lambda _: _list_of(*_nullable),
+    "integers": _integers,
     "entries": lambda _: _entries,
     "records": lambda _: _records,
     "offsets": lambda _: _offsets,
@@ -207,7 +218,8 @@ _TYPES: Mapping[str, Callable[[Mapping[str, Any]], Check]] = {
 def _compiled(spec: Mapping[str, Any]) -> _Field:
     allowed = PROTOCOL["types"][spec["type"]]
     if "least" in spec:
-        allowed = f"a whole number from {spec['least']} to {spec['most']}"
+        numbers = "an array of whole numbers" if spec["type"] == "integers" else "a whole number"
+        allowed = f"{numbers} from {spec['least']} to {spec['most']}"
     needed = "default" not in spec and not spec.get("optional", False)
     return _Field(_TYPES[spec["type"]](spec), allowed, spec.get("default"), needed)
 

@@ -13,10 +13,11 @@ from typing import Any
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.tasks.buffer import Emitted
+from kstreams_assign.tasks.stamped import ValueAndTime
 from kstreams_assign.worker.sidecar.books import Book, Books
 from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX
 from kstreams_assign.worker.sidecar.messages import Request, refused
-from kstreams_assign.worker.task import KeyValueStore
+from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
 ANSWER_BYTES_MAX = FRAME_BYTES_MAX - (1 << 20)
 VALUE_BYTES = 9  # what msgpack puts around a value, at most
@@ -57,14 +58,15 @@ class Ops:
         """What was written is on its way, or gone."""
         self._written_bytes = 0
 
-    def _get(self, fields: Fields) -> list[bytes | None]:
+    def _get(self, fields: Fields) -> list[Any]:
         store = _store(self._books.to_read(fields["task"]), fields["store"])
-        found: list[bytes | None] = []
+        get_many = _timestamped(store).get_many_with_timestamps if fields["timestamps"] else store.get_many
+        found: list[Any] = []
         size = 0
         keys: Sequence[bytes] = fields["keys"]
         for start in range(0, len(keys), LOOK_UP_KEYS):
-            values = store.get_many(keys[start : start + LOOK_UP_KEYS])
-            size += sum(len(value or b"") + VALUE_BYTES for value in values)
+            values = get_many(keys[start : start + LOOK_UP_KEYS])
+            size += sum(map(_answer_size, values))
             if size > ANSWER_BYTES_MAX:
                 raise refused("too_large", f"the values of {len(keys)} keys do not fit into an answer; ask for fewer")
             found += values
@@ -82,18 +84,23 @@ class Ops:
         self, fields: Fields, keys: Sequence[bytes], values: Sequence[bytes | None], sizes: Sequence[int]
     ) -> int:
         store = _store(self._books.to_write(fields["task"]), fields["store"])
+        times = fields["timestamps_ms"]
+        if times is not None and len(times) != len(keys):
+            raise refused("bad_request", f"timestamps_ms: {len(times)} of them for {len(keys)} keys")
         self._weigh(sizes)
-        store.put_many(zip(keys, values, strict=True))
+        store.put_many(zip(keys, values, strict=True), times)
         return len(keys)
 
     def _range(self, fields: Fields) -> dict[str, Any]:
         store = _store(self._books.to_read(fields["task"]), fields["store"])
-        entries: list[tuple[bytes, bytes]] = []
+        entries: list[tuple[bytes, Any]] = []
         size = 0
         more = False
-        found = store.range(fields["from"], fields["to"], reverse=fields["reverse"])
-        for key, value in islice(found, fields["limit"] + 1):
-            size += len(key) + len(value) + 2 * VALUE_BYTES
+        in_range = _timestamped(store).range_with_timestamps if fields["timestamps"] else store.range
+        for key, value in islice(
+            in_range(fields["from"], fields["to"], reverse=fields["reverse"]), fields["limit"] + 1
+        ):
+            size += len(key) + VALUE_BYTES + _answer_size(value)
             if len(entries) == fields["limit"] or size > ANSWER_BYTES_MAX:
                 more = True
                 break
@@ -102,7 +109,7 @@ class Ops:
 
     def _emit(self, fields: Fields) -> int:
         book = self._books.to_write(fields["task"])
-        emitted = _emitted(fields)
+        emitted = _emitted(fields, book.running.task.at_work.record.timestamp_ms)
         self._check_sinks(book, emitted)
         self._weigh([_size(record.key, record.value) + _headers_size(record) for record in emitted])
         book.running.task.emit_many(emitted)
@@ -153,18 +160,34 @@ def _paired(fields: Fields, whole: str) -> tuple[Sequence[Any], Sequence[Any]]:
     return keys, values
 
 
-def _emitted(fields: Fields) -> list[Emitted]:
+def _answer_size(found: Any) -> int:
+    """Of a value, or a value with its timestamp, or none."""
+    if type(found) is ValueAndTime:
+        return len(found.value) + 2 * VALUE_BYTES
+    return len(found or b"") + VALUE_BYTES
+
+
+def _timestamped(store: KeyValueStore) -> TimestampedKeyValueStore:
+    if not isinstance(store, TimestampedKeyValueStore):
+        raise refused(
+            "bad_request", "timestamps: the store keeps none; its type would have to be timestamped_key_value"
+        )
+    return store
+
+
+def _emitted(fields: Fields, time_ms: int) -> list[Emitted]:
+    """``time_ms`` is for records without a time of their own."""
     records, topic = fields["records"], fields["topic"]
     if records is not None and topic is None and fields["keys"] is None and fields["values"] is None:
-        return [_one(record) for record in records]
+        return [_one(record, time_ms) for record in records]
     if topic is None:
         raise refused("bad_request", "either records, or topic with keys and values of one length")
     keys, values = _paired({**fields, "records": None if records is None else ()}, "records")
-    return list(map(Emitted, repeat(topic), keys, values))
+    return list(map(Emitted, repeat(topic), keys, values, repeat(()), repeat(None), repeat(time_ms)))
 
 
-def _one(record: Fields) -> Emitted:
+def _one(record: Fields, time_ms: int) -> Emitted:
     headers = tuple((name, value) for name, value in record.get("headers") or ())
-    return Emitted(
-        record["topic"], record["key"], record["value"], headers, record.get("partition"), record.get("timestamp_ms")
-    )
+    told_ms = record.get("timestamp_ms")
+    at_ms = time_ms if told_ms is None else told_ms
+    return Emitted(record["topic"], record["key"], record["value"], headers, record.get("partition"), at_ms)

@@ -14,11 +14,15 @@ from typing import Any
 from kstreams_assign.config import Config
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store
+from kstreams_assign.topology.flows import Flow, Repartition, bound, topology_shape
+from kstreams_assign.topology.kinds import timestamped_kind
+from kstreams_assign.topology.numbering import in_order
+from kstreams_assign.worker.description import described_order
 from kstreams_assign.worker.sidecar.address import Address, TcpAddress, read_address
-from kstreams_assign.worker.task import Flow, topology_shape
 
-KEYS = ("sources", "repartition_sources", "stores", "sinks")
-STORE_KEYS = ("name", "changelog")
+KEYS = ("sources", "sources_pattern", "repartition_sources", "copartitioned", "stores", "sinks")
+STORE_KEYS = ("name", "changelog", "source", "type")
+REPARTITION_KEYS = ("name", "partitions")
 TOKEN_CHARACTERS_MIN = 16
 
 
@@ -39,7 +43,7 @@ class SidecarSettings:
     def from_mapping(cls, settings: Mapping[str, Any]) -> SidecarSettings:
         """Build from the file's keys. Raises ``ConfigError``."""
         config = Config.from_mapping({key: value for key, value in settings.items() if key != "topology"})
-        flows = read_topology(settings.get("topology"))
+        flows = bound(read_topology(settings.get("topology")), config.application_id)
         topology_shape(flows)
         return cls(config, flows, _address(config))
 
@@ -79,32 +83,57 @@ def _address(config: Config) -> Address:
 
 
 def read_topology(topology: object) -> tuple[Flow, ...]:
-    """The ``[[topology.subtopology]]`` tables, in their order. Raises ``ConfigError``."""
+    """The ``[[topology.subtopology]]`` tables, in their order, or as ``topology.description`` numbers them. Raises ``ConfigError``."""
     found = topology if isinstance(topology, dict) else {}
-    tables = found.get("subtopology")
-    if not isinstance(tables, list) or not tables or len(found) > 1:
+    tables, described = found.get("subtopology"), found.get("description")
+    if not isinstance(tables, list) or not tables or found.keys() - {"subtopology", "description"}:
         raise ConfigError("topology: write a [[topology.subtopology]] table for each subtopology; at least one")
-    return tuple(_flow(f"topology.subtopology[{number}]", table) for number, table in enumerate(tables))
+    if described is not None and not isinstance(described, str):
+        raise ConfigError(f"topology.description = {described!r}: must be a file with Java's Topology.describe()")
+    flows = [_flow(f"topology.subtopology[{number}]", table) for number, table in enumerate(tables)]
+    return in_order(flows, described_order(flows, described))
 
 
 def _flow(key: str, table: object) -> Flow:
     if not isinstance(table, dict):
         raise ConfigError(f"{key} = {table!r}: must be a table of {', '.join(KEYS)}")
     _refuse_unknown(key, table, KEYS)
-    if table.get("repartition_sources"):
-        raise ConfigError(
-            f"{key}.repartition_sources = {table['repartition_sources']!r}: not supported yet; must be left out. "
-            "Write to a topic of your own and name it among the sources of another subtopology"
-        )
     sources, sinks = (_texts(f"{key}.{name}", table.get(name, [])) for name in ("sources", "sinks"))
-    if not sources:
+    internal = _list(key, table, "repartition_sources", REPARTITION_KEYS)
+    pattern = table.get("sources_pattern")
+    if pattern is not None and (not isinstance(pattern, str) or not pattern):
+        raise ConfigError(f"{key}.sources_pattern = {pattern!r}: must be a regular expression that is not empty")
+    if not (sources or internal or pattern):
         raise ConfigError(f"{key}.sources = {sources!r}: must be a list of at least one topic")
-    stores = table.get("stores", [])
-    if not isinstance(stores, list):
-        raise ConfigError(
-            f"{key}.stores = {stores!r}: must be a list of names, or of tables of {', '.join(STORE_KEYS)}"
-        )
-    return Flow.of(sources, [_store(f"{key}.stores[{n}]", store) for n, store in enumerate(stores)], sinks)
+    groups = table.get("copartitioned", [])
+    if not isinstance(groups, list):
+        raise ConfigError(f"{key}.copartitioned = {groups!r}: must be a list of lists of topics")
+    return Flow.of(
+        sources,
+        [_store(f"{key}.stores[{n}]", store) for n, store in enumerate(_list(key, table, "stores", STORE_KEYS))],
+        sinks,
+        [_repartition(f"{key}.repartition_sources[{n}]", one) for n, one in enumerate(internal)],
+        [_texts(f"{key}.copartitioned[{n}]", group) for n, group in enumerate(groups)],
+        pattern,
+    )
+
+
+def _list(key: str, table: Mapping[str, Any], name: str, keys: tuple[str, ...]) -> list[object]:
+    found = table.get(name, [])
+    if not isinstance(found, list):
+        raise ConfigError(f"{key}.{name} = {found!r}: must be a list of names, or of tables of {', '.join(keys)}")
+    return found
+
+
+def _repartition(key: str, told: object) -> Repartition:
+    table = {"name": told} if isinstance(told, str) else told
+    if not isinstance(table, dict):
+        raise ConfigError(f"{key} = {told!r}: must be a name, or a table of {', '.join(REPARTITION_KEYS)}")
+    _refuse_unknown(key, table, REPARTITION_KEYS)
+    partitions = table.get("partitions")
+    if partitions is not None and (not isinstance(partitions, int) or isinstance(partitions, bool)):
+        raise ConfigError(f"{key}.partitions = {partitions!r}: must be a whole number >= 1")
+    return Repartition(table.get("name", ""), partitions)
 
 
 def _store(key: str, store: object) -> Store:
@@ -118,7 +147,11 @@ def _store(key: str, store: object) -> Store:
         raise ConfigError(f"{key}.name = {name!r}: must be a text that is not empty")
     if not isinstance(changelog, bool):
         raise ConfigError(f"{key}.changelog = {changelog!r}: must be true or false")
-    return Store(name, logged=changelog)
+    timestamped = timestamped_kind(f"{key}.type", store.get("type", "key_value"))
+    source = store.get("source")
+    if source is not None and not isinstance(source, str):
+        raise ConfigError(f"{key}.source = {source!r}: must be one of the subtopology's sources")
+    return Store(name, logged=changelog, source=source, timestamped=timestamped)
 
 
 def _texts(key: str, values: object) -> list[str]:

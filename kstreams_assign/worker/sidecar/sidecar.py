@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.errors import ConfigError, KStreamsAssignError
+from kstreams_assign.topology.flows import topology_shape
+from kstreams_assign.topology.internal import matched, subscription_pattern, with_repartition
 from kstreams_assign.worker.events import Listener
-from kstreams_assign.worker.runtime import Engine, first_look
+from kstreams_assign.worker.first_look import first_look
+from kstreams_assign.worker.runtime import Engine
 from kstreams_assign.worker.sidecar.desk import Desk
 from kstreams_assign.worker.sidecar.ops import Limits
 from kstreams_assign.worker.sidecar.server import Server
 from kstreams_assign.worker.sidecar.settings import SidecarSettings
-from kstreams_assign.worker.task import topology_shape
 
 LOOKUP_TIMEOUT_S = 20.0
 RECORD_OVERHEAD_BYTES = 512
@@ -70,9 +73,15 @@ class Sidecar:
 
 def _partition_counts(settings: SidecarSettings) -> Mapping[str, int]:
     """Of all topics. One that is missing would only be missed at a join or a commit, too late to say so."""
-    sinks = {sink for flow in settings.flows for sink in flow.sinks}
-    sources = {source for flow in settings.flows for source in flow.shape.sources}
-    counts = first_look(settings.config, sinks | sources, LOOKUP_TIMEOUT_S)
-    if missing := sorted((sinks | sources) - counts.keys()):
+    config, shape = settings.config, topology_shape(settings.flows)
+    admin = ClusterAdmin(config.bootstrap_servers, config.client)
+    if subscription_pattern(shape) is not None:
+        there = first_look(config, admin, None, LOOKUP_TIMEOUT_S)
+        shape = matched(shape, config.application_id, there)
+    named = {sink: topic for flow in settings.flows for sink, topic in flow.sinks.items()}
+    wanted = {*named.values(), *shape.source_topics} - shape.repartition_topics.keys()
+    counts = first_look(config, admin, wanted, LOOKUP_TIMEOUT_S)
+    if missing := sorted(wanted - counts.keys()):
         raise ConfigError(f"topology: the brokers have no topic {', '.join(missing)}; create it first")
-    return counts
+    whole = with_repartition(shape, counts)
+    return {**whole, **{sink: whole[topic] for sink, topic in named.items()}}

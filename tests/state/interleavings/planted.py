@@ -9,16 +9,15 @@ from collections.abc import Sequence
 
 from kstreams_assign.group import member as m
 from kstreams_assign.state.mutex import MutexState
-from tests.state.interleavings.steps import FRESH_MS, STALE_MS, Next, Rules
+from tests.state.interleavings.steps import FRESH_MS, NEWEST, STALE_MS, Next, Rules
 from tests.state.interleavings.world import NO_TASKS, STARVED, WAITS, Seat, Tasks, World
 
 
-class NotReleasedWhenLost(Rules):
-    """Membership is lost, and the mutex is forgotten."""
+class ReleasedWhenLost(Rules):
+    """Membership is lost when the client has reported anew already, so that this report has no mutex."""
 
     def actions(self, event: m.Event, actions: Sequence[m.Action]) -> Sequence[m.Action]:
-        lost = isinstance(event, m.MembershipLost)
-        return [action for action in actions if not (lost and isinstance(action, m.ReleaseMutex))]
+        return [*actions, m.ReleaseMutex()] if isinstance(event, m.MembershipLost) else actions
 
 
 class NotReleasedWhenClosed(Rules):
@@ -35,6 +34,13 @@ class NotReleasedWhenAdopted(Rules):
     def actions(self, event: m.Event, actions: Sequence[m.Action]) -> Sequence[m.Action]:
         adopted = isinstance(event, m.TasksReleased)
         return [action for action in actions if not (adopted and isinstance(action, m.ReleaseMutex))]
+
+
+class LateReleaseCounts(Rules):
+    """Between the release and the word of it the member was fenced, joined anew, and has another assignment by now."""
+
+    def tell_released(self, world: World, number: int, _telling: str) -> World:
+        return super().tell_released(world, number, NEWEST)
 
 
 class NotReleasedAfterAnError(Rules):
@@ -158,9 +164,10 @@ UNTOLD = "the leader was told what is not so and will not be told otherwise"
 ASTRAY = "the mutex says that the cleaner runs and it does not, or the other way round"
 
 PLANTED: dict[type[Rules], str] = {
-    NotReleasedWhenLost: "membership was lost and the mutex is still held",
+    ReleasedWhenLost: GONE,
     NotReleasedWhenClosed: "a closed member holds the mutex",
     NotReleasedWhenAdopted: HELD,
+    LateReleaseCounts: GONE,
     NotReleasedAfterAnError: "its thread has ended and the member holds the mutex",
     TakenByAClosedMember: "a closed member holds the mutex",
     ReleasedWithTheAssignment: GONE,

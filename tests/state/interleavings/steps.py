@@ -19,8 +19,10 @@ from tests.state.interleavings.world import NO_TASKS, STABLE, UNJOINED, Machine,
 
 NOTHING = Adopted({}, frozenset(), frozenset())
 ASSIGNED, LOST, WANTED = m.Assigned(1, NOTHING), m.MembershipLost("lost"), m.RejoinWanted("wanted")
-STARTED, COMMITTED, RELEASED, CLOSE = m.Started(), m.WorkCommitted(), m.TasksReleased(), m.CloseAsked()
+STARTED, COMMITTED, CLOSE = m.Started(), m.WorkCommitted(), m.CloseAsked()
+RELEASED, RELEASED_BEFORE = m.TasksReleased(1), m.TasksReleased(0)
 _SAID: dict[tuple[Machine, int], tuple[Machine, tuple[m.Action, ...]]] = {}
+NEWEST, LATE = "newest", "late"
 FRESH_MS, STALE_MS = 0, -1
 """Holds begin at 0. Where time passes they are moved back, and the cleaner counts those as overdue."""
 
@@ -48,6 +50,7 @@ def machine_says(before: Machine, event: m.Event) -> tuple[Machine, tuple[m.Acti
 def _asked(before: Machine, event: m.Event) -> tuple[Machine, tuple[m.Action, ...]]:
     machine = m.Member()
     machine.state, machine.wish, machine.rejoin_at_ms = State(before.state), before.wish, NO_PROBE_MS
+    machine.generation = 1
     actions = machine.handle(event, 0)
     return Machine(machine.state.value, machine.wish and "wanted"), tuple(actions)
 
@@ -117,7 +120,9 @@ class Rules:
             client = seat.client if seat.client in ("sent", "answered") else "due"
             return world.with_seat(number, seat._replace(client=client))
         if isinstance(action, m.DropAll):
-            return world.with_seat(number, seat._replace(orders=(("drop", NO_TASKS),), releasing=False, excused=True))
+            telling = LATE if seat.telling else ""
+            seat = seat._replace(orders=(("drop", NO_TASKS),), releasing=False, telling=telling)
+            return world.with_seat(number, seat)
         if isinstance(action, m.Leave):
             return world.with_seat(number, seat._replace(orders=(("drop", NO_TASKS),), releasing=False))
         return self.let_go(world, number) if isinstance(action, m.ReleaseMutex) else world
@@ -196,6 +201,10 @@ class Rules:
     # --- the loop and the restore thread: orders, and tasks that close -------------------
 
     def loop_steps(self, world: World, number: int, seat: Seat) -> Next:
+        if seat.telling:  # between having released and saying so anything may come, but for the loop's own next step
+            told = world.with_seat(number, seat._replace(telling=""))
+            yield f"tells of its {seat.telling} release", self.tell_released(told, number, seat.telling)
+            return
         if seat.orders:
             (order, tasks), rest = seat.orders[0], seat.orders[1:]
             world_then = world.with_seat(number, seat._replace(orders=rest))
@@ -224,7 +233,13 @@ class Rules:
             on_disk=world.on_disk | given,
             offered=world.offered - given,
         ).with_seat(number, seat)
-        return world if closing or seat.closed else self.tell(world, number, RELEASED)
+        return world if closing or seat.closed else self.released(world, number)
+
+    def released(self, world: World, number: int) -> World:
+        return world.with_seat(number, world.seats[number]._replace(telling=NEWEST))
+
+    def tell_released(self, world: World, number: int, telling: str) -> World:
+        return self.tell(world, number, RELEASED if telling == NEWEST else RELEASED_BEFORE)
 
     def drop(self, world: World, number: int) -> World:
         mine = frozenset(task for task, owner in world.locks if owner == number)
@@ -237,7 +252,7 @@ class Rules:
         over = seat.releasing and not seat.closing
         world = world._replace(locks=world.locks - {(task, number)})
         world = world.with_seat(number, seat._replace(releasing=seat.releasing and not over))
-        return self.tell(world, number, RELEASED) if over else world
+        return self.released(world, number) if over else world
 
     # --- the cleaner -----------------------------------------------------------------------
 

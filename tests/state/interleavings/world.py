@@ -19,7 +19,7 @@ WAITING = (JOINING, RELEASING)
 
 
 class Machine(NamedTuple):
-    """A member's machine without what cannot matter here: numbers of generations, words of reasons, dates of probes."""
+    """A member's machine without what cannot matter here: words of reasons, dates of probes. Generations are new or old."""
 
     state: str = UNJOINED
     wish: str | None = None
@@ -32,12 +32,13 @@ class Seat(NamedTuple):
     client: str = "idle"  # due: JoinGroup may leave at any moment; sent; answered: SyncGroup is on its way; left
     promised: Tasks = NO_TASKS
     under: bool = True  # the report was made while the mutex was held
-    excused: bool = False  # the hold was overdue, or membership was lost, before the assignment was adopted
+    excused: bool = False  # the hold was overdue before the assignment was adopted
     again: bool = False  # Membership._report_again
     lacking: bool = False  # the leader was told less, or other, than what is here
     orders: tuple[tuple[str, Tasks], ...] = ()
     closing: Tasks = NO_TASKS
     releasing: bool = False
+    telling: str = ""  # the loop is about to report that all is released: of the newest assignment, or of a late one
 
     @property
     def closed(self) -> bool:
@@ -120,7 +121,7 @@ def _wrongs_of(world: World, number: int, seat: Seat) -> Iterator[str]:
     if holds and seat.client == "left" and not seat.closed:
         yield "its thread has ended and the member holds the mutex"
     if holds and seat.excused:
-        yield "membership was lost and the mutex is still held"
+        yield "a hold that was overdue has ended and is held"
     if seat.at_rest and seat.machine.state == STABLE and seat.lacking and not seat.again:
         yield "the leader was told what is not so and will not be told otherwise"
 

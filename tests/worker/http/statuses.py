@@ -48,6 +48,7 @@ def settled(**changes) -> Status:
         records_total=123_456,
         commits_total=1_234,
         transactions_aborted_total=3,
+        input_lags={TopicPartition("orders", 0): 0, TopicPartition("orders", 1): 250},
     )
     return replace(found, **changes)
 

@@ -49,6 +49,7 @@ def test_both_formats_say_what_the_status_says(accept):
     assert found["kstreams_assign_task_restore_rate", "0_2", "standby"] == 40
     assert found["kstreams_assign_task_restore_seconds_left", "0_2", "standby"] == 0.3
     assert found["kstreams_assign_tasks", "running", "active"] == 2
+    assert found["kstreams_assign_input_lag", "orders", "1"] == 250
 
 
 def test_what_is_not_known_is_left_out_and_not_made_up():

@@ -198,6 +198,7 @@ def test_an_active_task_has_caught_up_at_its_end_only_and_a_copy_within_the_acce
         (EarlyView(off="no access"), True, "off (no access): the probing interval holds"),
         (EarlyView(), True, "nothing is due"),
         (EarlyView(due=True), False, "this member tells the leader how far its copies are"),
+        (EarlyView(due=True, alone=True), False, "this member asks for a rebalance once its own copies are there"),
         (EarlyView(due=True), True, "nobody has told yet"),
         (
             EarlyView(due=True, gain=Gain(0, 2), answer=Wait()),

@@ -13,14 +13,18 @@ from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.times import PartitionTime
+from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.labour import Facts, Running
 from kstreams_assign.worker.sidecar.desk import Desk
 from kstreams_assign.worker.sidecar.messages import read_request
 from kstreams_assign.worker.sidecar.ops import Limits
 from kstreams_assign.worker.task import Task
 
-SHAPE = SubtopologyShape(("orders",), (Store("totals"),))
+SHAPE = SubtopologyShape(("orders",), (Store("totals"), Store("stamped", timestamped=True)))
 TASK, INPUT = TaskId(0, 0), TopicPartition("orders", 0)
+LAST_MS = 5_000
+"""The time of the last record that ``bring`` brings."""
 
 
 class Port:
@@ -52,7 +56,9 @@ class Stand:
         self.desk.open(self.port)
 
     def begin(self) -> None:
-        self.running = Running(Task(TASK, SHAPE, frozenset({"out"}), self.stores), {INPUT: 10})
+        times = {INPUT: PartitionTime()}
+        task = Task(TASK, SHAPE, {"out": "out"}, self.stores, AtWork(0), times)
+        self.running = Running(task, {INPUT: 10}, times)
         self.desk.assigned(7, Adopted({TASK: (INPUT,)}, frozenset(), frozenset()))
         self.desk.begins(self.running)
 
@@ -74,7 +80,7 @@ class Stand:
         return self._number
 
     def bring(self, offset: int, count: int = 1) -> None:
-        records = [Record("orders", 0, offset + n, 0, b"k", b"v") for n in range(count)]
+        records = [Record("orders", 0, offset + n, LAST_MS - count + 1 + n, b"k", b"v") for n in range(count)]
         self.desk.work(self.running, INPUT, records)
         self.desk.turn()
 
@@ -84,15 +90,15 @@ class Stand:
     def commit_begins(self) -> tuple[set[bytes], dict[TopicPartition, int]]:
         """As the processor does it: what is taken."""
         assert self.desk.wants_commit()
-        writes, _, offsets = self.running.take()
+        taken, offsets, _ = self.running.take()
         self.desk.commit_begins()
         self.desk.turn()
-        return set(writes.get("totals", ())), dict(offsets)
+        return set(taken.writes.get("totals", ())), dict(offsets)
 
 
 @pytest.fixture
 def stand(tmp_path: Path) -> Iterator[Stand]:
-    stores = open_task_stores(tmp_path / "store", ["totals"])
+    stores = open_task_stores(tmp_path / "store", ["totals", "stamped"], timestamped=SHAPE.timestamped)
     yield Stand(stores)
     stores.close()
 
@@ -106,6 +112,28 @@ def test_records_are_wanted_only_while_a_poll_waits_and_only_as_many_as_may_be_u
     assert stand.desk.appetite() == 0
     stand.ask("poll", max_records=80, timeout_ms=60_000)
     assert stand.desk.appetite() == 20
+
+
+def test_what_is_written_has_the_time_of_the_record_polled_last_or_the_one_that_is_told(stand):
+    stand.ask("poll", timeout_ms=60_000)
+    stand.bring(10, 3)
+    times = [7, 8]
+    stand.ask("put", task="0_0", store="stamped", keys=(b"a", b"b"), values=(b"1", b"2"), timestamps_ms=tuple(times))
+    stand.ask("put", task="0_0", store="totals", entries=((b"c", b"3"),))
+    stand.ask("delete", task="0_0", store="totals", keys=(b"d",), timestamps_ms=(9,))
+    stand.ask("emit", task="0_0", topic="out", keys=(b"e",), values=(b"4",))
+    wrong = stand.ask("put", task="0_0", store="totals", keys=(b"x",), values=(b"",), timestamps_ms=(1, 2))
+    assert stand.port.answers[wrong] == "bad_request"
+    got = stand.ask("get", task="0_0", store="stamped", keys=(b"a", b"none"), timestamps=True)
+    assert stand.port.answers[got] == [(b"1", 7), None]
+    found = stand.ask("range", task="0_0", store="stamped", timestamps=True)
+    assert stand.port.answers[found]["entries"] == [(b"a", (b"1", 7)), (b"b", (b"2", 8))]
+    refused = stand.ask("get", task="0_0", store="totals", keys=(b"a",), timestamps=True)
+    assert stand.port.answers[refused] == "bad_request"
+    stand.ask("commit")
+    taken = stand.running.take().taken
+    assert taken.times == {"stamped": {b"a": 7, b"b": 8}, "totals": {b"c": LAST_MS, b"d": 9}}
+    assert [emitted.timestamp_ms for emitted in taken.emitted] == [LAST_MS]
 
 
 def test_what_is_asked_after_a_commit_waits_until_the_commit_has_begun_and_is_not_in_it(stand):

@@ -14,6 +14,7 @@ from kstreams_assign.worker.sidecar.messages import ERROR_CODES, EVENTS, ID_MAX,
 
 GOOD = {
     "integer": 1,
+    "integers": (0, 1),
     "boolean": True,
     "text": "orders",
     "task": "0_3",
@@ -26,6 +27,7 @@ GOOD = {
 }
 BAD = {
     "integer": ("1", 1.0, True, -1, 2**40),
+    "integers": (1, ("1",), (1, -1), (2**63,), {1: 1}),
     "boolean": (1, "true"),
     "text": ("", b"orders", "x" * 256, 7),
     "task": ("0", "0_x", "a_b", 3, "_"),

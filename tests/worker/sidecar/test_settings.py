@@ -19,7 +19,7 @@ socket = "app.sock"
 TOPOLOGY = """
 [[topology.subtopology]]
 sources = ["orders", "returns"]
-stores = ["totals", {name = "cache", changelog = false}]
+stores = ["totals", {name = "cache", changelog = false}, {name = "timed", type = "timestamped_key_value"}]
 sinks = ["customer-totals"]
 
 [[topology.subtopology]]
@@ -37,16 +37,16 @@ def test_a_file_names_the_settings_and_the_topology(tmp_path):
     settings = read(tmp_path, PLAIN + TOPOLOGY)
     first, second = settings.flows
     assert first.shape.sources == ("orders", "returns")
-    assert first.shape.stores == (Store("totals"), Store("cache", logged=False))
-    assert first.sinks == {"customer-totals"}
-    assert (second.shape.sources, second.shape.stores, second.sinks) == (("clicks",), (), frozenset())
+    assert first.shape.stores == (Store("totals"), Store("cache", logged=False), Store("timed", timestamped=True))
+    assert first.sinks == {"customer-totals": "customer-totals"}
+    assert (second.shape.sources, second.shape.stores, second.sinks) == (("clicks",), (), {})
     assert str(settings.address) == "app.sock"
 
 
 def test_the_example_is_a_file_of_that_kind():
     settings = SidecarSettings.from_toml(Path(__file__).parents[3] / "examples" / "worker.toml")
     assert settings.config.application_id == "count-orders"
-    assert settings.flows[0].sinks == {"customer-totals"}
+    assert set(settings.flows[0].sinks) == {"customer-totals"}
 
 
 def test_what_is_told_beside_the_file_goes_over_it(tmp_path):
@@ -74,13 +74,37 @@ def test_what_is_no_pair_is_refused(tmp_path, pair):
         (PLAIN + "[[topology.subtopology]]\nsources = 'a'", r"subtopology\[0\].sources = 'a': must be a list"),
         (PLAIN + "[[topology.subtopology]]\nsources = ['a']\nsink = ['b']", r"subtopology\[0\].sink: no such setting"),
         (
-            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nrepartition_sources = ['b']",
-            r"repartition_sources = \['b'\]: not supported yet",
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nrepartition_sources = [{name = 'b', partitions = 0}]",
+            r"repartition topic b: partitions = 0: must be a whole number",
+        ),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nrepartition_sources = ['a']",
+            r"a: named among sources and among repartition_sources",
+        ),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', source = 'b'}]",
+            r"store s: source = 'b': must be one of a",
+        ),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\ncopartitioned = [['a', 'b']]",
+            r"copartitioned: b: must be among the sources",
+        ),
+        (
+            PLAIN + "[topology]\ndescription = 'no.txt'\n[[topology.subtopology]]\nsources = ['a']",
+            r"topology_description = 'no.txt': neither a description nor a file",
         ),
         (PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [7]", r"stores\[0\] = 7: must be a name"),
         (
             PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', changelog = 'no'}]",
             r"stores\[0\].changelog = 'no': must be true or false",
+        ),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', type = 'windowed'}]",
+            r"stores\[0\].type = 'windowed': is not supported yet; supported are key_value, timestamped_key_value",
+        ),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', type = 'lru'}]",
+            r"stores\[0\].type = 'lru': must be one of key_value, timestamped_key_value",
         ),
         (
             PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{changelog = true}]",

@@ -99,7 +99,7 @@ public final class BenchPeer {
             }
         }
         final ObjectNode explained = explained(clients);
-        final boolean probing = assignor.assign(clients, all, stateful, rackUnaware(configs), configs);
+        final boolean probing = assignor.assign(clients, all, stateful, Racks.of(request, configs), configs);
         final ObjectNode answer = JSON.createObjectNode();
         answer.set("clients", placements(clients));
         answer.put("probing_rebalance", probing);
@@ -162,8 +162,14 @@ public final class BenchPeer {
         return new AssignmentConfigs(
             number(told, "acceptable_recovery_lag", 10_000), Math.toIntExact(number(told, "max_warmup_replicas", 2)),
             Math.toIntExact(number(told, "num_standby_replicas", 0)),
-            number(told, "probing_rebalance_interval_ms", 600_000), tags, OptionalInt.empty(), OptionalInt.empty(), "none"
+            number(told, "probing_rebalance_interval_ms", 600_000), tags,
+            cost(told, "rack_aware_assignment_traffic_cost"), cost(told, "rack_aware_assignment_non_overlap_cost"),
+            told.path("rack_aware_assignment_strategy").asText("none")
         );
+    }
+
+    private static OptionalInt cost(final JsonNode told, final String key) {
+        return told.has(key) ? OptionalInt.of(Math.toIntExact(whole(told.get(key)))) : OptionalInt.empty();
     }
 
     static RackAwareTaskAssignor rackUnaware(final AssignmentConfigs configs) {

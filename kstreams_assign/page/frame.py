@@ -15,7 +15,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from kstreams_assign.history.report.palette import style_sheet
+from kstreams_assign.page.palette import style_sheet
 
 
 class Html(str):
@@ -52,9 +52,9 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, **a
 
 
 @cache
-def asset(name: str) -> str:
-    """A style sheet or script that lies beside this module."""
-    return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+def asset(name: str, room: str = __package__) -> str:
+    """A style sheet or script that lies in ``assets`` of a room (a package), by default of this one."""
+    return files(room).joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def data_block(name: str, value: Any) -> Html:

@@ -1,0 +1,75 @@
+"""First offsets and ends of many partitions, where a leader that does not answer holds up nobody but its own partitions.
+
+librdkafka makes one answer of all that one call asks about, and waits for partitions without a leader until the call's deadline.
+So those are not asked about, and each leader is asked by a call of its own. What must not live here: asking again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, wait
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from kstreams_assign.adapters.confluent.faults import ABSENT, PASSING, fault
+from kstreams_assign.model import TopicPartition
+
+FIRST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+LAST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+Found = dict[TopicPartition, tuple[int, int]]
+
+
+def ask_each_leader(
+    admin: AdminClient, partitions: Iterable[TopicPartition], topics: Mapping[str, Any], timeout_s: float
+) -> Found:
+    """First offset and high watermark of those whose leader answers in time. Raises ``BrokerError`` for what it refuses.
+
+    ``topics`` are the client's descriptions of all of them.
+    """
+    asked = [
+        _ask(admin, of_leader, spec, timeout_s)
+        for of_leader in _by_leader(partitions, topics).values()
+        for spec in (FIRST, LAST)
+    ]
+    wait([future for answers in asked for future in answers.values()], timeout_s)
+    first, last = _offsets(asked[0::2]), _offsets(asked[1::2])
+    return {partition: (first[partition], last[partition]) for partition in first.keys() & last.keys()}
+
+
+def _by_leader(
+    partitions: Iterable[TopicPartition], topics: Mapping[str, Any]
+) -> Mapping[int, Iterable[TopicPartition]]:
+    found: dict[int, list[TopicPartition]] = defaultdict(list)
+    for partition in partitions:
+        leader = topics[partition.topic].partitions[partition.partition].leader
+        if leader is not None:
+            found[leader.id].append(partition)
+    return found
+
+
+def _ask(
+    admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec, timeout_s: float
+) -> Mapping[TopicPartition, Future[Any]]:
+    answers = admin.list_offsets({ClientPartition(*at): spec for at in partitions}, request_timeout=timeout_s)
+    return {TopicPartition(at.topic, at.partition): future for at, future in answers.items()}
+
+
+def _offsets(asked: Iterable[Mapping[TopicPartition, Future[Any]]]) -> Mapping[TopicPartition, int]:
+    answered = [(at, future) for answers in asked for at, future in answers.items() if future.done()]
+    offsets = {at: _offset(at, future) for at, future in answered}
+    # Around a broker's restart librdkafka 2.16 answers -1001 (no offset), without an error.
+    return {at: offset for at, offset in offsets.items() if offset is not None and offset >= 0}
+
+
+def _offset(at: TopicPartition, future: Future[Any]) -> int | None:
+    try:
+        return int(future.result().offset)
+    except KafkaException as raised:
+        if raised.args[0].code() in PASSING | ABSENT:
+            return None
+        raise fault(raised.args[0], f"offset of {at}") from raised

@@ -1,0 +1,69 @@
+"""The admin client of kafka-python, and what it is asked for about members. Everything public, but for one mended constructor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from kafka import errors as kafka_errors
+from kafka.admin import KafkaAdminClient, MemberToRemove
+
+from kstreams_assign.adapters.kafka_python.faults import fault, translated
+from kstreams_assign.adapters.kafka_python.settings import kafka_python_settings
+
+_NOT_THERE = (kafka_errors.UnknownMemberIdError, kafka_errors.FencedInstanceIdError)
+
+
+class Admin(KafkaAdminClient):  # type: ignore[misc]
+    """kafka-python's, which leaves nothing behind when nobody answers."""
+
+    def __init__(self, **settings: Any) -> None:
+        try:
+            super().__init__(**settings)
+        except kafka_errors.KafkaTimeoutError:
+            self._closed = False  # its own constructor leaves thread and sockets behind
+            self.close()
+            raise
+
+
+A = TypeVar("A", bound=Admin)
+
+
+@contextmanager
+def connected(kind: type[A], bootstrap_servers: str, client: Mapping[str, str], timeout_s: float) -> Iterator[A]:
+    """A client for as long as the block. Raises ``BrokerUnavailable`` where nobody answers in time."""
+    timeout_ms = round(timeout_s * 1000)
+    with translated("connect to the brokers"):
+        admin = kind(
+            bootstrap_servers=bootstrap_servers.split(","),
+            bootstrap_timeout_ms=timeout_ms,
+            request_timeout_ms=timeout_ms,
+            **kafka_python_settings(client),
+        )
+    try:
+        yield admin
+    finally:
+        admin.close()
+
+
+def remove_members(
+    bootstrap_servers: str,
+    client: Mapping[str, str],
+    group: str,
+    members: Iterable[tuple[str | None, str | None]],
+    reason: str,
+    timeout_s: float,
+) -> list[str]:
+    """Take members, by (member id, instance id), out of a group (LeaveGroup); the answer names those that were in it.
+
+    Raises ``BrokerUnavailable``, ``BrokerError``.
+    """
+    asked = [MemberToRemove(member_id, instance_id, reason) for member_id, instance_id in members]
+    doing = f"take members out of group {group}"
+    with connected(Admin, bootstrap_servers, client, timeout_s) as admin, translated(doing):
+        answers: Mapping[str, type[kafka_errors.KafkaError]] = admin.remove_group_members(group, asked)
+    for error in answers.values():
+        if error is not kafka_errors.NoError and error not in _NOT_THERE:
+            raise fault(error(), doing)
+    return [name for name, error in answers.items() if error is kafka_errors.NoError]

@@ -1,0 +1,129 @@
+"""The steps that Kafka's assignors take for racks (KIP-925): actives once laid out, standbys once placed.
+
+Kafka: ``RackAwareTaskAssignor.optimizeActiveTasks`` and ``optimizeStandbyTasks``. Every process keeps its number of tasks of each kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+from kstreams_assign.assign.board import Board
+from kstreams_assign.assign.java_order import text_order
+from kstreams_assign.assign.java_places import FlowProblem
+from kstreams_assign.assign.rack_flow import balance_subtopology, min_traffic
+from kstreams_assign.assign.racks import STATELESS_COSTS, Costs, RackCosts
+from kstreams_assign.assign.values import AssignConfig, Cluster
+from kstreams_assign.model import TaskId
+
+STANDBY_ROUNDS_MAX = 4
+"""Kafka: ``STANDBY_OPTIMIZER_MAX_ITERATION``."""
+
+MayMoveStandby = Callable[[int, int, int], bool]
+"""Whether a task's standby may go from one client to another: ``(task, source, destination)``."""
+
+
+class RackAware:
+    """Moves tasks on a board so that traffic between racks costs less. ``costs`` are those of stateful tasks."""
+
+    def __init__(self, board: Board, cluster: Cluster, config: AssignConfig, costs: Costs) -> None:
+        self.board, self.cluster, self.costs = board, cluster, costs
+        self.solve = min_traffic if config.rack_aware_assignment_strategy == "min_traffic" else balance_subtopology
+
+    def actives(self) -> None:
+        """All stateful tasks anew; nobody may have a standby yet."""
+        for task, owner in enumerate(self._solved(self.board.tasks, self.board.owner, self.costs)):
+            if owner != self.board.owner[task]:
+                self.board.take_active(task)
+                self.board.give_active(task, owner)
+
+    def stateless(self) -> None:
+        """All stateless tasks anew."""
+        board = self.board
+        for task, owner in enumerate(self._solved(board.stateless, board.stateless_owner, STATELESS_COSTS)):
+            board.stateless_owner[task] = owner
+
+    def standbys(self, may_move: MayMoveStandby) -> None:
+        """Swap standbys between any two clients of different racks, until nothing moves or Kafka's rounds are over."""
+        board = self.board
+        known = RackCosts(board.clients, self.costs.traffic)
+        rows = known.rows(board.tasks, self.cluster.changelog_racks)
+        held = [
+            {task for task, holders in enumerate(board.holders) if client in holders and board.owner[task] != client}
+            for client in range(len(board.clients))
+        ]
+        pairs = [
+            (one, other) for one, other in combinations(range(len(held)), 2) if known.rack[one] != known.rack[other]
+        ]
+        for _ in range(STANDBY_ROUNDS_MAX):
+            moved = False
+            for pair in pairs:
+                tasks, where = self._movable(held, pair, may_move)
+                cost = [[rows[task][known.rack[client]] for client in pair] for task in tasks]
+                for task, before, after in _swaps(tasks, where, cost, self.costs.away):
+                    source, destination = pair[before], pair[after]
+                    board.take_standby(task, source)
+                    board.give_standby(task, destination)
+                    held[source].remove(task)
+                    held[destination].add(task)
+                    moved = True
+            if not moved:
+                return
+
+    def _movable(
+        self, held: Sequence[set[int]], pair: tuple[int, int], may_move: MayMoveStandby
+    ) -> tuple[list[int], list[int]]:
+        """The standbys of two clients that may go to the other, and at which of the two each is; none if one has none."""
+        holders = self.board.holders
+        where = {
+            task: side
+            for side, (source, destination) in enumerate((pair, pair[::-1]))
+            for task in held[source]
+            if destination not in holders[task] and may_move(task, source, destination)
+        }
+        tasks = sorted(where)
+        return tasks, [where[task] for task in tasks]
+
+    def _solved(self, tasks: Sequence[TaskId], owners: Sequence[int], costs: Costs) -> list[int]:
+        """The client of each task."""
+        if not tasks:
+            return []
+        known = RackCosts(self.board.clients, costs.traffic)
+        rows = known.rows(tasks, self.cluster.source_racks)
+        order: Sequence[int] = range(len(tasks))
+        if self.solve is balance_subtopology:  # numbered by subtopology first, which differs with named topologies only
+            order = sorted(order, key=lambda task: subtopology_order(tasks[task]))
+        groups = {
+            each: number for number, each in enumerate(dict.fromkeys(subtopology_order(tasks[task]) for task in order))
+        }
+        solved = self.solve(
+            FlowProblem(
+                owner=[owners[task] for task in order],
+                group=[groups[subtopology_order(tasks[task])] for task in order],
+                rack=known.rack,
+                cost=[rows[task] for task in order],
+                away=costs.away,
+            )
+        )
+        found = list(owners)
+        for task, owner in zip(order, solved, strict=True):
+            found[task] = owner
+        return found
+
+
+def subtopology_order(task: TaskId) -> tuple[int, bytes]:
+    """Kafka's ``Subtopology.compareTo``: by number, then by named topology."""
+    return task.subtopology, b"" if task.topology is None else text_order(task.topology)
+
+
+def _swaps(
+    tasks: Sequence[int], where: Sequence[int], cost: Sequence[Sequence[int]], away: int
+) -> list[tuple[int, int, int]]:
+    """What two clients swap: the task, the side that has it, the side that gets it."""
+    gifts = [
+        [row[1 - side] - row[side] + away for row, at in zip(cost, where, strict=True) if at == side] for side in (0, 1)
+    ]
+    if not all(gifts) or sum(map(min, gifts)) >= 0:
+        return []
+    solved = min_traffic(FlowProblem(where, [0] * len(tasks), (0, 1), cost, away))
+    return [moved for moved in zip(tasks, where, solved, strict=True) if moved[1] != moved[2]]

@@ -1,0 +1,181 @@
+"""``least_movement`` where racks count (KIP-925): final owners at the least cost of traffic and movement together.
+
+A minimum-cost flow for networkx's network simplex, which is exact on integers. Every process gets its even share of all tasks by threads,
+rounded down or up; with ``balance_subtopology`` its share of each subtopology, rounded up, at most. Of equal costs the end with
+the fewest new owners without a copy wins. Tasks that are alike in all of this are one node, so the graph stays small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+import networkx as nx  # type: ignore[import-untyped]
+
+from kstreams_assign.assign.holdings import NOBODY, Holdings
+from kstreams_assign.assign.rack_aware import subtopology_order
+from kstreams_assign.assign.racks import Costs, RackCosts, costs
+from kstreams_assign.assign.shares import even_shares
+from kstreams_assign.assign.tag_spread import TagSpread
+from kstreams_assign.assign.values import AssignConfig, Cluster
+from kstreams_assign.model import RUNNING_OFFSET_SUM
+
+DEFAULT_COSTS = Costs(10, 1)
+"""As ``high_availability``: traffic goes on for ever, a move is made once."""
+
+ROUNDS_MAX = 4
+COLD, WARM = 2, 1
+"""What a new owner costs beside, where nothing else differs: without a copy, with one that is not caught up."""
+
+Node = tuple[str, int, int]
+"""Of the graph, as far as tasks go: a rack by subtopology, a place by subtopology and client."""
+
+Kind = tuple[int, tuple[int, ...], tuple[tuple[int, int], ...]]
+"""What tasks have in common: subtopology, cost in each rack, and cost on clients that are special to them."""
+
+
+class RackOwners:
+    """Final owners and standbys of one cluster. Replicas' racks and all processes' must be known."""
+
+    def __init__(self, held: Holdings, cluster: Cluster, config: AssignConfig) -> None:
+        self.held, self.cluster, self.config = held, cluster, config
+        self.costs = costs(config, DEFAULT_COSTS)
+        self.racks = RackCosts(held.clients, self.costs.traffic)
+        self.unit = COLD * len(held.tasks) + 1
+
+    def owners(self) -> list[int]:
+        """The client that is to run each task."""
+        kinds: dict[Kind, list[int]] = {}
+        for task, kind in enumerate(self._kinds()):
+            kinds.setdefault(kind, []).append(task)
+        if not kinds:
+            return []
+        flow = nx.network_simplex(self._graph(kinds))[1]
+        owners = [NOBODY] * len(self.held.tasks)
+        for number_of_kind, tasks in enumerate(kinds.values()):
+            waiting = iter(tasks)
+            for client, number in self._goals(flow, number_of_kind):
+                for _ in range(number):
+                    owners[next(waiting)] = client
+        return owners
+
+    def _kinds(self) -> Iterator[Kind]:
+        held, by_subtopology = self.held, self.config.rack_aware_assignment_strategy == "balance_subtopology"
+        groups: dict[object, int] = {}
+        rows = self.racks.rows(held.tasks, self.cluster.source_racks)
+        for task, row in enumerate(rows):
+            group = groups.setdefault(subtopology_order(held.tasks[task]), len(groups)) if by_subtopology else 0
+            homes = self._homes(task)
+            special = {client: self._price(task, client, row, homes) for client in {*held.told[task], *homes}}
+            elsewhere = [self._elsewhere(cost, homes) for cost in row]
+            cheaper = {c: price for c, price in special.items() if price < elsewhere[self.racks.rack[c]]}
+            yield group, tuple(elsewhere), tuple(sorted(cheaper.items()))
+
+    def _homes(self, task: int) -> Sequence[int]:
+        """Where the task may run on without a move that anybody chose: with its owner, else with the most caught up."""
+        owner, told = self.held.owner[task], self.held.told[task]
+        if owner != NOBODY and (told.get(owner) == RUNNING_OFFSET_SUM or self.held.may_run(task, owner)):
+            return (owner,)
+        return (self.held.most_caught_up(task) or ()) if told else ()
+
+    def _price(self, task: int, client: int, row: Sequence[int], homes: Sequence[int]) -> int:
+        rank = self.held.rank(task, client)
+        moved = self.costs.away if homes and client not in homes else 0
+        return (row[self.racks.rack[client]] + moved) * self.unit + (0 if rank == 0 or client in homes else WARM)
+
+    def _elsewhere(self, cost: int, homes: Sequence[int]) -> int:
+        return (cost + (self.costs.away if homes else 0)) * self.unit + COLD
+
+    def _graph(self, kinds: Mapping[Kind, Sequence[int]]) -> nx.DiGraph:
+        graph = nx.DiGraph()
+        clients, capacity, number = range(len(self.held.clients)), self.held.capacity, len(self.held.tasks)
+        sizes: dict[int, int] = {}
+        dearest = 1
+        for kind, ((group, elsewhere, special), tasks) in enumerate(kinds.items()):
+            graph.add_node(("kind", 0, kind), demand=-len(tasks))
+            sizes[group] = sizes.get(group, 0) + len(tasks)
+            for rack, price in enumerate(elsewhere):
+                graph.add_edge(("kind", 0, kind), ("rack", group, rack), weight=price)
+            for client, price in special:
+                graph.add_edge(("kind", 0, kind), ("place", group, client), weight=price)
+            dearest = max(dearest, *elsewhere)
+        for group, size in sizes.items():
+            for client, (_, share) in zip(clients, even_shares(size, capacity), strict=True):
+                most = share if len(sizes) > 1 else number
+                graph.add_edge(("rack", group, self.racks.rack[client]), ("place", group, client), weight=0)
+                graph.add_edge(("place", group, client), ("client", client), weight=0, capacity=most)
+        for client, (low, high) in zip(clients, even_shares(number, capacity), strict=True):
+            # a share rounded down is taken before anything else counts
+            graph.add_edge(("client", client), ("share", client), weight=-(number + 1) * dearest, capacity=low)
+            graph.add_edge(("share", client), "end", weight=0)
+            graph.add_edge(("client", client), "end", weight=0, capacity=high - low)
+        graph.add_node("end", demand=number)
+        return graph
+
+    def _goals(self, flow: Mapping[Node, dict[Node, int]], kind: int) -> Iterator[tuple[int, int]]:
+        """The clients of a kind's tasks. What went by way of a rack is taken from what went from there to its clients."""
+        for node, number in flow["kind", 0, kind].items():
+            if node[0] == "place":
+                yield node[2], number
+                continue
+            onward = flow[node]
+            left = number
+            for place in onward:
+                taken = min(left, onward[place])
+                onward[place] -= taken
+                left -= taken
+                if taken:
+                    yield place[2], taken
+
+    def standbys(self, owners: Sequence[int], planned: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Swap standbys of the same owner between clients of different racks while that costs less.
+
+        So each client keeps its number of standbys of each owner's tasks, and with client tags no task's copies clash more.
+        """
+        found = [list(clients) for clients in planned]
+        tags = TagSpread(self.held.clients, self.config.rack_aware_assignment_tags)
+        rows = self.racks.rows(self.held.tasks[: len(found)], self.cluster.changelog_racks)
+        tasks_of: dict[int, list[int]] = {}
+        for task, owner in enumerate(owners[: len(found)]):
+            tasks_of.setdefault(owner, []).append(task)
+        for owner, tasks in tasks_of.items():
+            for _ in range(ROUNDS_MAX):
+                clients = sorted({client for task in tasks for client in found[task]})
+                pairs = [(a, b) for a, b in combinations(clients, 2) if self.racks.rack[a] != self.racks.rack[b]]
+                if not sum(self._swap(owner, tasks, pair, found, rows, tags) for pair in pairs):
+                    break
+        return found
+
+    def _swap(
+        self,
+        owner: int,
+        tasks: Sequence[int],
+        pair: tuple[int, int],
+        found: list[list[int]],
+        rows: Sequence[Sequence[int]],
+        tags: TagSpread,
+    ) -> bool:
+        """Swap as many standbys of two clients as makes it cheaper; whether any was."""
+        gifts: list[list[tuple[int, int, list[int]]]] = []
+        for source, goal in (pair, pair[::-1]):
+            gifts.append([])
+            for task in tasks:
+                copies = found[task]
+                if source in copies and goal not in copies:
+                    after = [goal if client == source else client for client in copies]
+                    if tags.all_clashes(owner, after) <= tags.all_clashes(owner, copies):
+                        price = self._copy_price(task, goal, rows) - self._copy_price(task, source, rows)
+                        gifts[-1].append((price, task, after))
+            gifts[-1].sort()
+        swapped = False
+        for one, other in zip(*gifts, strict=False):
+            if one[0] + other[0] >= 0:
+                break
+            swapped = True
+            for _, task, after in (one, other):
+                found[task] = after
+        return swapped
+
+    def _copy_price(self, task: int, client: int, rows: Sequence[Sequence[int]]) -> int:
+        """What a standby costs there: traffic, and movement where no copy is yet."""
+        return rows[task][self.racks.rack[client]] + (0 if client in self.held.told[task] else self.costs.away)

@@ -1,0 +1,41 @@
+"""Work that needs no data, dealt to Spark's workers: a function and what it is called with, and the answers in order."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, TypeVar
+
+from kstreams_assign.history.session import failure, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+def spread(work: Callable[[Item], Answer], items: Sequence[Item], master: str) -> list[Answer]:
+    """``[work(item) for item in items]``, on a Spark of its own. ``work`` stands in a module that the workers can import.
+
+    Raises ``SparkError`` where Spark is missing or gives up, ``ConfigError`` for a master that is none.
+    """
+    print("starting Spark, which takes some seconds", file=sys.stderr, flush=True)
+    with TemporaryDirectory() as folder:
+        log = Path(folder) / "spark.log"
+        with spark_session(master, log=log, kafka=False) as session:
+            return dealt(session, work, items, log)
+
+
+def dealt(session: SparkSession, work: Callable[[Item], Answer], items: Sequence[Item], log: Path) -> list[Answer]:
+    """On a session that is there. Raises what ``session.failure`` makes of Spark's errors."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    context = session.sparkContext
+    parts = max(1, min(len(items), 4 * context.defaultParallelism))
+    try:
+        return context.parallelize(items, parts).map(work).collect()
+    except Py4JError as error:  # plain collections of Spark do not translate it
+        raise failure(error, log) from error

@@ -1,0 +1,16 @@
+"""A text that somebody asked to have in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kstreams_assign.errors import ConfigError
+
+
+def write_text(option: str, path: Path, text: str) -> None:
+    """Raises ``ConfigError``, which names the option, where the file cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as cause:
+        raise ConfigError(f"{option} {path}: {cause.strerror}; name a file that can be written") from cause

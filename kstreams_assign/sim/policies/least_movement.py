@@ -1,0 +1,12 @@
+"""Ours: KIP-441's rules with as few moves as balance allows, and a probe as soon as it brings something."""
+
+from __future__ import annotations
+
+from kstreams_assign.sim.policies.policy import Policy
+
+POLICY = Policy(
+    "least_movement",
+    "least_movement",
+    "as KIP-441, with the fewest moves that balance allows, and early probing: the leader is told how far copies are",
+    settings={"assignor": "least_movement", "early_probing": True, "max_warmup_replicas": 2},
+)

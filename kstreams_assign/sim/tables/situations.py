@@ -1,0 +1,82 @@
+"""What happens to a group: the seed's six scenarios, with times. The group is the same in all of them.
+
+Everything is fixed: no chance but the network's milliseconds, and nothing goes wrong beside what stands here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kstreams_assign.sim.scenario import Scenario
+
+GROUP = Scenario(
+    processes=4,
+    partitions=12,
+    stateless_partitions=0,
+    acceptable_recovery_lag=1_000,
+    first_records=100_000,
+    records_per_s=10,
+    restored_per_s=5_000,
+    commit_interval_ms=5_000,
+    state_cleanup_delay_ms=600_000,
+)
+"""Four processes for twelve tasks of 100,000 records; a process restores 5,000 a second, so its share of three in a minute."""
+
+SHARE = GROUP.partitions // GROUP.processes
+SHARE_RECORDS = SHARE * GROUP.first_records
+COLD_S = SHARE * SHARE_RECORDS / GROUP.restored_per_s
+"""Task-seconds that one process's share of tasks waits while it is restored: three tasks for a minute."""
+
+
+class Event(NamedTuple):
+    """``kind``: ``start``, ``leave`` (as asked), ``kill`` (its disk stays), ``wreck`` (its disk is gone)."""
+
+    at_s: int
+    kind: str
+    slot: int
+
+
+class Situation(NamedTuple):
+    """``before`` are the places that are taken, and at rest, when it begins. ``ends``: with the last event, not with the rest after it."""
+
+    name: str
+    title: str
+    told: str
+    before: tuple[int, ...]
+    events: tuple[Event, ...]
+    ends: bool = False
+
+
+SITUATIONS = (
+    Situation(
+        "start",
+        "Start",
+        "four processes with empty disks start, one every 20 s",
+        (),
+        tuple(Event(20 * slot, "start", slot) for slot in range(4)),
+    ),
+    Situation(
+        "shutdown",
+        "Shutdown",
+        "all four leave, one every 20 s; counted until the last goes",
+        (0, 1, 2, 3),
+        tuple(Event(20 * slot, "leave", slot) for slot in range(4)),
+        ends=True,
+    ),
+    Situation("scale_out", "Scale out", "a fourth process starts beside three", (0, 1, 2), (Event(0, "start", 3),)),
+    Situation("scale_in", "Scale in", "one of four leaves", (0, 1, 2, 3), (Event(0, "leave", 3),)),
+    Situation(
+        "bounce",
+        "Bounce",
+        "one of four leaves and is back after 20 s, with its disk",
+        (0, 1, 2, 3),
+        (Event(0, "leave", 3), Event(20, "start", 3)),
+    ),
+    Situation(
+        "failover",
+        "Failover",
+        "one of four dies with its disk, a new one starts after 20 s",
+        (0, 1, 2, 3),
+        (Event(0, "wreck", 3), Event(20, "start", 3)),
+    ),
+)

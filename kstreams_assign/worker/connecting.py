@@ -1,0 +1,50 @@
+"""A member's client, made from its settings."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from kstreams_assign.adapters.kafka_python import GroupClient, kafka_python_settings
+from kstreams_assign.config import Config
+from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.group.dialects import DIALECTS
+from kstreams_assign.model import TopologyShape
+from kstreams_assign.topology.internal import subscription_pattern
+from kstreams_assign.worker.membership import Membership
+
+CONNECT_S, CONNECT_AGAIN_S = 30.0, 0.5
+
+
+def group_client(config: Config, shape: TopologyShape, membership: Membership) -> GroupClient:
+    """The client of a member with these settings. A broker that is away for a moment is waited for. Raises ``BrokerUnavailable``."""
+    deadline = time.monotonic() + CONNECT_S
+    while True:
+        try:
+            return _group_client(config, shape, membership)
+        except BrokerUnavailable:
+            if time.monotonic() > deadline:
+                raise
+        threading.Event().wait(CONNECT_AGAIN_S)
+
+
+def _group_client(config: Config, shape: TopologyShape, membership: Membership) -> GroupClient:
+    return GroupClient(
+        group_id=config.application_id,
+        bootstrap_servers=config.bootstrap_servers,
+        topics=shape.source_topics,
+        pattern=subscription_pattern(shape),
+        protocol_name=DIALECTS[config.user_data].protocol_name,
+        protocolist=membership,
+        rack=config.client_rack,
+        settings={
+            "client_id": f"{config.application_id}-{membership.process_id}",
+            **kafka_python_settings(config.client),
+            "group_instance_id": config.group_instance_id,
+            "session_timeout_ms": config.session_timeout_ms,
+            "heartbeat_interval_ms": config.heartbeat_interval_ms,
+            "max_poll_interval_ms": config.max_poll_interval_ms,
+            "retry_backoff_ms": 20,
+            "allow_auto_create_topics": False,  # or a broker would make an internal topic before the leader, with one partition
+        },
+    )

@@ -1,0 +1,131 @@
+"""A task's stores as its code sees them: the newest of the buffer and of the disk, and writes that wait for the commit.
+
+What must not live here: when to commit, what a database is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.restore.ports import TaskStores
+from kstreams_assign.tasks.buffer import ABSENT, WriteBuffer
+from kstreams_assign.tasks.stamped import ValueAndTime, stamped, value_and_time, value_of
+from kstreams_assign.worker.at_work import AtWork
+
+Pair = tuple[bytes, bytes | None]
+
+
+class KeyValueStore:
+    """A task's view of one of its stores.
+
+    Each write has a time, its changelog record's: ``timestamp_ms``, else that of the record at work.
+    """
+
+    __slots__ = ("_at_work", "_buffer", "_name", "_stores")
+
+    def __init__(self, name: str, stores: TaskStores, buffer: WriteBuffer, at_work: AtWork) -> None:
+        self._name = name
+        self._stores = stores
+        self._buffer = buffer
+        self._at_work = at_work
+
+    def get(self, key: bytes) -> bytes | None:
+        """The newest value of a key, or None."""
+        buffered = self._buffer.get(self._name, key)
+        return self._stores.get(self._name, key) if buffered is ABSENT else buffered  # type: ignore[return-value]
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The newest values of many keys, in their order; one look at the disk for all of them."""
+        buffered = self._buffer.get_many(self._name, keys)
+        missing = [key for key, value in zip(keys, buffered, strict=True) if value is ABSENT]
+        stored = dict(zip(missing, self._stores.get_many(self._name, missing), strict=True)) if missing else {}
+        return [
+            stored[key] if value is ABSENT else value  # type: ignore[misc]
+            for key, value in zip(keys, buffered, strict=True)
+        ]
+
+    def put(self, key: bytes, value: bytes, timestamp_ms: int | None = None) -> None:
+        """Write a value. It reaches the store, the changelog and the standbys with the next commit."""
+        time_ms = self._at_work.record.timestamp_ms if timestamp_ms is None else self._time(timestamp_ms)
+        self._buffer.put(self._name, key, value, time_ms)
+
+    def put_many(
+        self, entries: Iterable[tuple[bytes, bytes | None]], timestamps_ms: Sequence[int] | None = None
+    ) -> None:
+        """Write many values at once; None deletes. ``timestamps_ms``: one for each."""
+        pairs = list(entries)
+        keys = [key for key, _ in pairs]
+        times = [self._time(None)] * len(pairs) if timestamps_ms is None else list(map(self._time, timestamps_ms))
+        self._buffer.put_many(self._name, dict(self._laid_out(pairs, times)), dict(zip(keys, times, strict=True)))
+
+    def delete(self, key: bytes, timestamp_ms: int | None = None) -> None:
+        """Remove a key (a tombstone in the changelog)."""
+        self._buffer.put(self._name, key, None, self._time(timestamp_ms))
+
+    def range(
+        self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Entries with ``start <= key < end`` in byte order, or the opposite with ``reverse``; a snapshot of this moment."""
+        return self._range(start, end, reverse)
+
+    def _range(self, start: bytes | None, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        stored = self._stores.range(self._name, start, end, reverse=reverse)
+        return self._buffer.overlay(self._name, stored, start, end, reverse=reverse)
+
+    def _time(self, timestamp_ms: int | None) -> int:
+        if timestamp_ms is None:
+            return self._at_work.record.timestamp_ms
+        if timestamp_ms < 0:
+            raise ConfigError(f"timestamp_ms = {timestamp_ms}: must be >= 0, milliseconds since 1970")
+        return timestamp_ms
+
+    def _laid_out(self, pairs: Sequence[Pair], _times: Sequence[int]) -> Iterable[Pair]:
+        """As the store holds them."""
+        return pairs
+
+
+class TimestampedKeyValueStore(KeyValueStore):
+    """A store that keeps the time of each write beside its value (Kafka: ``TimestampedKeyValueStore``, the DSL's default).
+
+    All that a plain store has works here with the values alone.
+    """
+
+    __slots__ = ()
+
+    def get(self, key: bytes) -> bytes | None:
+        stored = super().get(key)
+        return None if stored is None else value_of(stored)
+
+    def get_with_timestamp(self, key: bytes) -> ValueAndTime | None:
+        """The newest value of a key and the time it was written with, or None."""
+        stored = super().get(key)
+        return None if stored is None else value_and_time(stored)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [None if stored is None else value_of(stored) for stored in super().get_many(keys)]
+
+    def get_many_with_timestamps(self, keys: Sequence[bytes]) -> list[ValueAndTime | None]:
+        """As ``get_with_timestamp``, for many keys."""
+        return [None if stored is None else value_and_time(stored) for stored in super().get_many(keys)]
+
+    def put(self, key: bytes, value: bytes, timestamp_ms: int | None = None) -> None:
+        time_ms = self._at_work.record.timestamp_ms if timestamp_ms is None else self._time(timestamp_ms)
+        self._buffer.put(self._name, key, stamped(value, time_ms), time_ms)
+
+    def range(
+        self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        return ((key, value_of(stored)) for key, stored in self._range(start, end, reverse))
+
+    def range_with_timestamps(
+        self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, ValueAndTime]]:
+        """As ``range``, each value with its time."""
+        return ((key, value_and_time(stored)) for key, stored in self._range(start, end, reverse))
+
+    def _laid_out(self, pairs: Sequence[Pair], times: Sequence[int]) -> Iterable[Pair]:
+        return [
+            (key, None if value is None else stamped(value, time_ms))
+            for (key, value), time_ms in zip(pairs, times, strict=True)
+        ]

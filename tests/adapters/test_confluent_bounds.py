@@ -1,0 +1,93 @@
+"""A changelog partition without a leader, on a real broker: one of its two disks fails, and the partitions there have none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign.adapters.clock import monotonic_ms
+from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader
+from kstreams_assign.local import LocalBroker
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.restore.loop import Event, Purpose, Restored, Restorer
+from tests.adapters.confluent_cluster import PATIENCE_S, new_topic, put
+from tests.restore.test_loop import DictStores
+
+RECORDS = [(b"%d" % number, b"v") for number in range(50)]
+
+
+class TwoDisks:
+    """A broker with two log directories; ``fail`` takes the second away, ``mend`` brings it back and restarts."""
+
+    def __init__(self, folder: Path) -> None:
+        first, self.second, self._away = folder / "records", folder / "second", folder / "away"
+        settings = {
+            "log.dirs": f"{first},{self.second}",
+            "metadata.log.dir": str(first),
+            "log.flush.offset.checkpoint.interval.ms": "200",  # a write that fails is how a broker notices
+        }
+        self.broker = LocalBroker(data_dir=folder, settings=settings)
+
+    def on_second(self, topic: str, count: int) -> list[int]:
+        return [number for number in range(count) if (self.second / f"{topic}-{number}").exists()]
+
+    def fail(self) -> None:
+        self.second.rename(self._away)
+
+    def mend(self) -> None:
+        self._away.rename(self.second)
+        self.broker.restart()
+
+
+@pytest.fixture
+def disks(broker: str, tmp_path: Path) -> Iterator[TwoDisks]:  # noqa: ARG001  # it can run here
+    found = TwoDisks(tmp_path)
+    with found.broker:
+        yield found
+
+
+def until(loop: Restorer, enough: Callable[[list[Event]], bool]) -> tuple[list[Event], float]:
+    """The events until then, and the longest step."""
+    events: list[Event] = []
+    longest_s, deadline = 0.0, time.monotonic() + 2 * PATIENCE_S
+    while not enough(events):
+        assert time.monotonic() < deadline, events
+        began = time.monotonic()
+        events += loop.step(0.05)
+        longest_s = max(longest_s, time.monotonic() - began)
+    return events, longest_s
+
+
+def restored(*tasks: TaskId) -> Callable[[list[Event]], bool]:
+    return lambda events: set(tasks) <= {event.task for event in events if isinstance(event, Restored)}
+
+
+def test_the_task_of_a_partition_without_a_leader_waits_alone_and_goes_on_when_there_is_one(disks: TwoDisks) -> None:
+    admin = ClusterAdmin(disks.broker.bootstrap_servers)
+    topic = new_topic(admin, 4, cleanup_policy="compact")
+    for number in range(4):
+        put(disks.broker.bootstrap_servers, TopicPartition(topic, number), RECORDS)
+    lost = disks.on_second(topic, 4)
+    assert 0 < len(lost) < 4
+    disks.fail()
+    partitions = [TopicPartition(topic, number) for number in range(4)]
+    deadline = time.monotonic() + PATIENCE_S
+    while any(admin.bounds_and_ids(partitions, 5, 1)[0][partitions[number]] for number in lost):
+        assert time.monotonic() < deadline
+    reader = ConfluentChangelogReader(disks.broker.bootstrap_servers, group_id="g", admin=admin)
+    loop = Restorer(reader, now_ms=monotonic_ms)
+    tasks = {number: TaskId(0, number) for number in range(4)}
+    stores = {number: DictStores() for number in range(4)}
+    for number, task in tasks.items():
+        loop.add(task, stores[number], {partitions[number]: "s"}, Purpose.ACTIVE)
+    led = [tasks[number] for number in range(4) if number not in lost]
+    events, longest_s = until(loop, restored(*led))
+    assert sorted(event.task for event in events if isinstance(event, Restored)) == led
+    assert longest_s < 4, "it was 5 s and more a step, and nobody was restored"
+    disks.mend()
+    until(loop, restored(*(tasks[number] for number in lost)))
+    assert all(held.data == {"s": dict(RECORDS)} for held in stores.values())
+    reader.close()

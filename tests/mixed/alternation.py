@@ -1,0 +1,204 @@
+"""Leadership goes from Python to Java and back, five times, and no task moves: ``python -m tests.mixed.alternation``.
+
+Three instances own a task each and two own none, because ``high_availability`` gives tasks out in the order of the process ids.
+Those two lead in turn: the one that leads leaves the group, and comes back as a follower.
+
+Who follows a leader that leaves is the coordinator's choice: the first member in its hash table (Kafka's
+``ClassicGroup.remove``). So whoever shall lead next leaves and comes back, with another member id each time, until it is the
+first. None of these rebalances may move a task either.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import count, cycle, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from kstreams_assign.assign.java_order import text_hash
+from kstreams_assign.local import LocalBroker
+from kstreams_assign.state.identity import derived_id
+from tests.java.app_process import AppProcess
+from tests.java.streams_app import StreamsApp
+from tests.mixed.stage import Counts, Stage, until
+
+PASSINGS = 5
+OWNERS = {"0_0": "python-1", "0_1": "python-2", "0_2": "java-1"}
+LEADERS = ("python-3", "java-2")
+SETTINGS: Mapping[str, object] = {"acceptable.recovery.lag": 1_000_000}
+LOWEST, HIGHEST = "800", "7ff"
+"""How process ids begin that come before, and after, nearly all others in Java's order: their first bit is a sign."""
+BUCKETS = 16
+"""Of a Java ``HashMap`` with at most twelve keys."""
+LIMIT_S = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One generation: number, leader, and each task's owner."""
+
+    generation: int
+    leader: str
+    owners: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """``moves``: what anybody said of its active tasks, from the first scene on, that differs from that scene."""
+
+    scenes: tuple[Scene, ...]
+    moves: tuple[str, ...]
+    counts: Counts
+
+    def transcript(self, *, numbered: bool) -> str:
+        """Ids replaced by names. Generations' numbers differ from run to run: how often somebody comes anew is chance."""
+        rows = [("generation", "leader", *OWNERS)]
+        for at, scene in enumerate(self.scenes):
+            number = str(scene.generation) if numbered else "first" if at == 0 else "later"
+            rows.append((number, scene.leader, *(scene.owners[task] for task in OWNERS)))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        return "".join(f"{line}\n" for line in lines)
+
+
+class Cast:
+    """The instances by name: three owners and two leaders."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._apps: dict[str, AppProcess] = {}
+        self._said: list[tuple[str, AppProcess, int]] = []
+
+    def gather(self) -> None:
+        """Everybody joins, and the tasks go where they will stay."""
+        self.come("python-3")
+        first = self._apps["python-3"]
+        until(lambda: first.active == [*OWNERS], LIMIT_S, "the first has all tasks", [first])
+        for name in ("python-1", "python-2"):
+            self.come(name)
+        both = [self._stage.start("java", SETTINGS) for _ in range(2)]
+        everybody = [*self._apps.values(), *both]
+
+        def settled() -> bool:
+            """Whoever came first had the task, until the other one, with the lower id, took it."""
+            here = len(self._stage.metadata().members) == len(everybody) and all(app.running for app in everybody)
+            return here and sorted(app.active for app in both) == [[], ["0_2"]]
+
+        until(lambda: settled() and settled(), LIMIT_S, "one of the Java instances has a task", both)
+        both.sort(key=lambda app: not app.active)
+        self._apps |= dict(zip(("java-1", "java-2"), both, strict=True))
+        self.at_rest()
+
+    def watch(self) -> None:
+        """From now on no task may move."""
+        self._said = [(name, app, len(app.events)) for name, app in self._apps.items()]
+
+    def moves(self) -> tuple[str, ...]:
+        """What was said since then that differs."""
+        return tuple(
+            f"{name} had {event['active']}"
+            for name, app, begin in self._said
+            for event in app.events[begin:]
+            if event["event"] == "tasks" and event["active"] != _owned(name)
+        )
+
+    def come(self, name: str) -> None:
+        """Into the group."""
+        if isinstance(self._apps.get(name), StreamsApp):
+            self._apps[name].tell("add-thread")
+            return
+        begin = HIGHEST if name in LEADERS else LOWEST
+        names = (f"{name}-{number}" for number in count())
+        process = next(text for text in names if derived_id(self._stage.name, text).hex.startswith(begin))
+        self._apps[name] = self._stage.start("python", {**SETTINGS, "process.name": process}, name)
+        if self._said:
+            self._said.append((name, self._apps[name], 0))
+
+    def go(self, name: str) -> None:
+        """Out of the group. A Java instance takes out its one thread, which is the member, and so keeps its process id."""
+        app = self._apps[name]
+        if isinstance(app, StreamsApp):
+            app.tell("remove-thread")
+        else:
+            app.close()
+
+    def at_rest(self, absent: str | None = None) -> Scene:
+        """Wait until the group has everybody else, each with what it should have."""
+        here = {name: app for name, app in self._apps.items() if name != absent}
+
+        def rest() -> bool:
+            right = all(app.running and app.active == _owned(name) for name, app in here.items())
+            return right and len(self._stage.metadata().members) == len(here)
+
+        until(rest, LIMIT_S, f"at rest without {absent}", list(here.values()))
+        found = {task: name for name, app in here.items() for task in app.active}
+        return Scene(self._stage.metadata().generation, self._name(self._stage.leader()), found)
+
+    def renew(self, name: str) -> None:
+        """It leaves and comes back, as another member."""
+        self.go(name)
+        others = [app for other, app in self._apps.items() if other != name]
+        until(lambda: len(self._stage.metadata().members) == len(others), LIMIT_S, f"{name} has left", others)
+        self.come(name)
+        self.at_rest()
+
+    def places(self) -> dict[str, int]:
+        """Which bucket of the coordinator's table holds each member that does not lead."""
+        metadata = self._stage.metadata()
+        followers = [member for member in metadata.members if member.member_id != metadata.leader]
+        return {self._name(member.client_id): bucket(member.member_id) for member in followers}
+
+    def first_in_turn(self) -> str | None:
+        """Who leads once the leader is gone; None where two share the first bucket."""
+        places = self.places()
+        first = [name for name, place in places.items() if place == min(places.values())]
+        return first[0] if len(first) == 1 else None
+
+    def _name(self, client_id: str) -> str:
+        return next(name for name, app in self._apps.items() if app.signs(client_id))
+
+
+def _owned(name: str) -> list[str]:
+    return [task for task, owner in OWNERS.items() if owner == name]
+
+
+def bucket(member_id: str) -> int:
+    """Java's ``HashMap``: the hash's halves folded into one, then its last bits."""
+    hashed = text_hash(member_id)
+    return (hashed ^ hashed >> 16) % BUCKETS
+
+
+def play(servers: str, folder: Path, name: str) -> Story:
+    """Five passings under load."""
+    with closing(Stage(servers, name, folder, len(OWNERS), 0)) as stage:
+        stage.send(at_once=300, per_s=100)
+        cast = Cast(stage)
+        cast.gather()
+        for owner in OWNERS.values():  # out of the way of those who shall lead
+            while cast.places()[owner] < BUCKETS // 2:
+                cast.renew(owner)
+        cast.watch()
+        scenes = [cast.at_rest()]
+        for leads, follows in islice(zip(cycle(LEADERS), cycle(LEADERS[::-1]), strict=False), PASSINGS):
+            while cast.first_in_turn() != follows:
+                cast.renew(follows)
+            cast.go(leads)
+            scenes.append(cast.at_rest(leads))
+            cast.come(leads)
+            cast.at_rest()
+        return Story(tuple(scenes), cast.moves(), stage.counted())
+
+
+def main() -> int:
+    with LocalBroker() as broker, TemporaryDirectory() as folder:
+        story = play(broker.bootstrap_servers, Path(folder), "alternation")
+    print(story.transcript(numbered=True))
+    print(f"tasks that moved: {len(story.moves)}; {story.counts}")
+    return 1 if story.moves or story.counts.lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""A mixed group of Java instances of any release and workers of ours, under load, and what its records say of versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from kstreams_assign import Config, Subtopology, TopicPartition
+from kstreams_assign.adapters.confluent import InputConsumer
+from kstreams_assign.adapters.confluent.group_records import OFFSETS_TOPIC, partition_of_group
+from kstreams_assign.wire import (
+    FutureSubscription,
+    GroupMember,
+    GroupMetadata,
+    GroupMetadataKey,
+    decode_assignment,
+    decode_consumer_assignment,
+    decode_consumer_subscription,
+    decode_group_metadata,
+    decode_subscription,
+    encode_offsets_key,
+)
+from tests.java.streams_app import StreamsApp
+from tests.mixed.python_app import counting
+from tests.mixed.stage import Stage
+from tests.worker.app import Running
+
+AT_ONCE, PER_S = 400, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """The versions of one generation: (used, newest that it can) of each member, and (version, newest that all can) of the answers."""
+
+    generation: int
+    led_by: str
+    java: tuple[tuple[int, int], ...]
+    python: tuple[tuple[int, int], ...]
+    answered: tuple[int, int]
+
+    def __str__(self) -> str:
+        return (
+            f"generation {self.generation}: led by {self.led_by}; Java {_told(self.java)}; Python {_told(self.python)}; "
+            f"answered in {self.answered[0]}, all can {self.answered[1]}"
+        )
+
+
+class Group(Stage):
+    """An application that is counted from the first moment on. Our workers run in this process, so a test may change them."""
+
+    def __init__(self, servers: str, name: str, folder: Path, partitions: int) -> None:
+        super().__init__(servers, name, folder, partitions, standbys=0)
+        self._workers: list[Running] = []
+        self.send(at_once=AT_ONCE, per_s=PER_S)
+
+    def java(self, release: str, number: int = 0, **settings: object) -> StreamsApp:
+        """An instance of this release, on the state directory of this number."""
+        dotted = {key.replace("_", "."): value for key, value in settings.items()}
+        folder = self._folder / f"java-{number}"
+        app = StreamsApp(self.servers, self.name, folder, [self.topic], settings=dotted, release=release)
+        self._apps.append(app)
+        return app
+
+    def python(self, number: int = 0) -> Running:
+        config = Config(
+            application_id=self.name,
+            bootstrap_servers=self.servers,
+            state_dir=str(self._folder / f"python-{number}"),
+            session_timeout_ms=6_000,
+        )
+        store = f"totals-{self.topic}"
+        worker = Running(config, [Subtopology(counting(store), sources=[self.topic], stores=[store])])
+        self._workers.append(worker)
+        return worker
+
+    def all_counted(self) -> bool:
+        """Whether, at the end of the load, each input was counted once and no state was ever lost."""
+        counts = self.counted()
+        assert (counts.lost, counts.twice, counts.went_back) == (0, 0, 0), counts
+        return counts.inputs > AT_ONCE
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.stop()
+        super().close()
+
+    def spoken(self) -> list[Spoken]:
+        """Every generation that the brokers have a record of, oldest first."""
+        count = self._admin.partition_counts([OFFSETS_TOPIC], 20)[OFFSETS_TOPIC]
+        where = TopicPartition(OFFSETS_TOPIC, partition_of_group(self.name, count))
+        key, end = encode_offsets_key(GroupMetadataKey(self.name)), self._admin.bounds([where], 20)[where][1]
+        found: dict[int, GroupMetadata] = {}
+        with closing(InputConsumer(self.servers, group_id=self.name, admin=self._admin)) as reader:
+            reader.add({where: 0})
+            read = 0
+            while read < end - 1:
+                for record in reader.poll(10_000, 1.0).get(where, ()):
+                    read = record.offset
+                    if record.key == key and record.value is not None:
+                        metadata = decode_group_metadata(record.value)
+                        found[metadata.generation] = metadata
+        return [_spoken(found[generation]) for generation in sorted(found) if found[generation].members]
+
+
+def _spoken(metadata: GroupMetadata) -> Spoken:
+    java = [member for member in metadata.members if "-StreamThread-" in member.client_id]
+    python = [member for member in metadata.members if member not in java]
+    answered = {_answer(member) for member in metadata.members}
+    assert len(answered) == 1, answered
+    return Spoken(
+        metadata.generation,
+        "Java" if any(member.member_id == metadata.leader for member in java) else "Python",
+        tuple(sorted(map(_versions, java))),
+        tuple(sorted(map(_versions, python))),
+        answered.pop(),
+    )
+
+
+def _versions(member: GroupMember) -> tuple[int, int]:
+    info = decode_subscription(decode_consumer_subscription(member.subscription).user_data or b"")
+    return info.used_version if isinstance(info, FutureSubscription) else info.version, info.latest_supported_version
+
+
+def _answer(member: GroupMember) -> tuple[int, int]:
+    info = decode_assignment(decode_consumer_assignment(member.assignment).user_data or b"")
+    return info.version, info.commonly_supported_version
+
+
+def _told(versions: Sequence[tuple[int, int]]) -> str:
+    return ", ".join(f"{used} (can {newest})" for used, newest in versions) or "none"
+
+
+def in_turn(values: Iterable[object]) -> list[object]:
+    """Without repetitions."""
+    return [value for value, _ in groupby(values)]

@@ -1,0 +1,113 @@
+"""What the policies are for is what the numbers show, and where they differ from the seed a reason stands."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from typer.testing import CliRunner
+
+from kstreams_assign import cli
+from kstreams_assign.sim.policies import FIRST
+from kstreams_assign.sim.tables.compare import WIDTH, column, compare, facts, table
+from kstreams_assign.sim.tables.ledger import RUNS
+from kstreams_assign.sim.tables.measure import measure
+from kstreams_assign.sim.tables.reasons import REASONS, reasons
+from kstreams_assign.sim.tables.situations import COLD_S, GROUP, SITUATIONS
+from kstreams_assign.sim.tables.words import COLD_HAND_OVER_S, WORDS, word
+
+TITLES = {policy.name: policy.title for policy in FIRST}
+
+
+BY_NAME = {situation.name: situation for situation in SITUATIONS}
+EVERY = [(name, standbys) for name in BY_NAME for standbys in (0, 1)]
+
+
+@cache
+def column_of(situation, standbys):
+    return column(FIRST, BY_NAME[situation], standbys)
+
+
+def of(situation, policy, standbys=0):
+    return next(one for one in column_of(situation, standbys).measured if one.policy == policy)
+
+
+@pytest.mark.parametrize(("situation", "standbys"), EVERY)
+def test_invariants_hold_and_each_word_that_differs_from_the_seed_has_a_reason(situation, standbys):
+    """And no other has one; and the table fits a terminal."""
+    played = column_of(situation, standbys)
+    assert [one.violations for one in played.measured if one.violations] == []
+    assert {policy for policy, _ in reasons(situation, standbys)} == set(played.differing)
+    lines = table(played, TITLES)
+    assert max(map(len, lines)) <= WIDTH
+    assert sum(line.startswith(tuple(TITLES.values())) for line in lines) == len(FIRST)
+
+
+def test_who_comes_new_restores_in_the_cold_unless_it_bootstraps():
+    cold, warm = of("scale_out", "simple"), of("scale_out", "bootstrap")
+    assert cold.downtime_s == pytest.approx(COLD_S, rel=0.1)
+    assert warm.downtime_s < 2
+    assert (cold.moves, warm.moves) == (3, 3)
+    assert (cold.rebalances, warm.rebalances) == (2, 3)  # "three rebalances", as the seed has it
+
+
+def test_a_rebalance_of_2017_stops_everybody_and_an_incremental_one_nobody():
+    def paused(policy):
+        """Tasks that stop for a while and go on where they were."""
+        one = of("scale_out", policy)
+        runs = [(bar.task, bar.slot) for bar in one.bars if bar.role == RUNS]
+        return {task for task, slot in runs if runs.count((task, slot)) > 1}
+
+    assert len(paused("current")) == 9
+    assert paused("simple") == set()
+
+
+def test_the_delay_leaves_a_bounced_process_its_tasks():
+    assert (of("bounce", "delayed").moves, of("bounce", "delayed").restored) == (0, 0)
+    assert of("bounce", "simple").restored > 300_000
+
+
+def test_both_policies_need_two_rebalances_where_a_process_is_replaced():
+    """And one at which its death is noticed."""
+    assert of("failover", "delayed_bootstrap").rebalances == 3
+    assert of("failover", "delayed_bootstrap").restored < of("failover", "bootstrap").restored
+
+
+def test_early_probing_comes_to_rest_before_the_interval_does():
+    assert of("scale_out", "least_movement").settled_s < of("scale_out", "kip_441").settled_s / 3
+
+
+def test_reasons_are_few():
+    assert sum(len(one) for one in REASONS.values()) < 30
+
+
+def test_facts_have_every_policy_in_every_column():
+    told = json.loads(json.dumps(facts([column_of("scale_in", standbys) for standbys in (0, 1)])))
+    assert len(told) == 2 * len(FIRST)
+    assert told[0].keys() >= {"policy", "situation", "rebalances", "downtime_s", "restored", "moves", "word", "seed"}
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0, 0), (0.04, 1), (0.07, 2), (0.2, 3), (0.3, 4), (0.6, 5), (3, 5)])
+def test_a_word_halves_with_what_is_avoided(share, expected):
+    best = of("scale_out", "bootstrap")
+    worse = replace(best, downtime_s=best.downtime_s + share * COLD_HAND_OVER_S)
+    assert word(worse, [best, worse]) == WORDS[expected]
+
+
+def test_the_same_policy_goes_the_same_way_each_time():
+    policy, situation = FIRST[-1], SITUATIONS[2]
+    assert measure(policy, situation, GROUP) == measure(policy, situation, GROUP)
+
+
+def test_the_command_tells_what_the_words_mean(monkeypatch):
+    from kstreams_assign.sim.tables import show
+
+    monkeypatch.setattr(show, "compare", lambda policies: list(compare(policies[-1:], SITUATIONS[3:4])))
+    done = CliRunner().invoke(cli.app, ["simulate", "policies"])
+    assert done.exit_code == 0
+    assert "cold hand-overs" in done.stdout
+    assert "Scale in, one standby" in done.stdout
+    done = CliRunner().invoke(cli.app, ["simulate", "policies", "--json"])
+    assert [fact["policy"] for fact in json.loads(done.stdout)] == ["least_movement"] * 2

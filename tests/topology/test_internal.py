@@ -1,0 +1,131 @@
+"""How many partitions internal topics get: told, derived or contradicting each other, as Kafka's ``RepartitionTopics`` decides."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kstreams_assign.errors import TopologyMismatch
+from kstreams_assign.model import RepartitionTopic, SubtopologyShape, TopologyShape
+from kstreams_assign.topology.internal import (
+    is_internal,
+    matched,
+    missing_sources,
+    refuse_wrong_counts,
+    repartition_counts,
+    subscription_pattern,
+)
+
+
+def reads(*topics: str, to: tuple[str, ...] = (), told: dict[str, int] | None = None, joins: bool = False):
+    """A subtopology; topics with an upper-case name are repartition topics."""
+    internal = tuple(RepartitionTopic(t, (told or {}).get(t)) for t in topics if t.isupper())
+    return SubtopologyShape(topics, repartition=internal, sinks=to, copartition=(topics,) if joins else ())
+
+
+def counts(*subtopologies: SubtopologyShape, **there: int) -> dict[str, int]:
+    return repartition_counts(TopologyShape(subtopologies), there)
+
+
+def test_a_repartition_topic_has_as_many_partitions_as_the_largest_source_of_those_who_write_to_it():
+    assert counts(reads("a", "b", to=("R",)), reads("c", to=("R",)), reads("R"), a=3, b=4, c=2) == {"R": 4}
+
+
+def test_a_told_count_goes_first():
+    assert counts(reads("a", to=("R",)), reads("R", told={"R": 7}), a=3) == {"R": 7}
+
+
+def test_counts_are_found_round_by_round_along_a_chain():
+    chain = [reads("U"), reads("T", to=("U",)), reads("S", to=("T",)), reads("a", to=("S",))]
+    assert counts(*chain, a=5) == {"S": 5, "T": 5, "U": 5}
+
+
+def test_a_subtopology_that_feeds_itself_counts_by_what_else_it_reads():
+    assert counts(reads("a", "R", to=("R",)), a=2) == {"R": 2}
+
+
+def test_a_topic_that_nobody_writes_to_is_refused_by_name():
+    with pytest.raises(TopologyMismatch, match="repartition topic R: nobody says how many partitions"):
+        counts(reads("a"), reads("R"), a=2)
+
+
+def test_a_joined_repartition_topic_follows_the_source_that_it_is_joined_with():
+    assert counts(reads("a", to=("R",)), reads("R", "b", joins=True), a=3, b=6) == {"R": 6}
+
+
+def test_joined_repartition_topics_all_get_the_largest_count_or_the_told_one():
+    writers = [reads("a", to=("R",)), reads("b", to=("S",))]
+    assert counts(*writers, reads("R", "S", joins=True), a=3, b=6) == {"R": 6, "S": 6}
+    assert counts(*writers, reads("R", "S", joins=True, told={"R": 2}), a=3, b=6) == {"R": 2, "S": 2}
+
+
+@pytest.mark.parametrize(
+    ("subtopologies", "there", "said"),
+    [
+        ([reads("a", "b", joins=True)], {"a": 4, "b": 3}, "a has 4, b has 3"),
+        (
+            [reads("a", to=("R",)), reads("R", "b", joins=True, told={"R": 5})],
+            {"a": 4, "b": 3},
+            "R has 5, b has 3",
+        ),
+        (
+            [reads("a", to=("R", "S")), reads("R", "S", joins=True, told={"R": 5, "S": 2})],
+            {"a": 4},
+            "R has 5, S has 2",
+        ),
+    ],
+)
+def test_joined_topics_with_different_counts_are_named_with_both_numbers(subtopologies, there, said):
+    with pytest.raises(TopologyMismatch, match=f"copartitioned topics with different numbers of partitions: {said}"):
+        counts(*subtopologies, **there)
+
+
+def test_sources_that_are_not_joined_may_differ():
+    assert counts(reads("a", "b"), a=4, b=3) == {}
+
+
+def test_an_internal_topic_with_another_count_is_named_with_both_numbers():
+    with pytest.raises(
+        TopologyMismatch, match="Existing internal topic R has invalid partitions: expected: 4; actual: 2"
+    ):
+        refuse_wrong_counts({"R": 4, "S": 1}, {"R": 2, "S": 1})
+    refuse_wrong_counts({"R": 4}, {})
+
+
+def test_internal_topics_are_not_missed_and_others_are():
+    topology = TopologyShape((reads("a", "b", to=("R",)), reads("R")))
+    assert missing_sources(topology, {"a": 0}) == ["a", "b"]
+    assert missing_sources(topology, {"a": 1, "b": 1}) == []
+
+
+def test_an_internal_topic_is_known_by_its_name():
+    assert is_internal("app", "app-words-repartition")
+    assert is_internal("app", "app-words-changelog")
+    assert not is_internal("app", "app-words")
+    assert not is_internal("app", "other-words-changelog")
+
+
+PATTERNED = TopologyShape((SubtopologyShape(("a.b",), pattern="region-.*"), SubtopologyShape(("b",))))
+
+
+def test_a_pattern_reads_what_matches_with_its_whole_name_and_nothing_internal():
+    topics = ["region-eu", "my-region-eu", "region-", "region-app", "b", "a.b", "other"]
+    found = matched(PATTERNED, "region-app", [*topics, "region-app-x-changelog", "region-app-x-repartition"])
+    assert found.subtopologies[0].sources == ("a.b", "region-", "region-app", "region-eu")
+    assert found.subtopologies[1] == PATTERNED.subtopologies[1]
+
+
+def test_a_topic_that_two_subtopologies_would_read_by_a_pattern_is_refused():
+    for pattern in ("reg.*", "b"):
+        twice = TopologyShape((*PATTERNED.subtopologies, SubtopologyShape((), pattern=pattern)))
+        with pytest.raises(TopologyMismatch, match="matched by a pattern and read by another subtopology"):
+            matched(twice, "app", ["region-eu", "b"])
+
+
+def test_a_subscription_by_pattern_has_the_named_topics_too():
+    pattern = subscription_pattern(PATTERNED)
+    assert pattern is not None
+    found = [t for t in ("a.b", "axb", "b", "region-eu", "my-region-eu", "bb") if re.fullmatch(pattern, t)]
+    assert found == ["a.b", "b", "region-eu"]
+    assert subscription_pattern(TopologyShape((reads("a"),))) is None

@@ -1,0 +1,90 @@
+"""Processes that are killed and come back before their session ends: nobody waits for the dead member."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstreams_assign.adapters.kafka_python import remove_members
+from tests.worker.app import PARTITIONS, App
+from tests.worker.process import Process
+
+WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
+SESSION_MS = 60_000
+SETTINGS: Mapping[str, Any] = {
+    "session_timeout_ms": SESSION_MS,
+    "processing_guarantee": "exactly_once_v2",
+}  # so that a kill repeats nothing
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
+    found = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def start(app: App) -> Iterator[Start]:
+    started: list[Process] = []
+
+    def one(number: int, **settings: Any) -> Process:
+        started.append(Process(app, number, **SETTINGS, **settings))
+        return started[-1]
+
+    yield one
+    for process in started:
+        process.kill()
+
+
+def test_a_killed_process_that_comes_back_has_its_tasks_long_before_its_session_ends(app: App, start: Start) -> None:
+    app.send(WORDS)
+    first = start(1)
+    first.until_running(PARTITIONS)
+    app.until_counted(read_committed=True)
+    first.kill()
+    again = start(1)
+    again.until_running(PARTITIONS)
+    assert again.seconds < SESSION_MS / 1000 / 4
+    assert len(again.named("predecessor_removed")) == 1
+    app.send(WORDS)
+    app.until_counted(read_committed=True)
+
+
+def test_it_gets_its_own_tasks_back_in_one_rebalance_while_another_works_on(app: App, start: Start) -> None:
+    app.send(WORDS)
+    first, other = start(1), app.start(2, **SETTINGS)
+    first.until_running(PARTITIONS // 2)
+    other.until_running(PARTITIONS // 2)
+    app.until_counted(read_committed=True)
+    before, generation = first.named("assigned")[-1]["active"], other.named("assigned")[-1]["generation"]
+    first.kill()
+    again = start(1)
+    again.until_running(PARTITIONS // 2)
+    assert again.seconds < SESSION_MS / 1000 / 4
+    assert [(e["generation"], e["active"]) for e in again.named("assigned")] == [(generation + 1, before)]
+    app.send(WORDS)
+    app.until_counted(read_committed=True)
+
+
+def test_whoever_is_killed_over_and_over_takes_all_its_dead_out(app: App, start: Start) -> None:
+    other = app.start(2, **SETTINGS)
+    other.until_running(PARTITIONS)
+    for _ in range(2):
+        one = start(1)
+        one.until(lambda events: any(e["event"] == "joining" for e in events))
+        one.kill()
+    last = start(1)
+    last.until_running(PARTITIONS // 2)
+    assert last.seconds < SESSION_MS / 1000 / 4
+
+
+def test_a_member_that_is_not_there_any_more_is_no_trouble(app: App) -> None:
+    app.start(1).until_running(PARTITIONS)
+    assert remove_members(app.broker, {}, app.name, [("who", None), (None, "what")], "a test", 10) == []
+    assert remove_members(app.broker, {}, "no-such-group", [("who", None)], "a test", 10) == []

@@ -1,0 +1,85 @@
+"""What becomes of the membership at close: leave or remain, dynamic or static, as set or as said; and never silence by accident."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstreams_assign.adapters.kafka_python import describes_groups
+from kstreams_assign.errors import ConfigError
+from tests.worker.app import PARTITIONS, App
+
+SESSION: dict[str, Any] = {"session_timeout_ms": 60_000}
+STATIC: dict[str, Any] = {**SESSION, "group_instance_id": "one"}
+
+
+@pytest.fixture
+def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
+    found = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
+    yield found
+    found.stop()
+
+
+def members_of(app: App) -> int:
+    with describes_groups(app.broker) as describer:
+        group = describer.describe(app.name)
+    return len(group.members) if group else 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "said", "stays"),
+    [
+        (SESSION, None, 0),
+        (STATIC, None, 1),
+        ({**SESSION, "group_membership_operation": "remain_in_group"}, None, 1),
+        ({**STATIC, "group_membership_operation": "leave_group"}, None, 0),
+        (SESSION, "remain_in_group", 1),
+        (STATIC, "leave_group", 0),
+    ],
+    ids=["dynamic", "static", "dynamic-set-to-remain", "static-set-to-leave", "told-to-remain", "told-to-leave"],
+)
+def test_a_closed_member_leaves_or_remains(app: App, settings: dict[str, Any], said: str | None, stays: int) -> None:
+    running = app.start(1, **settings)
+    running.until_running(PARTITIONS)
+    running.worker.close(said)
+    running.join()
+    assert members_of(app) == stays
+    assert not running.named("leave_failed")
+
+
+def test_whoever_remained_comes_back_to_its_tasks_without_waiting_for_itself(app: App) -> None:
+    app.start(1, **SESSION, group_membership_operation="remain_in_group").until_running(PARTITIONS)
+    app.workers.pop().stop()
+    again = app.start(1, **SESSION)
+    again.until_running(PARTITIONS)
+    assert len(again.named("predecessor_removed")) == 1
+
+
+def test_whoever_is_closed_while_a_rebalance_waits_for_another_leaves_at_once(app: App) -> None:
+    app.start(1, **SESSION, group_membership_operation="remain_in_group").until_running(PARTITIONS)
+    app.workers.pop().stop()
+    waiting = app.start(2, **SESSION)
+    waiting.until(lambda _: members_of(app) == 2)
+    waiting.stop()
+    assert members_of(app) == 1
+    assert not waiting.named("leave_failed")
+
+
+def test_a_static_member_that_was_drained_leaves(app: App) -> None:
+    app.start(1, **SESSION).until_running(PARTITIONS)
+    drained = app.start(2, **STATIC)
+    drained.until_running(PARTITIONS // 2)
+    drained.worker.drain()
+    drained.join()
+    assert members_of(app) == 1
+
+
+def test_an_operation_that_is_none_is_refused_and_ends_nothing(app: App) -> None:
+    running = app.start(1)
+    with pytest.raises(ConfigError, match=r"group_membership_operation = 'go'.*remain_in_group"):
+        running.worker.close("go")
+    running.until_running(PARTITIONS)

@@ -1,0 +1,193 @@
+"""The loop hands a task's stores to the restore thread only when no commit on its way can touch them, and tells of which assignment it speaks."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign import Config, TaskId, TopicPartition
+from kstreams_assign.adapters.clock import monotonic_ms
+from kstreams_assign.adapters.confluent import InputConsumer, RecordDeletions
+from kstreams_assign.errors import StateError, StoreDamaged
+from kstreams_assign.group import member as machine
+from kstreams_assign.group.values import Adopted
+from kstreams_assign.restore.ports import TaskStores
+from kstreams_assign.state.directory import StateDirectory
+from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.lifecycle import TaskState
+from kstreams_assign.tasks.times import Position
+from kstreams_assign.topology.flows import Flow, topology_shape
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.labour import Functions
+from kstreams_assign.worker.processing import Processor
+from kstreams_assign.worker.purging import Purging
+from tests.adapters.confluent_cluster import put
+from tests.worker.test_committing import Desk, Group
+
+TASK = TaskId(0, 0)
+NOTHING = Adopted({}, frozenset(), frozenset())
+A_COPY = Adopted({}, frozenset({TASK}), frozenset())
+
+
+class HeldGroup(Group):
+    """A member whose commits are answered once ``answer`` is set; what it is told is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.answer = threading.Event(), threading.Event()
+        self.told: list[machine.Event] = []
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
+    ) -> None:
+        assert (timeout_s > 0, metadata.keys()) == (True, offsets.keys())
+        self.asked.set()
+        assert self.answer.wait(60)
+        self.committed.append(offsets)
+
+    def joined(self) -> bool:
+        return True
+
+    def handle(self, event: machine.Event) -> None:
+        self.told.append(event)
+
+
+class Orders:
+    """The restore thread's front: what it was asked, and with which stores."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[str, TaskStores | None]] = []
+
+    def restore(self, _task: TaskId, stores: TaskStores | None, _inputs: object) -> None:
+        self.given.append(("restore", stores))
+
+    def failed(self, _task: TaskId, stores: TaskStores | None, _inputs: object, _error: StateError) -> None:
+        self.given.append(("failed", stores))
+
+    def tail(self, _task: TaskId, stores: TaskStores | None) -> None:
+        self.given.append(("tail", stores))
+
+    def close(self, _task: TaskId, stores: TaskStores | None) -> None:
+        self.given.append(("close", stores))
+
+    def queue(self, _queue: object) -> None:
+        """Nothing is queued here."""
+
+
+class Room:
+    """A loop with one running task, turned by the test's own thread."""
+
+    def __init__(self, broker: str, name: str, folder: Path) -> None:
+        self.desk = Desk(broker, name, folder / "store")
+        self.source = TopicPartition(f"{name}-in", 0)
+        self.desk.admin.create_topics({self.source.topic: 1, f"{name}-totals-changelog": 1}, 20)
+        self.group, self.orders = HeldGroup(), Orders()
+        self.inputs = InputConsumer(broker, group_id=name, admin=self.desk.admin)
+        self.directory = StateDirectory(folder, "app", clock_ms=monotonic_ms)
+        self.active = Adopted({TASK: (self.source,)}, frozenset(), frozenset())
+        flow = Flow.of([self.source.topic], ["totals"], [])
+        self.loop = Processor(
+            Config(application_id=name, bootstrap_servers=broker, state_dir=str(folder), commit_interval_ms=100),
+            [flow],
+            topology_shape([flow]),
+            Functions([lambda _task, _records: None], 1_000),
+            self.inputs,
+            self.desk.producer,
+            self.directory,
+            OffsetSums(),
+            Purging((), 30_000, RecordDeletions(broker), monotonic_ms, EventLog("test", None)),
+            EventLog("test", None),
+        )
+        self.loop.connect(self.group, self.orders)
+
+    def run(self) -> None:
+        self.loop.adopt(1, self.active)
+        self.loop._turn()
+        self.loop.ready(TASK, self.desk.stores, {self.source: Position(0, "")}, 0)
+        self.loop._turn()
+        self.orders.given.clear()
+        self.group.told.clear()
+
+    def commit_on_its_way(self) -> None:
+        running = self.loop._held[TASK].running
+        assert running is not None
+        running.task.store("totals").put(b"k", b"v")
+        running.seal({self.source: 1})
+        while not self.group.asked.is_set():
+            self.loop._turn()
+
+    def end_commit(self) -> None:
+        self.group.answer.set()
+        while self.loop._commits.near:
+            self.loop._turn()
+
+    def close(self) -> None:
+        self.group.answer.set()
+        self.inputs.close()
+        self.loop._commits.close()
+        self.desk.stores.close()
+        self.desk.producer.close()
+        self.directory.close()
+
+
+@pytest.fixture
+def room(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Room]:
+    found = Room(broker, re.sub(r"[^a-z0-9]+", "-", request.node.name)[-60:], tmp_path)
+    found.run()
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize(("adopted", "order"), [(NOTHING, "close"), (A_COPY, "tail")], ids=["away", "copy"])
+def test_a_store_that_breaks_while_its_commit_is_on_its_way_stays_until_that_is_over(
+    room: Room, adopted: Adopted, order: str
+) -> None:
+    room.commit_on_its_way()
+    room.loop.broken(TASK, StoreDamaged("spoilt"))
+    room.loop.adopt(2, adopted)
+    room.loop._turn()
+    assert room.orders.given == []
+    room.end_commit()
+    assert room.orders.given == [("failed", room.desk.stores), (order, None)]
+
+
+def test_a_commit_that_is_forgotten_frees_its_stores(room: Room) -> None:
+    room.commit_on_its_way()
+    room.loop.broken(TASK, StoreDamaged("spoilt"))
+    room.loop.drop_all("the group went on")
+    room.loop._turn()
+    assert room.orders.given == [("failed", room.desk.stores), ("close", None)]
+
+
+def test_a_store_that_breaks_between_two_commits_is_mended_at_once(room: Room) -> None:
+    room.loop.broken(TASK, StoreDamaged("spoilt"))
+    assert room.orders.given == [("failed", room.desk.stores)]
+    assert room.loop.states() == {TASK: TaskState.RESTORING}
+
+
+def test_a_release_is_told_with_the_generation_that_took_the_tasks(room: Room) -> None:
+    room.group.answer.set()
+    room.loop.adopt(7, NOTHING)
+    room.loop._turn()
+    room.loop._turn()
+    assert room.orders.given == [("close", room.desk.stores)]
+    assert room.group.told == []
+    room.loop.closed(TASK)
+    room.loop._turn()
+    assert room.group.told == [machine.TasksReleased(7)]
+
+
+def test_input_lags_count_what_is_still_to_be_worked_on(room: Room) -> None:
+    put(room.desk.broker, room.source, [(b"k", b"v")] * 5)
+    while room.loop.records_total < 5 or room.loop.input_lags != {room.source: 0}:
+        room.loop._turn()
+    running = room.loop._held[TASK].running
+    assert running is not None
+    running.handled[room.source] = 2
+    room.loop._measured_ms = 0
+    room.loop._measure_lags()
+    assert room.loop.input_lags == {room.source: 3}

@@ -1,0 +1,66 @@
+"""Consumed records of repartition topics: what is deleted, when, and that nobody waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kstreams_assign.model import TopicPartition
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.purging import Purging
+
+WORDS = TopicPartition("app-words-repartition", 0)
+
+
+class Brokers:
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[Mapping[TopicPartition, int]] = []
+        self.busy = False
+        self.failed: Mapping[TopicPartition, str] = {}
+
+    def delete_before(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.asked.append(dict(offsets))
+        self.busy = True
+
+    def failures(self) -> Mapping[TopicPartition, str]:
+        return self.failed
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.now_ms = 1_000
+        self.brokers = Brokers()
+        self.events: list[Mapping[str, object]] = []
+        log = EventLog("p", self.events.append)
+        self.purging = Purging({WORDS.topic}, 30_000, self.brokers, lambda: self.now_ms, log)
+
+    def later(self, ms: int) -> None:
+        self.now_ms += ms
+        self.purging.turn()
+
+
+def test_the_newest_committed_offsets_of_repartition_topics_go_once_an_interval() -> None:
+    bench = Bench()
+    bench.purging.committed({WORDS: 5, TopicPartition("lines", 0): 9})
+    bench.purging.committed({WORDS: 7})
+    bench.later(29_999)
+    assert bench.brokers.asked == []
+    bench.later(1)
+    assert bench.brokers.asked == [{WORDS: 7}]
+    bench.brokers.busy = False
+    bench.later(30_000)
+    assert len(bench.brokers.asked) == 1, "nothing new is consumed"
+
+
+def test_one_request_is_on_its_way_at_a_time_and_a_failed_one_is_told() -> None:
+    bench = Bench()
+    bench.purging.committed({WORDS: 5})
+    bench.later(30_000)
+    bench.purging.committed({WORDS: 8})
+    bench.later(60_000)
+    assert bench.brokers.asked == [{WORDS: 5}]
+    bench.brokers.busy, bench.brokers.failed = False, {WORDS: "not allowed"}
+    bench.later(1)
+    assert bench.brokers.asked == [{WORDS: 5}, {WORDS: 8}]
+    assert bench.events[-1]["warnings"] == ["consumed records are not deleted, app-words-repartition: not allowed"]

@@ -1,0 +1,113 @@
+"""A store whose changelog is its source topic: nothing is written twice, and it is restored to what is committed, not further."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign import Config, Record, Store, Subtopology, Task
+from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.config import GUARANTEES
+from kstreams_assign.errors import NotHere
+from tests.worker.app import Running
+
+PARTITIONS = 2
+KEYS = [b"user-%d" % n for n in range(40)]
+
+
+class Table:
+    """An application that keeps a table of its input, and tells what was there before."""
+
+    def __init__(self, broker: str, name: str, folder: Path, ends: ExitStack) -> None:
+        self.broker, self.name, self.folder, self._ends = broker, name, folder, ends
+        self.admin = ClusterAdmin(broker)
+        self.admin.create_topics({name: PARTITIONS}, 20)
+        self.seen: list[tuple[bytes | None, bytes | None]] = []
+
+    def keep(self, task: Task, records: Sequence[Record]) -> None:
+        table = task.store("users")
+        for record in records:
+            assert record.key is not None
+            assert record.value is not None
+            self.seen.append((table.get(record.key), record.value))
+            table.put(record.key, record.value)
+
+    def start(self, number: int, **settings: object) -> Running:
+        config = Config.from_mapping(
+            {
+                "application_id": f"{self.name}-app",
+                "bootstrap_servers": self.broker,
+                "state_dir": str(self.folder / str(number)),
+                "session_timeout_ms": 6_000,
+                "commit_interval_ms": 20,
+                **settings,
+            }
+        )
+        topology = [Subtopology(self.keep, sources=[self.name], stores=[Store("users", source=self.name)])]
+        running = Running(config, topology)
+        self._ends.callback(running.stop)
+        return running
+
+    def send(self, value: bytes) -> None:
+        with closing(RecordProducer(self.broker, delivery_timeout_ms=10_000)) as producer:
+            for key in KEYS:
+                producer.produce(self.name, None, key, value)
+            producer.flush(20)
+
+
+@pytest.fixture
+def table(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Table]:
+    with ExitStack() as ends:
+        name = request.node.name.partition("[")[0].replace("_", "-")[-60:]
+        yield Table(broker, f"{name}-{len(request.node.name)}", tmp_path, ends)
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_table_is_restored_to_what_is_committed_and_no_changelog_is_made(table: Table, guarantee: str) -> None:
+    table.send(b"first")
+    one = table.start(1, processing_guarantee=guarantee)
+    one.until(lambda _: len(table.seen) == len(KEYS))
+    one.stop()
+    table.send(b"second")
+    shutil.rmtree(table.folder / "1")
+    two = table.start(2, processing_guarantee=guarantee)
+    two.until(lambda _: len(table.seen) == 2 * len(KEYS))
+    assert set(table.seen[: len(KEYS)]) == {(None, b"first")}
+    assert set(table.seen[len(KEYS) :]) == {(b"first", b"second")}, "what was not committed is not seen before its time"
+    assert sum(event["restored"] for event in two.named("running")) >= len(KEYS)
+    assert not [topic for topic in table.admin.topics(5) if topic.startswith(f"{table.name}-app") and "log" in topic]
+
+
+def test_a_standby_follows_the_commits_and_takes_over_warm(table: Table) -> None:
+    settings = {"num_standby_replicas": 1, "acceptable_recovery_lag": 0}
+    one, two = table.start(1, **settings), table.start(2, **settings)
+    for values in (1, 2):
+        table.send(b"value-%d" % values)
+        until(lambda n=values: len(table.seen) == n * len(KEYS))
+        until(lambda n=values: held_by(two) == {b"value-%d" % n})
+    one.stop()
+    two.until_running(PARTITIONS)
+    table.send(b"last")
+    until(lambda: len(table.seen) == 3 * len(KEYS))
+    assert set(table.seen[-len(KEYS) :]) == {(b"value-2", b"last")}
+
+
+def held_by(running: Running) -> set[bytes | None]:
+    """The values of all keys in this process, be they its own or copies; empty while it does not have all of them."""
+    try:
+        return {running.worker.read("users", key, allow_standby=True) for key in KEYS}
+    except NotHere:
+        return set()
+
+
+def until(met: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not met():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.05)

@@ -1,0 +1,23 @@
+"""A worker whose application_id is the group of somebody else."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from kafka import KafkaConsumer
+
+from kstreams_assign.errors import ConfigError
+from tests.worker.app import App
+
+
+def test_a_group_of_plain_consumers_is_refused_with_the_setting_and_the_remedy(broker: str, tmp_path: Path) -> None:
+    app = App(broker, "plain-consumers", tmp_path)
+    with closing(KafkaConsumer(app.name, bootstrap_servers=broker, group_id=app.name)) as plain:
+        plain.poll(timeout_ms=10_000)
+        assert plain.assignment()
+        error = app.start(1).until_error()
+        app.stop()
+    assert isinstance(error, ConfigError)
+    assert "application_id has members that share no protocol" in str(error)
+    assert "an application_id of its own" in str(error)
