@@ -60,7 +60,7 @@ class Group:
         """Load and workers; returns once the group is at rest."""
         for worker in self.workers:
             self._run(worker)
-        until(lambda: not self.reasons(), 60, "the group is at rest")
+        until(lambda: not self.reasons(), 120, "the group is at rest")
         self._load.start()
         until(lambda: len(self._load.acknowledged) > SETTINGS.inputs_per_s, 20, "a second of load")
 

@@ -16,7 +16,7 @@ import pytest
 from tests.docker.cluster import BROKERS, Cluster, docker, inspected, until
 from tests.docker.group import SESSION_S, Group, group, now, slow_down, speed_up
 
-pytestmark = [pytest.mark.usefixtures("docker"), pytest.mark.timeout(300)]  # containers begin and end slowly
+pytestmark = [pytest.mark.usefixtures("docker"), pytest.mark.timeout(480)]  # containers begin and end slowly
 
 LONG_S = SESSION_S + 3
 
@@ -24,12 +24,20 @@ LONG_S = SESSION_S + 3
 @pytest.fixture(scope="module")
 def cluster(docker: None) -> Iterator[Cluster]:  # noqa: ARG001  # the part that has to be there
     with Cluster("kstreams-faults", *BROKERS) as running:
-        until(lambda: all(healthy(running, broker) for broker in BROKERS), 60, "three healthy brokers")
+        all_healthy(running, 120)
         yield running
 
 
 def healthy(cluster: Cluster, broker: str) -> bool:
     return inspected(cluster.container(broker))["State"]["Health"]["Status"] == "healthy"
+
+
+def all_healthy(cluster: Cluster, within_s: float) -> None:
+    try:
+        until(lambda: all(healthy(cluster, broker) for broker in BROKERS), within_s, "all brokers are healthy")
+    except AssertionError as never:
+        told = [f"{one}: {cluster.logs(one)[-4_000:]}" for one in BROKERS if not healthy(cluster, one)]
+        raise AssertionError("\n".join((str(never), *told))) from never
 
 
 def pass_by(seconds: float) -> None:
@@ -103,7 +111,7 @@ def test_nothing_is_lost_or_applied_twice_and_the_group_is_balanced_again_after(
     with group(cluster, fault.__name__.replace("_", "-"), tmp_path) as working:
         began = now()
         fault(working)
-        until(lambda: all(healthy(cluster, broker) for broker in BROKERS), 40, "all brokers are healthy again")
+        all_healthy(cluster, 120)
         working.come_to_rest()
         print(f"[longest silence {working.silence_s(began):.1f} s]", end=" ", file=sys.stderr)
         assert working.violations() == []

@@ -40,8 +40,7 @@ import org.apache.kafka.streams.state.ValueAndTimestamp;
 public final class Shared {
     private static final String NOTE = "last-note";
     private static final Duration LOOK = Duration.ofMillis(20);
-    private static volatile long streamTime = -2;
-    private static volatile Long note;
+    private static volatile String seen = "\"time\":-2,\"note\":null";
 
     public static void main(final String[] args) throws Exception {
         final KafkaStreams streams = new KafkaStreams(topology(args[3]), AppShell.settings(args, 4));
@@ -57,13 +56,14 @@ public final class Shared {
     private static void obey(final KafkaStreams streams, final String[] words) {
         switch (words[0]) {
             case "stores" -> {
+                // Before the stores, which change while they are read: what was noted by then is in them.
+                final String noted = seen;
                 final ReadOnlyKeyValueStore<Bytes, byte[]> plain = streams.store(
                     StoreQueryParameters.fromNameAndType("plain", QueryableStoreTypes.keyValueStore()));
                 final ReadOnlyKeyValueStore<Bytes, ValueAndTimestamp<byte[]>> stamped = streams.store(
                     StoreQueryParameters.fromNameAndType("stamped", QueryableStoreTypes.timestampedKeyValueStore()));
                 AppShell.say("stores", "\"plain\":" + entries(plain.all(), Shared::hex) + ",\"stamped\":" + entries(stamped.all(),
-                    found -> "[" + hex(found.value()) + "," + found.timestamp() + "]") + ",\"time\":" + streamTime
-                    + ",\"note\":" + note);
+                    found -> "[" + hex(found.value()) + "," + found.timestamp() + "]") + "," + noted);
             }
             case "decode" -> {
                 final TopicPartitionMetadata found = TopicPartitionMetadata.decode(words.length > 1 ? words[1] : "");
@@ -123,8 +123,8 @@ public final class Shared {
             plain = given.getStateStore("plain");
             stamped = given.getStateStore("stamped");
             given.schedule(LOOK, PunctuationType.WALL_CLOCK_TIME, now -> {
-                streamTime = given.currentStreamTimeMs();
-                note = ((InternalProcessorContext<?, ?>) given).processorMetadataForKey(NOTE);
+                seen = "\"time\":" + given.currentStreamTimeMs()
+                    + ",\"note\":" + ((InternalProcessorContext<?, ?>) given).processorMetadataForKey(NOTE);
             });
         }
 
