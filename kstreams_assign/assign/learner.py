@@ -1,4 +1,4 @@
-"""The learner assignor: a task moves once its new owner has learned it (the seed of KIP-441, before probing rebalances).
+"""The learner assignor: a task moves once its new owner has learned it (KIP-441's first draft, before probing rebalances).
 
 Each task that is to move has exactly one learner, a warm-up on its destination, and is marked as *being learned* on its
 owner. When the next rebalance begins, owners give their being-learned tasks up before they join, so that a learner
@@ -7,7 +7,7 @@ stays: no task is revoked in vain but those.
 
 What the members tell and are told beyond a ``Plan`` is a ``LearnerMarks`` each. Standbys stay where the state is, most
 caught up first, and are not evened out; a standby on the destination is a learner already. ``max_warmup_replicas`` bounds the
-learners of a group, which the seed does not.
+learners of a group, which the draft does not.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from kstreams_assign.model import TaskId, process_order
 
 @dataclass(frozen=True, slots=True)
 class LearnerMarks:
-    """One member's tasks as the seed lists them: when it joins, and in the assignment that answers.
+    """One member's tasks as the draft lists them: when it joins, and in the assignment that answers.
 
     ``assigned`` it runs, ``revoked`` it ran and gave up because they are being learned, ``learning`` it is a learner of.
     """

@@ -15,12 +15,12 @@ from kstreams_assign.sim.tables.compare import Column, heading
 from kstreams_assign.sim.tables.measure import Measured
 from kstreams_assign.sim.tables.reasons import reasons
 from kstreams_assign.sim.tables.situations import GROUP
-from kstreams_assign.sim.tables.words import EVENNESS, RULE, WORDS
+from kstreams_assign.sim.tables.words import EVENNESS, PROPOSAL, RULE, UNEVEN, WORDS
 
 LONGEST_MS = 180_000
 """Of a timeline: who takes longer goes on beyond its edge."""
 TITLE = "What policies for rebalances cost"
-EXPECTED = "Small: what the proposal from which these policies come expected, where the numbers say otherwise; why is told when the pointer rests on it."
+EXPECTED = "Small: the expected word, where ours is another; why is told when the pointer rests on it."
 HOW_TO_READ = (
     "A row is a task and a colour a process. Red: nobody works on the task. The thin line below a bar is a copy that a process keeps, or makes "
     "(full where a task waits for it). Marks above are rebalances; the upright line is where the group comes to rest."
@@ -35,6 +35,7 @@ def write(html: Path, chosen: Sequence[Policy], columns: Sequence[Column]) -> No
 def draw(chosen: Sequence[Policy], columns: Sequence[Column]) -> str:
     """The whole document."""
     titles = {policy.name: policy.title for policy in chosen}
+    expected = any(column.has_expected for column in columns)
     situations = list(dict.fromkeys(column.situation for column in columns))
     content = [
         tag("h1", TITLE),
@@ -43,11 +44,10 @@ def draw(chosen: Sequence[Policy], columns: Sequence[Column]) -> str:
         tag(
             "section",
             tag("h2", "In a word"),
-            tag("p", EXPECTED, class_="note quiet"),
+            *([tag("p", EXPECTED, class_="note quiet")] if expected else []),
             _words(columns, titles),
-            tag("p", RULE, class_="note quiet"),
+            *(tag("p", told, class_="note quiet") for told in (RULE, PROPOSAL if expected else EVENNESS)),
         ),
-        tag("p", EVENNESS, class_="note quiet"),
         tag("p", HOW_TO_READ, *_legend(), class_="note"),
         *(_situation([c for c in columns if c.situation == one], titles) for one in situations),
     ]
@@ -84,9 +84,9 @@ def _words(columns: Sequence[Column], titles: dict[str, str]) -> Html:
 def _word(column: Column, name: str) -> Html:
     one, ours = next((one, ours) for one, ours in zip(column.measured, column.words, strict=True) if one.policy == name)
     why = dict(reasons(column.situation.name, column.standbys)).get(name)
-    seed = column.seed_word(one)
-    below = tag("small", f"expected {seed}") if name in column.differing else ""
-    return tag("td", ours, below, class_=f"w{WORDS.index(ours)}", title=why if below else None)
+    below = tag("small", f"expected {column.expected_word(one)}") if name in column.differing else ""
+    kind = "uneven" if ours == UNEVEN else f"w{WORDS.index(ours)}"
+    return tag("td", ours, below, class_=kind, title=why if below else None)
 
 
 def _situation(columns: Sequence[Column], titles: dict[str, str]) -> Html:

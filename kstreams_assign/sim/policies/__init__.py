@@ -1,7 +1,8 @@
 """Policies to compare: each is a small module that says what it changes of the real leader, member and assignor, and whose idea it is.
 
-Begin with ``policy``, then ``simple`` and ``current``. ``FIRST`` are the ideas from which KIP-441 grew, and what became of them;
-``RELATED`` what other systems do (KIP-441, "Related Work").
+Begin with ``policy``, then ``simple`` and ``current``. ``FIRST`` are the ideas from which KIP-441 grew, and what became of them: "the
+proposal" is "Incremental Cooperative Rebalancing for Streams" (Apache Kafka's wiki, 2017). ``RELATED`` is what other systems do, as
+KIP-441 tells it under "Related Work".
 """
 
 from kstreams_assign.sim.policies import (

@@ -1,4 +1,4 @@
-"""The seed's *Standby Bootstrap*: a task's new owner gets it as a standby first, and asks for a rebalance when it has all of them.
+"""The proposal's *Standby Bootstrap*: a task's new owner gets it as a standby first, and asks for a rebalance when it has all of them.
 
 Who asks is the member, once its copies are complete. What nobody runs is given out at once, as in Simple.
 """
@@ -16,7 +16,7 @@ NEVER_MS = 86_400_000
 """As a probing interval: nobody but the members asks."""
 
 UNLIMITED = 1_000_000
-"""Of warm-ups: the seed bounds them not."""
+"""Of warm-ups: the proposal does not bound them."""
 
 
 class AsksWhenComplete(Membership):

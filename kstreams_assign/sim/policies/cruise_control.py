@@ -1,6 +1,6 @@
 """LinkedIn's Cruise Control: a chain of goals by priority; each improves the assignment without undoing what those before it reached.
 
-Taken from the seed: the chain, that a goal proposes moves until it has no more, and the hook by which it asks the goals before it. Its goals are
+Taken from KIP-441: the chain, that a goal proposes moves until it has no more, and the hook by which it asks the goals before it. Its goals are
 about brokers; ours are: tasks run where their state is, tasks are even, subtopologies are spread. A move that only the first goal
 refuses is what a warm-up is for.
 """

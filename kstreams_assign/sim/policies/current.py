@@ -1,6 +1,6 @@
 """Streams at the end of 2017: every rebalance revokes everything, and the sticky assignor brings most of it back.
 
-Taken from the seed: each member commits and suspends all its tasks before it joins, and none is processed until the assignment is
+Taken from the proposal: each member commits and suspends all its tasks before it joins, and none is processed until the assignment is
 there ("we pay the suspension cost for all tasks"). A task that comes back is resumed, not restored.
 """
 

@@ -1,4 +1,4 @@
-"""The seed's *Delayed Imbalance*: Simple, but tasks migrate only when a configured time has passed.
+"""The proposal's *Delayed Imbalance*: Simple, but tasks migrate only when a configured time has passed.
 
 Until then who is here keeps what it runs. A task without an owner goes at once to a process that has all of its state (a standby,
 or its old owner that has come back), and else waits for the end of the delay. The delay is a probing interval: the leader asks for the

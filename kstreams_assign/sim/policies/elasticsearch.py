@@ -1,6 +1,6 @@
 """Elasticsearch: allocation by weights (0.45 for the number of shards, 0.55 for those of the same index), rebalancing apart from it.
 
-Taken from the seed: index = subtopology, shard = task; the weight function and its two settings; allocation of free shards by lowest
+Taken from KIP-441: index = subtopology, shard = task; the weight function and its two settings; allocation of free shards by lowest
 weight, in order of index and shard; rebalancing only when everything is allocated, and two moves at a time. A shard that moves is
 copied first and served by its old node meanwhile, and a copy takes over when the primary is lost. Elasticsearch's own default says that a
 difference in weight of 1 is worth a move.
@@ -30,7 +30,7 @@ class Balancer:
         self._all = sorted(cluster.tasks)
 
     def weight(self, node: UUID, index: int, additional: int = 0) -> float:
-        """``BalancedShardsAllocator``'s weight of a node for an index, as the seed quotes it."""
+        """``BalancedShardsAllocator``'s weight of a node for an index, as KIP-441 quotes it."""
         mine = [task for task, owner in self.owners.items() if owner == node]
         of_index = sum(task.subtopology == index for task in mine)
         average = len(self._all) / len(self.nodes)
@@ -59,12 +59,13 @@ class Balancer:
 
 
 def elasticsearch(cluster: Cluster, config: AssignConfig) -> Plan:
-    balancer = Balancer(cluster, promoted(cluster, kept(cluster)))
+    allocated = promoted(cluster, kept(cluster))
+    balancer = Balancer(cluster, allocated)
     balancer.allocate()
     owners = dict(balancer.owners)
     copying: dict[TaskId, UUID] = {}
     lags = {one.process_id: one.lags for one in cluster.clients}
-    if cluster.tasks <= kept(cluster).keys():
+    if cluster.tasks <= allocated.keys():
         for task, node in balancer.moves(lags):
             if caught_up(lags[node].get(task, 0), config.acceptable_recovery_lag):
                 owners[task] = node

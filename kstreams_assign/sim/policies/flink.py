@@ -1,7 +1,7 @@
 """Flink: no standbys, task slots filled in order, and the job starts anew when its workers change.
 
-Taken from the seed: there is no notion of a standby, checkpoints in a distributed store are for recovery (read here as fast as a changelog), and slots
-are a fixed part of a worker. That the whole job stops for it is Flink's own habit; the seed does not speak of it.
+Taken from KIP-441: there is no notion of a standby, checkpoints in a distributed store are for recovery (read here as fast as a changelog), and slots
+are a fixed part of a worker. That the whole job stops for it is Flink's own habit; the text does not speak of it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Heron, as far as the seed's text goes: a topology's plan divides it into a number of containers. State is kept elsewhere.
+"""Heron, as far as that text goes: a topology's plan divides it into a number of containers. State is kept elsewhere.
 
-Taken from the seed: the number of containers is the user's, the plan does not depend on state ("there is nothing we can gain"). Tasks are dealt to
+Taken from KIP-441: the number of containers is the user's, the plan does not depend on state ("there is nothing we can gain"). Tasks are dealt to
 containers in a round, and containers to the processes that are there.
 """
 

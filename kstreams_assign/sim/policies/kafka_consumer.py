@@ -1,6 +1,6 @@
 """Kafka's consumer ``StickyAssignor``: greedy, then passes that move a partition to a better place until none is better.
 
-Taken from the seed's description: the valid part of the prior assignment stays; what is free goes to the member with the fewest; then each
+Taken from KIP-441: the valid part of the prior assignment stays; what is free goes to the member with the fewest; then each
 partition goes back to its prior host if its present one is worse off, or else to the member with the fewest. It has one class of
 partitions and knows no state: whoever gets a task restores it. Standbys, a second class, are placed alike (``with_standbys``).
 """

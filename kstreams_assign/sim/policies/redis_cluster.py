@@ -1,6 +1,6 @@
 """Redis Cluster: replicas are of nodes, not of slots; a node runs tasks or copies another node's, all of them.
 
-Taken from the seed: a node has active or passive copies only, a replica follows one primary and takes its place, and slots are moved by hand alone,
+Taken from KIP-441: a node has active or passive copies only, a replica follows one primary and takes its place, and slots are moved by hand alone,
 so nothing is evened out. Where no replica follows, what a lost primary had is given out among the primaries.
 """
 

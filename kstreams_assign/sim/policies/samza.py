@@ -1,6 +1,6 @@
 """Samza: tasks are divided evenly among containers, and a task goes to the host that has its state, if there is room (host affinity).
 
-Taken from the seed: the even distribution over healthy containers, and affinity as a best effort ("in some cases, a container will get assigned to
+Taken from KIP-441: the even distribution over healthy containers, and affinity as a best effort ("in some cases, a container will get assigned to
 another available resource"). No warm-ups: a task that goes elsewhere is restored there.
 """
 

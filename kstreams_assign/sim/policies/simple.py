@@ -1,4 +1,4 @@
-"""The seed's *Simple*: only what moves is revoked, and a second join follows at once to give it out (what KIP-429 became)."""
+"""The proposal's *Simple*: only what moves is revoked, and a second join follows at once to give it out (what KIP-429 became)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """YARN: a new resource is given away, and nothing that is in use is taken back.
 
-Taken from the seed: "maybe the right way to look at it is to consider the YARN resources as Stream tasks, and YARN jobs as Streams instances": a task
+Taken from KIP-441: "maybe the right way to look at it is to consider the YARN resources as Stream tasks, and YARN jobs as Streams instances": a task
 that nobody runs is a free resource and goes to the instance with the fewest; a running one stays. So a new instance gets nothing
 before another leaves.
 """

@@ -11,7 +11,7 @@ from kstreams_assign.sim.policies.policy import Policy
 from kstreams_assign.sim.tables.measure import Measured, measure
 from kstreams_assign.sim.tables.reasons import reasons
 from kstreams_assign.sim.tables.situations import GROUP, SITUATIONS, Situation
-from kstreams_assign.sim.tables.words import SEED, cost_s, word
+from kstreams_assign.sim.tables.words import EXPECTED, cost_s, word
 
 STANDBYS = (0, 1)
 WIDTH = 100
@@ -29,14 +29,18 @@ class Column(NamedTuple):
     def words(self) -> tuple[str, ...]:
         return tuple(word(one, self.measured) for one in self.measured)
 
-    def seed_word(self, one: Measured) -> str | None:
-        return SEED.get((one.policy, self.situation.name, self.standbys))
+    def expected_word(self, one: Measured) -> str | None:
+        return EXPECTED.get((one.policy, self.situation.name, self.standbys))
+
+    @property
+    def has_expected(self) -> bool:
+        return any(map(self.expected_word, self.measured))
 
     @property
     def differing(self) -> Mapping[str, str]:
-        """Policies whose word is not the seed's -> the word."""
+        """Policies whose word is not the expected one -> the word."""
         told = zip(self.measured, self.words, strict=True)
-        return {one.policy: ours for one, ours in told if self.seed_word(one) not in (None, ours)}
+        return {one.policy: ours for one, ours in told if self.expected_word(one) not in (None, ours)}
 
 
 def compare(policies: Sequence[Policy], situations: Sequence[Situation] = SITUATIONS) -> Iterator[Column]:
@@ -58,7 +62,7 @@ def heading(column: Column) -> str:
 
 def table(column: Column, titles: Mapping[str, str]) -> list[str]:
     """As text, 100 columns at the most; ``titles`` by policy."""
-    seed = any(column.seed_word(one) for one in column.measured)
+    expected = column.has_expected
     heads = [
         "",
         "rebal.",
@@ -67,9 +71,9 @@ def table(column: Column, titles: Mapping[str, str]) -> list[str]:
         "moves",
         "rest s",
         "cost s",
-        *([] if seed else ["uneven"]),
+        *([] if expected else ["uneven"]),
         "word",
-        *(["seed"] if seed else []),
+        *(["expected"] if expected else []),
     ]
     rows = [
         [
@@ -80,9 +84,9 @@ def table(column: Column, titles: Mapping[str, str]) -> list[str]:
             str(one.moves),
             f"{one.settled_s:.0f}",
             f"{cost_s(one):.0f}",
-            *([] if seed else [str(one.uneven)]),
+            *([] if expected else [str(one.uneven)]),
             ours,
-            *([column.seed_word(one) or ""] if seed else []),
+            *([column.expected_word(one) or ""] if expected else []),
         ]
         for one, ours in zip(column.measured, column.words, strict=True)
     ]
@@ -103,7 +107,7 @@ def _aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _why(column: Column, titles: Mapping[str, str]) -> Iterator[str]:
-    """The reasons for what differs from the seed, those with the same reason together."""
+    """The reasons for what was expected otherwise, those with the same reason together."""
     told: dict[str, list[str]] = {}
     for policy, text in reasons(column.situation.name, column.standbys):
         if policy in column.differing:
@@ -127,7 +131,7 @@ def facts(columns: Sequence[Column]) -> list[dict[str, Any]]:
             "uneven": one.uneven,
             "cost_s": round(cost_s(one), 3),
             "word": ours,
-            "seed": column.seed_word(one),
+            "expected": column.expected_word(one),
             "violations": [f"{it.invariant}: {it.detail}" for it in one.violations],
         }
         for column in columns

@@ -1,4 +1,4 @@
-"""Where our words and the seed's differ, and why: a line for each policy and situation, for those who read the tables."""
+"""Where our words and the expected ones differ, and why: a line for each policy and situation, for those who read the tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REASONS: Mapping[str, tuple[Reason, ...]] = {
     "start": (
         Reason(("current",), WITHOUT, "disks are empty, so restoring is what nobody avoids; suspending costs seconds"),
         Reason(("current",), WITH, "each process that comes has all suspended, and standbys are begun that move again"),
-        Reason(("simple",), EITHER, "the seed weighs its additional joins; they cost nobody anything here"),
+        Reason(("simple",), EITHER, "the proposal weighs its additional joins; they cost nobody anything here"),
         Reason(
             ("delayed", "delayed_bootstrap"),
             EITHER,
@@ -54,7 +54,9 @@ REASONS: Mapping[str, tuple[Reason, ...]] = {
     ),
     "scale_in": (
         Reason(
-            ("current",), WITHOUT, "the seed assumes a complete shuffle; the sticky assignor moves no more than left"
+            ("current",),
+            WITHOUT,
+            "the proposal assumes a complete shuffle; the sticky assignor moves no more than left",
         ),
         Reason(("simple",), WITHOUT, "nobody does better: what left is restored once, on all others side by side"),
         Reason(("delayed", "delayed_bootstrap"), WITHOUT, "who left does not come back: the delay is downtime in vain"),
@@ -83,7 +85,7 @@ REASONS: Mapping[str, tuple[Reason, ...]] = {
         Reason(
             ("delayed_bootstrap",),
             WITHOUT,
-            "two rebalances, as the seed says, but the tasks wait while the new process restores all of them",
+            "two rebalances, as the proposal says, but the tasks wait while the new process restores all of them",
         ),
         Reason(
             ("current", "simple"), WITH, "the second rebalance gives the new process its share, which is cold there"

@@ -15,7 +15,7 @@ from kstreams_assign.sim.spread import Spread, here
 from kstreams_assign.sim.tables import sweep as points_played
 from kstreams_assign.sim.tables.compare import WIDTH, Column, compare, facts, table
 from kstreams_assign.sim.tables.probing import RULES, probing_facts, probing_table, probings
-from kstreams_assign.sim.tables.words import EVENNESS, RULE
+from kstreams_assign.sim.tables.words import EVENNESS, PROPOSAL, RULE
 
 
 def policies(chosen: Sequence[Policy], *, as_json: bool) -> list[Column]:
@@ -26,7 +26,7 @@ def policies(chosen: Sequence[Policy], *, as_json: bool) -> list[Column]:
         typer.echo(json.dumps(facts(columns)))
     else:
         _introduce(chosen)
-        typer.echo(f"{RULE}\n{EVENNESS}\n")
+        typer.echo(f"{RULE}\n{PROPOSAL if any(column.has_expected for column in columns) else EVENNESS}\n")
         for column in columns:
             typer.echo("\n".join(table(column, titles)) + "\n")
     return columns

@@ -1,4 +1,4 @@
-"""What happens to a group: the seed's six scenarios, with times. The group is the same in all of them.
+"""What happens to a group: the proposal's six scenarios, with times. The group is the same in all of them.
 
 Everything is fixed: no chance but the network's milliseconds, and nothing goes wrong beside what stands here.
 """

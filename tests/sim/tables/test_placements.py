@@ -81,6 +81,12 @@ def test_a_goal_does_not_undo_what_those_before_it_reached():
     assert optimized(owners, [StaysOnA(), even])[TaskId(0, 1)] == B
 
 
+def test_elasticsearch_evens_out_what_promoted_copies_left_uneven():
+    """A copy that takes over is allocated at once, so moves may follow in the same decision."""
+    plan = elasticsearch(cluster("0_0 0_1 0_2 0_3", A="0_0|0_1@0 0_2@0 0_3@0", B="|0_0@0 0_1@200 0_2@200"), CONFIG)
+    assert [len(plan.placements[process].active) for process in (A, B)] == [2, 2]
+
+
 def test_the_consumers_assignor_keeps_what_is_even_and_gives_the_rest_to_the_fewest():
     plan = sticky_consumer(cluster(A="0_0 0_1 0_2 0_3", B="0_4 0_5", C=""), CONFIG)
     assert [len(plan.placements[process].active) for process in (A, B, C)] == [2, 2, 2]
