@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.scenarios.learners_on_the_wire import LearnersOnTheWire
 from tests.scenarios.transcripts import rerun
+from tests.sim.bugs import BUGS
 
 TRANSCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
+SIMULATED = [path for path in TRANSCRIPTS if path.stem.startswith("simulated_")]
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
@@ -21,6 +24,16 @@ def test_a_transcript_answers_as_it_is_written(path):
         path.write_text(now, encoding="utf-8")
     else:
         assert now == written
+
+
+@pytest.mark.parametrize("path", SIMULATED, ids=lambda path: path.stem)
+def test_a_seed_made_small_fails_again_once_its_bug_is_planted_again(path, monkeypatch):
+    written = path.read_text(encoding="utf-8")
+    assert "\nall held: " in written
+    name = re.search(r"Planted bug: (.+)\.$", written, re.MULTILINE)
+    (bug,) = [one for one in BUGS if name and one.name == name[1]]
+    bug.plant(monkeypatch)
+    assert re.search(rf"^violated at \d+: {bug.invariant}: ", rerun(written), re.MULTILINE)
 
 
 def test_the_learners_walk_through_goes_the_same_way_over_the_wire():

@@ -1,7 +1,8 @@
 """Runs a transcript: what happens to a group, told step by step in a text file that can be rewritten.
 
 A file opens with prose. A step is a command line, lines of input, ``----``, and what is answered, up to an empty line; all
-else is prose. Commands stand in ``group`` (instances and assignors) and ``learner_group`` (the seed's members). Of a step only
+else is prose. Commands stand in ``group`` (instances and assignors) and ``learner_group`` (the seed's members); ``simulate`` is what
+``kstreams-assign simulate`` prints of a seed that failed, and is played again. Of a step only
 the answer is rewritten: the input, a table of the KIP for one, stays as it is.
 """
 
@@ -11,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from kstreams_assign.sim.play import play
+from kstreams_assign.sim.transcript import happened, script_of
 from tests.scenarios.group import Group
 from tests.scenarios.learner_group import LearnerGroup
 
@@ -37,7 +40,7 @@ class Learners(Protocol):
 
 def rerun(text: str, learners: Callable[[], Learners] = LearnerGroup) -> str:
     """The transcript with every answer as it is now. Raises ``ValueError`` for a command that there is not."""
-    commands: dict[str, Command] = {**Group().commands(), **learners().commands()}
+    commands: dict[str, Command] = {**Group().commands(), **learners().commands(), "simulate": simulate}
     lines: list[str] = []
     for part in parts(text):
         if isinstance(part, str):
@@ -52,6 +55,11 @@ def answer(commands: Mapping[str, Command], step: Step) -> list[str]:
         if step.command == name or step.command.startswith(f"{name} "):
             return command(step.command.removeprefix(name).split(), step.given)
     raise ValueError(f"{step.command!r} is no command; there are: {', '.join(commands)}")
+
+
+def simulate(words: list[str], given: list[str]) -> list[str]:
+    """The seed, and all that decides how it goes -> what happens."""
+    return list(happened(play(script_of("\n".join([f"simulate {' '.join(words)}", *given])), told=True)))
 
 
 def parts(text: str) -> Iterator[str | Step]:

@@ -19,6 +19,9 @@ from kstreams_assign.state.mutex import MutexState, ReportMutex
 from kstreams_assign.tasks import lifecycle
 from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
 
+LATER_MS = 60_000
+"""After a group has come to rest, and before it was quiet for long."""
+
 
 @dataclass(frozen=True)
 class Bug:
@@ -76,6 +79,17 @@ class TrustingClient(Client):
 
     def _synced(self, answer, sent_ms) -> None:  # noqa: ARG002 - the double's point
         super()._synced(answer, self._timeline.now_ms)
+
+
+def asks_again(monkeypatch):
+    """A member wants one rebalance more, although nothing is due."""
+    real = membership.Membership.adopt
+
+    def wrong(self, generation, adopted):
+        real(self, generation, adopted)
+        self._process.run.later(LATER_MS, self.rejoin, "nothing")
+
+    monkeypatch.setattr(membership.Membership, "adopt", wrong)
 
 
 def flushes_on(monkeypatch):
@@ -194,6 +208,7 @@ BUGS = (
         "the group comes to rest",
         lambda patch: patch.setattr(membership.machine, "Member", DeafMember),
     ),
+    Bug("a member asks again although nothing is due", "probing ends", asks_again),
     Bug("each leader decides his own way", "decisions equal on whichever member leads", each_leader_his_own),
     Bug("a task that becomes a copy goes on running", "one active owner per task and generation", taken_without_commit),
     Bug(
