@@ -147,6 +147,7 @@ class Config:
         for key, choices in _CHOICES.items():
             if getattr(self, key) not in choices:
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be one of {', '.join(choices)}")
+        self._check_shapes()
         self._check_racks()
         if self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
             raise ConfigError(
@@ -154,6 +155,21 @@ class Config:
                 f"session_timeout_ms = {self.session_timeout_ms}"
             )
         self.endpoint, self.http_address  # noqa: B018  # refuses a malformed address now, not when it is first used
+
+    def _check_shapes(self) -> None:
+        """Tables and lists of texts. What is in ``client`` is not shown, as it may be a password."""
+        for key in ("client", "client_tags"):
+            table = getattr(self, key)
+            if not isinstance(table, Mapping):
+                shown = f" = {table!r}" if key == "client_tags" else ""
+                raise ConfigError(f"{key}{shown}: must be a table of texts")
+            for name, value in table.items():
+                if not isinstance(name, str) or not isinstance(value, str):
+                    shown = f" = {value!r}" if key == "client_tags" else ""
+                    raise ConfigError(f"{key}: {name}{shown}: must be a text, in quotes")
+        tags = self.rack_aware_assignment_tags
+        if not isinstance(tags, tuple | list) or not all(isinstance(tag, str) for tag in tags):
+            raise ConfigError(f"rack_aware_assignment_tags = {tags!r}: must be a list of texts")
 
     def _check_racks(self) -> None:
         """Costs, and tags as ``StreamsConfig`` takes them."""
@@ -223,7 +239,9 @@ class Config:
         for key in ("application_id", "bootstrap_servers"):
             if key not in settings:
                 raise ConfigError(f"{key}: missing; it has no default")
-        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
+        values: dict[str, Any] = {
+            k: tuple(v) if k == "rack_aware_assignment_tags" and isinstance(v, list) else v for k, v in settings.items()
+        }
         return cls(**values)
 
     @classmethod
@@ -231,6 +249,6 @@ class Config:
         """Read a TOML file of the same keys. Raises ``ConfigError`` also for a file that cannot be read."""
         try:
             settings = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, tomllib.TOMLDecodeError) as cause:
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
             raise ConfigError(f"{path}: {cause}") from cause
         return cls.from_mapping(settings)

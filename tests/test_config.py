@@ -42,6 +42,10 @@ NEEDED = {"application_id": "app", "bootstrap_servers": "localhost:9092"}
         ("rack_aware_assignment_tags", ["zone"], "client_tags must have a value"),
         ("client_tags", {"a-key-that-is-too-long": "a"}, "at most 20 characters"),
         ("client_tags", dict.fromkeys("abcdef", "x"), "at most 5 tags"),
+        ("client_tags", "zone", "a table of texts"),
+        ("client_tags", ["zone"], "a table of texts"),
+        ("rack_aware_assignment_tags", "zone", "a list of texts"),
+        ("assignor", ["sticky"], "must be one of"),
     ],
 )
 def test_a_wrong_value_is_refused_by_key_value_and_what_is_allowed(key: str, value: object, allowed: str) -> None:
@@ -50,6 +54,23 @@ def test_a_wrong_value_is_refused_by_key_value_and_what_is_allowed(key: str, val
     assert key in str(refused.value)
     assert str(value) in str(refused.value)
     assert allowed in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("client_tags", {"zone": 3}, "client_tags: zone = 3: must be a text, in quotes"),
+        ("client", {"socket.timeout.ms": 30}, "client: socket.timeout.ms: must be a text, in quotes"),
+        ("client", "sasl.password=secret", "client: must be a table of texts"),
+        ("rack_aware_assignment_tags", [1], "rack_aware_assignment_tags = (1,): must be a list of texts"),
+    ],
+)
+def test_what_is_in_a_table_is_checked_too_and_what_may_be_secret_is_not_shown(
+    key: str, value: object, said: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Config.from_mapping({**NEEDED, key: value})
+    assert str(refused.value) == said
 
 
 def test_an_unknown_key_is_refused_and_the_known_ones_are_listed() -> None:
@@ -82,7 +103,8 @@ def test_a_file_gives_the_same_as_python(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("application_id = ")
-    for name in ("bad.toml", "none.toml"):
+    (tmp_path / "latin.toml").write_bytes('application_id = "grün"'.encode("latin-1"))
+    for name in ("bad.toml", "latin.toml", "none.toml"):
         with pytest.raises(ConfigError, match=name):
             Config.from_toml(tmp_path / name)
 
