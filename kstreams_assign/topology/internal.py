@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kstreams_assign.errors import TopologyMismatch
+from kstreams_assign.errors import ConfigError, TopologyMismatch
 from kstreams_assign.model import RepartitionTopic, TopologyShape
 
 CHANGELOG_SETTINGS: Mapping[str, str] = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
@@ -24,6 +24,20 @@ REPARTITION_SETTINGS: Mapping[str, str] = {
     "segment.bytes": "52428800",
 }
 """Kafka's ``RepartitionTopicConfig``: nothing expires, as members delete what they have consumed; small segments, so that it goes."""
+
+
+TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+"""Kafka: ``Topic.validate``."""
+
+
+def refuse_impossible_names(topology: TopologyShape, application_id: str) -> None:
+    """Raises ``ConfigError`` where an internal topic cannot have its name; brokers would refuse it at every rebalance anew."""
+    topics = [*topology.changelog_topics(application_id), *topology.repartition_topics]
+    if wrong := [topic for topic in topics if not TOPIC_NAME.fullmatch(topic)]:
+        raise ConfigError(
+            f"application_id = {application_id!r}: {wrong[0]!r} cannot be a topic's name; allowed: letters, digits, '.', '_', '-' in it and in "
+            f"the names of stores and repartition topics, 249 characters in all"
+        )
 
 
 def is_internal(application_id: str, topic: str) -> bool:

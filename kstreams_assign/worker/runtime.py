@@ -38,7 +38,13 @@ from kstreams_assign.state.opening import open_state
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.topology.flows import Flow, bound, topology_shape
-from kstreams_assign.topology.internal import matched, missing_sources, subscription_pattern, with_repartition
+from kstreams_assign.topology.internal import (
+    matched,
+    missing_sources,
+    refuse_impossible_names,
+    subscription_pattern,
+    with_repartition,
+)
 from kstreams_assign.topology.numbering import in_order
 from kstreams_assign.worker.committing import record_producer
 from kstreams_assign.worker.connecting import group_client
@@ -92,6 +98,7 @@ class Engine:
         self._config = config
         self._flows = bound(flows, config.application_id)
         self._shape = topology_shape(self._flows)
+        refuse_impossible_names(self._shape, config.application_id)
         self._labour = labour
         directory, self._wiped = open_state(config, clock_ms=monotonic_ms, wall_ms=wall_ms)
         mutex = ReportMutex(clock_ms=monotonic_ms, hold_ms=hold_limit_ms(config.max_poll_interval_ms))

@@ -6,12 +6,13 @@ import re
 
 import pytest
 
-from kstreams_assign.errors import TopologyMismatch
-from kstreams_assign.model import RepartitionTopic, SubtopologyShape, TopologyShape
+from kstreams_assign.errors import ConfigError, TopologyMismatch
+from kstreams_assign.model import RepartitionTopic, Store, SubtopologyShape, TopologyShape
 from kstreams_assign.topology.internal import (
     is_internal,
     matched,
     missing_sources,
+    refuse_impossible_names,
     refuse_wrong_counts,
     repartition_counts,
     subscription_pattern,
@@ -129,3 +130,20 @@ def test_a_subscription_by_pattern_has_the_named_topics_too():
     found = [t for t in ("a.b", "axb", "b", "region-eu", "my-region-eu", "bb") if re.fullmatch(pattern, t)]
     assert found == ["a.b", "b", "region-eu"]
     assert subscription_pattern(TopologyShape((reads("a"),))) is None
+
+
+@pytest.mark.parametrize(
+    ("application_id", "store", "words"),
+    [("an app", "s", "w"), ("app", "two words", "w"), ("app", "s", "a/b"), ("ä", "s", "w"), ("app", "s" * 250, "w")],
+)
+def test_a_name_that_no_topic_can_have_is_refused_with_the_name_and_what_is_allowed(application_id, store, words):
+    internal = RepartitionTopic(f"{application_id}-{words}-repartition")
+    shape = TopologyShape((SubtopologyShape(("in",), (Store(store),), (internal,)),))
+    with pytest.raises(ConfigError, match=r"application_id = .*: '.*' cannot be a topic's name; allowed: letters"):
+        refuse_impossible_names(shape, application_id)
+
+
+def test_what_becomes_no_topic_may_be_named_as_one_likes():
+    stores = (Store("no changelog", logged=False), Store("a table", source="in"), Store("s.t_o-R3"))
+    refuse_impossible_names(TopologyShape((SubtopologyShape(("in",), stores),)), "app")
+    refuse_impossible_names(TopologyShape((SubtopologyShape(("in",)),)), "an app")

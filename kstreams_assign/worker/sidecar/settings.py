@@ -15,6 +15,7 @@ from kstreams_assign.config import Config
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store
 from kstreams_assign.topology.flows import Flow, Repartition, bound, topology_shape
+from kstreams_assign.topology.internal import refuse_impossible_names
 from kstreams_assign.topology.kinds import timestamped_kind
 from kstreams_assign.topology.numbering import in_order
 from kstreams_assign.worker.description import described_order
@@ -44,7 +45,7 @@ class SidecarSettings:
         """Build from the file's keys. Raises ``ConfigError``."""
         config = Config.from_mapping({key: value for key, value in settings.items() if key != "topology"})
         flows = bound(read_topology(settings.get("topology")), config.application_id)
-        topology_shape(flows)
+        refuse_impossible_names(topology_shape(flows), config.application_id)
         return cls(config, flows, _address(config))
 
 
