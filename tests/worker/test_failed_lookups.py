@@ -1,0 +1,54 @@
+"""A leader that cannot learn where changelogs end: whoever has a task keeps it, and a probe asks again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.errors import BrokerUnavailable
+from tests.worker.app import PARTITIONS, App
+
+WORDS = [b"word-%d" % (n % 97) for n in range(500)]
+
+
+@pytest.fixture
+def app(broker: str, tmp_path: Path) -> Iterator[App]:
+    found = App(broker, "failed-lookups", tmp_path)
+    yield found
+    found.stop()
+
+
+def test_whoever_has_tasks_keeps_them_until_ends_can_be_had_again(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    app.send(WORDS)
+    first = app.start(1, early_probing=False)
+    first.until_running(PARTITIONS)
+    app.until_counted()
+
+    def unanswered(*_: Any) -> Any:
+        raise BrokerUnavailable("offset of a changelog: no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ClusterAdmin, "end_offsets", unanswered)
+        second = app.start(2, early_probing=False)
+        second.until_event("assigned")
+        first.until_event("decision", members=2)
+        decision = first.named("decision")[-1]
+        assert decision["assignor"] == "fallback_prior"
+        assert (decision["changed"], decision["adopted"]) == ({}, [])
+        assert decision["next_probe_ms"] is not None, "it is tried again"
+        assert any("end offsets could not be had" in text for text in decision["warnings"])
+        failed = first.named("lookup_failed")[-1]
+        assert (failed["what"], failed["reason"]) == ("changelog end offsets", "offset of a changelog: no answer")
+        first.until_running(PARTITIONS)
+        app.send(WORDS)
+        app.until_counted()
+    first.worker.rejoin("they can be had again")
+    first.until_running(PARTITIONS // 2)
+    second.until_running(PARTITIONS // 2)
+    assert first.named("decision")[-1]["assignor"] == "least_movement"
+    app.send(WORDS)
+    app.until_counted()
