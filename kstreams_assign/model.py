@@ -78,12 +78,15 @@ class Store:
     ``source``: a source topic of the subtopology that is its changelog, as Java's ``topology.optimization`` makes it of a table.
     Nothing is written to it; its end is what the group has committed of it, and the store has to hold just its keys and values.
     A ``timestamped`` one keeps a time beside each value, as the stores of Java's DSL do (``timestampedKeyValueStoreBuilder``).
+    ``drop_headers``: records of its changelog may have headers, which are lost here; else the first of them is an error, as Java's
+    stores with headers (KIP-1271) are told by that.
     """
 
     name: str
     logged: bool = True
     source: str | None = None
     timestamped: bool = False
+    drop_headers: bool = False
 
     def changelog(self, application_id: str) -> str:
         """The topic that the store is restored from."""
@@ -197,6 +200,11 @@ class TopologyShape:
         """The topics of timestamped stores: the time of a value there is its record's."""
         stores = [store for sub in self.subtopologies for store in sub.stores if store.logged and store.timestamped]
         return frozenset(store.changelog(application_id) for store in stores)
+
+    def bare_changelogs(self, application_id: str) -> dict[str, str]:
+        """Topic -> store, of the changelogs whose records may have no headers."""
+        stores = [store for sub in self.subtopologies for store in sub.stores if store.logged and not store.source]
+        return {store.changelog(application_id): store.name for store in stores if not store.drop_headers}
 
 
 def changelog_topic(application_id: str, store: str) -> str:

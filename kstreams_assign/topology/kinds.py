@@ -2,12 +2,13 @@
 
 What lives here: pure rules on names and on the settings of changelogs. What must not: brokers. Nothing on the wire says what kind a store is;
 a changelog's settings do, as Java gives each kind its own (Kafka: ``WindowedChangelogTopicConfig``, ``VersionedChangelogTopicConfig``), and the
-names that its DSL makes up. A store with headers (KIP-1271) shows in neither.
+names that its DSL makes up. A store with headers (KIP-1271) shows in neither, but in its changelog's records: all other kinds write theirs
+without any (KIP-244).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TopologyShape
@@ -29,6 +30,9 @@ _NAMES: Mapping[str, str] = {
 """How the names begin that Java's DSL gives to stores -> what they are."""
 
 POLICY, LAG = "cleanup.policy", "min.compaction.lag.ms"
+CONSISTENCY_HEADERS = frozenset({"v", "c"})
+"""What any kind of Java's writes where reads have to be consistent (Kafka: ``ChangelogRecordDeserializationHelper``)."""
+_SHARED = "Only key-value stores, plain or timestamped, can be shared with Java"
 
 
 def timestamped_kind(key: str, kind: object) -> bool:
@@ -60,7 +64,17 @@ def refuse_foreign_stores(
     }
     if reasons:
         told = "; ".join(f"store {name!r}: {reason}" for name, reason in sorted(reasons.items()))
-        raise ConfigError(f"topology: {told}. Only key-value stores, plain or timestamped, can be shared with Java")
+        raise ConfigError(f"topology: {told}. {_SHARED}")
+
+
+def refuse_headers(topic: str, store: str, names: Collection[str]) -> None:
+    """Raises ``ConfigError`` naming the store where records of its changelog have headers of these names."""
+    if strange := sorted({*names} - CONSISTENCY_HEADERS):
+        raise ConfigError(
+            f"topology: store {store!r}: {topic} has records with headers ({', '.join(strange)}), as changelogs of stores with headers "
+            f"have; they would be lost. {_SHARED} (if its producers add them to all that they write, as for tracing: "
+            f"set drop_headers for this store)"
+        )
 
 
 def _by_name(store: str) -> str:

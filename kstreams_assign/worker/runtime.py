@@ -269,6 +269,7 @@ class _Running:
             read_committed=config.exactly_once,
             limits=SourceLimits(shape.source_changelogs, lambda asked: committed.read(asked, LOOKUP_TIMEOUT_S)),
             timestamped=shape.timestamped_changelogs(group_id),
+            bare=shape.bare_changelogs(group_id),
         )
         self._metadata = CommittedMetadata(servers, client, group_id=group_id, timeout_s=LOOKUP_TIMEOUT_S)
         self._inputs = InputConsumer(

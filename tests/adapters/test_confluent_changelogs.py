@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from hypothesis import given
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader
 from kstreams_assign.adapters.confluent.changelogs import _by_partition
-from kstreams_assign.errors import BrokerError
+from kstreams_assign.errors import BrokerError, ConfigError
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.stamped import stamped
@@ -101,6 +101,27 @@ def test_reads_what_a_plain_consumer_reads(broker, admin, reader):
     reader.add(dict.fromkeys(twin, 0))
     collected = Collected(reader).until_next(dict.fromkeys(twin, 3003))
     assert collected.writes == twin
+
+
+def test_records_with_headers_are_refused_where_there_may_be_none(broker, admin):
+    totals, other = (new_topic(admin, 1) for _ in range(2))
+    reader = ConfluentChangelogReader(broker, group_id="g", admin=admin, bare={totals: "totals"})
+    producer = Producer({"bootstrap.servers": broker, "linger.ms": 0})
+
+    def write(topic, headers):
+        producer.produce(topic, b"value", b"key", 0, headers=headers)
+        assert producer.flush(PATIENCE_S) == 0
+
+    write(other, [("origin", b"here")])
+    write(totals, None)
+    write(totals, [("v", b"0"), ("c", b"")])
+    at, elsewhere = TopicPartition(totals, 0), TopicPartition(other, 0)
+    reader.add({at: 0, elsewhere: 0})
+    Collected(reader).until_next({at: 2, elsewhere: 1})
+    write(totals, [("origin", b"here")])
+    with pytest.raises(ConfigError, match=rf"store 'totals': {totals} has records with headers \(origin\)"):
+        until(lambda: reader.poll(0.2), lambda _: False)
+    reader.close()
 
 
 def test_starts_where_it_is_told(broker, admin, reader):

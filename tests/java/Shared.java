@@ -3,6 +3,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.Map;
+import java.util.Properties;
 import java.util.TreeMap;
 import java.util.function.Function;
 import java.util.stream.Collectors;
@@ -27,13 +28,16 @@ import org.apache.kafka.streams.state.QueryableStoreTypes;
 import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.TimestampedKeyValueStore;
+import org.apache.kafka.streams.state.TimestampedKeyValueStoreWithHeaders;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
+import org.apache.kafka.streams.state.ValueTimestampHeaders;
 
 /**
  * A real Kafka Streams application for tests of shared state: keeps every record in a plain and in a timestamped store, deletes
  * where a record has no value, and passes it on.
  *
- * <p>Arguments: bootstrap servers, application id, state directory, topic (its output is TOPIC-out), then settings as key=value.
+ * <p>Arguments: bootstrap servers, application id, state directory, topic (its output is TOPIC-out), then settings as key=value;
+ * with keeps.headers=true there is a third store, headed, which keeps the records' headers, too.
  * Prints JSON lines: {"event": "state" | "stores" | "metadata" | "encoded" | "partitions" | "closed", ...}; bytes are hex.
  * Reads commands: stores; decode TEXT; encode TIME NAME=NUMBER...; partitions COUNT HEX...; close.
  */
@@ -43,7 +47,9 @@ public final class Shared {
     private static volatile String seen = "\"time\":-2,\"note\":null";
 
     public static void main(final String[] args) throws Exception {
-        final KafkaStreams streams = new KafkaStreams(topology(args[3]), AppShell.settings(args, 4));
+        final Properties settings = AppShell.settings(args, 4);
+        final boolean headed = Boolean.parseBoolean(settings.getProperty("keeps.headers"));
+        final KafkaStreams streams = new KafkaStreams(topology(args[3], headed), settings);
         AppShell.start(streams);
         final BufferedReader commands = AppShell.commands();
         for (String line = commands.readLine(); line != null && !line.equals("close"); line = commands.readLine()) {
@@ -85,15 +91,17 @@ public final class Shared {
         }
     }
 
-    private static Topology topology(final String topic) {
-        return new Topology()
+    private static Topology topology(final String topic, final boolean headed) {
+        final Topology topology = new Topology()
             .addSource("read", Serdes.Bytes().deserializer(), Serdes.ByteArray().deserializer(), topic)
-            .addProcessor("keep", Keep::new, "read")
+            .addProcessor("keep", () -> new Keep(headed), "read")
             .addStateStore(Stores.keyValueStoreBuilder(
                 Stores.inMemoryKeyValueStore("plain"), Serdes.Bytes(), Serdes.ByteArray()), "keep")
             .addStateStore(Stores.timestampedKeyValueStoreBuilder(
                 Stores.inMemoryKeyValueStore("stamped"), Serdes.Bytes(), Serdes.ByteArray()), "keep")
             .addSink("write", topic + "-out", Serdes.Bytes().serializer(), Serdes.ByteArray().serializer(), "keep");
+        return !headed ? topology : topology.addStateStore(Stores.timestampedKeyValueStoreWithHeadersBuilder(
+            Stores.inMemoryKeyValueStore("headed"), Serdes.Bytes(), Serdes.ByteArray()), "keep");
     }
 
     private static <V> String entries(final KeyValueIterator<Bytes, V> found, final Function<V, String> shown) {
@@ -116,12 +124,19 @@ public final class Shared {
         private ProcessorContext<Bytes, byte[]> context;
         private KeyValueStore<Bytes, byte[]> plain;
         private TimestampedKeyValueStore<Bytes, byte[]> stamped;
+        private TimestampedKeyValueStoreWithHeaders<Bytes, byte[]> headed;
+        private final boolean hasHeaded;
+
+        private Keep(final boolean hasHeaded) {
+            this.hasHeaded = hasHeaded;
+        }
 
         @Override
         public void init(final ProcessorContext<Bytes, byte[]> given) {
             context = given;
             plain = given.getStateStore("plain");
             stamped = given.getStateStore("stamped");
+            headed = hasHeaded ? given.getStateStore("headed") : null;
             given.schedule(LOOK, PunctuationType.WALL_CLOCK_TIME, now -> {
                 seen = "\"time\":" + given.currentStreamTimeMs()
                     + ",\"note\":" + ((InternalProcessorContext<?, ?>) given).processorMetadataForKey(NOTE);
@@ -132,6 +147,9 @@ public final class Shared {
         public void process(final Record<Bytes, byte[]> record) {
             plain.put(record.key(), record.value());
             stamped.put(record.key(), ValueAndTimestamp.make(record.value(), record.timestamp()));
+            if (hasHeaded) {
+                headed.put(record.key(), ValueTimestampHeaders.make(record.value(), record.timestamp(), record.headers()));
+            }
             ((InternalProcessorContext<?, ?>) context).addProcessorMetadataKeyValue(NOTE, record.timestamp() + 1);
             context.forward(record);
         }

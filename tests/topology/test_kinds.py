@@ -6,7 +6,12 @@ import pytest
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store, SubtopologyShape, TopologyShape
-from kstreams_assign.topology.kinds import UNSUPPORTED_KINDS, refuse_foreign_stores, timestamped_kind
+from kstreams_assign.topology.kinds import (
+    UNSUPPORTED_KINDS,
+    refuse_foreign_stores,
+    refuse_headers,
+    timestamped_kind,
+)
 
 SHAPE = TopologyShape(
     (
@@ -62,6 +67,29 @@ def test_stores_that_only_javas_dsl_names_so_are_refused_without_a_changelog(sto
 
 def test_aggregates_of_javas_dsl_are_key_value_stores() -> None:
     refuse_foreign_stores(named("KSTREAM-AGGREGATE-STATE-STORE-0000000003"), "app", {})
+
+
+def test_headers_in_a_changelog_are_refused_naming_the_store_the_headers_and_the_way_out() -> None:
+    with pytest.raises(ConfigError) as refused:
+        refuse_headers("app-totals-changelog", "totals", {"v", "origin", "trace"})
+    said = str(refused.value)
+    assert "store 'totals': app-totals-changelog has records with headers (origin, trace)" in said
+    assert "set drop_headers for this store" in said
+
+
+def test_what_java_writes_for_consistent_reads_is_no_header_of_a_store() -> None:
+    refuse_headers("app-totals-changelog", "totals", {"v", "c"})
+
+
+def test_only_changelogs_of_their_own_have_to_be_without_headers() -> None:
+    stores = (
+        Store("totals"),
+        Store("cache", logged=False),
+        Store("table", source="b"),
+        Store("traced", drop_headers=True),
+    )
+    shape = TopologyShape((SubtopologyShape(("a", "b"), stores),))
+    assert shape.bare_changelogs("app") == {"app-totals-changelog": "totals"}
 
 
 def test_each_kind_is_supported_or_refused_by_its_name() -> None:

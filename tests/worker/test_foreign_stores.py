@@ -1,14 +1,21 @@
-"""A worker whose changelog is of another kind of store ends at its start, naming the store."""
+"""A worker whose changelog is of another kind of store ends, naming the store: at its start, or before it has restored any of it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
-from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign import Config, Record, Store, Subtopology, Task
+from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
 from kstreams_assign.errors import ConfigError
-from tests.worker.app import PARTITIONS, App
+from kstreams_assign.model import TopicPartition, changelog_topic
+from kstreams_assign.tasks.record import Headers as RecordHeaders
+from tests.java.shared import SharedApp
+from tests.mixed.stage import until
+from tests.worker.app import PARTITIONS, App, Running
 
 
 @pytest.mark.parametrize(
@@ -30,3 +37,67 @@ def test_it_is_refused_before_it_joins(
     assert why in str(error)
     assert not worker.named("assigned")
     worker.stop()
+
+
+def nothing(_task: Task, _records: Sequence[Record]) -> None:
+    """Only the stores count."""
+
+
+class Headers:
+    """A Java application with a store that keeps headers (KIP-1271) beside others, one record, and workers of ours in its group."""
+
+    NAME = "has-headers"
+
+    def __init__(self, broker: str, folder: Path, ends: ExitStack) -> None:
+        self.broker, self.folder, self._ends = broker, folder, ends
+        self.admin, self.topic = ClusterAdmin(broker), f"{self.NAME}-in"
+        self.admin.create_topics({self.topic: 1, f"{self.topic}-out": 1}, 20)
+        self.java = SharedApp(broker, self.NAME, folder / "java", self.topic, keeps_headers=True)
+        ends.callback(self.java.close)
+        with closing(RecordProducer(broker, delivery_timeout_ms=10_000)) as producer:
+            producer.produce(self.topic, 0, b"key", b"value", [("origin", b"here")])
+            producer.flush(20)
+
+    def logged_headers(self, store: str) -> RecordHeaders | None:
+        """What Java wrote beside the value."""
+        changelog = TopicPartition(changelog_topic(self.NAME, store), 0)
+        found: list[Record] = []
+        with closing(InputConsumer(self.broker, group_id="looks", admin=self.admin)) as reader:
+            reader.add({changelog: 0})
+
+            def read() -> bool:
+                found.extend(reader.poll(100, 0.2).get(changelog, ()))
+                return bool(found)
+
+            until(read, 60, f"Java has written to {store}", [self.java])
+        return found[0].headers
+
+    def worker(self, headed: Store) -> Running:
+        config = Config(
+            application_id=self.NAME,
+            bootstrap_servers=self.broker,
+            state_dir=str(self.folder / "ours"),
+            session_timeout_ms=6_000,
+        )
+        stores = ["plain", Store("stamped", timestamped=True), headed]
+        worker = Running(config, [Subtopology(nothing, sources=[self.topic], stores=stores)])
+        self._ends.callback(worker.stop)
+        return worker
+
+
+@pytest.mark.usefixtures("java_peer")
+def test_a_store_with_headers_is_refused_at_the_first_record_that_has_some(broker: str, tmp_path: Path) -> None:
+    with ExitStack() as ends:
+        app = Headers(broker, tmp_path, ends)
+        assert [app.logged_headers(store) for store in ("plain", "stamped")] == [None, None]
+        assert app.logged_headers("headed") == [("origin", b"here")]
+        app.java.close()
+        worker = app.worker(Store("headed", timestamped=True))
+        error = worker.until_error()
+        assert isinstance(error, ConfigError)
+        assert f"store 'headed': {app.NAME}-headed-changelog has records with headers (origin)" in str(error)
+        assert not worker.named("running")
+        worker.stop()
+        resigned = app.worker(Store("headed", timestamped=True, drop_headers=True))
+        resigned.until_running(1)
+        assert (resigned.worker.read("headed", b"key") or b"").endswith(b"value")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
+from types import MappingProxyType
 from typing import cast
 
 from confluent_kafka import Message
@@ -20,6 +21,7 @@ from kstreams_assign.adapters.confluent.source_limits import SourceLimits
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.restore.ports import Bounds, ChangelogBatch, Write
 from kstreams_assign.tasks.stamped import stamped_all
+from kstreams_assign.topology.kinds import refuse_headers
 
 _TUNING: Mapping[str, Setting] = {
     # How long a fetch without news holds back a partition that has just been added.
@@ -31,6 +33,7 @@ _LEADER_TIMEOUT_S = 1.0
 """Whoever reads waits meanwhile, so a leader that takes longer is asked again, and the others go on."""
 _NEEDED: Mapping[str, Setting] = {"enable.partition.eof": True}
 _TIME = itemgetter(1)  # of what ``Message.timestamp`` answers
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class ConfluentChangelogReader:
@@ -38,8 +41,8 @@ class ConfluentChangelogReader:
 
     ``admin`` answers ``bounds`` and stays the caller's to close. ``read_committed`` holds back what an open transaction
     wrote. ``poll`` takes at most ``max_records``. ``limits``: source topics among the changelogs, and how far they may be read.
-    wrote. ``poll`` takes at most ``max_records``. Values from the topics ``timestamped`` come as their stores hold them, each
-    behind its record's timestamp.
+    Values from the topics ``timestamped`` come as their stores hold them, each behind its record's timestamp. ``bare``: topics whose
+    records may have no headers, each with its store; ``poll`` raises ``ConfigError`` for the first that has some.
     """
 
     def __init__(
@@ -54,7 +57,9 @@ class ConfluentChangelogReader:
         bounds_timeout_s: float = 5.0,
         limits: SourceLimits | None = None,
         timestamped: frozenset[str] = frozenset(),
+        bare: Mapping[str, str] = _NONE,
     ) -> None:
+        self._bare = bare
         self._limits = limits or SourceLimits((), lambda _asked: {})
         self._stopped: set[TopicPartition] = set()
         self._admin = admin
@@ -113,7 +118,7 @@ class ConfluentChangelogReader:
         self._stopped -= moved.keys()
 
     def _batches(self, taken: Taken) -> dict[TopicPartition, ChangelogBatch]:
-        writes, reached = _by_partition(taken.messages, self._timestamped)
+        writes, reached = _by_partition(taken.messages, self._timestamped, self._bare)
         for partition, end in taken.ends.items():
             # The end lies behind the last record where markers or compacted offsets close the log.
             reached[partition] = max(end, reached.get(partition, 0))
@@ -128,16 +133,24 @@ class ConfluentChangelogReader:
 
 
 def _by_partition(
-    messages: list[Message], timestamped: frozenset[str] = frozenset()
+    messages: list[Message], timestamped: frozenset[str] = frozenset(), bare: Mapping[str, str] = _NONE
 ) -> tuple[dict[TopicPartition, list[Write]], dict[TopicPartition, int]]:
-    """Writes and next offset of each partition."""
+    """Writes and next offset of each partition. Raises ``ConfigError`` for headers in one of ``bare``."""
     writes: dict[TopicPartition, list[Write]] = {}
     reached: dict[TopicPartition, int] = {}
     for partition, run in runs(messages):
+        if partition.topic in bare:
+            _refuse_headers(partition.topic, bare[partition.topic], run)
         values = _stored_values(run) if partition.topic in timestamped else _values(run)
         writes.setdefault(partition, []).extend(_writes(run, values))
         reached[partition] = offset_of(run[-1]) + 1
     return writes, reached
+
+
+def _refuse_headers(topic: str, store: str, messages: list[Message]) -> None:
+    """One call for each record, in C, of which nearly all have none."""
+    if found := list(filter(None, map(Message.headers, messages))):
+        refuse_headers(topic, store, {str(name) for headers in found for name, _ in headers})
 
 
 def _values(messages: list[Message]) -> Iterable[bytes | None]:

@@ -22,7 +22,7 @@ from kstreams_assign.worker.description import described_order
 from kstreams_assign.worker.sidecar.address import Address, TcpAddress, read_address
 
 KEYS = ("sources", "sources_pattern", "repartition_sources", "copartitioned", "stores", "sinks")
-STORE_KEYS = ("name", "changelog", "source", "type")
+STORE_KEYS = ("name", "changelog", "source", "type", "drop_headers")
 REPARTITION_KEYS = ("name", "partitions")
 TOKEN_CHARACTERS_MIN = 16
 
@@ -146,13 +146,15 @@ def _store(key: str, store: object) -> Store:
     name, changelog = store.get("name"), store.get("changelog", True)
     if not isinstance(name, str) or not name:
         raise ConfigError(f"{key}.name = {name!r}: must be a text that is not empty")
-    if not isinstance(changelog, bool):
-        raise ConfigError(f"{key}.changelog = {changelog!r}: must be true or false")
+    drops = store.get("drop_headers", False)
+    for word, value in (("changelog", changelog), ("drop_headers", drops)):
+        if not isinstance(value, bool):
+            raise ConfigError(f"{key}.{word} = {value!r}: must be true or false")
     timestamped = timestamped_kind(f"{key}.type", store.get("type", "key_value"))
     source = store.get("source")
     if source is not None and not isinstance(source, str):
         raise ConfigError(f"{key}.source = {source!r}: must be one of the subtopology's sources")
-    return Store(name, logged=changelog, source=source, timestamped=timestamped)
+    return Store(name, logged=changelog, source=source, timestamped=timestamped, drop_headers=drops)
 
 
 def _texts(key: str, values: object) -> list[str]:

@@ -19,7 +19,7 @@ socket = "app.sock"
 TOPOLOGY = """
 [[topology.subtopology]]
 sources = ["orders", "returns"]
-stores = ["totals", {name = "cache", changelog = false}, {name = "timed", type = "timestamped_key_value"}]
+stores = ["totals", {name = "cache", changelog = false}, {name = "timed", type = "timestamped_key_value", drop_headers = true}]
 sinks = ["customer-totals"]
 
 [[topology.subtopology]]
@@ -37,7 +37,8 @@ def test_a_file_names_the_settings_and_the_topology(tmp_path):
     settings = read(tmp_path, PLAIN + TOPOLOGY)
     first, second = settings.flows
     assert first.shape.sources == ("orders", "returns")
-    assert first.shape.stores == (Store("totals"), Store("cache", logged=False), Store("timed", timestamped=True))
+    timed = Store("timed", timestamped=True, drop_headers=True)
+    assert first.shape.stores == (Store("totals"), Store("cache", logged=False), timed)
     assert first.sinks == {"customer-totals": "customer-totals"}
     assert (second.shape.sources, second.shape.stores, second.sinks) == (("clicks",), (), {})
     assert str(settings.address) == "app.sock"
@@ -97,6 +98,14 @@ def test_what_is_no_pair_is_refused(tmp_path, pair):
         (
             PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', changelog = 'no'}]",
             r"stores\[0\].changelog = 'no': must be true or false",
+        ),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = ['two words']",
+            r"application_id = 'app': 'app-two words-changelog' cannot be a topic's name",
+        ),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', drop_headers = 1}]",
+            r"stores\[0\].drop_headers = 1: must be true or false",
         ),
         (
             PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [{name = 's', type = 'windowed'}]",
