@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import accumulate, chain
 
 from kstreams_assign.assign import caught_up
 from kstreams_assign.errors import SimulationStuck
@@ -16,6 +16,7 @@ from kstreams_assign.sim.checkers import Violation, Watch, every_checker
 from kstreams_assign.sim.faults import NO_FAULTS, Fault
 from kstreams_assign.sim.play import unsettled
 from kstreams_assign.sim.policies.policy import Policy
+from kstreams_assign.sim.process import Process
 from kstreams_assign.sim.scenario import Scenario
 from kstreams_assign.sim.tables.ledger import RUNS, Bar, Ledger
 from kstreams_assign.sim.tables.situations import Event, Situation
@@ -54,15 +55,15 @@ class Measured:
 
 @dataclass(slots=True)
 class Busiest:
-    """What had been restored at each look, a second apart."""
+    """How fast all read together at each look, a second apart."""
 
-    restored: list[int] = field(default_factory=list)
+    per_s: list[int] = field(default_factory=list)
 
     @property
-    def per_s(self) -> int:
-        """In the busiest ten seconds; restore threads tell of what they read every few."""
-        told = self.restored
-        return max((b - a for a, b in zip(told, told[BUSY_S:], strict=False)), default=0) // BUSY_S
+    def most_per_s(self) -> int:
+        """In the busiest ten seconds."""
+        sums = [0, *accumulate(self.per_s)]
+        return max((b - a for a, b in zip(sums, sums[BUSY_S:], strict=False)), default=0) // BUSY_S
 
 
 def measure(policy: Policy, situation: Situation, group: Scenario, *, seed: int = SEED) -> Measured:
@@ -97,7 +98,7 @@ def measure(policy: Policy, situation: Situation, group: Scenario, *, seed: int 
         moves=_moves(bars),
         settled_s=(ended_ms - began_ms) / 1_000,
         uneven=_uneven(world),
-        read_per_s=busiest.per_s,
+        read_per_s=busiest.most_per_s,
         violations=tuple(watch.violations),
         bars=bars,
         decided_s=times,
@@ -127,7 +128,7 @@ def _rest(world: World, policy: Policy, situation: Situation, busiest: Busiest |
     while timeline.now_ms < at_rest_ms + quiet_ms:
         timeline.run(timeline.now_ms + LOOK_MS)
         if busiest is not None:
-            busiest.restored.append(world.logs.restored)
+            busiest.per_s.append(_read_per_s(world))
         if why := next(chain(unsettled(world), _incomplete(world)), None):
             at_rest_ms = timeline.now_ms + LOOK_MS
         if timeline.now_ms > until_ms:
@@ -137,10 +138,21 @@ def _rest(world: World, policy: Policy, situation: Situation, busiest: Busiest |
 
 def _incomplete(world: World) -> Iterator[str]:
     for process in world.processes:
-        for task in process.loop.restorer.tasks:
-            held = sum(process.disk.folders[task].values())
-            if not caught_up(world.logs.ends[task] - held, world.config.acceptable_recovery_lag):
-                yield f"{process.run.name}: {task} is not complete"
+        yield from (f"{process.run.name}: {task} is not complete" for task in _copying(world, process))
+
+
+def _copying(world: World, process: Process) -> Iterator[TaskId]:
+    """What it makes complete copies of."""
+    for task in process.loop.restorer.tasks:
+        held = sum(process.disk.folders[task].values())
+        if not caught_up(world.logs.ends[task] - held, world.config.acceptable_recovery_lag):
+            yield task
+
+
+def _read_per_s(world: World) -> int:
+    """Whoever makes a copy reads with all of its bandwidth; what is read is booked seconds later, in lumps."""
+    copying = sum(next(_copying(world, process), None) is not None for process in world.processes)
+    return copying * world.scenario.restored_per_s
 
 
 def _uneven(world: World) -> int:
