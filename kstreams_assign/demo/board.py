@@ -25,6 +25,17 @@ class TaskView:
 
 
 @dataclass(slots=True)
+class Copy:
+    """A standby or a warm-up, from the first time that its worker told of it to the last."""
+
+    worker: str
+    task: str
+    role: str
+    from_ms: int
+    to_ms: int
+
+
+@dataclass(slots=True)
 class WorkerView:
     """A worker process as seen from outside. A restart begins a new one."""
 
@@ -33,6 +44,7 @@ class WorkerView:
     exit_status: int | None = None
     adopted_generation: int | None = None
     tasks: dict[str, TaskView] = field(default_factory=dict)
+    copies: dict[tuple[str, str], Copy] = field(default_factory=dict)
     records_total: int = 0
     joining_since_ms: int | None = None
     probing: bool = False
@@ -84,6 +96,7 @@ class Board:
     rebalances: dict[int, Rebalance] = field(default_factory=dict)
     takeovers: list[Takeover] = field(default_factory=list)
     deaths: list[tuple[str, int]] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     next_probe_ms: int | None = None
 
@@ -137,7 +150,7 @@ def _started(board: Board, worker: WorkerView, _event: Event) -> None:
 
 def _exited(board: Board, worker: WorkerView, event: Event) -> None:
     worker.alive, worker.exit_status = False, event["status"]
-    worker.tasks = {}
+    worker.tasks, worker.copies = {}, {}
     board.deaths.append((worker.name, event["time_ms"]))
 
 
@@ -189,8 +202,15 @@ def _lost(_board: Board, worker: WorkerView, _event: Event) -> None:
     worker.adopted_generation = None
 
 
-def _status(_board: Board, worker: WorkerView, event: Event) -> None:
+def _status(board: Board, worker: WorkerView, event: Event) -> None:
+    now_ms = event["time_ms"]
     worker.tasks = {task: TaskView(**view) for task, view in event["tasks"].items()}
+    told = {(task, view.role) for task, view in worker.tasks.items() if view.role != "active"}
+    new = {one: Copy(worker.name, *one, now_ms, now_ms) for one in sorted(told - worker.copies.keys())}
+    board.copies.extend(new.values())
+    worker.copies = new | {one: copy for one, copy in worker.copies.items() if one in told}
+    for copy in worker.copies.values():
+        copy.to_ms = now_ms
     worker.records_total = event["records_total"]
 
 

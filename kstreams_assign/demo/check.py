@@ -122,6 +122,24 @@ def _restored(takeovers: Sequence[Takeover], worker: str, task: str, by_ms: int)
     return max(fitting, key=attrgetter("time_ms")).restored if fitting else inf
 
 
+class Span(NamedTuple):
+    """A worker processed a task's records, and nobody else did meanwhile. Wall-clock milliseconds."""
+
+    task: str
+    process: str
+    from_ms: int
+    to_ms: int
+
+
+def find_spans(rows: Iterable[Row]) -> list[Span]:
+    """Who worked on each task when: by task, then in the order of time."""
+    return [
+        Span(f"0_{partition}", process, span[0].processed_ms, span[-1].processed_ms)
+        for partition, history in sorted(_by_partition(rows).items())
+        for process, span in ((name, list(found)) for name, found in groupby(history, key=attrgetter("process")))
+    ]
+
+
 class Silence(NamedTuple):
     """A task that stayed with its owner let waiting input lie. ``generation`` is None outside of rebalances."""
 

@@ -17,13 +17,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from kstreams_assign import Config
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
+from kstreams_assign.demo.app import Row
+from kstreams_assign.demo.board import Board
 from kstreams_assign.demo.fleet import WORKER_COMMAND
+from kstreams_assign.demo.page import Scene, draw
 from kstreams_assign.demo.stage import DemoSettings, Stage
 from kstreams_assign.demo.story import Story, script
 from kstreams_assign.demo.summary import describe, summarize
@@ -36,6 +39,9 @@ TURN_S = 0.1
 
 def demo(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the facts to this file.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page to this file: who worked on each task when, and what moved.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the orders, and of who is killed.")] = 7,
     orders_per_s: Annotated[int, typer.Option(min=100, max=20_000, help="How fast orders come in.")] = 3_000,
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a live table.")] = False,
@@ -51,20 +57,24 @@ def demo(
 
     Takes about a minute. Exit status 1 if an order was lost.
 
-    Example: kstreams-assign demo --json demo.json --user-data kip441
+    Example: kstreams-assign demo --json demo.json --report demo.html
     """
-    if json_file is not None and not json_file.absolute().parent.is_dir():
-        raise ConfigError(f"--json {json_file}: there is no folder {json_file.absolute().parent}")
+    for option, file in (("--json", json_file), ("--report", report)):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise ConfigError(f"{option} {file}: there is no folder {file.absolute().parent}")
     usual = DemoSettings(seed=seed, orders_per_s=orders_per_s)
     settings = replace(usual, worker={**usual.worker, "user_data": user_data, "assignor": assignor})
     Config.from_mapping({"application_id": "demo", "bootstrap_servers": "none yet", **settings.worker})
     show = Lines() if plain or not sys.stderr.isatty() else Screen()
     try:
         with _one_interrupt():
-            summary = run_demo(settings, show, keep=keep)
+            played = run_demo(settings, show, keep=keep)
     except _Interrupted as interrupted:
         typer.echo("interrupted; nothing is left running", err=True)
         raise typer.Exit(128 + interrupted.number) from None
+    summary = played.summary
+    if report is not None:
+        report.write_text(draw(summary, played.board, played.rows, played.scenes), encoding="utf-8")
     if json_file is not None:
         json_file.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     typer.echo("\n".join(describe(summary)))
@@ -72,10 +82,19 @@ def demo(
         raise typer.Exit(1)
 
 
+class Played(NamedTuple):
+    """A run that is over."""
+
+    summary: dict[str, Any]
+    board: Board
+    rows: Sequence[Row]
+    scenes: Sequence[Scene]
+
+
 def run_demo(
     settings: DemoSettings, show: Show, *, keep: bool = False, worker_command: Sequence[str] = WORKER_COMMAND
-) -> dict[str, Any]:
-    """The whole run; its facts. Raises ``DemoFailed``, ``BrokerError`` or ``LocalBrokerError``."""
+) -> Played:
+    """The whole run. Raises ``DemoFailed``, ``BrokerError`` or ``LocalBrokerError``."""
     typer.echo(f"starting Apache Kafka {LocalBroker.version} on this machine", err=True)
     with _run_folder(keep) as folder, LocalBroker(data_dir=folder / "broker") as broker:
         started_ms = monotonic_ms()
@@ -83,11 +102,11 @@ def run_demo(
         typer.echo(f"from another terminal: {look}", err=True)
         with Stage(broker.bootstrap_servers, folder, settings, worker_command) as stage:
             with show:
-                _play(stage, show)
-            findings = stage.findings()
-            return summarize(
+                scenes = _play(stage, show)
+            findings, rows = stage.findings(), stage.rows()
+            summary = summarize(
                 stage.board,
-                stage.rows(),
+                rows,
                 findings,
                 broker_version=broker.version,
                 seed=settings.seed,
@@ -96,9 +115,12 @@ def run_demo(
                 acceptable_lag=int(settings.worker["acceptable_recovery_lag"]),
                 seconds=(monotonic_ms() - started_ms) / 1000,
             )
+            return Played(summary, stage.board, rows, scenes)
 
 
-def _play(stage: Stage, show: Show) -> None:
+def _play(stage: Stage, show: Show) -> list[Scene]:
+    """Returns the scenes that there were."""
+    scenes: list[Scene] = []
     story = Story(script(int(stage.settings.worker["acceptable_recovery_lag"])), stage.settings.seed)
     rate = _Rate()
     last_news = ""
@@ -110,8 +132,11 @@ def _play(stage: Stage, show: Show) -> None:
                 show.news(line)
         for command in story.step(stage.board, stage.world, monotonic_ms()):
             stage.do(command)
+        if not story.over and (not scenes or scenes[-1].says != story.says):
+            scenes.append(Scene(wall_ms(), story.says))
         orders_per_s = rate.at(stage.orders_in, monotonic_ms())
         show.update(stage.board, Scenery(story.says, last_news, orders_per_s, stage.orders_in, wall_ms()))
+    return scenes
 
 
 class _Rate:

@@ -100,9 +100,14 @@ def _gaps(moves: Iterable[Move]) -> dict[str, float | None]:
 
 def describe(summary: Summary) -> list[str]:
     """The summary for people, a line a fact."""
+    return [f"{name:<18}{fact}" for name, fact in facts(summary).items()]
+
+
+def facts(summary: Summary) -> dict[str, str]:
+    """The summary in words, by what each is about."""
     gaps = summary["gap_ms"]
     moves = summary["moves"]
-    lines = {
+    return {
         "broker": f"Apache Kafka {summary['broker_version']}, assignor {summary['assignor']}",
         "orders": f"{summary['records_in']} in, {summary['records_counted']} counted",
         "lost": f"{summary['lost']} in the final state, {summary['never_in_output']} never in the output",
@@ -120,7 +125,6 @@ def describe(summary: Summary) -> list[str]:
         "commits refused": f"{summary['commits_refused']}",
         "time": f"{summary['seconds']} s, seed {summary['seed']}",
     }
-    return [f"{name:<18}{fact}" for name, fact in lines.items()]
 
 
 def _ms(value: float | None) -> str:

@@ -6,9 +6,12 @@ import json
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.timeout(300)  # a minute, where nobody else uses the machine
 def test_the_demo_loses_nothing_and_moves_no_task_in_vain(broker, tmp_path):  # noqa: ARG001  # where a broker can run
-    facts = tmp_path / "demo.json"
+    facts, page = tmp_path / "demo.json", tmp_path / "demo.html"
     command = [
         sys.executable,
         "-m",
@@ -17,10 +20,12 @@ def test_the_demo_loses_nothing_and_moves_no_task_in_vain(broker, tmp_path):  # 
         "--plain",
         "--json",
         str(facts),
+        "--report",
+        str(page),
         "--orders-per-s",
         "1000",
     ]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert ended.returncode == 0, ended.stderr[-3000:]
     told = json.loads(facts.read_text())
     assert (told["lost"], told["never_in_output"], told["unknown"]) == (0, 0, 0)
@@ -30,3 +35,7 @@ def test_the_demo_loses_nothing_and_moves_no_task_in_vain(broker, tmp_path):  # 
     assert "early: " in ended.stderr
     assert [move["cause"] for move in told["moves"] if move["warm"]].count("rebalance") == 2
     assert told["commits_refused"] == 0
+    drawn = page.read_text()
+    assert all(f"w{worker} works on" in drawn for worker in (1, 2, 3))
+    assert "keeps a warmup of" in drawn
+    assert "nobody works on" in drawn

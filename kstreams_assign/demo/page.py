@@ -1,0 +1,147 @@
+"""The run as a page (``demo --report``): who worked on each task when, who kept copies, what moved, the facts.
+
+Pure. A row is a task, a colour a worker; red is a task that nobody works on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from operator import attrgetter
+
+from kstreams_assign.demo.app import Row
+from kstreams_assign.demo.board import Board
+from kstreams_assign.demo.check import Span, find_spans
+from kstreams_assign.demo.summary import Summary, facts
+from kstreams_assign.page import frame
+from kstreams_assign.page.frame import Html, tag
+
+TITLE = "A Kafka Streams group scales out and survives a crash"
+HOW_TO_READ = (
+    "A row is a task and a colour a worker. Thick: it processes the task's orders. Thin, below: it keeps a copy of the task's state (a standby; "
+    "pale: a warm-up). Red: orders come in, and nobody works on them. Triangles are rebalances, filled ones probing; the numbered lines are scenes. "
+    "Rest the pointer on anything to read what it is."
+)
+WIDTH, ROW, TOP, SIDE = 1000, 22, 34, 40
+BAR, COPY = 12, 3
+"""Heights within a row: of who works on it, and of each copy below."""
+THINNEST = 1.5
+"""A hand-over takes a tenth of a second and has to be seen."""
+COLOURS = 3
+"""As many as there are workers in the script."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What the script said, and from when on (wall-clock milliseconds)."""
+
+    at_ms: int
+    says: str
+
+
+def draw(summary: Summary, board: Board, rows: Iterable[Row], scenes: Sequence[Scene]) -> str:
+    """The whole document."""
+    spans = find_spans(rows)
+    picture = _Picture(board, spans, scenes)
+    moves = [
+        (move["task"], move["from"], move["to"], "yes" if move["warm"] else "no", f"{move['gap_ms']} ms", move["cause"])
+        for move in summary["moves"]
+    ]
+    generations = [
+        (f"{one.generation}", f"{picture.s(one.start_ms):.1f} s", f"{one.end_ms - one.start_ms} ms", _kind(one.probing))
+        for one in sorted(board.rebalances.values(), key=attrgetter("generation"))
+    ]
+    content = [
+        tag("h1", TITLE),
+        tag("p", HOW_TO_READ, *picture.legend(), class_="note"),
+        tag("div", picture.draw(), class_="scroll", tabindex="0", role="region", aria_label="Timeline"),
+        tag("ol", *(tag("li", f"{one.says} ({picture.s(one.at_ms):.1f} s)") for one in scenes), class_="scenes"),
+        tag("h2", "What came of it"),
+        frame.table(("fact", "measured"), list(facts(summary).items()), "The run's facts"),
+        tag("h2", "Tasks that went on elsewhere"),
+        frame.table(("task", "from", "to", "copy was warm", "gap", "because of"), moves, "Moves, oldest first"),
+        tag("h2", "Rebalances"),
+        frame.table(("generation", "began", "took", "kind"), generations, "From the first join to the last adoption"),
+    ]
+    return frame.page(TITLE, *content, styles=(frame.asset("demo.css", __package__),))
+
+
+def _kind(probing: bool) -> str:
+    return "probing" if probing else ""
+
+
+class _Picture:
+    """The timeline's coordinates and parts."""
+
+    def __init__(self, board: Board, spans: Sequence[Span], scenes: Sequence[Scene]) -> None:
+        self._board, self._spans, self._scenes = board, spans, scenes
+        tasks = sorted({span.task for span in spans} | {copy.task for copy in board.copies})
+        self._tops = {task: TOP + ROW * number for number, task in enumerate(tasks)}
+        self._colours: Mapping[str, int] = {name: at % COLOURS for at, name in enumerate(sorted(board.workers))}
+        ends = [span.to_ms for span in spans] + [one.end_ms for one in board.rebalances.values()]
+        begins = [one.at_ms for one in scenes] + [one.start_ms for one in board.rebalances.values()]
+        self._from_ms = min(begins, default=0)
+        self._to_ms = max(ends, default=self._from_ms + 1)
+
+    def s(self, at_ms: int) -> float:
+        """Seconds since the picture begins."""
+        return (at_ms - self._from_ms) / 1_000
+
+    def legend(self) -> list[Html]:
+        return [tag("span", name, class_=f"worker c{colour}") for name, colour in self._colours.items()]
+
+    def draw(self) -> Html:
+        height = TOP + ROW * len(self._tops) + 16
+        parts = [*self._scene_lines(height), *self._bars(), *self._pauses(), *self._copies(), *self._ticks()]
+        names = (
+            tag("text", task, x=f"{SIDE - 6}", y=f"{top + 10}", text_anchor="end") for task, top in self._tops.items()
+        )
+        end = tag("text", f"{self.s(self._to_ms):.0f} s", x=f"{WIDTH}", y=f"{height - 2}", text_anchor="end")
+        about = (
+            f"{len(self._tops)} tasks, {len(self._board.rebalances)} rebalances in {self.s(self._to_ms):.0f} seconds"
+        )
+        return tag("svg", *parts, *names, end, viewBox=f"0 0 {WIDTH} {height}", role="img", aria_label=about)
+
+    def _x(self, at_ms: int) -> float:
+        return SIDE + (at_ms - self._from_ms) / max(self._to_ms - self._from_ms, 1) * (WIDTH - SIDE)
+
+    def _bar(self, from_ms: int, to_ms: int, y: int, height: int, kind: str, told: str, *, least: float = 0.0) -> Html:
+        width = max(self._x(to_ms) - self._x(from_ms), least)
+        about = tag("title", f"{told}, {self.s(from_ms):.1f} to {self.s(to_ms):.1f} s")
+        where = {"x": f"{self._x(from_ms):.1f}", "y": f"{y}", "width": f"{width:.1f}", "height": f"{height}"}
+        return tag("rect", about, class_=kind, **where)
+
+    def _bars(self) -> Iterator[Html]:
+        for task, worker, from_ms, to_ms in self._spans:
+            yield self._bar(
+                from_ms, to_ms, self._tops[task], BAR, f"c{self._colours[worker]}", f"{worker} works on {task}"
+            )
+
+    def _pauses(self) -> Iterator[Html]:
+        for task, spans in groupby(self._spans, key=attrgetter("task")):
+            for before, after in pairwise(spans):
+                ms = after.from_ms - before.to_ms
+                if ms > 0:
+                    told = f"nobody works on {task}: {ms} ms"
+                    yield self._bar(before.to_ms, after.from_ms, self._tops[task], BAR, "nobody", told, least=THINNEST)
+
+    def _copies(self) -> Iterator[Html]:
+        """A line for each worker below the bar, always the same one, so that two copies of a task are both seen."""
+        for copy in self._board.copies:
+            colour = self._colours[copy.worker]
+            y = self._tops[copy.task] + BAR + COPY * colour
+            told = f"{copy.worker} keeps a {copy.role} of {copy.task}"
+            yield self._bar(copy.from_ms, copy.to_ms, y, COPY - 1, f"c{colour} {copy.role}", told, least=THINNEST)
+
+    def _ticks(self) -> Iterator[Html]:
+        for one in self._board.rebalances.values():
+            told = f"generation {one.generation}, {self.s(one.start_ms):.1f} s{', probing' if one.probing else ''}"
+            d = f"M{self._x(one.start_ms):.1f} {TOP - 3}l-4 -9h8z"
+            yield tag("path", tag("title", told), d=d, class_="tick probing" if one.probing else "tick")
+
+    def _scene_lines(self, height: int) -> Iterator[Html]:
+        for number, scene in enumerate(self._scenes, 1):
+            x = f"{self._x(scene.at_ms):.1f}"
+            yield tag("line", tag("title", scene.says), x1=x, x2=x, y1="14", y2=f"{height - 14}", class_="scene")
+            yield tag("text", f"{number}", tag("title", scene.says), x=x, y="11", text_anchor="middle", class_="quiet")

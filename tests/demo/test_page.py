@@ -1,0 +1,79 @@
+"""The run's page: what the events and the output told stands on it, where and when it happened."""
+
+from __future__ import annotations
+
+import re
+
+from kstreams_assign.demo.check import Span, find_spans
+from kstreams_assign.demo.page import SIDE, WIDTH, Scene, draw
+from tests.demo.events import adopted, assigned, board_of, exited, joining, started, status
+from tests.demo.test_check import row
+from tests.demo.test_summary import summary_of
+
+ROWS = [row(0, 1_000, "w1"), row(1, 2_000, "w1"), row(2, 6_000, "w2"), row(3, 11_000, "w2")]
+"""Task 0_0: w1 for a second, nobody for four, w2 for five."""
+
+
+def told():
+    return board_of(
+        started("w1"),
+        started("w2"),
+        joining("w1", at=1_000),
+        assigned("w1", 1, at=1_500),
+        adopted("w1", 1, at=1_600),
+        status("w2", at=1_000, t0_0=("warmup", "restoring", 9)),
+        status("w2", at=3_000, t0_0=("standby", "running", 0)),
+        status("w2", at=5_000, t0_0=("standby", "running", 0)),
+        status("w2", at=6_000, t0_0=("active", "running", 0)),
+        exited("w1", at=7_000),
+    )
+
+
+def page():
+    return draw(summary_of(ROWS), told(), ROWS, [Scene(1_000, "all <begins>"), Scene(6_000, "w2 goes on")])
+
+
+def bars(html):
+    """Class, left edge and width in seconds of the eleven that the picture shows, and what the bar says."""
+    found = re.findall(r'<rect class="([^"]+)" x="([\d.]+)" y="\d+" width="([\d.]+)" height="\d+"><title>([^<]+)', html)
+    second = (WIDTH - SIDE) / 10
+    return {
+        text: (kind, round((float(x) - SIDE) / second), round(float(width) / second)) for kind, x, width, text in found
+    }
+
+
+def test_bars_stand_where_tasks_were_worked_on_and_red_where_they_were_not():
+    assert bars(page()) == {
+        "w1 works on 0_0, 0.0 to 1.0 s": ("c0", 0, 1),
+        "nobody works on 0_0: 4000 ms, 1.0 to 5.0 s": ("nobody", 1, 4),
+        "w2 works on 0_0, 5.0 to 10.0 s": ("c1", 5, 5),
+        "w2 keeps a warmup of 0_0, 0.0 to 0.0 s": ("c1 warmup", 0, 0),
+        "w2 keeps a standby of 0_0, 2.0 to 4.0 s": ("c1 standby", 2, 2),
+    }
+
+
+def test_scenes_moves_and_rebalances_are_told_and_no_name_is_markup():
+    html = page()
+    assert "<li>all &lt;begins&gt; (0.0 s)</li><li>w2 goes on (5.0 s)</li>" in html
+    assert "<td>0_0</td><td>w1</td><td>w2</td>" in html
+    assert "<td>1</td><td>0.0 s</td><td>600 ms</td>" in html
+
+
+def test_a_copy_that_comes_back_is_another_one():
+    board = board_of(
+        started("w1"),
+        status("w1", at=1, t0_0=("standby", "running", 0)),
+        status("w1", at=2),
+        status("w1", at=5, t0_0=("standby", "running", 0)),
+    )
+    assert [(copy.from_ms, copy.to_ms) for copy in board.copies] == [(1, 1), (5, 5)]
+
+
+def test_spans_are_in_the_order_of_tasks_and_times():
+    rows = [*ROWS, row(0, 500, "w2", partition=1), row(4, 12_000, "w1")]
+    assert find_spans(rows) == [
+        Span("0_0", "w1", 1_000, 2_000),
+        Span("0_0", "w2", 6_000, 11_000),
+        Span("0_0", "w1", 12_000, 12_000),
+        Span("0_1", "w2", 500, 500),
+    ]
