@@ -39,7 +39,11 @@ REASONS: Mapping[str, tuple[Reason, ...]] = {
             EITHER,
             "what it saves over Current are suspensions of seconds; what is restored in vain is the same",
         ),
-        Reason(("current",), WITH, NO_SEAT),
+        Reason(
+            ("current",),
+            WITH,
+            "the first that leaves has its standbys on one process, where even shares leave a seat for one; new copies come too late for the next",
+        ),
         Reason(
             ("delayed", "delayed_bootstrap"),
             WITH,
