@@ -33,6 +33,8 @@ from tests.mixed.stage import Counts, Language, Stage, balanced, until
 
 JAVA = "replaced by Java 4.3.1"
 INSTANCES = 3
+HEARD = 2
+"""So many records have a time between them."""
 Phase = Literal["joins", "leaves"]
 PHASES: tuple[Phase, ...] = ("joins", "leaves")
 
@@ -58,7 +60,7 @@ class Plan:
         }
 
 
-QUICK = Plan(at_once=600, per_s=200, acceptable_recovery_lag=1_000_000, limit_s=90)
+QUICK = Plan(at_once=600, per_s=200, acceptable_recovery_lag=1_000_000, limit_s=180)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +93,11 @@ def migrate(stage: Stage, to: Language, plan: Plan, *, leaves: bool = True) -> R
     windows = []
     for old in tuple(apps):
         apps.append(stage.start(to, plan.settings))
-        windows.append(_window("joins", apps, apps, plan))
+        windows.append(_window(stage, "joins", apps, apps, plan))
         everybody = tuple(apps)
         apps.remove(old)
         old.tell("close" if leaves else "stay")
-        windows.append(_window("leaves", everybody, apps, plan))
+        windows.append(_window(stage, "leaves", everybody, apps, plan))
         old.close()
     counts = stage.counted()
     return _run(counts, stage.times(), windows, round(time.monotonic() - began, 1))
@@ -105,10 +107,19 @@ def _balance(apps: Sequence[AppProcess], plan: Plan, about: str) -> None:
     until(lambda: balanced(apps, plan.partitions, plan.standbys), plan.limit_s, about, apps)
 
 
-def _window(phase: Phase, before: Sequence[AppProcess], after: Sequence[AppProcess], plan: Plan) -> Window:
-    """From now until those who stay are balanced."""
+def _window(
+    stage: Stage, phase: Phase, before: Sequence[AppProcess], after: Sequence[AppProcess], plan: Plan
+) -> Window:
+    """From now until those who stay are balanced and every task is heard again: else a silence may belong to no window."""
     owners, begin = _owners(before), time.time()
     _balance(after, plan, f"balance, once one {phase}")
+    told = stage.applied_to_each()
+    until(
+        lambda: all(now >= then + HEARD for now, then in zip(stage.applied_to_each(), told, strict=True)),
+        plan.limit_s,
+        f"everybody is heard, once one {phase}",
+        after,
+    )
     moved = {task for task, owner in _owners(after).items() if owners.get(task) is not owner}
     return Window(phase, begin * 1000, frozenset(moved))
 

@@ -21,7 +21,7 @@ import org.apache.kafka.streams.Topology;
  */
 final class AppShell {
     private static final long LOOK_MS = 50;
-    private static final Duration END = Duration.ofSeconds(20);
+    private static final Duration END = Duration.ofSeconds(60);
 
     /** Bootstrap servers, application id and state directory come first; from an index on each argument is key=value. */
     static Properties settings(final String[] args, final int pairsFrom) {

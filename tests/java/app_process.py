@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 Event = Mapping[str, Any]
+PATIENCE_S = 90.0
+"""For a process to start, or to come to something, beside several others on a busy machine. Who is quick waits no longer."""
 
 
 def arguments(
@@ -43,7 +45,7 @@ class AppProcess:
         """Standbys and warm-ups: Java does not tell them apart."""
         return self._tasks("standby")
 
-    def until(self, wanted: Callable[[Sequence[Event]], bool], timeout_s: float = 40) -> None:
+    def until(self, wanted: Callable[[Sequence[Event]], bool], timeout_s: float = PATIENCE_S) -> None:
         """Wait until the events say so."""
         with self._news:
             assert self._news.wait_for(lambda: wanted(self.events), timeout_s), self.events[-3:]
@@ -68,10 +70,10 @@ class AppProcess:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def until_ended(self, timeout_s: float = 30) -> int:
+    def until_ended(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait until it ends by itself; its exit status."""
         status = self._process.wait(timeout_s)
-        self._listener.join(10)
+        self._listener.join(PATIENCE_S)
         return status
 
     def named(self, name: str) -> list[Event]:
@@ -97,11 +99,11 @@ class AppProcess:
 
     def _end(self) -> None:
         try:
-            self._process.wait(30)
+            self._process.wait(PATIENCE_S)
         finally:
             self._process.kill()
             self._process.wait()
-            self._listener.join(10)
+            self._listener.join(PATIENCE_S)
             for pipe in (self._process.stdin, self._process.stdout):
                 assert pipe is not None
                 pipe.close()

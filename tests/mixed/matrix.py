@@ -46,7 +46,9 @@ SETTINGS: Mapping[str, object] = {
 }
 OURS_TOO: Mapping[str, object] = {"early.probing.floor.ms": 1_000}
 OURS_WAITS: Mapping[str, object] = {"early.probing": "false"}
-LIMIT_S, PROBED_LIMIT_S = 90.0, 180.0
+LIMIT_S, PROBED_LIMIT_S = 180.0, 300.0
+SESSION_MS: Mapping[Way, int] = {"close": 30_000, "kill": 10_000}
+"""Nobody shall be taken for dead on a busy machine, as another would lead then; who is killed is waited for."""
 ASK_EACH_S = 2.0
 JVMS = 4
 AT_A_TIME = 6
@@ -143,9 +145,10 @@ def play(case: Case, servers: str, folder: Path) -> Outcome:
 
 def _settings(case: Case, language: Language) -> Mapping[str, object]:
     """Two Java instances have nobody who asks: unless they wait for the interval, any copy will do."""
+    settings = {**SETTINGS, "session.timeout.ms": SESSION_MS[case.by]}
     if language == "python":
-        return {**SETTINGS, **(OURS_WAITS if case.probed else OURS_TOO)}
-    return SETTINGS if case.jvms < 2 or case.probed else {**SETTINGS, "acceptable.recovery.lag": 1_000_000}
+        return {**settings, **(OURS_WAITS if case.probed else OURS_TOO)}
+    return settings if case.jvms < 2 or case.probed else {**settings, "acceptable.recovery.lag": 1_000_000}
 
 
 def _asking(so: Callable[[], bool], apps: Sequence[AppProcess]) -> Callable[[], bool]:

@@ -18,15 +18,15 @@ from typing import Literal
 from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
 from kstreams_assign.adapters.confluent.group_records import last_group_record
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.wire import GroupMetadata, decode_group_metadata
-from tests.java.app_process import AppProcess
+from kstreams_assign.wire import GroupMetadata, decode_assignment, decode_consumer_assignment, decode_group_metadata
+from tests.java.app_process import PATIENCE_S, AppProcess
 from tests.java.streams_app import StreamsApp
 from tests.mixed.python_app import LONG, PythonApp
 
 Language = Literal["java", "python"]
 WORDS = 50
 TURN_S = 0.05
-COUNTED_S = 40.0
+COUNTED_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Load:
     def __init__(self, servers: str, topic: str, partitions: int, *, at_once: int, per_s: int) -> None:
         self.sent: Counter[bytes] = Counter()
         self._topic, self._partitions, self._per_turn = topic, partitions, max(1, round(per_s * TURN_S))
-        self._producer = RecordProducer(servers, delivery_timeout_ms=20_000)
+        self._producer = RecordProducer(servers, delivery_timeout_ms=round(PATIENCE_S * 1_000))
         self._send(at_once)
-        self._producer.flush(20)
+        self._producer.flush(PATIENCE_S)
         self._ending = Event()
         self._thread = Thread(target=self._run, name="load", daemon=True)
         self._thread.start()
@@ -57,7 +57,7 @@ class Load:
         if not self._ending.is_set():
             self._ending.set()
             self._thread.join()
-            self._producer.flush(20)
+            self._producer.flush(PATIENCE_S)
             self._producer.close()
 
     def _run(self) -> None:
@@ -90,10 +90,10 @@ class Stage:
         self._times: dict[int, list[int]] = defaultdict(list)
         self._admin = ClusterAdmin(servers)
         self.changelog = f"{name}-totals-{self.topic}-changelog"
-        self._admin.create_topics({self.topic: partitions}, 20)
+        self._admin.create_topics({self.topic: partitions}, PATIENCE_S)
         if timed:
             by_the_broker = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
-            self._admin.create_topics({self.changelog: partitions}, 20, configs={self.changelog: by_the_broker})
+            self._admin.create_topics({self.changelog: partitions}, PATIENCE_S, configs={self.changelog: by_the_broker})
 
     def start(self, language: Language, settings: Mapping[str, object], name: str | None = None) -> AppProcess:
         """The next instance, on an empty folder; on that of its ``name``, if it has one."""
@@ -109,9 +109,13 @@ class Stage:
 
     def applied(self) -> int:
         """How many records the changelog has in its shortest partition."""
+        return min(self.applied_to_each())
+
+    def applied_to_each(self) -> list[int]:
+        """How many records each partition of the changelog has."""
         partitions = [TopicPartition(self.changelog, number) for number in range(self.partitions)]
-        bounds = self._admin.bounds(partitions, 20)
-        return min(bounds[partition][1] if partition in bounds else 0 for partition in partitions)
+        bounds = self._admin.bounds(partitions, PATIENCE_S)
+        return [bounds[partition][1] if partition in bounds else 0 for partition in partitions]
 
     def leader(self) -> str:
         """The group's leader, as the client id of a member, by the group's last record."""
@@ -120,7 +124,7 @@ class Stage:
 
     def metadata(self) -> GroupMetadata:
         """The last completed generation."""
-        record = last_group_record(self.servers, None, self.name, 20)
+        record = last_group_record(self.servers, None, self.name, PATIENCE_S)
         assert record is not None, f"no group {self.name}"
         assert record.value is not None, f"group {self.name} is gone"
         return decode_group_metadata(record.value)
@@ -158,6 +162,12 @@ class Stage:
             self._load.stop()
         for app in self._apps:
             app.close()
+
+
+def given(metadata: GroupMetadata) -> dict[str, list[str]]:
+    """Client id -> the active tasks that its member was given in that generation."""
+    answers = {one.client_id: decode_consumer_assignment(one.assignment).user_data for one in metadata.members}
+    return {name: sorted(map(str, decode_assignment(data).active_tasks)) for name, data in answers.items() if data}
 
 
 def short_of(sent: Counter[bytes], totals: Mapping[bytes, int]) -> int:

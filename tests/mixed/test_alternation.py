@@ -9,7 +9,7 @@ import pytest
 from tests.mixed.alternation import bucket, play
 
 
-@pytest.mark.timeout(300)  # how often a member comes anew until it is the next to lead is chance
+@pytest.mark.timeout(900)  # how often a member comes anew until it is the next to lead is chance
 def test_leadership_alternates_and_no_task_moves(
     broker: str,
     java_peer: object,  # noqa: ARG001  # says whether Java can be compiled

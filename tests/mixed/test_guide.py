@@ -17,13 +17,14 @@ import pytest
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
 from kstreams_assign.model import TopicPartition
+from tests.java.app_process import PATIENCE_S
 from tests.java.streams_app import StreamsApp
 from tests.mixed.stage import until
 
 GUIDE = (Path(__file__).parent.parent.parent / "docs" / "java.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^    ((?:kstreams-assign|python) .*)$", GUIDE, re.MULTILINE)
 PARTITIONS = 4
-LIMIT_S = 90.0
+LIMIT_S = 180.0
 KEYS = [b"customer-%d" % number for number in range(60)]
 
 
@@ -34,7 +35,7 @@ class Payments:
         self.broker, self.folder = broker, folder
         self._sent: Counter[bytes] = Counter()
         self._admin = ClusterAdmin(broker)
-        self._admin.create_topics({"payments": PARTITIONS}, 20)
+        self._admin.create_topics({"payments": PARTITIONS}, PATIENCE_S)
 
     @contextmanager
     def java(self, number: int) -> Iterator[StreamsApp]:
@@ -49,17 +50,17 @@ class Payments:
     def said(self, line: str) -> str:
         """What a command prints; it has to succeed."""
         done = subprocess.run(
-            self.command(line), cwd=self.folder, capture_output=True, text=True, check=False, timeout=60
+            self.command(line), cwd=self.folder, capture_output=True, text=True, check=False, timeout=120
         )
         assert done.returncode == 0, (line, done.stdout, done.stderr)
         return done.stdout
 
     def counted_more(self) -> None:
         """Send, and wait until the changelog has every payment, whoever counts it."""
-        with closing(RecordProducer(self.broker, delivery_timeout_ms=20_000)) as producer:
+        with closing(RecordProducer(self.broker, delivery_timeout_ms=round(PATIENCE_S * 1_000))) as producer:
             for key in KEYS:
                 producer.produce("payments", None, key, b"x")
-            producer.flush(20)
+            producer.flush(PATIENCE_S)
         self._sent.update(KEYS)
         totals: dict[bytes, int] = {}
         with closing(InputConsumer(self.broker, group_id="guide", admin=self._admin)) as reader:
@@ -85,7 +86,7 @@ def test_the_guide_has_the_commands_that_are_run_here() -> None:
     assert [looks, asks, "python payments.py localhost:9092", looks, looks] == COMMANDS
 
 
-@pytest.mark.timeout(300)  # several waits, each with a limit of its own
+@pytest.mark.timeout(900)  # several waits, each with a limit of its own
 def test_a_python_worker_joins_takes_all_over_and_gives_it_back(
     broker: str,
     java_peer: object,  # noqa: ARG001  # says whether Java can be compiled
@@ -114,7 +115,7 @@ def test_a_python_worker_joins_takes_all_over_and_gives_it_back(
                     until(lambda: second.has_tasks(**shared), LIMIT_S, "Java is back", [second])
                     payments.counted_more()
                     worker.send_signal(signal.SIGINT)
-                    assert worker.wait(30) == 0
+                    assert worker.wait(PATIENCE_S) == 0
                     until(lambda: second.has_tasks(active=PARTITIONS), LIMIT_S, "Java has it all", [second])
                     payments.counted_more()
             finally:

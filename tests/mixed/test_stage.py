@@ -43,7 +43,7 @@ def test_a_group_is_balanced_when_every_task_and_every_copy_is_there_and_spread(
 
 
 def test_who_needs_two_seats_is_not_passed_over() -> None:
-    seats, taken, gate = Seats(2), [], Barrier(2, timeout=10)
+    seats, taken, gate = Seats(2), [], Barrier(2, timeout=60)
 
     def take(count: int) -> None:
         with seats.taken(count):
@@ -63,5 +63,5 @@ def test_who_needs_two_seats_is_not_passed_over() -> None:
             thread.join(0.01)
     gate.wait()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert taken == [2, 1]

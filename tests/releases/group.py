@@ -23,12 +23,15 @@ from kstreams_assign.wire import (
     decode_subscription,
     encode_offsets_key,
 )
+from tests.java.app_process import PATIENCE_S
 from tests.java.streams_app import StreamsApp
 from tests.mixed.python_app import counting
 from tests.mixed.stage import Stage
 from tests.worker.app import Running
 
 AT_ONCE, PER_S = 400, 100
+SESSION_MS = 12_000
+"""Nobody shall be taken for dead on a busy machine, as another would lead then; of Java 4.3.1, which goes without a word, it is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Group(Stage):
 
     def java(self, release: str, number: int = 0, **settings: object) -> StreamsApp:
         """An instance of this release, on the state directory of this number."""
-        dotted = {key.replace("_", "."): value for key, value in settings.items()}
+        dotted = {"session.timeout.ms": SESSION_MS} | {key.replace("_", "."): value for key, value in settings.items()}
         folder = self._folder / f"java-{number}"
         app = StreamsApp(self.servers, self.name, folder, [self.topic], settings=dotted, release=release)
         self._apps.append(app)
@@ -69,7 +72,7 @@ class Group(Stage):
             application_id=self.name,
             bootstrap_servers=self.servers,
             state_dir=str(self._folder / f"python-{number}"),
-            session_timeout_ms=6_000,
+            session_timeout_ms=SESSION_MS,
         )
         store = f"totals-{self.topic}"
         worker = Running(config, [Subtopology(counting(store), sources=[self.topic], stores=[store])])
@@ -89,9 +92,9 @@ class Group(Stage):
 
     def spoken(self) -> list[Spoken]:
         """Every generation that the brokers have a record of, oldest first."""
-        count = self._admin.partition_counts([OFFSETS_TOPIC], 20)[OFFSETS_TOPIC]
+        count = self._admin.partition_counts([OFFSETS_TOPIC], PATIENCE_S)[OFFSETS_TOPIC]
         where = TopicPartition(OFFSETS_TOPIC, partition_of_group(self.name, count))
-        key, end = encode_offsets_key(GroupMetadataKey(self.name)), self._admin.bounds([where], 20)[where][1]
+        key, end = encode_offsets_key(GroupMetadataKey(self.name)), self._admin.bounds([where], PATIENCE_S)[where][1]
         found: dict[int, GroupMetadata] = {}
         with closing(InputConsumer(self.servers, group_id=self.name, admin=self._admin)) as reader:
             reader.add({where: 0})

@@ -14,6 +14,8 @@ from tests.releases.group import Group, in_turn
 from tests.releases.releases import LATEST_VERSION
 from tests.worker.app import Running
 
+pytestmark = pytest.mark.timeout(400)  # several waits, each with a limit of its own
+
 NEWEST, FUTURE = 11, 12
 HALF, ALL = 2, 4
 

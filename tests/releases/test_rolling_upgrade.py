@@ -15,7 +15,7 @@ from tests.releases.group import Group, in_turn
 
 OLD, NEW = 8, 11
 ALONE, THIRD = 3, 2
-UP_S = 90.0
+UP_S = 180.0
 """For a JVM to start and take its tasks, three at a time on a busy machine."""
 
 
@@ -24,7 +24,7 @@ def until_each(apps: Iterable[StreamsApp], tasks: int) -> None:
         app.until(lambda _, app=app: app.has_tasks(active=tasks), UP_S)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("group", [6], indirect=True)
 def test_a_rolling_upgrade_of_java_with_a_worker_of_ours_in_the_group_loses_nothing(group: Group) -> None:
     """Two instances, one after the other, are closed and come back as the new release on their own state directories."""

@@ -47,7 +47,7 @@ public final class CountingApp {
         while (line != null && !line.equals("close")) {
             line = commands.readLine();
         }
-        streams.close(Duration.ofSeconds(20));
+        streams.close(Duration.ofSeconds(60));
         say("{\"event\":\"closed\"}");
     }
 
