@@ -6,6 +6,7 @@ is left out: nothing here opens a store. By hand: ``python -m bench.java_peer as
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -87,8 +88,11 @@ def compiled(java: Path, path: list[Path], folder: Path = SOURCES) -> Path:
         )
         if done.returncode:
             raise NoJavaPeer(f"the harness does not compile: {done.stderr.splitlines()[:1]}")
-        if not classes.is_dir():
+        try:
             made.rename(classes)
+        except OSError as cause:  # another process may have made the same meanwhile
+            if cause.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
+                raise
     return classes
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -142,6 +143,27 @@ def test_a_runtime_without_a_compiler_is_passed_over(monkeypatch, tmp_path):
     monkeypatch.setattr(java_peer, "_javas", lambda: iter([runtime]))
     with pytest.raises(java_peer.NoJavaPeer, match="with a compiler: install a JDK"):
         java_peer.compiler()
+
+
+def test_classes_that_another_process_made_meanwhile_are_taken(monkeypatch, tmp_path):
+    compiler, sources, other = tmp_path / "java", tmp_path / "sources", tmp_path / "other"
+    sources.mkdir()
+    (sources / "A.java").touch()
+    compiler.write_text(
+        "#!/bin/sh\n"
+        """[ "$1" = -version ] && { echo 'version "17"' >&2; exit; }\n"""
+        'mkdir "$4" && touch "$4/A.class"\n'  # -m, the compiler, -d, where to
+        f'[ -f {other} ] && mkdir "$(cat {other})" && touch "$(cat {other})/A.class"\n'
+        "exit 0\n"
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("KSTREAMS_ASSIGN_CACHE", str(tmp_path / "cache"))
+    made = java_peer.compiled(compiler, [], sources)
+    other.write_text(str(made))
+    shutil.rmtree(made)
+    assert java_peer.compiled(compiler, [], sources) == made
+    assert [path.name for path in made.iterdir()] == ["A.class"]
+    assert list(made.parent.iterdir()) == [made], "nothing is left beside it"
 
 
 def test_jars_that_cannot_be_had_are_a_reason_not_a_crash(monkeypatch):
