@@ -17,11 +17,11 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task as a worker last told it. ``role``: active, standby, warmup; ``lag``: offsets still to read."""
+    """A task as a worker last told it. ``role``: active, standby, warmup; ``lag``: offsets still to read, if known."""
 
     role: str
     state: str
-    lag: int
+    lag: int | None
 
 
 @dataclass(slots=True)

@@ -116,8 +116,13 @@ def _tasks(worker: WorkerView, role: str) -> str:
     """Tasks of one role with their lag; an active one that does not run yet is marked."""
     mine = sorted((task, view) for task, view in worker.tasks.items() if view.role == role)
     return "  ".join(
-        f"{task} ({view.lag:,})" + ("…" if role == "active" and view.state != "running" else "") for task, view in mine
+        f"{task} ({_number(view.lag)})" + ("…" if role == "active" and view.state != "running" else "")
+        for task, view in mine
     )
+
+
+def _number(lag: int | None) -> str:
+    return "?" if lag is None else f"{lag:,}"
 
 
 class Screen:

@@ -20,6 +20,7 @@ from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.buffer import Taken
 from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.task import Process, Task
@@ -85,8 +86,13 @@ class Running:
         return Work(taken, offsets, metadata)
 
 
+def told_lag(state: TaskState, lag: int | None) -> int | None:
+    """What is told as a task's lag. A copy that was only just given is not one that has caught up: nobody knows before it is looked at."""
+    return 0 if lag is None and state is TaskState.RUNNING else lag
+
+
 class Facts(NamedTuple):
-    """How this member stands. ``tasks``: task id -> ``{role, state, lag}``, as the status tells them."""
+    """How this member stands. ``tasks``: task id -> ``{role, state, lag}``, as the status tells them; a lag may be unknown."""
 
     generation: int | None
     tasks: Mapping[str, Mapping[str, Any]]

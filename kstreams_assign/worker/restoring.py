@@ -129,8 +129,9 @@ class RestoreThread:
             self._sums.restoring(task, stores.offsets())
 
     def lags(self) -> dict[TaskId, int]:
-        """Offsets still to read of each task that is here, as last told."""
-        return {task: progress.remaining for task, progress in self.progress().items()}
+        """Offsets still to read of each task that is here, as last told; those that are to run soon have none."""
+        restored = dict.fromkeys(list(self._waiting), 0)
+        return restored | {task: progress.remaining for task, progress in self.progress().items()}
 
     def progress(self) -> dict[TaskId, TaskProgress]:
         """How far each task is that is here, as last told: restored or tailed, not those that run."""

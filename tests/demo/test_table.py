@@ -37,6 +37,11 @@ def test_the_table_shows_each_workers_tasks_by_role_with_their_lag():
     assert "1,234" in line_of(text, "w2")
 
 
+def test_a_lag_that_nobody_knows_is_not_shown_as_none_left():
+    board = board_of(started("w1"), status("w1", t0_3=("warmup", "tailing", None)))
+    assert "0_3 (?)" in shown(board)
+
+
 def test_an_active_task_that_is_still_restored_is_marked():
     board = board_of(started("w1"), status("w1", t0_1=("active", "restoring", 900)))
     assert "0_1 (900)…" in shown(board)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.rocksdb import open_task_stores
@@ -10,8 +13,10 @@ from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartitio
 from kstreams_assign.restore.loop import Restorer
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.labour import told_lag
 from kstreams_assign.worker.restoring import RestoreThread
 from tests.restore.test_loop import LogReader
 
@@ -19,10 +24,15 @@ TASK = TaskId(0, 3)
 CHANGELOG = TopicPartition("app-totals-changelog", 3)
 
 
-def test_a_task_that_stops_running_is_reported_by_its_offsets_before_the_thread_has_turned(tmp_path: Path) -> None:
-    sums = OffsetSums()
-    directory = StateDirectory(tmp_path, "app", clock_ms=monotonic_ms)
-    thread = RestoreThread(
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[StateDirectory]:
+    found = StateDirectory(tmp_path, "app", clock_ms=monotonic_ms)
+    yield found
+    found.close()
+
+
+def thread_of(directory: StateDirectory, sums: OffsetSums) -> RestoreThread:
+    return RestoreThread(
         TopologyShape((SubtopologyShape(("orders",), (Store("totals"),)),)),
         "app",
         Restorer(LogReader({}), now_ms=monotonic_ms),
@@ -32,6 +42,13 @@ def test_a_task_that_stops_running_is_reported_by_its_offsets_before_the_thread_
         sums,
         EventLog("p", None),
     )
+
+
+def test_a_task_that_stops_running_is_reported_by_its_offsets_before_the_thread_has_turned(
+    directory: StateDirectory, tmp_path: Path
+) -> None:
+    sums = OffsetSums()
+    thread = thread_of(directory, sums)
     stores = open_task_stores(tmp_path / "0_3", ["totals"])
     stores.write({}, {CHANGELOG: 7})
     for order in (lambda: thread.tail(TASK, stores), lambda: thread.restore(TASK, stores, [])):
@@ -39,4 +56,11 @@ def test_a_task_that_stops_running_is_reported_by_its_offsets_before_the_thread_
         order()
         assert sums.report(owned_only=True) == {TASK: 7}
     stores.close()
-    directory.close()
+
+
+def test_a_copy_that_was_only_just_given_is_not_told_as_caught_up(directory: StateDirectory) -> None:
+    thread = thread_of(directory, OffsetSums())
+    thread.tail(TASK, None)
+    assert told_lag(TaskState.TAILING, thread.lags().get(TASK)) is None, "nobody has looked at it yet"
+    assert told_lag(TaskState.RUNNING, thread.lags().get(TASK)) == 0
+    assert told_lag(TaskState.TAILING, 7) == 7

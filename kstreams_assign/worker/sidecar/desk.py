@@ -308,7 +308,7 @@ class Desk(Labour):
 
 
 def _known_lags(facts: Facts) -> dict[str, int]:
-    """A stopped task has none."""
+    """A stopped task has none, nor one that was only just given."""
     return {task: told["lag"] for task, told in facts.tasks.items() if told["lag"] is not None}
 
 
