@@ -16,6 +16,8 @@ import pytest
 from tests.insight.run import Cli
 from tests.worker.app import PARTITIONS, App, Running
 
+pytestmark = pytest.mark.timeout(400)  # several waits, each with a limit of its own
+
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
 WARMING = {"acceptable_recovery_lag": 0, "max_warmup_replicas": 4, "early_probing": False}
 TOLD = ("--set", "acceptable_recovery_lag=0", "--set", "max_warmup_replicas=4")
@@ -98,16 +100,21 @@ def test_watching_tells_each_change_on_a_line_and_ends_on_ctrl_c(app: App) -> No
     app.start(1).until_running(PARTITIONS)
     words = [sys.executable, "-m", "kstreams_assign", "inspect", app.name, "-b", app.broker, "--watch", "--json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
-        assert watching.stdout is not None
-        assert watching.stderr is not None
-        before = json.loads(watching.stdout.readline())
-        assert [len(process["active"]) for process in before["processes"]] == [PARTITIONS]
-        app.start(2).until_event("assigned")
-        after = json.loads(watching.stdout.readline())
-        assert after["generation"] is None or after["generation"] > before["generation"]
-        os.kill(watching.pid, signal.SIGINT)
-        assert watching.wait(20) == 0, watching.stderr.read()
-        assert watching.stderr.read() == ""
+        try:
+            assert watching.stdout is not None
+            assert watching.stderr is not None
+            lines = map(json.loads, watching.stdout)
+            before = next(lines)
+            assert [len(process["active"]) for process in before["processes"]] == [PARTITIONS]
+            app.start(2)
+            # That the group rebalances is a change, too, and then its last complete generation is told.
+            after = next(line for line in lines if len(line["processes"]) == 2 and line["generation"] is not None)
+            assert after["generation"] > before["generation"]
+            os.kill(watching.pid, signal.SIGINT)
+            assert watching.wait(90) == 0, watching.stderr.read()
+            assert watching.stderr.read() == ""
+        finally:
+            watching.kill()
 
 
 def test_a_group_that_everybody_left_is_empty(app: App, run: Cli) -> None:

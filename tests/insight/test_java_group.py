@@ -4,22 +4,44 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.insight.fetch import take_snapshot
+from kstreams_assign.model import TopicPartition
 from tests.insight.run import Cli
+from tests.java.app_process import PATIENCE_S
 from tests.java.streams_app import StreamsApp, streams_app
+from tests.mixed.stage import until
 
 TOPICS = {"java-orders": 4, "java-clicks": 2}
-SETTINGS = {"acceptable.recovery.lag": 0, "max.warmup.replicas": 4, "application.server": "localhost:7070"}
+EACH = 3_000
+SETTINGS = {
+    "acceptable.recovery.lag": 0,
+    "max.warmup.replicas": 4,
+    "application.server": "localhost:7070",
+    "session.timeout.ms": 30_000,  # nobody shall be taken for dead on a busy machine: that is a rebalance more
+}
 TOLD = ("--set", "acceptable_recovery_lag=0", "--set", "max_warmup_replicas=4")
 
 
 def fill(broker: str) -> None:
-    ClusterAdmin(broker).create_topics(TOPICS, 20)
-    producer = RecordProducer(broker, delivery_timeout_ms=10_000)
-    for number in range(3_000):
+    ClusterAdmin(broker).create_topics(TOPICS, PATIENCE_S)
+    producer = RecordProducer(broker, delivery_timeout_ms=60_000)
+    for number in range(EACH):
         for topic in TOPICS:
             producer.produce(topic, None, b"key-%d" % (number % 301), b"x")
-    producer.flush(20)
+    producer.flush(PATIENCE_S)
+
+
+def all_counted(broker: str) -> bool:
+    """Whether the changelogs have every record, so that lags do not change any more."""
+    changelogs = [
+        TopicPartition(f"java-app-totals-{topic}-changelog", number)
+        for topic, partitions in TOPICS.items()
+        for number in range(partitions)
+    ]
+    return sum(ClusterAdmin(broker).end_offsets(changelogs, PATIENCE_S).values()) >= EACH * len(TOPICS)
 
 
 def process_of(app: StreamsApp) -> str:
@@ -28,6 +50,13 @@ def process_of(app: StreamsApp) -> str:
     return str(thread).removeprefix("java-app-")[:36]
 
 
+def alone_since(broker: str, generation: int) -> bool:
+    """Whether a generation after this one is complete, with one member."""
+    seen = take_snapshot(broker, "java-app")
+    return seen.state == "Stable" and (seen.generation or 0) > generation and len(seen.members) == 1
+
+
+@pytest.mark.timeout(400)  # several waits, each with a limit of its own
 def test_a_java_group_that_scales_out_is_seen_as_java_sees_it(
     broker: str, java_peer: list[str], run: Cli, tmp_path: Path
 ) -> None:
@@ -36,6 +65,7 @@ def test_a_java_group_that_scales_out_is_seen_as_java_sees_it(
     tasks = sum(TOPICS.values())
     with streams_app(broker, "java-app", tmp_path / "1", list(TOPICS), settings=SETTINGS) as first:
         first.until_tasks(active=tasks)
+        until(lambda: all_counted(broker), PATIENCE_S, "everything is counted", [first])
         with streams_app(broker, "java-app", tmp_path / "2", list(TOPICS), settings=SETTINGS) as second:
             second.until_tasks(active=0, standby=tasks // 2)
             described = tmp_path / "topology.txt"
@@ -59,6 +89,7 @@ def test_a_java_group_that_scales_out_is_seen_as_java_sees_it(
             for key in ("processes", "next_moves", "restore_if_lost"):
                 assert inferred[key] == facts[key]
             assert any("warms up on" in why and "java-app-totals-java-orders-changelog" in why for why in facts["why"])
+        until(lambda: alone_since(broker, 2), PATIENCE_S, "the other one has left", [first])
         first.until_tasks(active=tasks)
         facts = run("inspect", "java-app", "-b", broker, "--json", *TOLD).facts
         (alone,) = facts["processes"]

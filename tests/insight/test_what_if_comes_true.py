@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,21 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.insight.fetch import take_snapshot
 from kstreams_assign.insight.inspect import Asked
 from kstreams_assign.insight.what_if import Change, what_if
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 from tests.java.streams_app import streams_app
 from tests.worker.app import App, Running
 
+pytestmark = pytest.mark.timeout(500)  # several waits, each with a limit of its own
+
 PARTITIONS = 12
 WORDS = [b"word-%d" % number for number in range(3_000)]
-SETTINGS: Mapping[str, Any] = {"acceptable_recovery_lag": 0, "early_probing_floor_ms": 4_000}
+SESSION_MS = 30_000
+"""Whoever goes says so; nobody shall be taken for dead on a busy machine, as that is a rebalance more."""
+SETTINGS: Mapping[str, Any] = {
+    "acceptable_recovery_lag": 0,
+    "early_probing_floor_ms": 4_000,
+    "session_timeout_ms": SESSION_MS,
+}
 """Nobody is caught up from the start; the leader asks soon, but not before every little warm-up has ended."""
 
 
@@ -32,16 +42,25 @@ class WideApp(App):
         self.workers: list[Running] = []
         self.gone: list[Running] = []
         self.admin = ClusterAdmin(broker)
-        self.admin.create_topics({name: PARTITIONS, f"{name}-counts": PARTITIONS}, 20)
+        self.admin.create_topics({name: PARTITIONS, f"{name}-counts": PARTITIONS}, 60)
 
     def count_words(self) -> None:
         """Every word once, so that each leaves one record in the changelog, and no more follow."""
-        producer = RecordProducer(self.broker, delivery_timeout_ms=10_000)
+        producer = RecordProducer(self.broker, delivery_timeout_ms=60_000)
         for word in WORDS:
             producer.produce(self.name, None, word, b"x")
-        producer.flush(20)
-        changelogs = [TopicPartition(f"{self.name}-totals-changelog", number) for number in range(PARTITIONS)]
-        until(lambda: sum(self.admin.end_offsets(changelogs, 10).values()) == len(WORDS))
+        producer.flush(60)
+        until(lambda: sum(self.ends().values()) == len(WORDS))
+
+    def ends(self) -> dict[TaskId, int]:
+        changelogs = {TopicPartition(f"{self.name}-totals-changelog", n): TaskId(0, n) for n in range(PARTITIONS)}
+        return {changelogs[one]: end for one, end in self.admin.end_offsets(changelogs, 60).items()}
+
+    def copies_are_there(self) -> bool:
+        """Whether each task runs or has read all: a copy that lags at all counts as cold here."""
+        ends = self.ends()
+        told = [at for one in self.workers for at in one.worker._local.sums.report(owned_only=True).items()]
+        return all(position in {RUNNING_OFFSET_SUM, ends[task]} for task, position in told)
 
     def take_away(self, worker: Running) -> None:
         self.workers.remove(worker)
@@ -69,12 +88,11 @@ def generation_of(broker: str, group: str) -> int:
     return found
 
 
-def until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
-    for _ in range(int(timeout_s * 10)):
-        if condition():
-            return
+def until(condition: Callable[[], bool], timeout_s: float = 120) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that in time"
         threading.Event().wait(0.1)
-    raise AssertionError("it did not come to that in time")
 
 
 @pytest.fixture
@@ -90,6 +108,7 @@ def start(broker: str, tmp_path: Path) -> Iterator[Callable[..., WideApp]]:
         for worker in app.workers:
             worker.until_running(PARTITIONS // workers)
         app.count_words()
+        until(app.copies_are_there)
         return app
 
     yield started
@@ -166,14 +185,15 @@ def test_a_second_java_process_brings_what_was_foretold(
     """With so little state that nobody needs a warm-up: Java's shortest probing interval is a minute."""
     assert java_peer
     topics = {"foretold-java-a": 5, "foretold-java-b": 3}
-    ClusterAdmin(broker).create_topics(topics, 20)
-    with streams_app(broker, "foretold-java", tmp_path / "1", list(topics)) as first:
+    ClusterAdmin(broker).create_topics(topics, 60)
+    settings = {"session.timeout.ms": SESSION_MS}
+    with streams_app(broker, "foretold-java", tmp_path / "1", list(topics), settings=settings) as first:
         first.until_tasks(active=8)
         before = set(first.active)
         what_if(Asked("foretold-java", broker), Change(add_java=1), as_json=True)
         told = json.loads(capsys.readouterr().out)["alternatives"][0]
         generation = generation_of(broker, "foretold-java")
-        with streams_app(broker, "foretold-java", tmp_path / "2", list(topics)) as second:
+        with streams_app(broker, "foretold-java", tmp_path / "2", list(topics), settings=settings) as second:
             second.until_tasks(active=4)
             first.until_tasks(active=4)
             assert before & set(second.active) == set(second.active)

@@ -12,7 +12,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin
 from tests.insight.run import Cli
 from tests.java.streams_app import streams_app
 
-SECONDS = 20
+SECONDS = 60
 
 
 @contextmanager
