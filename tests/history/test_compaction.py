@@ -122,6 +122,6 @@ def test_a_reader_in_the_midst_of_compactions_sees_every_row_once_or_reads_again
     reader.start()
     compact(layout, FUTURE, lambda _: over.is_set())
     over.set()
-    reader.join(30)
+    reader.join(60)
     assert rows(layout)["task_placements"] == whole
     assert all(seen)

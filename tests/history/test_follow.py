@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -87,6 +88,14 @@ def test_a_query_that_fails_at_a_boundary_is_repeated_from_its_checkpoint(spark,
     assert rows(layout) == straight
 
 
+def living(pids):
+    """Who has not ended by now."""
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            yield psutil.Process(pid)
+
+
+@pytest.mark.timeout(500)  # the killed run has a Spark of its own
 @pytest.mark.parametrize("where", ["published task_placements"])
 def test_after_sigkill_nothing_is_left_running_and_the_next_run_completes_the_tables(
     spark, records, tmp_path, straight, where
@@ -96,10 +105,10 @@ def test_after_sigkill_nothing_is_left_running_and_the_next_run_completes_the_ta
     follow(spark, records, layout)
     write_records(records, "b.parquet", BATCHES[1])
     command = [sys.executable, str(SCRIPT), str(layout.root), str(records), where]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == -9, done.stderr
-    children = [psutil.Process(int(pid)) for pid in done.stdout.split() if psutil.pid_exists(int(pid))]
-    assert psutil.wait_procs(children, timeout=30)[1] == []
+    children = list(living(map(int, done.stdout.split())))
+    assert psutil.wait_procs(children, timeout=90)[1] == []
     assert rows(layout) != straight
     follow(spark, records, layout)
     assert rows(layout) == straight

@@ -136,15 +136,15 @@ def test_it_says_which_groups_are_too_large_for_a_default_broker(large):
 
 def test_a_default_broker_takes_the_others_and_refuses_these(large, broker):
     topic = "group-metadata-by-size"
-    ClusterAdmin(broker).create_topics({topic: 1}, 10.0, configs={}, replication_factor=1)
-    producer = RecordProducer(broker, {"message.max.bytes": "4000000"}, delivery_timeout_ms=20_000)
+    ClusterAdmin(broker).create_topics({topic: 1}, 60.0, configs={}, replication_factor=1)
+    producer = RecordProducer(broker, {"message.max.bytes": "4000000"}, delivery_timeout_ms=60_000)
     refused = []
     for record in everything(large):
         if key_of(record.key).kind is not Kind.GROUP_METADATA:
             continue
         producer.produce(topic, 0, record.key, record.value)
         try:
-            producer.flush(20.0)
+            producer.flush(60.0)
         except DeliveryFailed:
             refused.append(key_of(record.key).group)
     producer.close()

