@@ -142,7 +142,7 @@ def _built(example: str, *command: str) -> TemporaryDirectory[str]:
     without = shutil.ignore_patterns("node_modules")
     shutil.copytree(EXAMPLES / example, folder.name, dirs_exist_ok=True, ignore=without)
     try:
-        subprocess.run(command, cwd=folder.name, check=True, capture_output=True, text=True, timeout=110)
+        subprocess.run(command, cwd=folder.name, check=True, capture_output=True, text=True, timeout=300)
     except subprocess.SubprocessError:
         folder.cleanup()
         raise
@@ -187,7 +187,7 @@ def broker() -> Iterator[str]:
     if running_already:
         yield running_already
         return
-    with LocalBroker() as running:
+    with LocalBroker(start_limit_s=100) as running:  # without it many tests fail; on a busy machine it comes slowly
         yield running.bootstrap_servers
 
 

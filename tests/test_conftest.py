@@ -8,7 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
+LIMIT_S = 280
+"""A run by several processes asks for every part first: it starts a Spark and compiles."""
+pytestmark = pytest.mark.timeout(300)
 
 
 def run_without_jars(*words: str, strict: str = "0") -> subprocess.CompletedProcess[str]:
@@ -17,7 +22,7 @@ def run_without_jars(*words: str, strict: str = "0") -> subprocess.CompletedProc
     files = ["tests/local/test_broker.py", "tests/local/test_layout.py"]
     environment = os.environ | {"KSTREAMS_ASSIGN_CACHE": "/dev/null/none", "STRICT": strict}
     return subprocess.run(
-        [*command, *files], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False
+        [*command, *files], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
 
 
@@ -65,7 +70,9 @@ def test_in_a_run_by_several_processes_the_tests_of_a_file_stay_together():
     files = ["tests/tasks/test_lifecycle.py", "tests/tasks/test_buffer.py", "tests/tasks/test_times.py"]
     command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *BY_SEVERAL, *files]
     environment = os.environ | {"STRICT": "0"}  # what is missing here is not what is asked
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=True)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=True
+    )
     places = set(re.findall(r"^\[(gw\d)\] .* PASSED (\S+)::", done.stdout, re.MULTILINE))
     assert sorted(file for _, file in places) == sorted(files)
     assert {process for process, _ in places} == {"gw0", "gw1"}

@@ -10,12 +10,17 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
+
+import pytest
 
 from kstreams_assign import TopicPartition
 from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
+from kstreams_assign.adapters.kafka_python import describes_groups
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-WITHIN_S = 30
+WITHIN_S = 90
+pytestmark = pytest.mark.timeout(400)  # several waits, each with a limit of its own
 WORDS = [b"to", b"be", b"or", b"not", b"to", b"be"] * 50
 
 
@@ -35,6 +40,15 @@ def running(example: str, *arguments: str, folder: Path):
 def until_it_has_a_task(process) -> None:
     """The loops of one's own say what they have."""
     assert any("active 0_" in line for line in process.stdout), "it ended without a task"
+
+
+def until_members(broker: str, group: str, count: int) -> None:
+    """Wait until so many are in the group, and all of them have their tasks."""
+    deadline = time.monotonic() + WITHIN_S
+    with describes_groups(broker) as describer:
+        while (found := describer.describe(group)) is None or (found.state, len(found.members)) != ("Stable", count):
+            assert time.monotonic() < deadline, found
+            Event().wait(0.1)
 
 
 def last_values(broker: str, topic: str, wanted: dict[bytes, bytes]) -> dict[bytes, bytes]:
@@ -121,6 +135,7 @@ def test_words_of_lines_are_counted_through_a_repartition_topic_by_two_processes
     with running("repartitioned_word_count.py", broker, "one", folder=tmp_path):
         counted_after([b"to be or not to be", b"that is the question"])
         with running("repartitioned_word_count.py", broker, "two", folder=tmp_path):
+            until_members(broker, "line-words", 2)
             counted_after([b"whether tis nobler in the mind to suffer"])
         counted_after([b"to die to sleep"])
 

@@ -18,12 +18,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.timeout(600)  # whichever is first builds the wheel and installs it
 PURE_TESTS = ("wire", "assign", "group", "tasks", "observe")
 
 
 def run(*command: str | Path, folder: Path) -> str:
     brief = os.environ | {"HYPOTHESIS_PROFILE": "brief"}
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=550, check=False, env=brief)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=850, check=False, env=brief)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -82,7 +83,7 @@ def test_the_installed_command_runs(python, tmp_path):
     assert run(python.with_name("kstreams-assign"), "--version", folder=tmp_path) == "kstreams-assign 0.1.0\n"
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_the_pure_tests_pass_against_the_wheel(python, tmp_path):
     """They are copied away first, so that nothing of the checkout can be imported beside them."""
     for name in ("tests", "protocol"):

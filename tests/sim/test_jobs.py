@@ -51,7 +51,7 @@ def test_ctrl_c_tells_what_was_played_and_leaves_nobody_behind():
     with subprocess.Popen(command, **pipes, start_new_session=True) as process:
         assert process.stderr.readline().partition(" of ")[2].startswith("100,000 seeds, 0 failed; ")
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        told, errors = process.communicate(timeout=60)  # nobody holds the pipes any more
+        told, errors = process.communicate(timeout=110)  # nobody holds the pipes any more
     assert (process.returncode, " of 100000 seeds, 0 failed; " in told) == (130, True), errors
     assert "interrupted after" in errors
     assert "Traceback" not in errors
