@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.chance import Chance
@@ -24,12 +24,17 @@ BREAK_MS = 2_000
 """A broken connection is noticed after this long."""
 
 Answer = TypeVar("Answer")
-Ask = Callable[[Callable[[Answer], None]], None]
+Take = Callable[[Answer], None]
+Later = Callable[[Take[Answer]], None]
 Failed = Callable[[], None]
 
 
 def nothing() -> None:
     """Where nobody minds that a message is lost."""
+
+
+def ignored(_answer: object) -> None:
+    """Where nobody waits for an answer."""
 
 
 @dataclass
@@ -49,6 +54,7 @@ class Logs:
     def __post_init__(self) -> None:
         self.changelogs: dict[TopicPartition, TaskId] = {}
         self._firsts: dict[TopicPartition, int] = {}
+        self._records_per_s = self.scenario.records_per_s
         for task in self.scenario.stateful_tasks:
             first = self.ends[task] = self.works[task] = self.scenario.begins_with(task.partition)
             partition = TopicPartition(STATEFUL_TOPIC, task.partition)
@@ -57,8 +63,9 @@ class Logs:
 
     def input_end(self, partition: TopicPartition, now_ms: int) -> int:
         """Grows evenly until ``stopped_ms``."""
-        until_ms = now_ms if self.stopped_ms is None else min(now_ms, self.stopped_ms)
-        return self._firsts.get(partition, 0) + (until_ms - START_MS) * self.scenario.records_per_s // 1000
+        stopped_ms = self.stopped_ms
+        until_ms = now_ms if stopped_ms is None or now_ms < stopped_ms else stopped_ms
+        return self._firsts.get(partition, 0) + (until_ms - START_MS) * self._records_per_s // 1000
 
     def append(self, task: TaskId, records: int, work: int) -> None:
         self.ends[task] += records
@@ -76,45 +83,73 @@ class Network:
         self._timeline = timeline
         self._chance = chance
 
-    def call(self, who: Incarnation, ask: Ask[Answer], answered: Callable[[Answer], None], failed: Failed) -> None:
-        """``ask`` is called at the broker with a callable for the answer; then ``answered`` or ``failed`` at the asker."""
-        if self._lost(who):
+    def ask(self, who: Incarnation, asked: Callable[[], Answer], answered: Take[Answer], failed: Failed) -> None:
+        """The broker answers at once, with what ``asked`` returns there; then ``answered`` or ``failed`` at the asker."""
+        self._send(who, self._asked, asked, answered, failed)
+
+    def call(self, who: Incarnation, called: Later[Answer], answered: Take[Answer], failed: Failed) -> None:
+        """As ``ask``; the broker answers when it likes, by what ``called`` is given there."""
+        self._send(who, self._called, called, answered, failed)
+
+    def tell(self, who: Incarnation, told: Callable[[], None]) -> None:
+        """Without an answer; nobody hears of it if it is lost."""
+        self._send(who, self._told, told, ignored, nothing)
+
+    def _send(
+        self,
+        who: Incarnation,
+        arrived: Callable[..., None],
+        message: Callable[..., Any],
+        answered: Take[Answer],
+        failed: Failed,
+    ) -> None:
+        travel_ms = self._travel_ms(who)
+        if travel_ms is None:
             who.later(BREAK_MS, failed)
             return
         sent_ms = self._timeline.now_ms
-        who.wire_ms = max(who.wire_ms, sent_ms + self._travel_ms())
-        self._timeline.at(who.wire_ms, self._arrived, who, sent_ms, ask, answered, failed)
+        if who.wire_ms < sent_ms + travel_ms:
+            who.wire_ms = sent_ms + travel_ms
+        self._timeline.at(who.wire_ms, arrived, who, sent_ms, message, answered, failed)
 
-    def _arrived(
-        self, who: Incarnation, sent_ms: int, ask: Ask[Answer], answered: Callable[[Answer], None], failed: Failed
+    def _asked(
+        self, who: Incarnation, sent_ms: int, asked: Callable[[], Answer], answered: Take[Answer], failed: Failed
     ) -> None:
+        if self._arrives(who, sent_ms, failed):
+            self._answer(who, answered, failed, asked())
+
+    def _called(
+        self, who: Incarnation, sent_ms: int, called: Later[Answer], answered: Take[Answer], failed: Failed
+    ) -> None:
+        if self._arrives(who, sent_ms, failed):
+            called(partial(self._answer, who, answered, failed))
+
+    def _told(
+        self, who: Incarnation, sent_ms: int, told: Callable[[], None], _answered: Take[Answer], failed: Failed
+    ) -> None:
+        if self._arrives(who, sent_ms, failed):
+            told()
+
+    def _arrives(self, who: Incarnation, sent_ms: int, failed: Failed) -> bool:
         if not who.alive and self._timeline.now_ms - sent_ms > SLOWEST_MS:
-            return  # a slow message, or one behind it, ends with the connection of a process that died
+            return False  # a slow message, or one behind it, ends with the connection of a process that died
         if who.cut_off:
             who.later(BREAK_MS, failed)
-        else:
-            ask(partial(self._answer, who, answered, failed))
+            return False
+        return True
 
-    def _answer(self, who: Incarnation, answered: Callable[[Answer], None], failed: Failed, what: Answer) -> None:
-        if self._lost(who):
+    def _answer(self, who: Incarnation, answered: Take[Answer], failed: Failed, what: Answer) -> None:
+        travel_ms = self._travel_ms(who)
+        if travel_ms is None:
             who.later(BREAK_MS, failed)
         else:
-            who.later(self._travel_ms(), answered, what)
+            who.later(travel_ms, answered, what)
 
-    def tell(self, who: Incarnation, at_broker: Callable[[], None]) -> None:
-        """Without an answer; nobody hears of it if it is lost."""
-
-        def ask(_answer: Callable[[None], None]) -> None:
-            at_broker()
-
-        self.call(who, ask, lambda _: None, nothing)
-
-    def _lost(self, who: Incarnation) -> bool:
-        lost = self.faults.lost_message
-        return who.cut_off or (lost > 0 and self._chance.random() < lost)
-
-    def _travel_ms(self) -> int:
-        slow = self.faults.slow_message
-        if slow and self._chance.random() < slow:
-            return self._chance.randint(FASTEST_MS, SLOW_MS)
-        return self._chance.randint(FASTEST_MS, SLOWEST_MS)
+    def _travel_ms(self, who: Incarnation) -> int | None:
+        """Of one message; None: it is lost."""
+        faults, chance = self.faults, self._chance
+        if who.cut_off or (faults.lost_message and chance.random() < faults.lost_message):
+            return None
+        if faults.slow_message and chance.random() < faults.slow_message:
+            return chance.randint(FASTEST_MS, SLOW_MS)
+        return chance.randint(FASTEST_MS, SLOWEST_MS)

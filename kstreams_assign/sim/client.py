@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import Protocol
 
 from kstreams_assign.group.values import JoinedMember, MemberAssignment
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.sim.broker import Network, nothing
-from kstreams_assign.sim.coordinator import Coordinator, Error, Joined, Synced
+from kstreams_assign.sim.coordinator import AnswerJoin, Coordinator, Error, Joined, Synced
 from kstreams_assign.sim.incarnation import Incarnation
 from kstreams_assign.sim.timeline import Timeline
 from kstreams_assign.tasks.commit import Outcome
@@ -25,7 +26,9 @@ NO_GENERATION = -1
 class Protocolist(Protocol):
     """Who answers the client's questions, as in ``adapters.kafka_python``."""
 
-    def subscription(self) -> tuple[Sequence[TopicPartition], bytes]: ...
+    def subscription(self) -> tuple[Sequence[TopicPartition], Callable[[], bytes]]:
+        """What it owns, and its user-data, to be written if anybody is going to read it."""
+        ...
 
     def lead(self, members: Sequence[JoinedMember]) -> Mapping[str, MemberAssignment]: ...
 
@@ -102,10 +105,21 @@ class Client:
             self._assigned = ()
             self._protocolist.lost()
         owned, user_data = self._protocolist.subscription()
-        said = JoinedMember(self.member_id, self._topics, tuple(owned), user_data, self._instance_id)
-        self._network.call(
-            self._who, lambda answer: self._coordinator.join(said, answer), self._joined, self._join_failed
-        )
+        ask = partial(self._at_coordinator, self.member_id, tuple(owned), user_data)
+        self._network.call(self._who, ask, self._joined, self._join_failed)
+
+    def _at_coordinator(
+        self,
+        member_id: str,
+        owned: tuple[TopicPartition, ...],
+        user_data: Callable[[], bytes],
+        answer: AnswerJoin,
+    ) -> None:
+        if self._coordinator.away:  # most joins are tried again and again while it is
+            answer(Joined(Error.NOT_COORDINATOR))
+        else:
+            said = JoinedMember(member_id, self._topics, owned, user_data(), self._instance_id)
+            self._coordinator.join(said, answer)
 
     def _join_failed(self) -> None:
         self._who.later(BACKOFF_MS, self._send_join)
@@ -156,14 +170,11 @@ class Client:
         self._who.later(self._interval_ms, self._beat)
         if self.phase is not Phase.STABLE:
             return
-        member, generation, sent_ms = self.member_id, self.generation, self._timeline.now_ms
+        generation = self.generation
+        beat = partial(self._coordinator.heartbeat, self.member_id, self._instance_id, generation)
+        self._network.ask(self._who, beat, partial(self._beaten, generation, self._timeline.now_ms), nothing)
 
-        def ask(answer: Callable[[Error], None]) -> None:
-            answer(self._coordinator.heartbeat(member, self._instance_id, generation))
-
-        self._network.call(self._who, ask, lambda error: self._beaten(error, generation, sent_ms), nothing)
-
-    def _beaten(self, error: Error, generation: int, sent_ms: int) -> None:
+    def _beaten(self, generation: int, sent_ms: int, error: Error) -> None:
         if self.phase is not Phase.STABLE or generation != self.generation:
             return
         if error in (Error.NONE, Error.REBALANCE_IN_PROGRESS):
@@ -196,17 +207,12 @@ class Client:
         if self.phase is not Phase.STABLE:
             ended(Outcome.DEFERRED if self.phase is Phase.JOINING else Outcome.REFUSED)
             return
-        member, generation = self.member_id, self.generation
+        generation = self.generation
+        commit = partial(self._coordinator.commit, self.member_id, self._instance_id, generation, offsets)
+        answered = partial(self._committed, generation, ended)
+        self._network.ask(self._who, commit, answered, partial(ended, Outcome.DEFERRED))
 
-        def ask(answer: Callable[[Error], None]) -> None:
-            answer(self._coordinator.commit(member, self._instance_id, generation, offsets))
-
-        def answered(error: Error) -> None:
-            self._committed(error, generation, ended)
-
-        self._network.call(self._who, ask, answered, lambda: ended(Outcome.DEFERRED))
-
-    def _committed(self, error: Error, generation: int, ended: Callable[[Outcome], None]) -> None:
+    def _committed(self, generation: int, ended: Callable[[Outcome], None], error: Error) -> None:
         if error in (Error.ILLEGAL_GENERATION, Error.UNKNOWN_MEMBER_ID) and generation == self.generation:
             self._reset(self.member_id if error is Error.ILLEGAL_GENERATION else "")
         if error is Error.REBALANCE_IN_PROGRESS:  # kafka-python makes a failed commit of it

@@ -169,13 +169,13 @@ class Commits:
             return
         shares = self._shares
 
-        def append(answer: Callable[[Outcome], None]) -> None:
+        def append() -> Outcome:
             if number == self._number and not self._appended:
                 self._appended = True
                 self._world.append(self._process, shares)
-            answer(Outcome.OK)
+            return Outcome.OK
 
-        self._world.network.call(self._process.run, append, out, lambda: self._flush(number, out))
+        self._world.network.ask(self._process.run, append, out, lambda: self._flush(number, out))
 
     def _ended(self, end: CommitStep) -> None:
         called, self._called_after = self._called_after, []
@@ -201,5 +201,7 @@ def processed(one: Running, input_end: Callable[[TopicPartition, int], int], now
     """Bring ``one`` up to now."""
     if not one.stopped:
         most = (now_ms - one.since_ms) * RECORDS_PER_S // 1000
-        one.at = {p: min(input_end(p, now_ms), at + most) for p, at in one.at.items()}
+        for partition, at in one.at.items():
+            end = input_end(partition, now_ms)
+            one.at[partition] = end if end < at + most else at + most
         one.since_ms = now_ms

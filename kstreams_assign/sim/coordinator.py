@@ -104,7 +104,7 @@ class Coordinator:
 
     def join(self, said: JoinedMember, answer: AnswerJoin) -> None:
         """``said.member_id`` is empty for a member that has none yet."""
-        if self._away:
+        if self.away:
             answer(Joined(Error.NOT_COORDINATOR))
         elif not said.member_id and said.instance_id is None:
             self._pending.add(given := self._new_id("member"))
@@ -258,7 +258,7 @@ class Coordinator:
         return Error.REBALANCE_IN_PROGRESS if self.phase is GroupPhase.PREPARING else Error.NONE
 
     def leave(self, member_id: str) -> None:
-        if not self._away and member_id in self.seats:
+        if not self.away and member_id in self.seats:
             self._remove(member_id)
 
     def _touch(self, member_id: str) -> None:
@@ -271,7 +271,7 @@ class Coordinator:
             return
         if self.timeline.now_ms < seat.deadline_ms:
             self.timeline.at(seat.deadline_ms, self._watch, member_id)
-        elif self._away or seat.join is not None or seat.sync is not None:  # who waits for us is alive to us
+        elif self.away or seat.join is not None or seat.sync is not None:  # who waits for us is alive to us
             self.timeline.after(self.session_timeout_ms, self._watch, member_id)
         else:
             self._remove(member_id)
@@ -327,20 +327,22 @@ class Coordinator:
         self._persisted = _Persisted(self.generation, self.leader, members)
 
     @property
-    def _away(self) -> bool:
+    def away(self) -> bool:
+        """Whether nobody answers, because the group moves to another broker."""
         return self.timeline.now_ms < self._away_until_ms
 
     # --- who is who -----------------------------------------------------------------------
 
     def _known(self, member_id: str, instance_id: str | None) -> Error:
-        if instance_id is not None:
+        seat = self.seats.get(member_id)
+        if instance_id is not None and (seat is None or seat.said.instance_id != instance_id):
             now = self._of_instance(instance_id)
             if now is not None and now != member_id:
                 return Error.FENCED_INSTANCE_ID
-        return Error.NONE if member_id in self.seats else Error.UNKNOWN_MEMBER_ID
+        return Error.UNKNOWN_MEMBER_ID if seat is None else Error.NONE
 
     def _valid(self, member_id: str, instance_id: str | None, generation: int) -> Error:
-        if self._away:
+        if self.away:
             return Error.NOT_COORDINATOR
         error = self._known(member_id, instance_id)
         return Error.ILLEGAL_GENERATION if error is Error.NONE and generation != self.generation else error

@@ -19,7 +19,7 @@ class Incarnation:
         self.alive = self.awake = True
         self.cut_off = False
         self.wire_ms = 0
-        self.later = partial(timeline.after, who=self)
+        self.later = partial(timeline.done_by, self)
         self._missed: list[tuple[Call, tuple[Any, ...]]] = []
 
     def missed(self, call: Call, about: tuple[Any, ...]) -> None:

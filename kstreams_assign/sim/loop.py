@@ -228,11 +228,11 @@ class Loop:
                 self._positions[task] = positions
                 self._begin_if_ready(task)
 
-        def ask(answer: Callable[[dict[TopicPartition, int]], None]) -> None:
-            answer({partition: self._world.logs.committed.get(partition, 0) for partition in held.inputs})
+        def committed() -> dict[TopicPartition, int]:
+            return {partition: self._world.logs.committed.get(partition, 0) for partition in held.inputs}
 
         def again() -> None:
-            self._world.network.call(self._process.run, ask, found, again)
+            self._world.network.ask(self._process.run, committed, found, again)
 
         again()
 

@@ -6,7 +6,8 @@ asks for early rebalances, ``state`` says what is reported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kstreams_assign.group import member as machine
@@ -135,8 +136,8 @@ class Membership:
 
     # --- what the client asks ----------------------------------------------------------------
 
-    def subscription(self) -> tuple[Sequence[TopicPartition], bytes]:
-        """User-data for JoinGroup."""
+    def subscription(self) -> tuple[Sequence[TopicPartition], Callable[[], bytes]]:
+        """For JoinGroup."""
         complete = self.machine.state is not machine.State.CLOSED and self.mutex.try_report(self)
         assigned = self.adopted.tasks if self.adopted else frozenset()
         self._unique = (self._unique + 1) % 128
@@ -149,7 +150,7 @@ class Membership:
             trailer=self._trailer,
         )
         self._world.watch.reported(self._process, report)
-        return self._owned, APACHE.write_report(report)
+        return self._owned, partial(APACHE.write_report, report)
 
     def lead(self, members: Sequence[JoinedMember]) -> Mapping[str, MemberAssignment]:
         """Decide. The broker's answer about end offsets may be missing."""

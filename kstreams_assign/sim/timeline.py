@@ -30,10 +30,15 @@ class Timeline:
     def at(self, when_ms: int, call: Call, *about: Any) -> None:
         """Call it with ``about`` then, or at once if that is past."""
         self._number = number = self._number + 1
-        heappush(self._queue, (max(when_ms, self.now_ms), number, None, call, about))
+        now_ms = self.now_ms
+        heappush(self._queue, (when_ms if when_ms > now_ms else now_ms, number, None, call, about))
 
-    def after(self, ms: int, call: Call, *about: Any, who: Doer | None = None) -> None:
-        """Call it with ``about`` in ``ms``; ``who`` does it, if anybody."""
+    def after(self, ms: int, call: Call, *about: Any) -> None:
+        """Call it with ``about`` in ``ms``."""
+        self.done_by(None, ms, call, *about)
+
+    def done_by(self, who: Doer | None, ms: int, call: Call, *about: Any) -> None:
+        """In ``ms`` ``who`` calls it with ``about``."""
         self._number = number = self._number + 1
         heappush(self._queue, (self.now_ms + ms, number, who, call, about))
 

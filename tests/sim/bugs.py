@@ -74,8 +74,8 @@ class DeafMember(Member):
 class TrustingClient(Client):
     """The lease counts from when an answer is read, however long that lay there."""
 
-    def _beaten(self, error, generation, sent_ms) -> None:  # noqa: ARG002 - the double's point
-        super()._beaten(error, generation, self._timeline.now_ms)
+    def _beaten(self, generation, sent_ms, error) -> None:  # noqa: ARG002 - the double's point
+        super()._beaten(generation, self._timeline.now_ms, error)
 
     def _synced(self, answer, sent_ms) -> None:  # noqa: ARG002 - the double's point
         super()._synced(answer, self._timeline.now_ms)

@@ -6,7 +6,7 @@ there ("we pay the suspension cost for all tasks"). A task that comes back is re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kstreams_assign.assign import sticky
 from kstreams_assign.group.values import Adopted
@@ -40,7 +40,7 @@ class Suspending(Loop):
 class Eager(Membership):
     """Owns nothing when it joins; what it ran it reports as running, as its state lacks nothing."""
 
-    def subscription(self) -> tuple[Sequence[TopicPartition], bytes]:
+    def subscription(self) -> tuple[Sequence[TopicPartition], Callable[[], bytes]]:
         return (), super().subscription()[1]
 
 

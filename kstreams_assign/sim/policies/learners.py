@@ -8,7 +8,7 @@ owner reports as running and whose partitions he does not own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kstreams_assign.assign import learner
 from kstreams_assign.group.values import Adopted
@@ -36,7 +36,7 @@ class GivesUpWhatIsLearned(AsksWhenComplete):
         copies = adopted.warmup | adopted.standby
         return frozenset() if adopted.next_probe_ms is None else copies - self._told_complete
 
-    def subscription(self) -> tuple[Sequence[TopicPartition], bytes]:
+    def subscription(self) -> tuple[Sequence[TopicPartition], Callable[[], bytes]]:
         owned, user_data = super().subscription()
         self._told_complete = frozenset(filter(self.complete, self.sums.report(owned_only=True)))
         given_up = {partition for task in self.being_learned for partition in self._inputs(task)}
