@@ -194,9 +194,11 @@ class Restorer:
         """Look up what is not known, read once (waiting up to ``timeout_s``), apply, and tell what came of it."""
         self._look_up_bounds()
         self._hand_back_restored()
-        for batch in self._read(0.0 if self._events else timeout_s):
+        batches = self._read(0.0 if self._events else timeout_s)
+        for batch in batches:
             self._apply(batch)
-        self._hand_back_restored()
+        if batches:
+            self._hand_back_restored()
         self._tell_progress()
         events, self._events = self._events, []
         return events
@@ -263,8 +265,7 @@ class Restorer:
         """Begin, go on, or start over, by what the stores hold and what the changelogs hold."""
         held, ids = job.stores.offsets(), job.stores.identities()
         found = {name: _beginning(job, name, bounds[name], held, ids) for name in job.store_of}
-        reasons = [f"{name}: {how.value}" for name, how in found.items() if how.wipes]
-        if reasons:
+        if reasons := [f"{name}: {how.value}" for name, how in found.items() if how.wipes]:
             self._start_over(job, "; ".join(reasons))
             found = dict.fromkeys(found, Beginning.FRESH)
         ends = {name: its.restored_at for name, its in bounds.items()}
@@ -318,9 +319,9 @@ class Restorer:
 
     def _wanted(self) -> dict[TopicPartition, int]:
         """Partition -> position, of all that should be read now."""
+        active, pacing = Purpose.ACTIVE, self._pacing
         known = [(job, job.progress) for job in self._jobs.values() if job.progress is not None]
-        restoring = [progress for job, progress in known if job.purpose is Purpose.ACTIVE]
-        pacing = self._pacing
+        restoring = [progress for job, progress in known if job.purpose is active]
         wait = bool(restoring) and standbys_wait(
             restoring, pacing.standby_budget_records, pacing.stalled_ms, self._now_ms()
         )
@@ -328,7 +329,7 @@ class Restorer:
         return {
             name: at.position
             for job, progress in known
-            if job.purpose is Purpose.ACTIVE or not (wait or job.task in queued)
+            if job.purpose is active or not (wait or job.task in queued)
             for name, at in progress.partitions.items()
         }
 
@@ -373,7 +374,8 @@ class Restorer:
     # Telling.
 
     def _hand_back_restored(self) -> None:
-        for job in [job for job in self._jobs.values() if job.purpose is Purpose.ACTIVE and job.restored]:
+        active = Purpose.ACTIVE
+        for job in [job for job in self._jobs.values() if job.purpose is active and job.restored]:
             if job.looked_at_ms < self._now_ms() - self._pacing.bounds_age_ms:
                 job.look_up_at_ms = 0
             else:

@@ -41,6 +41,8 @@ def ignored(_answer: object) -> None:
 class Logs:
     """``ends`` and ``works`` of changelogs, by task; ``committed`` by input partition. All are next offsets.
 
+    ``changelog_ends`` are ``ends`` once more, by changelog partition.
+
     ``restored`` counts the records that were read of changelogs up to where these ended when the reading began.
     """
 
@@ -52,27 +54,34 @@ class Logs:
     restored: int = 0
 
     def __post_init__(self) -> None:
-        self.changelogs: dict[TopicPartition, TaskId] = {}
-        self._firsts: dict[TopicPartition, int] = {}
+        self.changelog_ends: dict[TopicPartition, int] = {}
+        self.firsts: dict[TopicPartition, int] = {}
+        self._changelogs: dict[TaskId, tuple[TopicPartition, ...]] = {}
         self._records_per_s = self.scenario.records_per_s
         for task in self.scenario.stateful_tasks:
             first = self.ends[task] = self.works[task] = self.scenario.begins_with(task.partition)
             partition = TopicPartition(STATEFUL_TOPIC, task.partition)
-            self.committed[partition] = self._firsts[partition] = first
-            self.changelogs.update(dict.fromkeys(self.scenario.shape.changelogs(APPLICATION, task).values(), task))
+            self.committed[partition] = self.firsts[partition] = first
+            self._changelogs[task] = tuple(self.scenario.shape.changelogs(APPLICATION, task).values())
+            self.changelog_ends.update(dict.fromkeys(self._changelogs[task], first))
 
     def input_end(self, partition: TopicPartition, now_ms: int) -> int:
         """Grows evenly until ``stopped_ms``."""
+        return self.firsts.get(partition, 0) + self.grown(now_ms)
+
+    def grown(self, now_ms: int) -> int:
+        """How many records each input partition has got."""
         stopped_ms = self.stopped_ms
         until_ms = now_ms if stopped_ms is None or now_ms < stopped_ms else stopped_ms
-        return self._firsts.get(partition, 0) + (until_ms - START_MS) * self._records_per_s // 1000
+        return (until_ms - START_MS) * self._records_per_s // 1000
 
     def append(self, task: TaskId, records: int, work: int) -> None:
         self.ends[task] += records
         self.works[task] = work
+        self.changelog_ends.update(dict.fromkeys(self._changelogs[task], self.ends[task]))
 
     def end_offsets(self) -> dict[TopicPartition, int]:
-        return {changelog: self.ends[task] for changelog, task in self.changelogs.items()}
+        return dict(self.changelog_ends)
 
 
 class Network:

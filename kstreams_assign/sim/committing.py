@@ -14,6 +14,7 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
 
 if TYPE_CHECKING:
+    from kstreams_assign.sim.broker import Logs
     from kstreams_assign.sim.process import Process
 
 RECORDS_PER_S = 2_000
@@ -108,7 +109,8 @@ class Commits:
         self._called_after, self._waiting = self._waiting, []
         self._number += 1
         self._appended = False
-        self._shares = [share for task, one in self._running.items() if (share := self._share(task, one, now_ms))]
+        shares = [self._share(task, one, now_ms) for task, one in self._running.items()]
+        self._shares = [share for share in shares if share is not None]
         if not self._shares:
             self._ended(CommitStep.DONE)
             return
@@ -116,7 +118,7 @@ class Commits:
         self._advance()
 
     def _share(self, task: TaskId, one: Running, now_ms: int) -> Share | None:
-        processed(one, self._world.logs.input_end, now_ms)
+        processed(one, self._world.logs, now_ms)
         if one.at == one.taken and not one.deferred:
             return None
         news = {partition: at for partition, at in one.at.items() if at != one.taken[partition]}
@@ -197,11 +199,12 @@ class Commits:
             self._begin()
 
 
-def processed(one: Running, input_end: Callable[[TopicPartition, int], int], now_ms: int) -> None:
+def processed(one: Running, logs: Logs, now_ms: int) -> None:
     """Bring ``one`` up to now."""
     if not one.stopped:
         most = (now_ms - one.since_ms) * RECORDS_PER_S // 1000
+        firsts, grown = logs.firsts, logs.grown(now_ms)
         for partition, at in one.at.items():
-            end = input_end(partition, now_ms)
+            end = firsts.get(partition, 0) + grown
             one.at[partition] = end if end < at + most else at + most
         one.since_ms = now_ms

@@ -31,11 +31,11 @@ class Disk:
         self.released_ms[task] = now_ms
 
     def idle(self, now_ms: int, delay_ms: int) -> list[TaskId]:
-        return [
+        return sorted(
             task
-            for task in sorted(self.folders)
-            if task not in self.locked and now_ms - self.released_ms.get(task, now_ms) >= delay_ms
-        ]
+            for task in self.folders.keys() - self.locked
+            if now_ms - self.released_ms.get(task, now_ms) >= delay_ms
+        )
 
 
 class Stores:
@@ -101,7 +101,7 @@ class Reader:
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
         self._at.update(positions)
-        self._goals.update({name: self._logs.ends[self._logs.changelogs[name]] for name in positions})
+        self._goals.update({name: self._logs.changelog_ends[name] for name in positions})
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
@@ -110,7 +110,9 @@ class Reader:
     def poll(self, timeout_s: float) -> list[ChangelogBatch]:  # noqa: ARG002 - the port's signature
         behind = self._behind()
         passed_ms, self.passed_ms = self.passed_ms, 0
-        share = self._rate * passed_ms // 1000 // max(1, len(behind))
+        if not behind:
+            return []
+        share = self._rate * passed_ms // 1000 // len(behind)
         batches = []
         for partition, before, end in behind:
             at = self._at[partition] = min(end, before + share)
@@ -120,11 +122,11 @@ class Reader:
 
     def _behind(self) -> list[tuple[TopicPartition, int, int]]:
         """What is not at its end, where it is, and its end."""
-        ends, changelogs = self._logs.ends, self._logs.changelogs
-        return [(name, at, end) for name, at in self._at.items() if at < (end := ends[changelogs[name]])]
+        ends = self._logs.changelog_ends
+        return [(name, at, end) for name, at in self._at.items() if at < (end := ends[name])]
 
     def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
-        return {partition: Bounds(0, self._logs.ends[self._logs.changelogs[partition]]) for partition in partitions}
+        return {partition: Bounds(0, self._logs.changelog_ends[partition]) for partition in partitions}
 
     def left_ms(self) -> int | None:
         """How long until the first of what is being read is at its end; None: nothing is behind."""

@@ -58,6 +58,8 @@ class Loop:
         self._positions: dict[TaskId, dict[TopicPartition, int]] = {}
         self._order_ms = self._turned_ms = self._world.timeline.now_ms
         self._turn_ms: int | None = None
+        self._tailed = False
+        """Whether the last turn found copies alone, at their ends, and nothing to tell."""
         self._orders = 0
         self.ended: Callable[[], None] | None = None
 
@@ -205,6 +207,7 @@ class Loop:
         """An order that was overtaken by a later one about another life of the task does nothing."""
         if self.held.get(task) is not held:
             return
+        self._tailed = False
         stores = stores or self._restored.pop(task, None)
         if task in self.restorer.tasks:
             self.restorer.promote(task) if purpose is Purpose.ACTIVE else self.restorer.demote(task)
@@ -249,7 +252,11 @@ class Loop:
         now_ms = self._world.timeline.now_ms
         self._turn_ms = None
         self._reader.passed_ms, self._turned_ms = min(now_ms - self._turned_ms, QUIET_TURN_MS), now_ms
-        for event in self.restorer.step(0.0):
+        if self._tailed and not self.behind:
+            self._turn_within(QUIET_TURN_MS)
+            return
+        events = self.restorer.step(0.0)
+        for event in events:
             if isinstance(event, Progress):
                 told = {p: at.position for p, at in event.progress.partitions.items()}
                 self._process.membership.sums.restoring(event.task, told)
@@ -261,6 +268,8 @@ class Loop:
             again_ms = QUIET_TURN_MS if left_ms is None else min(max(left_ms, QUICK_TURN_MS), QUIET_TURN_MS)
             restoring = Purpose.ACTIVE in tasks.values()
             self._turn_within(min(again_ms, BUSY_TURN_MS) if restoring else again_ms)
+            # with a queue it matters when ends were looked up
+            self._tailed = not (events or restoring or self._world.scenario.warmup_queue or left_ms is not None)
 
     @property
     def behind(self) -> bool:
@@ -292,6 +301,7 @@ class Loop:
 
     def _close(self, task: TaskId, stores: Stores | None) -> None:
         """Remember how far the stores are and let the folder go, unless the task has come back meanwhile."""
+        self._tailed = False
         stores = stores or self._restored.pop(task, None) or self.restorer.remove(task)  # type: ignore[assignment]
         if stores is not None:
             self._process.membership.sums.dormant(task, dict(stores.offsets()))

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.adoption import read_assignment
-from kstreams_assign.group.choice import known_assignors
 from kstreams_assign.group.dialects import APACHE, MemberReport
-from kstreams_assign.group.leader import Question, decide, settings_digest
+from kstreams_assign.group.leader import Question, decide
 from kstreams_assign.group.values import Adopted, JoinedMember, MemberAssignment, Standing
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import NO_PROBE_MS, TopicPartition
@@ -23,7 +22,6 @@ from kstreams_assign.sim.early import Early
 from kstreams_assign.sim.scenario import APPLICATION
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
-from kstreams_assign.wire import MemberTrailer
 
 if TYPE_CHECKING:
     from kstreams_assign.sim.process import Process
@@ -58,8 +56,6 @@ class Membership:
             self,
         )
         self._early = Early(process)
-        digest = settings_digest(self._scenario.assignor, self._world.config)
-        self._trailer = MemberTrailer(assignors=known_assignors(), settings_digest=digest)
         self._owned: tuple[TopicPartition, ...] = ()
         self.adopted: Adopted | None = None
         self.standing: Standing | None = None
@@ -147,7 +143,7 @@ class Membership:
             process_id=self._process.process_id,
             task_offset_sums=self.sums.report(owned_only=False) if complete else self.sums.report_kept(assigned),
             unique_field=self._unique,
-            trailer=self._trailer,
+            trailer=self._world.trailer,
         )
         self._world.watch.reported(self._process, report)
         return self._owned, partial(APACHE.write_report, report)

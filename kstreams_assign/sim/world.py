@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from kstreams_assign.group.leader import Question
+from kstreams_assign.group.choice import known_assignors
+from kstreams_assign.group.leader import Question, settings_digest
 from kstreams_assign.group.values import Decision, JoinedMember
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.broker import Logs, Network
@@ -19,10 +20,11 @@ from kstreams_assign.sim.policies.policy import UNCHANGED, Policy
 from kstreams_assign.sim.process import Process
 from kstreams_assign.sim.scenario import APPLICATION, Scenario
 from kstreams_assign.sim.timeline import START_MS, Timeline
+from kstreams_assign.wire import MemberTrailer
 
 
 class World:
-    """``lines``: what happened, for people; None: nobody asks."""
+    """``lines``: what happened, for people; None: nobody asks. ``trailer`` is every member's."""
 
     def __init__(
         self,
@@ -41,6 +43,8 @@ class World:
         self.lines = lines
         self.shape, self.config = scenario.shape, scenario.config
         self.partition_counts = scenario.partition_counts
+        digest = settings_digest(scenario.assignor, self.config)
+        self.trailer = MemberTrailer(assignors=known_assignors(), settings_digest=digest)
         self.changelogs = {
             task: self.shape.changelogs(APPLICATION, task) for task in self.shape.tasks(self.partition_counts)
         }

@@ -57,7 +57,8 @@ class MutexState:
 
     def release(self, holder: Holder) -> MutexState:
         """``holder``'s rebalance is over. Fine for one who holds nothing."""
-        return MutexState(frozenset(hold for hold in self.held if hold[0] != holder), self.cleaning)
+        kept = frozenset(hold for hold in self.held if hold[0] != holder)
+        return self if kept == self.held else MutexState(kept, self.cleaning)
 
     def clean(self, overdue_ms: int | None = None) -> MutexState | None:
         """The cleaner begins; ``None`` if a rebalance is under way or a cleaner runs already.
