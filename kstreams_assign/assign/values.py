@@ -65,9 +65,10 @@ class Cluster:
 
     def __post_init__(self) -> None:
         ids = [client.process_id for client in self.clients]
-        if not ids and self.tasks:
+        tasks = self.tasks
+        if not ids and tasks:
             raise ConfigError("clients is empty; a cluster with tasks has at least one process")
-        if len({task.topology is None for task in self.tasks}) > 1:
+        if len({task[2] is None for task in tasks}) > 1:
             raise ConfigError("tasks of named topologies stand beside tasks of none; all or none are named")
         if len(set(ids)) < len(ids):
             twice = next(one for one in ids if ids.count(one) > 1)

@@ -16,7 +16,7 @@ from kstreams_assign.group.dialects import APACHE, Dialect
 from kstreams_assign.group.values import Adopted, ErrorCode, WarmupQueue
 from kstreams_assign.group.versions import version_after
 from kstreams_assign.model import HostInfo, SubtopologyShape, TaskId, TopicPartition, TopologyShape
-from kstreams_assign.wire import AssignmentInfo
+from kstreams_assign.wire import LATEST_SUPPORTED_VERSION, AssignmentInfo
 
 _REMEDY: Mapping[int, str] = {
     ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA: "a source topic does not exist; the leader's log names it",
@@ -53,7 +53,7 @@ def read_assignment(
     version = version_after(used, dialect.latest_version, info) if dialect.probes_versions else used
     active = active_tasks(partitions, info)
     _check_topology(active, info.standby_tasks, topology)
-    given = replace(adopted(active, info, process, endpoint), version=version)
+    given = adopted(active, info, process, endpoint, version)
     if dialect.tells_probe or not leads or given.next_probe_ms is None or given.next_rebalance_ms == 0:
         return given
     return replace(given, next_rebalance_ms=given.next_probe_ms)
@@ -112,6 +112,7 @@ def adopted(
     info: AssignmentInfo,
     process: UUID,
     endpoint: HostInfo | None = None,
+    version: int = LATEST_SUPPORTED_VERSION,
 ) -> Adopted:
     """What an assignment gives to a member of this process; the topology is not looked at."""
     trailer = info.trailer
@@ -134,5 +135,6 @@ def adopted(
         hosts=info.partitions_by_host,
         standby_hosts=info.standby_partitions_by_host,
         warmups=trailer.warmups if trailer else {},
+        version=version,
         source_partitions=trailer.partitions if trailer else None,
     )

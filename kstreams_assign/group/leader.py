@@ -158,15 +158,18 @@ def _as_promised(cluster: Cluster, promised: Mapping[TaskId, UUID]) -> Cluster:
 
     Java's leader does not do so, and neither may Java's decision.
     """
+    if not promised:
+        return cluster
+    tasks = cluster.tasks
     waits: dict[UUID, set[TaskId]] = {}
     for task, process in promised.items():
         waits.setdefault(process, set()).add(task)
     clients = tuple(
         replace(client, prev_active=client.prev_active | mine, prev_standby=client.prev_standby - mine)
         for client in cluster.clients
-        for mine in (frozenset(waits.get(client.process_id, ())) & cluster.tasks,)
+        for mine in (frozenset(waits.get(client.process_id, ())) & tasks,)
     )
-    return replace(cluster, clients=clients) if waits else cluster
+    return replace(cluster, clients=clients)
 
 
 def end_offset_sums(question: Question, stateful: set[TaskId]) -> dict[TaskId, int]:

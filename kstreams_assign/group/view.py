@@ -68,12 +68,12 @@ class GroupView:
         """The most source partitions that a member of ours knows of; 0 if nobody knows of more than the leader did."""
         return max((c.info.trailer.partitions for c in self._consumers if c.info.trailer), default=0)
 
-    @property
+    @cached_property
     def foreign(self) -> list[str]:
         """Members that are not ours: they carry no trailer."""
         return [consumer.member.member_id for consumer in self._consumers if consumer.info.trailer is None]
 
-    @property
+    @cached_property
     def draining(self) -> frozenset[UUID]:
         """The processes that are about to leave and want their tasks warmed up elsewhere first."""
         asked = {c.info.process_id for c in self._consumers if c.info.trailer and c.info.trailer.draining}

@@ -117,8 +117,7 @@ class Network:
             who.later(BREAK_MS, failed)
             return
         sent_ms = self._timeline.now_ms
-        if who.wire_ms < sent_ms + travel_ms:
-            who.wire_ms = sent_ms + travel_ms
+        who.wire_ms = max(who.wire_ms, sent_ms + travel_ms)
         self._timeline.at(who.wire_ms, arrived, who, sent_ms, message, answered, failed)
 
     def _asked(

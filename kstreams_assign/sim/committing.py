@@ -206,5 +206,5 @@ def processed(one: Running, logs: Logs, now_ms: int) -> None:
         firsts, grown = logs.firsts, logs.grown(now_ms)
         for partition, at in one.at.items():
             end = firsts.get(partition, 0) + grown
-            one.at[partition] = end if end < at + most else at + most
+            one.at[partition] = min(at + most, end)
         one.since_ms = now_ms

@@ -98,9 +98,9 @@ def _play(world: World, script: Script, watch: Watch) -> None:
     world.log("healed", None, "")
     until_ms = timeline.now_ms + REST_WITHIN_MS
     timeline.run(timeline.now_ms + 2 * script.scenario.session_timeout_ms)  # what has happened is noticed within that
-    while unrest := list(restless(world)):
+    while any(restless(world)):  # the first reason is enough
         if timeline.now_ms >= until_ms:
-            watch.violated("the group comes to rest", "; ".join(unrest))
+            watch.violated("the group comes to rest", "; ".join(restless(world)))
         if watch.violations:
             return
         world.revive()

@@ -30,8 +30,7 @@ class Timeline:
     def at(self, when_ms: int, call: Call, *about: Any) -> None:
         """Call it with ``about`` then, or at once if that is past."""
         self._number = number = self._number + 1
-        now_ms = self.now_ms
-        heappush(self._queue, (when_ms if when_ms > now_ms else now_ms, number, None, call, about))
+        heappush(self._queue, (max(when_ms, self.now_ms), number, None, call, about))
 
     def after(self, ms: int, call: Call, *about: Any) -> None:
         """Call it with ``about`` in ``ms``."""
