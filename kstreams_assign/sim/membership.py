@@ -16,7 +16,7 @@ from kstreams_assign.group.dialects import APACHE, MemberReport
 from kstreams_assign.group.leader import Question, decide
 from kstreams_assign.group.values import Adopted, JoinedMember, MemberAssignment, Standing
 from kstreams_assign.group.view import read_group
-from kstreams_assign.model import NO_PROBE_MS, TopicPartition
+from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
 from kstreams_assign.sim.client import Client
 from kstreams_assign.sim.early import Early
 from kstreams_assign.sim.scenario import APPLICATION
@@ -135,18 +135,20 @@ class Membership:
     def subscription(self) -> tuple[Sequence[TopicPartition], Callable[[], bytes]]:
         """For JoinGroup."""
         complete = self.machine.state is not machine.State.CLOSED and self.mutex.try_report(self)
-        assigned = self.adopted.tasks if self.adopted else frozenset()
         self._unique = (self._unique + 1) % 128
         report = MemberReport(
             version=APACHE.latest_version,
             latest_supported_version=APACHE.latest_version,
             process_id=self._process.process_id,
-            task_offset_sums=self.sums.report(owned_only=False) if complete else self.sums.report_kept(assigned),
+            task_offset_sums=self.sums.report(owned_only=False) if complete else self._kept(),
             unique_field=self._unique,
             trailer=self._world.trailer,
         )
         self._world.watch.reported(self._process, report)
         return self._owned, partial(APACHE.write_report, report)
+
+    def _kept(self) -> Mapping[TaskId, int]:
+        return self.sums.report_kept(self.adopted.tasks if self.adopted else frozenset())
 
     def lead(self, members: Sequence[JoinedMember]) -> Mapping[str, MemberAssignment]:
         """Decide. The broker's answer about end offsets may be missing."""

@@ -44,6 +44,7 @@ class OffsetSums:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._lines: dict[TaskId, _Line] = {}
+        self._in_order = True
 
     def running(self, task: TaskId) -> None:
         """An active task with logged state that is at work: it lacks nothing."""
@@ -69,9 +70,10 @@ class OffsetSums:
     def report(self, *, owned_only: bool) -> dict[TaskId, int]:
         """Task -> -2 if it runs, else its offset sum; in order. ``owned_only`` leaves out the dormant tasks."""
         with self._guard:
-            lines = dict(self._lines)
-        tasks = sorted((task for task, line in lines.items() if line.owned or not owned_only), key=task_order)
-        return {task: lines[task].offset_sum for task in tasks}
+            if not self._in_order:
+                self._lines = dict(sorted(self._lines.items(), key=lambda line: task_order(line[0])))
+                self._in_order = True
+            return {task: line.offset_sum for task, line in self._lines.items() if line.owned or not owned_only}
 
     def report_kept(self, assigned: AbstractSet[TaskId]) -> dict[TaskId, int]:
         """What may be told without the mutex: of the newest assignment's tasks those that are owned.
@@ -83,6 +85,7 @@ class OffsetSums:
 
     def _put(self, task: TaskId, line: _Line) -> None:
         with self._guard:
+            self._in_order = self._in_order and task in self._lines
             self._lines[task] = line
 
 
