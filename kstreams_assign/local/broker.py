@@ -30,7 +30,7 @@ _CLUSTER_ID = "a3N0cmVhbXMtYXNzaWduIQ"  # any 16 bytes in base64; data folders a
 _JVM = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.awt.headless=true")
 _PORT_TRIES = 5
 _BETWEEN_PROBES_S = 0.05
-_FORMAT_LIMIT_S = 60.0
+_FORMAT_LIMIT_S = 120.0
 _STOP_PATIENCE_S = 10.0
 
 
@@ -51,7 +51,7 @@ class LocalBroker:
         port: int | None = None,
         settings: Mapping[str, str] | None = None,
         outlive: bool = False,
-        start_limit_s: float = 60.0,
+        start_limit_s: float = 120.0,
         progress: Progress = to_stderr,
     ) -> None:
         self.keeps_data = data_dir is not None

@@ -17,7 +17,8 @@ from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import LocalBroker, leftovers
 from kstreams_assign.local.probe import brokers_known
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]  # JVMs start slowly on a busy machine
+PATIENCE_S = 60.0
 
 
 def port_of(bootstrap_servers: str) -> int:
@@ -25,13 +26,13 @@ def port_of(bootstrap_servers: str) -> int:
 
 
 def test_the_shared_broker_answers_as_a_broker(broker):
-    assert brokers_known(port_of(broker)) == 1
+    assert brokers_known(port_of(broker), PATIENCE_S) == 1
 
 
 def test_a_started_broker_answers_and_a_stopped_one_leaves_no_process_and_no_data():
     with LocalBroker() as running:
         pid, data_dir, port = running.pid, running.data_dir, port_of(running.bootstrap_servers)
-        assert brokers_known(port) == 1
+        assert brokers_known(port, PATIENCE_S) == 1
         assert (data_dir / "broker.log").exists()
     assert not psutil.pid_exists(pid)
     assert not data_dir.exists()
@@ -47,7 +48,7 @@ def test_a_named_data_folder_and_port_are_used_and_the_folder_is_kept_and_used_a
     made = (tmp_path / "data" / "records" / "meta.properties").read_bytes()
     with LocalBroker(data_dir=tmp_path / "data") as second:
         assert first.bootstrap_servers == f"127.0.0.1:{port}"
-        assert brokers_known(port_of(second.bootstrap_servers)) == 1
+        assert brokers_known(port_of(second.bootstrap_servers), PATIENCE_S) == 1
     assert (tmp_path / "data" / "records" / "meta.properties").read_bytes() == made
 
 
@@ -60,7 +61,7 @@ def test_a_killed_broker_comes_back_on_the_same_address():
         running.restart()
         assert running.bootstrap_servers == before
         assert running.pid != pid
-        assert brokers_known(port_of(before)) == 1
+        assert brokers_known(port_of(before), PATIENCE_S) == 1
 
 
 def test_a_jvm_that_dies_is_reported_with_the_end_of_its_log():
@@ -115,7 +116,7 @@ def test_a_broker_outlives_the_thread_that_started_it_and_dies_with_its_process(
         jvm = psutil.Process(int(pid))
         assert leftovers.sweep(older_than_s=-1) == []
         os.kill(keeper.pid, signal.SIGKILL)
-        jvm.wait(timeout=10)
+        jvm.wait(timeout=PATIENCE_S)
         (data_dir,) = tmp_path.iterdir()
         assert leftovers.sweep(older_than_s=-1) == [data_dir]
 

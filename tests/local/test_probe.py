@@ -25,16 +25,16 @@ def answering(body: bytes):
 
 
 def test_a_broker_that_lists_nobody_is_not_ready():
-    assert brokers_known(answering(struct.pack(">iii", 8, 1, 0))) == 0
+    assert brokers_known(answering(struct.pack(">iii", 8, 1, 0)), 60) == 0
 
 
 def test_a_broker_that_lists_itself_is_ready():
-    assert brokers_known(answering(struct.pack(">iii", 8, 1, 1))) == 1
+    assert brokers_known(answering(struct.pack(">iii", 8, 1, 1)), 60) == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"\0\0", struct.pack(">i", 8), struct.pack(">iI", 8, 1)])
 def test_an_answer_that_breaks_off_is_no_answer(body):
-    assert brokers_known(answering(body)) == 0
+    assert brokers_known(answering(body), 60) == 0
 
 
 def test_a_closed_port_is_no_answer():
