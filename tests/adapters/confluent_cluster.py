@@ -16,7 +16,7 @@ from kstreams_assign.model import TopicPartition
 
 T = TypeVar("T")
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 """Enough for a busy machine; nothing waits this long when all is well."""
 
 

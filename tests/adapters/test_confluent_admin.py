@@ -15,6 +15,9 @@ from kstreams_assign.errors import BrokerError, BrokerUnavailable, TopologyMisma
 from kstreams_assign.model import TopicPartition
 from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, put, transactional
 
+SOON_S = 15
+"""Long for half a second, and short for the client's own minute."""
+
 
 @pytest.fixture
 def admin(broker):
@@ -100,7 +103,7 @@ def test_an_answer_without_an_offset_is_none(admin, monkeypatch):
     assert len(calls) == 3
     without = set(range(1_000))
     with pytest.raises(BrokerUnavailable, match="none was told"):
-        admin.end_offsets(asked, 0.2)
+        admin.end_offsets(asked, 2)
 
 
 def _no_offset(answers: dict[ClientPartition, Future[ListOffsetsResultInfo]]):
@@ -149,4 +152,4 @@ def test_a_broker_out_of_reach_is_told_within_the_deadline(ask):
     started = time.monotonic()
     with pytest.raises(BrokerUnavailable):
         ask(admin)
-    assert time.monotonic() - started < 2.5
+    assert time.monotonic() - started < SOON_S

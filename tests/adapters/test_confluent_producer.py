@@ -23,7 +23,7 @@ def admin(broker):
 
 @pytest.fixture
 def producer(broker):
-    made = RecordProducer(broker, delivery_timeout_ms=10_000)
+    made = RecordProducer(broker, delivery_timeout_ms=60_000)
     yield made
     made.close()
 
@@ -94,15 +94,17 @@ def test_flush_answers_the_next_offset_of_tracked_partitions_written_since_the_l
     assert producer.flush(PATIENCE_S) == {}
 
 
-def test_acknowledged_answers_as_flush_does_but_does_not_wait(admin, producer):
+def test_acknowledged_answers_as_flush_does_but_does_not_wait(broker, admin):
     topic = new_topic(admin, 1)
-    producer.flush(PATIENCE_S)
+    lingering = {"linger.ms": "2000"}  # so that it is asked before the record has left
+    producer = RecordProducer(broker, lingering, delivery_timeout_ms=60_000)
     producer.produce(topic, 0, b"k", b"v", track=True)
     answers = [producer.acknowledged()]
     until(lambda: answers.append(producer.acknowledged()), lambda _: answers[-1] is not None)
     assert answers[0] is None
     assert answers[-1] == {TopicPartition(topic, 0): 1}
     assert producer.acknowledged() == {}
+    producer.close()
 
 
 def test_acknowledged_tells_of_a_lost_record_at_once(admin, producer):
@@ -115,7 +117,7 @@ def test_acknowledged_tells_of_a_lost_record_at_once(admin, producer):
 @pytest.mark.parametrize("queue", ["1", "100000"])
 def test_a_record_that_cannot_be_queued_is_refused_where_it_is_produced(broker, admin, queue):
     topic = new_topic(admin, 1)
-    producer = RecordProducer(broker, {"queue.buffering.max.messages": queue}, delivery_timeout_ms=10_000)
+    producer = RecordProducer(broker, {"queue.buffering.max.messages": queue}, delivery_timeout_ms=60_000)
     producer.produce(topic, 0, b"k", b"v", track=True)
     with pytest.raises(DeliveryFailed, match=f"produce to {topic}: .*MSG_SIZE_TOO_LARGE"):
         producer.produce(topic, 0, b"k", bytes(2_000_000))
@@ -135,7 +137,7 @@ def test_on_offset_hears_where_its_own_record_went(admin, producer, track):
 
 def test_more_records_than_the_queue_holds_wait_for_room(broker, admin):
     topic = new_topic(admin, 1)
-    narrow = RecordProducer(broker, {"queue.buffering.max.messages": "10"}, delivery_timeout_ms=10_000)
+    narrow = RecordProducer(broker, {"queue.buffering.max.messages": "10"}, delivery_timeout_ms=60_000)
     for _ in range(500):
         narrow.produce(topic, 0, b"k", b"v", track=True)
     assert narrow.flush(PATIENCE_S) == {TopicPartition(topic, 0): 500}
@@ -143,7 +145,7 @@ def test_more_records_than_the_queue_holds_wait_for_room(broker, admin):
 
 
 def test_a_queue_that_stays_full_is_told_and_not_waited_for_ever():
-    producer = RecordProducer(closed_port(), {"queue.buffering.max.messages": "10"}, delivery_timeout_ms=1000)
+    producer = RecordProducer(closed_port(), {"queue.buffering.max.messages": "10"}, delivery_timeout_ms=4000)
 
     def produce_many():
         for _ in range(100):
@@ -174,7 +176,7 @@ def test_a_broker_that_is_gone_loses_records_aloud_and_abandoned_ones_are_never_
     with LocalBroker() as own:
         topic = new_topic(ClusterAdmin(own.bootstrap_servers), 1)
         at = TopicPartition(topic, 0)
-        producer = RecordProducer(own.bootstrap_servers, delivery_timeout_ms=3000)
+        producer = RecordProducer(own.bootstrap_servers, delivery_timeout_ms=9000)
         producer.produce(topic, 0, b"k", b"first", track=True)
         assert producer.flush(PATIENCE_S) == {at: 1}
         own.kill()
@@ -189,7 +191,7 @@ def test_a_broker_that_is_gone_loses_records_aloud_and_abandoned_ones_are_never_
             producer.produce(topic, 0, b"k", b"abandoned", track=True)
         started = time.monotonic()
         producer.abandon()
-        assert time.monotonic() - started < 1.5
+        assert time.monotonic() - started < 4, "as long as neither the records nor what is left of the client"
         assert producer.flush(0.2) == {}
         own.restart()
         producer.produce(topic, 0, b"k", b"second", track=True)

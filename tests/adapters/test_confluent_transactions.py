@@ -35,7 +35,7 @@ def make(broker: str) -> Iterator[Make]:
     made: list[TransactionalProducer] = []
 
     def one(
-        transactional_id: str, group_id: str = "g", servers: str = broker, delivery_timeout_ms: int = 10_000
+        transactional_id: str, group_id: str = "g", servers: str = broker, delivery_timeout_ms: int = 60_000
     ) -> TransactionalProducer:
         producer = TransactionalProducer(
             servers, group_id=group_id, transactional_id=transactional_id, delivery_timeout_ms=delivery_timeout_ms
@@ -179,7 +179,7 @@ def test_another_format_refuses_exactly_once_in_one_sentence() -> None:
 def test_a_topic_that_was_deleted_is_refused_with_the_remedy_and_not_tried_for_ever(broker: str, make: Make) -> None:
     admin = ClusterAdmin(broker)
     topic = new_topic(admin, 1)
-    producer = make("to-a-deleted-topic", delivery_timeout_ms=2_000)
+    producer = make("to-a-deleted-topic", delivery_timeout_ms=6_000)
 
     def attempt() -> KStreamsAssignError | None:
         try:

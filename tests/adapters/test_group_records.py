@@ -10,7 +10,7 @@ from kstreams_assign.adapters.confluent.group_records import last_group_record, 
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.wire import decode_group_metadata
 
-SECONDS = 20
+SECONDS = 60
 
 
 @pytest.mark.parametrize(
