@@ -204,7 +204,7 @@ class Wire:
 
     def _begin(self) -> socket.socket:
         made = socket.socket(socket.AF_UNIX)
-        made.settimeout(30)
+        made.settimeout(100)
         made.connect(self._path)
         made.sendall(self._hostile.hello())
         self._frames = Frames(2**24)
@@ -247,10 +247,10 @@ class Wire:
 
 def polite_session(path: str) -> None:
     """The worker still does what it is there for; the last of the strange sessions may take a moment to end."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 100
     while True:
         try:
-            with SidecarClient(path, timeout_s=30) as session:
+            with SidecarClient(path, timeout_s=100) as session:
                 assert session.tasks(), "the worker has lost its tasks"
                 return
         except (SidecarRefused, SidecarGone):

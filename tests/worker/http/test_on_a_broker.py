@@ -15,14 +15,15 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from kstreams_assign import Config, Subtopology
 from kstreams_assign.adapters.confluent import ClusterAdmin
+from tests.adapters.confluent_cluster import until as asked_until
 from tests.worker.app import PARTITIONS, App, Running, count
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
-WITHIN_S = 30
+WITHIN_S = 90
 SETTINGS = {
     "acceptable_recovery_lag": 0,
     "max_warmup_replicas": PARTITIONS,
-    "early_probing_floor_ms": 3_000,
+    "early_probing_floor_ms": 9_000,  # the time to see what is said meanwhile
     "http": "127.0.0.1:0",
 }
 
@@ -35,7 +36,7 @@ def app(broker, tmp_path, request):
 
 
 def ask(port, path):
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", path)
     answer = connection.getresponse()
     body = answer.read().decode()
@@ -106,7 +107,7 @@ class AskedAtOnce(Running):
 
 def test_it_is_alive_at_once_and_ready_when_its_state_is_restored(app):
     app.send(WORDS)
-    config = Config(app.name, app.broker, str(app.folder / "state"), session_timeout_ms=6_000, http="127.0.0.1:0")
+    config = Config(app.name, app.broker, str(app.folder / "state"), session_timeout_ms=30_000, http="127.0.0.1:0")
     running = AskedAtOnce(config, [Subtopology(count, [app.name], ["totals"], [f"{app.name}-counts"])])
     app.workers.append(running)
     port = port_of(running)
@@ -146,7 +147,7 @@ def test_the_sidecar_as_a_program_tells_its_address_serves_it_and_leaves_nothing
         try:
             port = int(until_line(sidecar, r"http_listening.*:(\d+)/")[1])
             until_line(sidecar, r"running.*task=0_0")
-            assert ask(port, "/ready")[0] == 200
+            asked_until(lambda: ask(port, "/ready")[0], lambda code: code == 200)
             assert [(task["task"], task["state"]) for task in json.loads(ask(port, "/tasks")[1])] == [
                 ("0_0", "running")
             ]

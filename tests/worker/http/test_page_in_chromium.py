@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import count, repeat
 
 import pytest
 from playwright.sync_api import sync_playwright
@@ -24,13 +25,13 @@ def browser(chromium):
 
 
 class Shown:
-    """A page of a server whose status a test may change."""
+    """A page of a server that tells one of ``moments`` at each request."""
 
     def __init__(self, browser, status, **options):
-        self.status = status
+        self.moments = repeat(status)
         self.complaints, self.requests = [], []
         stack = ExitStack()
-        self.port, _ = stack.enter_context(serving(lambda: self.status))
+        self.port, _ = stack.enter_context(serving(lambda: next(self.moments)))
         self.end = stack.close
         self.page = browser.new_page(**({"viewport": {"width": 1280, "height": 900}} | options))
         self.page.on("console", lambda said: self.complaints.append(said.text))
@@ -88,7 +89,9 @@ def test_it_keeps_up_without_being_loaded_again_and_says_when_the_worker_is_sile
     shown = opened(warming())
     shown.page.evaluate("window.still = true")
     now = settled()
-    shown.status = replace(now, now_ms=now.now_ms + 2_000, records_total=now.records_total + 500)
+    shown.moments = (
+        replace(now, now_ms=now.now_ms + 2_000 * n, records_total=now.records_total + 500 * n) for n in count(1)
+    )
     shown.page.wait_for_selector("#probing", state="hidden")
     assert shown.page.locator(".verdict").last.text_content() == "May be scaled"
     assert "250 a second" in shown.page.locator(".card", has_text="Records").inner_text()

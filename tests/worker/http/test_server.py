@@ -18,6 +18,8 @@ from kstreams_assign.worker.http import server as module
 from kstreams_assign.worker.http.server import CONNECTIONS_MAX, PATHS, StatusServer
 from tests.worker.http.statuses import settled, warming
 
+WITHIN_S = 60
+
 
 @contextmanager
 def serving(status=settled, host="127.0.0.1"):
@@ -32,7 +34,7 @@ def serving(status=settled, host="127.0.0.1"):
 
 
 def ask(port, path, method="GET", **headers):
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=WITHIN_S)
     connection.request(method, path, headers=headers)
     answer = connection.getresponse()
     body = answer.read()
@@ -42,7 +44,7 @@ def ask(port, path, method="GET", **headers):
 
 def told(port, raw):
     """All that comes back for these bytes."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=WITHIN_S) as connection:
         connection.sendall(raw)
         return b"".join(iter(lambda: connection.recv(65_536), b""))
 
@@ -96,7 +98,7 @@ def test_on_loopback_only_names_of_loopback_are_answered_to(host, code):
 
 def test_other_addresses_of_loopback_are_names_of_it_too():
     with serving(host="127.0.0.9") as (port, events):
-        with socket.create_connection(("127.0.0.9", port), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.9", port), timeout=WITHIN_S) as connection:
             connection.sendall(b"GET /live HTTP/1.1\r\nHost: 127.0.0.9:%d\r\n\r\n" % port)
             assert connection.makefile("rb").readline() == b"HTTP/1.0 200 OK\r\n"
         assert events[0]["warnings"] == []
@@ -119,7 +121,7 @@ def test_who_hangs_up_in_the_middle_harms_nothing():
 
     def slow():
         asked.set()
-        go_on.wait(10)
+        go_on.wait(WITHIN_S)
         return settled()
 
     with serving(slow) as (port, events):
@@ -128,7 +130,7 @@ def test_who_hangs_up_in_the_middle_harms_nothing():
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset, not an end
             connection.sendall(raw)
             if raw.endswith(b"\r\n\r\n"):
-                assert asked.wait(10)
+                assert asked.wait(WITHIN_S)
             connection.close()
         go_on.set()
         assert ask(port, "/live")[0].status == 200
@@ -136,14 +138,15 @@ def test_who_hangs_up_in_the_middle_harms_nothing():
 
 
 def test_who_says_nothing_is_let_go_and_others_are_served_meanwhile(monkeypatch):
-    monkeypatch.setattr(module, "CONNECTION_S", 0.5)
+    monkeypatch.setattr(module, "CONNECTION_S", 3.0)  # time enough to come with all of them
+    monkeypatch.setattr(module._Handler, "timeout", 2 * WITHIN_S)
     with serving() as (port, _):
-        idle = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(CONNECTIONS_MAX)]
+        idle = [socket.create_connection(("127.0.0.1", port), timeout=WITHIN_S) for _ in range(CONNECTIONS_MAX)]
         idle[0].sendall(b"G")
         assert told(port, b"GET /live HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.0 503")
         started = time.monotonic()
         assert [one.recv(1) for one in idle] == [b""] * CONNECTIONS_MAX
-        assert time.monotonic() - started < module.SILENCE_S
+        assert time.monotonic() - started < WITHIN_S, "long before each had been silent for too long"
         assert ask(port, "/live")[0].status == 200
         for one in idle:
             one.close()
@@ -157,18 +160,17 @@ def test_a_mistake_of_ours_is_told_and_the_next_request_is_answered():
         assert "AttributeError" in next(e for e in events if e["event"] == "http_failed")["warnings"][0]
 
 
-def test_it_ends_with_a_client_still_there_and_leaves_no_thread_and_no_port():
+def test_it_ends_with_a_client_still_there_and_leaves_no_thread_and_no_port(monkeypatch):
+    monkeypatch.setattr(module._Handler, "timeout", 2 * WITHIN_S)
     before = set(threading.enumerate())
     with serving() as (port, _):
-        waiting = socket.create_connection(("127.0.0.1", port), timeout=10)
+        waiting = socket.create_connection(("127.0.0.1", port), timeout=WITHIN_S)
         ask(port, "/live")
         started = time.monotonic()
-    assert time.monotonic() - started < module.SILENCE_S / 2, (
-        "it did not wait until the client had been silent for long"
-    )
+    assert time.monotonic() - started < WITHIN_S, "it did not wait until the client had been silent for long"
     assert waiting.recv(1) == b""
     waiting.close()
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before
     with serving(), pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
 

@@ -18,7 +18,7 @@ from kstreams_assign.worker.sidecar.settings import SidecarSettings
 from kstreams_assign.worker.sidecar.sidecar import Sidecar
 
 PARTITIONS = 2
-WITHIN_S = 30
+WITHIN_S = 90
 STORE = "totals"
 
 
@@ -38,6 +38,8 @@ class RunningSidecar:
             self.sidecar.run()
         except BaseException as error:  # noqa: BLE001  # looked at by the test
             self.error = error
+            with self._news:
+                self._news.notify_all()
 
     def _hear(self, event: Mapping[str, Any]) -> None:
         with self._news:
@@ -98,7 +100,7 @@ class Shop:
             "bootstrap_servers": self.broker,
             "state_dir": str(self.folder / f"state-{number}"),
             "socket": str(self.folder / f"{number}.sock"),
-            "session_timeout_ms": 6_000,
+            "session_timeout_ms": 30_000,
             "acceptable_recovery_lag": 100,
             "topology": {"subtopology": [{"sources": [self.name], "stores": [STORE], "sinks": [self.output]}]},
             **more,

@@ -59,7 +59,7 @@ def test_an_asyncio_application_counts_with_commits_on_their_way(shop):
 def test_many_requests_at_once_are_all_answered_and_a_waiting_poll_holds_up_none(shop):
     async def application() -> None:
         async with await AsyncSidecarClient.connect(str(shop.folder / "1.sock")) as session:
-            waiting = asyncio.ensure_future(session.poll(1, 20_000))
+            waiting = asyncio.ensure_future(session.poll(1, 60_000))
             lags = await asyncio.gather(*(session.lag() for _ in range(200)))
             assert len(lags) == 200
             assert not waiting.done()

@@ -27,6 +27,7 @@ def shop(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
     found.stop()
 
 
+@pytest.mark.timeout(300)
 def test_the_command_empties_a_worker_and_waits_for_its_end(shop: Shop) -> None:
     shop.send(ORDERS)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -38,14 +39,14 @@ def test_the_command_empties_a_worker_and_waits_for_its_end(shop: Shop) -> None:
             add_up_until(session, shop)
         other = shop.start(2)
         other.until_event("assigned")
-        asked = subprocess.run([*DRAIN, config], capture_output=True, text=True, timeout=90, check=False)
+        asked = subprocess.run([*DRAIN, config], capture_output=True, text=True, timeout=200, check=False)
         assert (asked.returncode, asked.stdout) == (0, ""), asked.stderr
         assert f"process {process.pid} has ended" in asked.stderr
         assert process.wait(WITHIN_S) == 0
         rest = list(log)
     assert "drain_refused" not in {event["event"] for event in rest}
     other.until_running(PARTITIONS)
-    again = subprocess.run([*DRAIN, config], capture_output=True, text=True, timeout=30, check=False)
+    again = subprocess.run([*DRAIN, config], capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert again.returncode == 1
     assert "no worker of" in again.stderr
     with shop.connect(2) as session:
@@ -81,6 +82,6 @@ def test_where_nobody_ever_worked_there_is_nothing_to_drain(tmp_path: Path) -> N
         f"state_dir = {json.dumps(str(tmp_path / 'none'))}",
     ]
     config.write_text("\n".join([*lines, "[[topology.subtopology]]", "sources = ['a']"]), encoding="utf-8")
-    done = subprocess.run([*DRAIN, config], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([*DRAIN, config], capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert done.returncode == 2
     assert "no process of 'app' has worked there" in done.stderr
