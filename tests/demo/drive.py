@@ -21,7 +21,7 @@ def quick(application_id: str, **settings) -> DemoSettings:
     return DemoSettings(application_id=application_id, **{"worker": QUICK, "orders_per_s": 1_000, **settings})
 
 
-def turn_until(stage: Stage, condition: Callable[[], bool], limit_s: float = 40.0) -> None:
+def turn_until(stage: Stage, condition: Callable[[], bool], limit_s: float = 100.0) -> None:
     """Let time pass until the condition holds."""
     deadline = time.monotonic() + limit_s
     while not condition():
@@ -50,7 +50,7 @@ def start(stage: Stage, *names: str) -> None:
     stage.do(StartOrders())
 
 
-def finish(stage: Stage, limit_s: float = 40.0, *, all_processed: bool = True) -> Findings:
+def finish(stage: Stage, limit_s: float = 100.0, *, all_processed: bool = True) -> Findings:
     """Orders stop, the rest is processed, workers close; what is left is compared."""
     stage.do(StopOrders())
     turn_until(stage, lambda: all_run(stage) and (stage.all_processed or not all_processed), limit_s)

@@ -16,7 +16,7 @@ REBALANCES = 100
 SEED = 5
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_a_hundred_rebalances_are_free_of_charge(broker, tmp_path):
     """Members ask to rejoin, and every tenth time a third worker comes or leaves in order, so that tasks move."""
     print(f"seed {SEED}")

@@ -70,7 +70,7 @@ def template(place):
 def crashed(work: str, template: Path, out: Path) -> list[str]:
     """Let it die at every call; the calls."""
     words = [sys.executable, "-m", "tests.state.crashing", work, str(template), str(out)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -95,6 +95,7 @@ def check(root: Path, process_ids: set[UUID]) -> None:
     assert not read_book(folder).trashed
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("work", "calls_min", "left"),
     [

@@ -134,7 +134,7 @@ class Held(StateDirectory):
 
     def retire(self, task, grace_ms):
         self.renaming.set()
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(100)
         return super().retire(task, grace_ms)
 
 
@@ -145,7 +145,7 @@ def test_no_report_waits_for_a_cleaner_that_hangs_on_the_disk(opened):
     told = []
     with threads(process.cleaner.run):
         try:
-            assert process.directory.renaming.wait(20)
+            assert process.directory.renaming.wait(60)
             with threads(lambda: told.append((process.mutex.try_report("m"), process.sums.report(owned_only=True)))):
                 pass  # it came back while the cleaner still hangs
             assert not process.mutex.release_report("m")
