@@ -14,6 +14,8 @@ from kstreams_assign import Config, Record, Subtopology, Task, TopicPartition, W
 from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets, ConfluentChangelogReader, RecordProducer
 
 PARTITIONS = 4
+PATIENCE_S = 90.0
+"""Enough for a machine that does ten other things; nothing waits this long when all is well."""
 
 
 def count(task: Task, records: Sequence[Record]) -> None:
@@ -32,7 +34,7 @@ def until_newest(
     wanted: Mapping[bytes, int],
     read: Callable[[bytes], int] = int,
     *,
-    timeout_s: float = 30,
+    timeout_s: float = PATIENCE_S,
     read_committed: bool = False,
 ) -> None:
     """Follow a changelog, whoever writes it, until its newest totals are these; ``read`` makes a total of a value."""
@@ -55,13 +57,13 @@ class App:
         self.broker, self.name, self.folder = broker, name, folder
         self.sent: Counter[bytes] = Counter()
         self.workers: list[Running] = []
-        ClusterAdmin(broker).create_topics({name: PARTITIONS, f"{name}-counts": PARTITIONS}, 20)
-        self._producer = RecordProducer(broker, delivery_timeout_ms=10_000)
+        ClusterAdmin(broker).create_topics({name: PARTITIONS, f"{name}-counts": PARTITIONS}, PATIENCE_S)
+        self._producer = RecordProducer(broker, delivery_timeout_ms=60_000)
 
     def send(self, keys: Sequence[bytes]) -> None:
         for key in keys:
             self._producer.produce(self.name, None, key, b"x")
-        self._producer.flush(20)
+        self._producer.flush(PATIENCE_S)
         self.sent.update(keys)
 
     def send_one(self, key: bytes, value: bytes) -> None:
@@ -74,14 +76,14 @@ class App:
             application_id=self.name,
             bootstrap_servers=self.broker,
             state_dir=str(self.folder / f"state-{number}"),
-            **{"session_timeout_ms": 6_000, "acceptable_recovery_lag": 100, **settings},
+            **{"session_timeout_ms": 30_000, "acceptable_recovery_lag": 100, **settings},
         )
         topology = [Subtopology(process=process, sources=[self.name], stores=["totals"], sinks=[f"{self.name}-counts"])]
         running = Running(config, topology)
         self.workers.append(running)
         return running
 
-    def until_counted(self, timeout_s: float = 30, *, read_committed: bool = False) -> None:
+    def until_counted(self, timeout_s: float = PATIENCE_S, *, read_committed: bool = False) -> None:
         """Follow the changelog until its newest totals are what was sent, word by word."""
         changelog = f"{self.name}-totals-changelog"
         until_newest(self.broker, changelog, PARTITIONS, self.sent, timeout_s=timeout_s, read_committed=read_committed)
@@ -89,9 +91,9 @@ class App:
     def until_committed(self) -> None:
         """Wait until the group has committed all that was sent: then no commit is on its way."""
         partitions = [TopicPartition(self.name, partition) for partition in range(PARTITIONS)]
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         with closing(CommittedOffsets(self.broker, None, group_id=self.name)) as committed:
-            while sum(committed.read(partitions, 10).values()) != self.sent.total():
+            while sum(committed.read(partitions, PATIENCE_S).values()) != self.sent.total():
                 assert time.monotonic() < deadline, "never committed"
                 threading.Event().wait(0.05)
 
@@ -124,7 +126,7 @@ class Running:
             self.events.append(event)
             self._news.notify_all()
 
-    def until(self, wanted: Callable[[Sequence[Mapping[str, Any]]], bool], timeout_s: float = 30) -> None:
+    def until(self, wanted: Callable[[Sequence[Mapping[str, Any]]], bool], timeout_s: float = PATIENCE_S) -> None:
         """Wait until the events say so."""
         with self._news:
             met = self._news.wait_for(lambda: wanted(self.events) or self.error is not None, timeout_s)
@@ -139,7 +141,7 @@ class Running:
         since = len(self.events)
         self.until(lambda events: len(_states(events[since:], "running")) == tasks)
 
-    def until_error(self, timeout_s: float = 30) -> BaseException:
+    def until_error(self, timeout_s: float = PATIENCE_S) -> BaseException:
         """Wait until the worker ends with an error, and answer with it."""
         with self._news:
             assert self._news.wait_for(lambda: self.error is not None, timeout_s), self.events[-5:]
@@ -155,7 +157,7 @@ class Running:
 
     def join(self) -> None:
         """Wait for its end."""
-        self._thread.join(30)
+        self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the worker did not end"
 
 

@@ -42,7 +42,7 @@ def rebalance(app: App, count: int, limit_s: float, **settings: Any) -> dict[str
                 _come_and_go(app, steady, **settings)
             else:
                 _ask(steady, steady[asked % 2])
-    app.until_counted(60, read_committed=True)
+    app.until_counted(read_committed=True)
     told = {name: sum(len(worker.named(name)) for worker in app.workers) for name in UNWANTED}
     return {
         "rebalances": _generation(steady[0]) - first,

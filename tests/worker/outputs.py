@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 
 from tests.worker.app import PARTITIONS, App
@@ -25,13 +25,14 @@ def committed_outputs(app: App) -> Outputs:
     )
     consumer.assign([ClientPartition(f"{app.name}-counts", p, 0) for p in range(PARTITIONS)])
     found: Outputs = Counter()
-    ends = 0
-    while ends < PARTITIONS:
+    at_end: set[int] = set()  # an end that moves on is told again
+    while len(at_end) < PARTITIONS:
         for message in consumer.consume(1_000, 1.0):
-            if message.error():
-                ends += 1
-            else:
+            error = message.error()
+            if error is None:
                 found[message.key(), message.value()] += 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                at_end.add(message.partition())
     consumer.close()
     return found
 

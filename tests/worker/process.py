@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kstreams_assign import Config, Subtopology, Worker
-from tests.worker.app import App, count
+from tests.worker.app import PATIENCE_S, App, count
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -49,7 +49,7 @@ class Process:
         since = len(self.events)
         self.until(lambda events: any(_running(event) == tasks for event in events[since:]))
 
-    def until(self, wanted: Callable[[Sequence[Mapping[str, Any]]], bool], timeout_s: float = 60) -> None:
+    def until(self, wanted: Callable[[Sequence[Mapping[str, Any]]], bool], timeout_s: float = PATIENCE_S) -> None:
         with self._news:
             assert self._news.wait_for(lambda: wanted(self.events), timeout_s), self.events[-3:]
 
@@ -66,8 +66,8 @@ class Process:
         return self._end()
 
     def _end(self) -> int:
-        status = self._popen.wait(30)
-        self._listener.join(10)
+        status = self._popen.wait(PATIENCE_S)
+        self._listener.join(PATIENCE_S)
         for pipe in (self._popen.stdin, self._popen.stdout):
             assert pipe is not None
             pipe.close()

@@ -41,7 +41,7 @@ def record_bytes(broker: str, tmp_path_factory: pytest.TempPathFactory) -> int:
     """What two workers' group takes; first of all as the leader thinks, held against the record itself."""
     with two_workers(broker, "big-whole", tmp_path_factory.mktemp("whole")) as (app, workers):
         thought = decisions(workers)[-1]["record_bytes"]
-        record = last_group_record(broker, None, app.name, 20)
+        record = last_group_record(broker, None, app.name, 60)
         assert record is not None
         assert record.value is not None
         assert len(record.value) <= thought <= len(record.value) * 1.1
@@ -72,7 +72,7 @@ def narrow_groups(broker: str, folder: Path, limit: int) -> None:
     entry = ConfigEntry("max.message.bytes", str(limit), incremental_operation=AlterConfigOpType.SET)
     topic = ConfigResource(ConfigResource.Type.TOPIC, "__consumer_offsets", incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": broker})  # kept until it has answered
-    admin.incremental_alter_configs([topic])[topic].result(20)
+    admin.incremental_alter_configs([topic])[topic].result(60)
 
 
 def check_trimmed(broker: str, app: App, workers: list[Running], limit: int) -> None:
@@ -80,7 +80,7 @@ def check_trimmed(broker: str, app: App, workers: list[Running], limit: int) -> 
     assert f"the brokers take {limit:,}" in warning
     assert "left out" in warning
     app.until_counted()
-    record = last_group_record(broker, None, app.name, 20)
+    record = last_group_record(broker, None, app.name, 60)
     assert record is not None
     assert record.value is not None
     assert len(record.value) <= limit

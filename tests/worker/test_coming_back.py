@@ -50,7 +50,7 @@ def test_a_killed_process_that_comes_back_has_its_tasks_long_before_its_session_
     first.kill()
     again = start(1)
     again.until_running(PARTITIONS)
-    assert again.seconds < SESSION_MS / 1000 / 4
+    assert again.seconds < SESSION_MS / 1000 / 2
     assert len(again.named("predecessor_removed")) == 1
     app.send(WORDS)
     app.until_counted(read_committed=True)
@@ -66,7 +66,7 @@ def test_it_gets_its_own_tasks_back_in_one_rebalance_while_another_works_on(app:
     first.kill()
     again = start(1)
     again.until_running(PARTITIONS // 2)
-    assert again.seconds < SESSION_MS / 1000 / 4
+    assert again.seconds < SESSION_MS / 1000 / 2
     assert [(e["generation"], e["active"]) for e in again.named("assigned")] == [(generation + 1, before)]
     app.send(WORDS)
     app.until_counted(read_committed=True)
@@ -81,10 +81,10 @@ def test_whoever_is_killed_over_and_over_takes_all_its_dead_out(app: App, start:
         one.kill()
     last = start(1)
     last.until_running(PARTITIONS // 2)
-    assert last.seconds < SESSION_MS / 1000 / 4
+    assert last.seconds < SESSION_MS / 1000 / 2
 
 
 def test_a_member_that_is_not_there_any_more_is_no_trouble(app: App) -> None:
     app.start(1).until_running(PARTITIONS)
-    assert remove_members(app.broker, {}, app.name, [("who", None), (None, "what")], "a test", 10) == []
-    assert remove_members(app.broker, {}, "no-such-group", [("who", None)], "a test", 10) == []
+    assert remove_members(app.broker, {}, app.name, [("who", None), (None, "what")], "a test", 60) == []
+    assert remove_members(app.broker, {}, "no-such-group", [("who", None)], "a test", 60) == []

@@ -280,7 +280,7 @@ def test_damage_met_by_a_reader_of_a_copy_costs_that_copy_a_restore(folder: Path
         for key in sorted({key for key, _ in log.entries})[::20]:
             found: Future[Value | None] = Future()
             rig.thread.peek(TASK, "totals", key, found)
-            found.result(5)
+            found.result(60)
         rig.until_told("store_discarded")
         rig.thread.restore(TASK, None, [])
         rig.until(lambda: TASK in rig.handed)
@@ -321,10 +321,11 @@ def test_closing_a_stopped_task_lets_it_go(folder: Path) -> None:
     holder.close()
 
 
+@pytest.mark.timeout(300)
 def test_without_rights_and_on_a_full_disk_the_task_stops_and_goes_on_when_that_is_mended(crashed: Path) -> None:
     """In a process of its own: without root's rights, and with files that may not grow."""
     command = [sys.executable, "-m", "tests.worker.damage_without_rights", str(crashed)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines() == [
         "no rights on the state directory",

@@ -29,18 +29,18 @@ def changelog(app: App) -> str:
 
 def delete_changelog(app: App) -> None:
     admin = AdminClient({"bootstrap.servers": app.broker})
-    admin.delete_topics([changelog(app)])[changelog(app)].result(20)
+    admin.delete_topics([changelog(app)])[changelog(app)].result(60)
     there = ClusterAdmin(app.broker)
-    while there.partition_counts([changelog(app)], 5):
+    while there.partition_counts([changelog(app)], 60):
         pass
 
 
 def make_changelog(app: App, keys: Sequence[bytes]) -> None:
     settings = {changelog(app): {"cleanup.policy": "compact"}}
-    ClusterAdmin(app.broker).create_topics({changelog(app): PARTITIONS}, 20, configs=settings)
+    ClusterAdmin(app.broker).create_topics({changelog(app): PARTITIONS}, 60, configs=settings)
     for key in keys:
         app._producer.produce(changelog(app), None, key, b"7")
-    app._producer.flush(20)
+    app._producer.flush(60)
 
 
 def run_once(app: App) -> None:
@@ -75,6 +75,7 @@ def test_a_changelog_deleted_under_a_copy_stops_the_copy_until_it_is_there_again
     for worker in workers:
         worker.until_running(PARTITIONS // 2)
     app.until_counted()
+    app.until_committed()  # or a commit would still be on its way into what is deleted
     delete_changelog(app)
     for worker in workers:
         worker.until(lambda events: sum(e["event"] == "task_stopped" for e in events) == PARTITIONS // 2)
@@ -97,6 +98,7 @@ def test_a_table_turned_over_costs_its_task_a_restore_and_nobody_a_count(app: Ap
     app.until_counted()
     assert [event["task"] for event in worker.named("store_discarded")] == ["0_0"]
     worker.until_running(PARTITIONS)
+    app.until_committed()  # what is in the changelog comes into the store a moment later
     assert totals(worker, KEYS) == {b"2"}
 
 
@@ -114,6 +116,7 @@ def test_a_state_directory_deleted_under_a_worker_costs_no_count(app: App) -> No
     again = app.start(1)
     app.until_counted()
     again.until_running(PARTITIONS)
+    app.until_committed()
     assert totals(again, KEYS) == {b"3"}
 
 
@@ -122,6 +125,7 @@ def test_a_changelog_made_anew_under_its_owner_is_noticed_by_its_next_commit(app
     worker = app.start(1)
     worker.until_running(PARTITIONS)
     app.until_counted()
+    app.until_committed()  # or a commit would still be on its way into what is deleted
     delete_changelog(app)
     make_changelog(app, [])
     app.send(KEYS[:1])
@@ -130,4 +134,5 @@ def test_a_changelog_made_anew_under_its_owner_is_noticed_by_its_next_commit(app
     [wiped] = {event["task"] for event in worker.named("store_wiped")}
     [failed] = worker.named("store_failed")
     assert (failed["task"], "has gone back" in failed["reason"]) == (wiped, True)
+    app.until_committed()  # only then it is in the store again
     assert worker.worker.read("totals", KEYS[0]) is not None

@@ -13,7 +13,7 @@ from kstreams_assign.worker.early import _Heard, _moved_on, progress_topic
 from tests.worker.app import PARTITIONS, App
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
-SETTINGS = {"acceptable_recovery_lag": 0, "max_warmup_replicas": PARTITIONS, "early_probing_floor_ms": 1_000}
+SETTINGS = {"acceptable_recovery_lag": 0, "max_warmup_replicas": PARTITIONS, "early_probing_floor_ms": 3_000}
 
 
 @pytest.mark.parametrize("user_data", ["apache", "kip441"])
@@ -42,13 +42,13 @@ def test_warm_tasks_change_hands_at_once(broker: str, tmp_path: Path, user_data:
 def _publish_rubbish(broker: str, app: App) -> None:
     """What a stranger might write there."""
     topic = progress_topic(app.name)
-    ClusterAdmin(broker).create_topics({topic: 1}, 10)
-    producer = RecordProducer(broker, delivery_timeout_ms=5_000)
+    ClusterAdmin(broker).create_topics({topic: 1}, 60)
+    producer = RecordProducer(broker, delivery_timeout_ms=60_000)
     for generation in range(10):
         headers = [("generation", b"%d" % generation)]
         for value in (None, b"", b"rubbish", b"\xff" * 40):
             producer.produce(topic, 0, b"k", value, headers)
-    producer.flush(5)
+    producer.flush(60)
     producer.close()
 
 
@@ -61,7 +61,7 @@ def test_who_switches_it_off_waits_for_the_interval(broker: str, tmp_path: Path)
         app.until_counted()
         second = app.start(2, **SETTINGS, early_probing=False)
         second.until(lambda events: any(e["event"] == "assigned" and e["warmup"] for e in events))
-        assert progress_topic(app.name) not in ClusterAdmin(broker).partition_counts([progress_topic(app.name)], 10)
+        assert progress_topic(app.name) not in ClusterAdmin(broker).partition_counts([progress_topic(app.name)], 60)
     finally:
         app.stop()
 

@@ -15,7 +15,11 @@ from tests.worker.many_rebalances import UNWANTED, rebalance
 from tests.worker.outputs import committed_outputs, each_once
 from tests.worker.transacting import SETTINGS, Process
 
+pytestmark = pytest.mark.timeout(300)
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
+
+PATIENT = {**SETTINGS, "session_timeout_ms": 30_000}
+"""For whom nobody kills: a busy machine is no reason to lose its membership."""
 
 
 @pytest.fixture
@@ -26,15 +30,15 @@ def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator
 
 
 def assert_each_once(app: App) -> None:
-    app.until_counted(timeout_s=60, read_committed=True)
+    app.until_counted(read_committed=True)
     assert committed_outputs(app) == each_once(app)
 
 
 def test_totals_are_exact_and_nothing_is_aborted_while_workers_come_and_go(app: App) -> None:
     app.send(WORDS)
-    first = app.start(1, **SETTINGS)
+    first = app.start(1, **PATIENT)
     first.until_running(PARTITIONS)
-    second = app.start(2, **SETTINGS)
+    second = app.start(2, **PATIENT)
     app.send(WORDS)
     second.until_running(PARTITIONS // 2)
     app.send(WORDS)
@@ -104,7 +108,7 @@ def test_a_worker_that_slept_past_its_session_writes_nothing_that_counts(
 
 def test_ten_rebalances_without_a_fault_abort_nothing(app: App) -> None:
     """``python -m tests.worker.many_rebalances`` does the same a hundred times and more."""
-    facts = rebalance(app, 10, 60, **SETTINGS)
+    facts = rebalance(app, 10, 120, **PATIENT)
     assert facts["rebalances"] >= 10
     assert {name: facts[name] for name in UNWANTED} == dict.fromkeys(UNWANTED, 0)
     assert facts["exact"]

@@ -29,7 +29,7 @@ def test_it_is_refused_before_it_joins(
     broker: str, tmp_path: Path, name: str, settings: dict[str, str], why: str
 ) -> None:
     app, changelog = App(broker, name, tmp_path), f"{name}-totals-changelog"
-    ClusterAdmin(broker).create_topics({changelog: PARTITIONS}, 20, configs={changelog: settings})
+    ClusterAdmin(broker).create_topics({changelog: PARTITIONS}, 60, configs={changelog: settings})
     worker = app.start(1)
     error = worker.until_error()
     assert isinstance(error, ConfigError)

@@ -7,9 +7,18 @@ from pathlib import Path
 import pytest
 
 from kstreams_assign.errors import ConfigError, NotHere
-from tests.worker.app import PARTITIONS, App
+from tests.adapters.confluent_cluster import until
+from tests.worker.app import PARTITIONS, App, Running
 
 WORDS = [b"word-%d" % (n % 41) for n in range(2_000)]
+
+
+def totals(running: Running, app: App) -> dict[bytes, int] | None:
+    """What its stores say, of tasks and of copies; None while it does not have all of them."""
+    try:
+        return {word: int(running.worker.read("totals", word, allow_standby=True) or 0) for word in app.sent}
+    except NotHere:
+        return None
 
 
 def test_every_key_is_found_at_its_owner_and_behind_it_at_a_standby(broker: str, tmp_path: Path) -> None:
@@ -22,9 +31,10 @@ def test_every_key_is_found_at_its_owner_and_behind_it_at_a_standby(broker: str,
         first.until_running(PARTITIONS // 2)
         second.until_running(PARTITIONS // 2)
         app.until_counted()
+        app.until_committed()  # then it is in the owners' stores; standbys follow
         workers = {"127.0.0.1:7001": first, "127.0.0.1:7002": second}
         for worker in workers.values():
-            worker.until(lambda events: all(not t["lag"] for t in events[-1].get("tasks", {"": {"lag": 1}}).values()))
+            until(lambda here=worker: totals(here, app), lambda found: found == app.sent)
         owners = set()
         for word, count in app.sent.items():
             place = first.worker.locate("totals", word)

@@ -41,7 +41,7 @@ SHAPE = TopologyShape((SubtopologyShape(("words",), (Store("totals"),)),))
 RUNS, DORMANT = TaskId(0, 0), TaskId(0, 1)
 INPUT, CHANGELOG = TopicPartition("words", 0), TopicPartition("app-totals-changelog", 1)
 HOLD_MS = 60_000
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 Step = Callable[[Membership], None]
 
@@ -368,7 +368,7 @@ def test_a_listener_that_waits_for_another_caller_holds_up_no_member() -> None:
     def listen(_event: Mapping[str, Any]) -> None:
         calls = threading.Thread(target=lambda: case.membership.rejoin("from elsewhere"), daemon=True)
         calls.start()
-        calls.join(5)
+        calls.join(PATIENCE_S)
         listened.append(not calls.is_alive())
 
     case.membership._log._listener = listen

@@ -37,7 +37,7 @@ from kstreams_assign.worker.membership import Membership
 from kstreams_assign.worker.past import Past
 
 PARTITIONS = 4
-PATIENCE_S = 30
+PATIENCE_S = 60
 STRANGER = TaskId(0, 99)  # dormant state that nobody will be given
 
 
@@ -46,12 +46,12 @@ class Process:
 
     def __init__(self, servers: str, name: str, folder: Path) -> None:
         self.config = Config(
-            application_id=name, bootstrap_servers=servers, state_dir=str(folder), session_timeout_ms=6_000
+            application_id=name, bootstrap_servers=servers, state_dir=str(folder), session_timeout_ms=30_000
         )
         self.shape = TopologyShape((SubtopologyShape((name,), (Store("totals"),)),))
         self.admin = ClusterAdmin(servers)
         self.committed = CommittedOffsets(servers, None, group_id=name)
-        self.admin.create_topics({name: PARTITIONS}, 20)
+        self.admin.create_topics({name: PARTITIONS}, PATIENCE_S)
         self.ahead_ms = 0
         self.hold_ms = hold_limit_ms(self.config.max_poll_interval_ms)
         self.directory = StateDirectory(folder, name, clock_ms=monotonic_ms)
@@ -253,14 +253,14 @@ def test_members_that_share_a_directory_rebalance_again_and_again_beside_a_clean
         before = first.adoptions, second.adoptions
         member.membership.rejoin("again")
         process.until(lambda seen=before: first.adoptions > seen[0] and second.adoptions > seen[1])
-    process.until(lambda: first.state is second.state is machine.State.STABLE)
+    process.until(lambda: first.state is second.state is machine.State.STABLE and runs)
     over.set()
     cleaning.join()
-    assert runs
     assert (first.missing, second.missing, first.error, second.error) == ([], [], None, None)
     process.until(lambda: at_rest(process))
     process.leave_dormant(STRANGER)
-    assert process.cleaner.run() == [STRANGER]
+    # Not at the first try, where a member reports once more because the cleaner ran during its last rebalance.
+    process.until(lambda: process.cleaner.run() == [STRANGER])
 
 
 def test_a_member_closed_in_the_midst_of_a_join_frees_the_mutex_for_the_process(process: Process) -> None:
@@ -281,7 +281,7 @@ def test_membership_lost_in_the_midst_of_a_join_is_told_and_the_mutex_is_free_in
     second.answers.set()
     process.until(lambda: len(first.tasks) + len(second.tasks) == PARTITIONS and first.tasks and at_rest(process))
     assert (first.missing, second.missing) == ([], [])
-    assert process.cleaner.run() is not None
+    process.until(lambda: process.cleaner.run() is not None)
 
 
 def test_a_join_that_a_paused_broker_never_answers_holds_the_mutex_as_long_as_it_may(tmp_path: Path) -> None:
@@ -299,12 +299,12 @@ def test_a_join_that_a_paused_broker_never_answers_holds_the_mutex_as_long_as_it
                 process.ahead_ms = process.hold_ms
                 assert process.cleaner.run() == [STRANGER]
                 assert not member.reporting
+                before = member.adoptions
             finally:
                 os.kill(broker.pid, signal.SIGCONT)
-            before = member.adoptions
             process.until(
                 lambda: member.adoptions >= before + 2 and at_rest(process)
             )  # the answer, and the report anew
-            assert process.cleaner.run() == []
+            process.until(lambda: process.cleaner.run() == [])
         finally:
             process.close()

@@ -17,6 +17,7 @@ from tests.adapters.confluent_cluster import closed_port, until
 from tests.java.streams_app import StreamsApp
 from tests.worker.app import Running
 
+pytestmark = pytest.mark.timeout(300)  # JVMs start slowly on a busy machine
 IN_RACK_B, IN_RACK_A = ["0_0", "0_1"], ["0_2", "0_3"]
 REPLICAS = [[2], [2], [1], [1]]
 """The broker of each partition: 1 stands in rack a, 2 in rack b."""
@@ -33,8 +34,8 @@ class Racked:
         self.topic = f"{name}-words"
         admin = AdminClient({"bootstrap.servers": brokers})
         made = admin.create_topics([NewTopic(self.topic, len(REPLICAS), replica_assignment=REPLICAS)])
-        made[self.topic].result(20)
-        until(lambda: ClusterAdmin(brokers).partition_counts([self.topic], 5), bool)
+        made[self.topic].result(60)
+        until(lambda: ClusterAdmin(brokers).partition_counts([self.topic], 60), bool)
 
     def java(self, rack: str, **settings: str) -> StreamsApp:
         told = {"client.rack": rack, **RACK_AWARE, **settings}
@@ -47,7 +48,7 @@ class Racked:
             application_id=self.name,
             bootstrap_servers=self.brokers,
             state_dir=str(self.folder / "python"),
-            session_timeout_ms=6_000,
+            session_timeout_ms=30_000,
             application_server="127.0.0.1:7001",
             client_rack=rack,
             **settings,
@@ -73,7 +74,7 @@ def brokers(broker: str, java_peer: object) -> Iterator[str]:  # noqa: ARG001  #
         }
         with LocalBroker(port=int(address.rpartition(":")[2]), settings=joins) as second:
             admin = AdminClient({"bootstrap.servers": first.bootstrap_servers})
-            until(lambda: set(admin.list_topics(timeout=5).brokers), lambda known: known == {1, 2})
+            until(lambda: set(admin.list_topics(timeout=60).brokers), lambda known: known == {1, 2})
             yield f"{first.bootstrap_servers},{second.bootstrap_servers}"
 
 
@@ -84,7 +85,7 @@ def racked(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iter
 
 
 def test_where_replicas_are_is_told_by_the_cluster(racked: Racked) -> None:
-    told = ClusterAdmin(racked.brokers).replica_racks([racked.topic, "no-such-topic"], 10)
+    told = ClusterAdmin(racked.brokers).replica_racks([racked.topic, "no-such-topic"], 60)
     racks = [frozenset("b"), frozenset("b"), frozenset("a"), frozenset("a")]
     assert told == {TopicPartition(racked.topic, number): rack for number, rack in enumerate(racks)}
 

@@ -18,7 +18,7 @@ from kstreams_assign.adapters.confluent import (
 )
 from kstreams_assign.config import GUARANTEES
 from kstreams_assign.errors import AssignmentRefused, TopologyMismatch
-from tests.worker.app import Running, until_newest
+from tests.worker.app import PATIENCE_S, Running, until_newest
 
 PARTITIONS = 3
 LINES = [b"to be or not to be", b"that is the question"] * 100
@@ -50,7 +50,7 @@ class App:
                 "application_id": self.name,
                 "bootstrap_servers": self.broker,
                 "state_dir": str(self._folder / str(number)),
-                "session_timeout_ms": 6_000,
+                "session_timeout_ms": 30_000,
                 **settings,
             }
         )
@@ -63,11 +63,11 @@ class App:
         return running
 
     def send(self) -> None:
-        with closing(RecordProducer(self.broker, delivery_timeout_ms=10_000)) as producer:
+        with closing(RecordProducer(self.broker, delivery_timeout_ms=60_000)) as producer:
             for number, line in enumerate(LINES):
                 producer.produce(f"{self.name}-lines", number % PARTITIONS, None, line)
                 self.sent.update(line.split())
-            producer.flush(20)
+            producer.flush(PATIENCE_S)
 
     def until_counted(self) -> None:
         until_newest(self.broker, f"{self.name}-counts-changelog", PARTITIONS, self.sent, read_committed=True)
@@ -75,13 +75,14 @@ class App:
     def until_empty(self) -> None:
         """Wait until nothing that is consumed is kept between the two."""
         with closing(CommittedOffsets(self.broker, None, group_id=self.name)) as committed:
-            deadline = time.monotonic() + 20
-            first, consumed = {}, {TopicPartition("none", 0): 0}
-            while first != consumed and time.monotonic() < deadline:
-                first = self.admin.start_offsets(self.between, 5)
-                consumed = {p: committed.read(self.between, 5).get(p, 0) for p in self.between}
+            deadline = time.monotonic() + PATIENCE_S
+            first, consumed, sent = {}, {TopicPartition("none", 0): 0}, sum(self.sent.values())
+            # Before the first commit, and between two of them, both are the same, too.
+            while (first != consumed or sum(consumed.values()) < sent) and time.monotonic() < deadline:
+                first = self.admin.start_offsets(self.between, PATIENCE_S)
+                consumed = {p: committed.read(self.between, PATIENCE_S).get(p, 0) for p in self.between}
         assert first == consumed
-        assert sum(consumed.values()) >= sum(self.sent.values())
+        assert sum(consumed.values()) >= sent
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_words_go_through_the_topic_between_and_are_deleted_once_consumed(app: App, guarantee: str) -> None:
-    app.admin.create_topics({f"{app.name}-lines": PARTITIONS}, 20)
+    app.admin.create_topics({f"{app.name}-lines": PARTITIONS}, PATIENCE_S)
     app.start(processing_guarantee=guarantee, repartition_purge_interval_ms=100, commit_interval_ms=20)
     for _ in range(2):
         app.send()
@@ -104,15 +105,15 @@ def test_words_go_through_the_topic_between_and_are_deleted_once_consumed(app: A
 def test_a_topic_between_with_another_number_of_partitions_is_refused_by_both_numbers_and_left_as_it_is(
     app: App,
 ) -> None:
-    app.admin.create_topics({f"{app.name}-lines": PARTITIONS, app.between[0].topic: 2}, 20)
+    app.admin.create_topics({f"{app.name}-lines": PARTITIONS, app.between[0].topic: 2}, PATIENCE_S)
     error = app.start().until_error()
     assert isinstance(error, TopologyMismatch)
     assert f"{app.between[0].topic} has invalid partitions: expected: 3; actual: 2" in str(error)
-    assert app.admin.partition_counts([app.between[0].topic], 5) == {app.between[0].topic: 2}
+    assert app.admin.partition_counts([app.between[0].topic], PATIENCE_S) == {app.between[0].topic: 2}
 
 
 def test_a_follower_with_other_numbers_refuses_its_first_assignment_and_nothing_is_lost(app: App) -> None:
-    app.admin.create_topics({f"{app.name}-lines": PARTITIONS}, 20)
+    app.admin.create_topics({f"{app.name}-lines": PARTITIONS}, PATIENCE_S)
     leader = app.start()
     leader.until_running(2 * PARTITIONS)
     app.send()
@@ -131,4 +132,4 @@ def test_without_its_source_topic_nothing_is_made(app: App) -> None:
     error = app.start().until_error()
     assert isinstance(error, AssignmentRefused)
     assert "source topic does not exist" in str(error)
-    assert not [topic for topic in app.admin.topics(5) if topic.startswith(f"{app.name}-")]
+    assert not [topic for topic in app.admin.topics(PATIENCE_S) if topic.startswith(f"{app.name}-")]

@@ -14,10 +14,12 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from kstreams_assign import Config, Record, Store, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.topology.flows import Repartition
+from tests.adapters.confluent_cluster import until
 from tests.java.repartition_app import RepartitionApp
-from tests.worker.app import Running, until_newest
+from tests.worker.app import PATIENCE_S, Running, until_newest
 
 PARTITIONS = 3
+pytestmark = pytest.mark.timeout(300)  # JVMs start slowly on a busy machine
 LONG = struct.Struct(">q")
 LINES = [b"to be or not to be", b"that is the question", b"whether tis nobler in the mind to suffer"] * 40
 
@@ -54,7 +56,7 @@ def settings(broker: str, application_id: str, folder: Path) -> Config:
         application_id=application_id,
         bootstrap_servers=broker,
         state_dir=str(folder),
-        session_timeout_ms=6_000,
+        session_timeout_ms=30_000,
         assignor="high_availability",
         client={"topic.metadata.refresh.interval.ms": "300"},
     )
@@ -65,12 +67,12 @@ def made_topics(broker: str, application_id: str) -> dict[str, tuple[int, dict[s
     start = f"{application_id}-"
     there = {
         name: n
-        for name, n in ClusterAdmin(broker).topics(20).items()
+        for name, n in ClusterAdmin(broker).topics(PATIENCE_S).items()
         if name.startswith(start) and name.endswith(("-repartition", "-changelog"))
     }
     admin = AdminClient({"bootstrap.servers": broker})
     asked = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name) for name in there])
-    told = {at.name: {key: entry.value for key, entry in one.result(20).items()} for at, one in asked.items()}
+    told = {at.name: {key: entry.value for key, entry in one.result(PATIENCE_S).items()} for at, one in asked.items()}
     return {name.removeprefix(start): (n, told[name]) for name, n in there.items()}
 
 
@@ -114,7 +116,7 @@ def test_java_and_we_make_the_same_topics_for_the_same_topology(broker: str, tmp
     Then a worker takes Java's group over, the table too, which nobody wrote to a changelog.
     """
     sizes = {"lines": 4, "clicks": 2, "customers": 6, "orders": 3, "out": 1}
-    ClusterAdmin(broker).create_topics({f"every-{name}": n for name, n in sizes.items()}, 20)
+    ClusterAdmin(broker).create_topics({f"every-{name}": n for name, n in sizes.items()}, PATIENCE_S)
     java = RepartitionApp(broker, "every-java", tmp_path / "java", "everything", "every")
     ends.callback(java.close)
     tasks = sum(
@@ -135,16 +137,19 @@ def test_java_and_we_make_the_same_topics_for_the_same_topology(broker: str, tmp
     assert made == made_topics(broker, "every-java")
     ours.stop()
     keys = [b"customer-%d" % n for n in range(60)]
-    with closing(RecordProducer(broker, delivery_timeout_ms=10_000)) as producer:
+    with closing(RecordProducer(broker, delivery_timeout_ms=60_000)) as producer:
         for key in keys:
             producer.produce("every-customers", None, key, b"name of " + key)
-        producer.flush(20)
+        producer.flush(PATIENCE_S)
     heir = Running(settings(broker, "every-java", tmp_path / "2"), everything(), topology_description=description)
     ends.callback(heir.stop)
     heir.until(lambda _: bool(heir.named("running")))
     java.close()
     heir.until_running(tasks)
-    assert {heir.worker.read("customers", key) for key in keys} == {b"name of " + key for key in keys}
+    names = {
+        b"name of " + key for key in keys
+    }  # some of which Java had not worked on, and the heir does so after it has begun to run
+    until(lambda: {heir.worker.read("customers", key) for key in keys}, lambda found: found == names)
 
 
 class Words:
@@ -154,10 +159,10 @@ class Words:
         self.broker, self.name, self.folder, self._ends, self._pattern = broker, name, folder, ends, pattern
         self.sent: Counter[bytes] = Counter()
         self.new_topic("lines", PARTITIONS)
-        self._producer = ends.enter_context(closing(RecordProducer(broker, delivery_timeout_ms=10_000)))
+        self._producer = ends.enter_context(closing(RecordProducer(broker, delivery_timeout_ms=60_000)))
 
     def new_topic(self, name: str, partitions: int) -> None:
-        ClusterAdmin(self.broker).create_topics({f"{self.name}-{name}": partitions}, 20)
+        ClusterAdmin(self.broker).create_topics({f"{self.name}-{name}": partitions}, PATIENCE_S)
 
     def java(self) -> RepartitionApp:
         shape, soon = "pattern" if self._pattern else "words", {"metadata.max.age.ms": 300}
@@ -176,7 +181,7 @@ class Words:
         for number, line in enumerate(LINES):
             self._producer.produce(f"{self.name}-{topic}", number % partitions, None, line)
             self.sent.update(line.split())
-        self._producer.flush(20)
+        self._producer.flush(PATIENCE_S)
         changelog = f"{self.name}-counts-changelog"
         until_newest(self.broker, changelog, PARTITIONS, self.sent, lambda total: int(LONG.unpack(total)[0]))
 

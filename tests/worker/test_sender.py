@@ -8,7 +8,7 @@ import pytest
 
 from kstreams_assign.worker.sender import Sender
 
-SOON_S = 10.0
+SOON_S = 60.0
 
 
 class Failed(Exception):
@@ -27,7 +27,7 @@ class Hanging:
 
     def __call__(self) -> None:
         self.begun.set()
-        self.back.wait(60)
+        self.back.wait(100)
 
 
 def test_calls_come_one_after_another_with_their_results_and_errors() -> None:

@@ -21,9 +21,10 @@ from kstreams_assign.tasks.record import Headers
 from kstreams_assign.tasks.stamped import ValueAndTime
 from kstreams_assign.worker.locating import partition_of
 from tests.java.shared import SharedApp, Shown
-from tests.worker.app import Running
+from tests.worker.app import PATIENCE_S, Running
 
 T = TypeVar("T")
+pytestmark = pytest.mark.timeout(300)  # JVMs start slowly on a busy machine
 SHOW = b"show"
 """A record of this key makes the worker's function tell what its stores hold."""
 
@@ -112,7 +113,7 @@ def keep_into(told: list[Told], topic: str) -> Subtopology:
     return Subtopology(keep, sources=[topic], stores=stores, sinks=[f"{topic}-out"])
 
 
-def until(look: Callable[[], T], good: Callable[[T], bool], timeout_s: float = 40) -> T:
+def until(look: Callable[[], T], good: Callable[[T], bool], timeout_s: float = PATIENCE_S) -> T:
     """Look again and again until what is found is good."""
     deadline = time.monotonic() + timeout_s
     while not good(found := look()):
@@ -131,10 +132,10 @@ def whole_log(broker: str, topic: str, count: int) -> list[Message]:
 
 
 def send(broker: str, topic: str, began_ms: int, sent: Sequence[Sent]) -> None:
-    with closing(RecordProducer(broker, delivery_timeout_ms=10_000)) as producer:
+    with closing(RecordProducer(broker, delivery_timeout_ms=60_000)) as producer:
         for key, value, after_ms, headers in sent:
             producer.produce(topic, 0, key, value, headers, began_ms + after_ms)
-        producer.flush(20)
+        producer.flush(PATIENCE_S)
 
 
 @pytest.fixture(scope="module", params=GUARANTEES)
@@ -153,7 +154,7 @@ def passage(
 
 def pass_over(broker: str, name: str, guarantee: str, folder: Path, ends: ExitStack) -> Passage:
     began_ms, topic = int(time.time() * 1000) - 60_000, f"{name}-in"
-    ClusterAdmin(broker).create_topics({topic: 1, f"{topic}-out": 1}, 20)
+    ClusterAdmin(broker).create_topics({topic: 1, f"{topic}-out": 1}, PATIENCE_S)
 
     def java(number: int) -> SharedApp:
         app = SharedApp(broker, name, folder / f"java-{number}", topic, processing_guarantee=guarantee)
@@ -170,7 +171,7 @@ def pass_over(broker: str, name: str, guarantee: str, folder: Path, ends: ExitSt
         application_id=name,
         bootstrap_servers=broker,
         state_dir=str(folder / "ours"),
-        session_timeout_ms=6_000,
+        session_timeout_ms=30_000,
         processing_guarantee=guarantee,
     )
     told: list[Told] = []
@@ -245,15 +246,15 @@ def test_keys_go_where_javas_producer_puts_them(broker: str, java_peer: object, 
     """With our own murmur2, which key look-ups use, and through librdkafka."""
     topic, count = "shared-partitions", 7
     keys = [b"", *(bytes(range(first, first + size)) for size in range(1, 60) for first in (0, 140))]
-    ClusterAdmin(broker).create_topics({topic: count}, 20)
-    with closing(RecordProducer(broker, delivery_timeout_ms=10_000)) as producer:
+    ClusterAdmin(broker).create_topics({topic: count}, PATIENCE_S)
+    with closing(RecordProducer(broker, delivery_timeout_ms=60_000)) as producer:
         placed: dict[bytes, int] = {}
         for key in keys:
             producer.produce(topic, None, key, b"", track=True)
-            (at,) = producer.flush(20)
+            (at,) = producer.flush(PATIENCE_S)
             placed[key] = at.partition
         producer.produce(topic, 3, b"", b"", track=True)
-        assert set(producer.flush(20)) == {TopicPartition(topic, 3)}
+        assert set(producer.flush(PATIENCE_S)) == {TopicPartition(topic, 3)}
     app = SharedApp(broker, "shared-partitions", tmp_path, f"{topic}-none")
     try:
         assert (

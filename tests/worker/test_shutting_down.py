@@ -46,13 +46,13 @@ def test_whoever_asks_all_members_commit_and_end(app: App, asking: int) -> None:
         member.join()
         assert member.named("adopted")[-1]["left"], "tasks were let go in order"
     committed = CommittedOffsets(app.broker, {}, group_id=app.name, stable=False)
-    offsets = committed.read([TopicPartition(app.name, p) for p in range(PARTITIONS)], 10)
+    offsets = committed.read([TopicPartition(app.name, p) for p in range(PARTITIONS)], 60)
     committed.close()
     assert sum(offsets.values()) == 2 * len(WORDS), "what was done is committed"
 
 
 def test_a_group_member_hears_of_it_as_an_assignment_without_tasks_and_then_as_an_error(app: App) -> None:
-    config = Config(application_id=app.name, bootstrap_servers=app.broker, session_timeout_ms=6_000)
+    config = Config(application_id=app.name, bootstrap_servers=app.broker, session_timeout_ms=30_000)
     told: list[bool] = []
 
     def obey(event: GroupEvent | None) -> None:
@@ -68,7 +68,7 @@ def test_a_group_member_hears_of_it_as_an_assignment_without_tasks_and_then_as_a
         while len(told) < 2:
             obey(member.poll(1))
         with pytest.raises(ShutdownRequested):
-            member.poll(10)
+            member.poll(60)
     assert told == [True, False]
 
 

@@ -15,7 +15,7 @@ from kstreams_assign import Config, Record, Store, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.config import GUARANTEES
 from kstreams_assign.errors import NotHere
-from tests.worker.app import Running
+from tests.worker.app import PATIENCE_S, Running
 
 PARTITIONS = 2
 KEYS = [b"user-%d" % n for n in range(40)]
@@ -27,7 +27,7 @@ class Table:
     def __init__(self, broker: str, name: str, folder: Path, ends: ExitStack) -> None:
         self.broker, self.name, self.folder, self._ends = broker, name, folder, ends
         self.admin = ClusterAdmin(broker)
-        self.admin.create_topics({name: PARTITIONS}, 20)
+        self.admin.create_topics({name: PARTITIONS}, PATIENCE_S)
         self.seen: list[tuple[bytes | None, bytes | None]] = []
 
     def keep(self, task: Task, records: Sequence[Record]) -> None:
@@ -44,7 +44,7 @@ class Table:
                 "application_id": f"{self.name}-app",
                 "bootstrap_servers": self.broker,
                 "state_dir": str(self.folder / str(number)),
-                "session_timeout_ms": 6_000,
+                "session_timeout_ms": 30_000,
                 "commit_interval_ms": 20,
                 **settings,
             }
@@ -55,10 +55,10 @@ class Table:
         return running
 
     def send(self, value: bytes) -> None:
-        with closing(RecordProducer(self.broker, delivery_timeout_ms=10_000)) as producer:
+        with closing(RecordProducer(self.broker, delivery_timeout_ms=60_000)) as producer:
             for key in KEYS:
                 producer.produce(self.name, None, key, value)
-            producer.flush(20)
+            producer.flush(PATIENCE_S)
 
 
 @pytest.fixture
@@ -81,7 +81,9 @@ def test_a_table_is_restored_to_what_is_committed_and_no_changelog_is_made(table
     assert set(table.seen[: len(KEYS)]) == {(None, b"first")}
     assert set(table.seen[len(KEYS) :]) == {(b"first", b"second")}, "what was not committed is not seen before its time"
     assert sum(event["restored"] for event in two.named("running")) >= len(KEYS)
-    assert not [topic for topic in table.admin.topics(5) if topic.startswith(f"{table.name}-app") and "log" in topic]
+    assert not [
+        topic for topic in table.admin.topics(PATIENCE_S) if topic.startswith(f"{table.name}-app") and "log" in topic
+    ]
 
 
 def test_a_standby_follows_the_commits_and_takes_over_warm(table: Table) -> None:
@@ -107,7 +109,7 @@ def held_by(running: Running) -> set[bytes | None]:
 
 
 def until(met: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while not met():
         assert time.monotonic() < deadline
         threading.Event().wait(0.05)

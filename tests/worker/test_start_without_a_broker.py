@@ -32,7 +32,7 @@ def test_the_group_is_connected_to_again_and_again_until_time_is_up(
         raise BrokerUnavailable("connection refused")
 
     monkeypatch.setattr(connecting, "_group_client", refused)
-    monkeypatch.setattr(connecting, "CONNECT_S", 0.2)
+    monkeypatch.setattr(connecting, "CONNECT_S", 2.0)
     monkeypatch.setattr(connecting, "CONNECT_AGAIN_S", 0.05)
     with pytest.raises(BrokerUnavailable):
         connecting.group_client(None, None, None)  # type: ignore[arg-type]  # passed on

@@ -25,7 +25,7 @@ def test_a_new_id_and_wiped_state_are_told_as_events_and_logged(broker, tmp_path
         str(tmp_path),
         process_name="pod-0",
         state_cleanup_dir_max_age_ms=DAY_MS,
-        session_timeout_ms=6_000,
+        session_timeout_ms=30_000,
     )
     flow = Subtopology(lambda _task, _records: None, sources=["in"], stores=["s"], sinks=["a-sink-that-is-not-there"])
     worker = Worker(config, [flow], on_event=events.append)

@@ -37,10 +37,10 @@ def static(app: App, number: int, **more: Any) -> Running:
 
 
 def test_a_static_member_comes_back_to_its_tasks_without_a_rebalance_and_asks_for_none(app: App) -> None:
-    app.send(WORDS)
     first, other = static(app, 1), static(app, 2)
     first.until_running(PARTITIONS // 2)
     other.until_running(PARTITIONS // 2)
+    app.send(WORDS)  # not before: whoever joins second would have to warm up
     app.until_counted()
     generation = other.named("assigned")[-1]["generation"]
     first.stop()
@@ -52,19 +52,19 @@ def test_a_static_member_comes_back_to_its_tasks_without_a_rebalance_and_asks_fo
 
 
 def test_whose_state_is_gone_asks_for_a_rebalance_so_that_a_warm_copy_may_take_over(app: App) -> None:
-    app.send(WORDS)
     first, other = static(app, 1, num_standby_replicas=1), static(app, 2, num_standby_replicas=1)
     first.until_running(PARTITIONS // 2)
     other.until_running(PARTITIONS // 2)
+    app.send(WORDS)  # not before: whoever joins second would have to warm up
     app.until_counted()
     mine = first.named("assigned")[-1]["active"]
     first.stop()
     shutil.rmtree(app.folder / "state-1")
     again = static(app, 1, num_standby_replicas=1)
-    again.until(lambda events: len([event for event in events if event["event"] == "joining"]) == 2)
+    again.until(lambda events: len([event for event in events if event["event"] == "joining"]) >= 2)
     reason = f"the state here does not fit the tasks that were given back: {', '.join(mine)}"
-    assert [event["reason"] for event in again.named("joining")] == ["first join", reason]
-    again.until(lambda events: len([event for event in events if event["event"] == "assigned"]) == 2)
+    assert [event["reason"] for event in again.named("joining")][:2] == ["first join", reason]
+    again.until(lambda events: len([event for event in events if event["event"] == "assigned"]) >= 2)
 
 
 def test_after_the_static_leader_was_restarted_a_topic_that_grows_is_noticed(app: App) -> None:
@@ -94,7 +94,7 @@ def test_after_the_static_leader_was_restarted_a_topic_that_grows_is_noticed(app
     again.until_running(PARTITIONS // 2)
     assert not again.named("decision"), "it came back as a follower"
     admin = AdminClient({"bootstrap.servers": app.broker})
-    admin.create_partitions([NewPartitions(app.name, PARTITIONS + 2)])[app.name].result(10)
+    admin.create_partitions([NewPartitions(app.name, PARTITIONS + 2)])[app.name].result(60)
     for member in (again, other):
         member.until_running(PARTITIONS // 2 + 1)
     reasons = [event["reason"] for member in (again, other) for event in member.named("joining")]

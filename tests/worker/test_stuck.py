@@ -18,14 +18,14 @@ def test_a_stuck_member_leaves_writes_nothing_of_what_it_did_and_comes_back(brok
         count(task, records)
         if not free.is_set():
             stuck.set()
-            assert free.wait(60)
+            assert free.wait(110)
 
     settings = {"max_poll_interval_ms": 2_000, "session_timeout_ms": 30_000}
     first, other = app.start(1, slow, **settings), app.start(2, **settings)
     first.until_running(PARTITIONS // 2)
     other.until_running(PARTITIONS // 2)
     app.send([b"word-%d" % (n % 97) for n in range(500)])
-    assert stuck.wait(20)
+    assert stuck.wait(60)
     other.until_running(PARTITIONS)
     app.until_counted()
     (warning,) = first.named("stalled")[0]["warnings"]

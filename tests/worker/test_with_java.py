@@ -14,10 +14,11 @@ import pytest
 from kstreams_assign import Config, Record, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from tests.java.streams_app import StreamsApp
-from tests.worker.app import Running, until_newest
+from tests.worker.app import PATIENCE_S, Running, until_newest
 from tests.worker.http.test_on_a_broker import until
 
 PARTITIONS = 4
+pytestmark = pytest.mark.timeout(300)  # JVMs start slowly on a busy machine
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
 LONG = struct.Struct(">q")
 
@@ -29,8 +30,8 @@ class Mixed:
         self.broker, self.name, self.folder, self._ends = broker, name, folder, ends
         self.topic = f"{name}-words"
         self.sent: Counter[bytes] = Counter()
-        ClusterAdmin(broker).create_topics({self.topic: PARTITIONS}, 20)
-        self._producer = ends.enter_context(closing(RecordProducer(broker, delivery_timeout_ms=10_000)))
+        ClusterAdmin(broker).create_topics({self.topic: PARTITIONS}, PATIENCE_S)
+        self._producer = ends.enter_context(closing(RecordProducer(broker, delivery_timeout_ms=60_000)))
 
     def java(self, **settings: object) -> StreamsApp:
         dotted = {key.replace("_", "."): value for key, value in settings.items()}
@@ -43,7 +44,7 @@ class Mixed:
             application_id=self.name,
             bootstrap_servers=self.broker,
             state_dir=str(self.folder / "python"),
-            session_timeout_ms=6_000,
+            session_timeout_ms=30_000,
             application_server="127.0.0.1:7001",
             **settings,
         )
@@ -64,7 +65,7 @@ class Mixed:
         """Send words, and wait until the changelog, whoever writes it, says so."""
         for word in WORDS:
             self._producer.produce(self.topic, None, word, b"x")
-        self._producer.flush(20)
+        self._producer.flush(PATIENCE_S)
         self.sent.update(WORDS)
         changelog = f"{self.name}-totals-{self.topic}-changelog"
         until_newest(self.broker, changelog, PARTITIONS, self.sent, lambda total: int(LONG.unpack(total)[0]))
@@ -96,7 +97,7 @@ def test_a_newcomer_asks_a_java_leader_for_its_tasks_once_it_is_warm_and_never_a
     java = mixed.java(acceptable_recovery_lag=0)
     java.until_tasks(active=PARTITIONS)
     mixed.count_more()
-    ours = mixed.python(acceptable_recovery_lag=0, early_probing_floor_ms=1_000, http="127.0.0.1:0")
+    ours = mixed.python(acceptable_recovery_lag=0, early_probing_floor_ms=3_000, http="127.0.0.1:0")
     until(ours, "/status.json", 200, "asks for a rebalance once its own copies are there")
     ours.until_running(PARTITIONS // 2)
     java.until_tasks(active=PARTITIONS // 2)

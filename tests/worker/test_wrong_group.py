@@ -8,14 +8,14 @@ from pathlib import Path
 from kafka import KafkaConsumer
 
 from kstreams_assign.errors import ConfigError
+from tests.adapters.confluent_cluster import until
 from tests.worker.app import App
 
 
 def test_a_group_of_plain_consumers_is_refused_with_the_setting_and_the_remedy(broker: str, tmp_path: Path) -> None:
     app = App(broker, "plain-consumers", tmp_path)
     with closing(KafkaConsumer(app.name, bootstrap_servers=broker, group_id=app.name)) as plain:
-        plain.poll(timeout_ms=10_000)
-        assert plain.assignment()
+        until(lambda: plain.poll(timeout_ms=500), lambda _: bool(plain.assignment()))
         error = app.start(1).until_error()
         app.stop()
     assert isinstance(error, ConfigError)

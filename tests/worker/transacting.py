@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from kstreams_assign import Config, Subtopology, Worker
 from kstreams_assign.adapters.confluent import TransactionalProducer
-from tests.worker.app import count
+from tests.worker.app import PATIENCE_S, count
 
 SESSION_TIMEOUT_MS = 6_000
 SETTINGS: Mapping[str, Any] = {
@@ -61,7 +61,7 @@ class Process:
                 self.events.append(json.loads(line))
                 self._news.notify_all()
 
-    def until_event(self, name: str, timeout_s: float = 60) -> None:
+    def until_event(self, name: str, timeout_s: float = PATIENCE_S) -> None:
         with self._news:
             assert self._news.wait_for(lambda: any(e["event"] == name for e in self.events), timeout_s), name
 

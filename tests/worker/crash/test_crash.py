@@ -14,6 +14,8 @@ from tests.worker.crash.sweep import SAME, SCENARIOS, Sweep, chosen
 AT_LEAST_ONCE, EXACTLY_ONCE = GUARANTEES
 PARTS = 3  # of a scenario's points, as a test may take so long only
 
+pytestmark = pytest.mark.timeout(400)
+
 
 @pytest.fixture(scope="module")
 def cluster(broker):

@@ -114,7 +114,7 @@ class _Played:
         for partition in partitions:
             for number in range(count):
                 self._feeder.produce(self._name, b"", app.key_of(number), partition)
-        assert not self._feeder.flush(20), "more inputs could not be sent"
+        assert not self._feeder.flush(50), "more inputs could not be sent"
 
     def _enter(self, phase: str) -> None:
         self._watch.phase = phase
