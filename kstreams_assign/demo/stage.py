@@ -37,7 +37,7 @@ from kstreams_assign.demo.story import (
 from kstreams_assign.demo.traffic import Traffic
 
 TOPICS_WITHIN_S = 30.0
-CLOSE_PATIENCE_S = 20.0
+CLOSE_PATIENCE_S = 60.0
 LOOK_INTERVAL_MS = 1_000
 
 

@@ -13,7 +13,7 @@ QUICK = {
     "num_standby_replicas": 1,
     "acceptable_recovery_lag": 1_000,
     "max_warmup_replicas": 4,
-    "session_timeout_ms": 3_000,
+    "session_timeout_ms": 6_000,
 }
 
 

@@ -17,7 +17,7 @@ from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import LocalBroker, leftovers
 from kstreams_assign.local.probe import brokers_known
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]  # JVMs start slowly on a busy machine
+pytestmark = pytest.mark.broker
 PATIENCE_S = 60.0
 
 

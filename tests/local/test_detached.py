@@ -18,7 +18,7 @@ from kstreams_assign.local.detached import DetachedBroker, running_brokers
 from kstreams_assign.local.jars import cache_dir
 from kstreams_assign.local.probe import brokers_known
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]  # JVMs start slowly on a busy machine
+pytestmark = pytest.mark.broker
 
 
 @pytest.fixture

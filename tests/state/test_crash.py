@@ -95,7 +95,6 @@ def check(root: Path, process_ids: set[UUID]) -> None:
     assert not read_book(folder).trashed
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("work", "calls_min", "left"),
     [

@@ -321,7 +321,6 @@ def test_closing_a_stopped_task_lets_it_go(folder: Path) -> None:
     holder.close()
 
 
-@pytest.mark.timeout(300)
 def test_without_rights_and_on_a_full_disk_the_task_stops_and_goes_on_when_that_is_mended(crashed: Path) -> None:
     """In a process of its own: without root's rights, and with files that may not grow."""
     command = [sys.executable, "-m", "tests.worker.damage_without_rights", str(crashed)]

@@ -15,7 +15,6 @@ from tests.worker.many_rebalances import UNWANTED, rebalance
 from tests.worker.outputs import committed_outputs, each_once
 from tests.worker.transacting import SETTINGS, Process
 
-pytestmark = pytest.mark.timeout(300)
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
 
 PATIENT = {**SETTINGS, "session_timeout_ms": 30_000}

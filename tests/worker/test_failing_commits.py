@@ -29,7 +29,6 @@ def own() -> Iterator[LocalBroker]:
         yield broker
 
 
-@pytest.mark.timeout(300)
 def test_a_broker_that_stands_still_fails_the_tasks_back_and_nothing_storms(own: LocalBroker, tmp_path: Path) -> None:
     armed = threading.Event()  # the record comes again after the failure, and is harmless then
 

@@ -17,7 +17,6 @@ from tests.adapters.confluent_cluster import closed_port, until
 from tests.java.streams_app import StreamsApp
 from tests.worker.app import Running
 
-pytestmark = pytest.mark.timeout(300)  # JVMs start slowly on a busy machine
 IN_RACK_B, IN_RACK_A = ["0_0", "0_1"], ["0_2", "0_3"]
 REPLICAS = [[2], [2], [1], [1]]
 """The broker of each partition: 1 stands in rack a, 2 in rack b."""

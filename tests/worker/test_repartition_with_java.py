@@ -19,7 +19,6 @@ from tests.java.repartition_app import RepartitionApp
 from tests.worker.app import PATIENCE_S, Running, until_newest
 
 PARTITIONS = 3
-pytestmark = pytest.mark.timeout(300)  # JVMs start slowly on a busy machine
 LONG = struct.Struct(">q")
 LINES = [b"to be or not to be", b"that is the question", b"whether tis nobler in the mind to suffer"] * 40
 

@@ -24,7 +24,6 @@ from tests.java.shared import SharedApp, Shown
 from tests.worker.app import PATIENCE_S, Running
 
 T = TypeVar("T")
-pytestmark = pytest.mark.timeout(300)  # JVMs start slowly on a busy machine
 SHOW = b"show"
 """A record of this key makes the worker's function tell what its stores hold."""
 

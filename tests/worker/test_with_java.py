@@ -18,7 +18,6 @@ from tests.worker.app import PATIENCE_S, Running, until_newest
 from tests.worker.http.test_on_a_broker import until
 
 PARTITIONS = 4
-pytestmark = pytest.mark.timeout(300)  # JVMs start slowly on a busy machine
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
 LONG = struct.Struct(">q")
 

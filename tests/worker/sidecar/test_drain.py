@@ -27,7 +27,6 @@ def shop(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
     found.stop()
 
 
-@pytest.mark.timeout(300)
 def test_the_command_empties_a_worker_and_waits_for_its_end(shop: Shop) -> None:
     shop.send(ORDERS)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -14,7 +14,6 @@ import pytest
 
 from tests.worker.sidecar.shop import PARTITIONS, WITHIN_S, Shop
 
-pytestmark = pytest.mark.timeout(300)
 EXAMPLES = Path(__file__).parents[3] / "examples"
 ORDERS = [b"customer-%d" % (n % 53) for n in range(20_000)]
 
