@@ -28,13 +28,16 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Work
 
 INPUT = TopicPartition("in", 0)
+PATIENCE_S = 60.0
+LINGERING = {"linger.ms": "500"}
+"""So that who does not wait has looked before the records have left. Who waits does not wait for this."""
 
 
 class Group:
     """A membership that answers as told, and remembers what it was asked to commit."""
 
     def __init__(self) -> None:
-        self.lease_s = 10.0
+        self.lease_s = 100.0
         self.refusal: Exception | None = None
         self.who = MemberId(-1, "", None)  # who commits to a group without members
         self.committed: list[Mapping[TopicPartition, int]] = []
@@ -64,13 +67,13 @@ class Desk:
         self.broker = broker
         self.changelog, self.output = TopicPartition(f"{name}-log", 0), TopicPartition(f"{name}-out", 0)
         self.admin = ClusterAdmin(broker)
-        self.admin.create_topics({self.changelog.topic: 1, self.output.topic: 1, INPUT.topic: 1}, 20)
+        self.admin.create_topics({self.changelog.topic: 1, self.output.topic: 1, INPUT.topic: 1}, PATIENCE_S)
         self.stores: RocksTaskStores = open_task_stores(folder, ["totals"])
         self.group = Group()
         self.producer = (
-            TransactionalProducer(broker, group_id=name, transactional_id=name, delivery_timeout_ms=10_000)
+            TransactionalProducer(broker, group_id=name, transactional_id=name, delivery_timeout_ms=60_000)
             if exactly_once
-            else RecordProducer(broker, delivery_timeout_ms=10_000)
+            else RecordProducer(broker, LINGERING, delivery_timeout_ms=60_000)
         )
         if isinstance(self.producer, TransactionalProducer):
             self.producer.prepare(60)
@@ -101,7 +104,7 @@ class Desk:
 
     def committed(self) -> int:
         """How many records of the changelog a committed reader finds, once no transaction is open."""
-        (_, end) = self.admin.bounds([self.changelog], 10)[self.changelog]
+        (_, end) = self.admin.bounds([self.changelog], PATIENCE_S)[self.changelog]
         reader = ConfluentChangelogReader(self.broker, group_id="c", admin=self.admin, read_committed=True)
         reader.add({self.changelog: 0})
         found = reached = 0
@@ -112,8 +115,13 @@ class Desk:
         return found
 
     def written(self) -> tuple[int, int]:
-        ends = self.admin.end_offsets([self.changelog, self.output], 10)
+        ends = self.admin.end_offsets([self.changelog, self.output], PATIENCE_S)
         return ends[self.changelog], ends[self.output]
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committing, "WAIT_S", PATIENCE_S)
 
 
 @pytest.fixture
@@ -283,7 +291,7 @@ def test_exactly_once_a_commit_that_is_abandoned_is_taken_back_before_the_next(e
 
 
 def until_ended(desk: Desk) -> CommitStep:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while (end := desk.committer.advance()) is None:
         assert time.monotonic() < deadline, "the commit never ends"
     return end
