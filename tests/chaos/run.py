@@ -108,6 +108,7 @@ class Run:
         """Let things happen until then. Who ends without being asked to is told of, and started again."""
         while self._now_s < end_s:
             self._group.note_ends()
+            self._mended(wait=False)
             while self._due and self._due[0][0] <= self._now_s:
                 heapq.heappop(self._due)[2]()
             self._look_after()
@@ -190,15 +191,17 @@ class Run:
 
         self._mending.append(self._hands.submit(bounce))
 
-    def _mended(self) -> None:
+    def _mended(self, *, wait: bool) -> None:
+        """Raises what an outage ended with: a broker that did not come back makes the rest of a run worth nothing."""
         for mending in self._mending:
-            mending.result()
+            if wait or mending.done():
+                mending.result()
 
     # --- mending, rest, end -------------------------------------------------------
 
     def _heal(self) -> None:
         self._say("healing: everybody wakes, is started again, and the broker is there")
-        self._mended()
+        self._mended(wait=True)
         pending = [call for _, _, call in sorted(self._due, key=lambda due: due[:2])]
         self._due.clear()
         for call in pending:  # only ends of faults are left: the schedule ends before
