@@ -62,7 +62,7 @@ class Group:
             self._run(worker)
         until(lambda: not self.reasons(), 120, "the group is at rest")
         self._load.start()
-        until(lambda: len(self._load.acknowledged) > SETTINGS.inputs_per_s, 20, "a second of load")
+        until(lambda: len(self._load.acknowledged) > SETTINGS.inputs_per_s, 60, "a second of load")
 
     def _run(self, worker: str) -> None:
         given = {

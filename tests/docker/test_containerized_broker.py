@@ -14,7 +14,7 @@ from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
 from tests.docker.images import KAFKA_IMAGE, ROOT
 
-pytestmark = [pytest.mark.usefixtures("docker"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.usefixtures("docker"), pytest.mark.timeout(480)]
 
 # One of each room that speaks to a broker; the suites in full run on the embedded one.
 SUITES = (
@@ -58,7 +58,7 @@ class KafkaContainer(DockerContainer):
             KAFKA_AUTO_CREATE_TOPICS_ENABLE="false",  # as the embedded broker: a topic that was deleted stays away
             KAFKA_HEAP_OPTS="-Xmx512m",
         )
-        started = LogMessageWaitStrategy("Kafka Server started").with_startup_timeout(60).with_poll_interval(0.1)
+        started = LogMessageWaitStrategy("Kafka Server started").with_startup_timeout(180).with_poll_interval(0.1)
         self.waiting_for(started)
 
 
