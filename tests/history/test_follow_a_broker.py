@@ -71,7 +71,9 @@ def test_the_tables_agree_with_what_the_members_logged(broker, spark, app, tmp_p
     stable = {row["generation"]: row for row in rebalances if row["state"] == "stable"}
     logged = [event for event in events if event["event"] == "assigned"]
     decided = [event for event in events if event["event"] == "decision"]
-    assert sorted(stable) == sorted({event["generation"] for event in logged})
+    assert stable.keys() >= {
+        event["generation"] for event in logged
+    }  # one that was over before anybody heard of it is told, too
     assert len(stable) == len(decided)
 
     placed = defaultdict(set)
@@ -88,8 +90,9 @@ def test_the_tables_agree_with_what_the_members_logged(broker, spark, app, tmp_p
     for before, row, decision in zip(told, told[1:], decided[1:], strict=False):
         if (row["leader_process"], before["generation"]) in heard:  # else it decided the one before once more
             assert (row["cause"] == "follow_up") == (decision["kind"] == "follow_up"), (row, decision)
-    assert [row["cause"] for row in told][:2] == ["first", "join"]
-    assert "leave" in [row["cause"] for row in told]
+    causes = [row["cause"] for row in told]
+    assert causes[0] == "first"
+    assert {"join", "leave"} <= {*causes}
     assert sum(row["owner_changes"] or 0 for row in told) == sum(len(event["changed"]) for event in decided)
     assert sum(row["adopted"] or 0 for row in told[1:]) == PARTITIONS // 2
     sampled = group_rows(layout, "end_offsets", app.name)
@@ -200,7 +203,8 @@ def test_the_tables_agree_with_what_instances_of_java_run(broker, spark, tmp_pat
         query.processAllAvailable()
         assert last_placements(layout, group) == {"active": [sorted(first.active)]}
     told = sorted(group_rows(layout, "rebalances", group), key=lambda row: row["generation"])
-    assert [row["cause"] for row in told][:2] == ["first", "join"]
-    assert "leave" in [row["cause"] for row in told]
+    causes = [row["cause"] for row in told]
+    assert causes[0] == "first"
+    assert {"join", "leave"} <= {*causes}
     assert {row["assignor"] for row in told} == {None}, "a Java leader does not say"
     assert {row["warmup_known"] for row in group_rows(layout, "task_placements", group)} == {False}

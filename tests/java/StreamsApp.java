@@ -1,6 +1,7 @@
 import java.io.BufferedReader;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.atomic.AtomicBoolean;
 
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
@@ -24,6 +25,8 @@ import org.apache.kafka.streams.state.Stores;
  * application ends).
  */
 public final class StreamsApp {
+    /** Of one thread alone: where all fail at once, none is left to tell the group. */
+    private static final AtomicBoolean SHALL_FAIL = new AtomicBoolean();
     private static volatile boolean shutDown = false;
 
     public static void main(final String[] args) throws Exception {
@@ -47,6 +50,7 @@ public final class StreamsApp {
                 streams.addStreamThread();
             } else if (line.equals("shut-down")) {
                 shutDown = true;
+                SHALL_FAIL.set(true);
             }
         }
         if ("stay".equals(line)) {
@@ -87,7 +91,7 @@ public final class StreamsApp {
 
         @Override
         public void process(final Record<Bytes, byte[]> record) {
-            if (shutDown) {
+            if (SHALL_FAIL.getAndSet(false)) {
                 throw new IllegalStateException("told to shut the application down");
             }
             final Long before = totals.get(record.key());
