@@ -83,8 +83,7 @@ def find_moves(
     """Every change of process in the output, oldest first. ``deaths`` are workers and when they died."""
     found: list[tuple[int, Move]] = []
     for partition, history in _by_partition(rows).items():
-        spans = [list(span) for _, span in groupby(history, key=attrgetter("process"))]
-        for before, after in pairwise(spans):
+        for before, after in pairwise(_by_owner(history)):
             move = _move(f"0_{partition}", before, after, takeovers, deaths, acceptable_lag)
             found.append((after[0].processed_ms, move))
     return [move for _, move in sorted(found, key=lambda dated: dated[0])]
@@ -134,9 +133,9 @@ class Span(NamedTuple):
 def find_spans(rows: Iterable[Row]) -> list[Span]:
     """Who worked on each task when: by task, then in the order of time."""
     return [
-        Span(f"0_{partition}", process, span[0].processed_ms, span[-1].processed_ms)
+        Span(f"0_{partition}", span[0].process, span[0].processed_ms, span[-1].processed_ms)
         for partition, history in sorted(_by_partition(rows).items())
-        for process, span in ((name, list(found)) for name, found in groupby(history, key=attrgetter("process")))
+        for span in _by_owner(history)
     ]
 
 
@@ -184,3 +183,8 @@ def _by_partition(rows: Iterable[Row]) -> dict[int, list[Row]]:
     for history in histories.values():
         history.sort(key=attrgetter("processed_ms"))  # stable: the log's order within a millisecond
     return histories
+
+
+def _by_owner(history: Iterable[Row]) -> list[list[Row]]:
+    """A partition's rows, cut where another process goes on."""
+    return [list(span) for _, span in groupby(history, key=attrgetter("process"))]

@@ -33,6 +33,7 @@ from kstreams_assign.demo.summary import describe, summarize
 from kstreams_assign.demo.table import Lines, Scenery, Screen, Show, news
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.local import LocalBroker
+from kstreams_assign.page.file import write_text
 
 TURN_S = 0.1
 
@@ -74,9 +75,9 @@ def demo(
         raise typer.Exit(128 + interrupted.number) from None
     summary = played.summary
     if report is not None:
-        report.write_text(draw(summary, played.board, played.rows, played.scenes), encoding="utf-8")
+        write_text("--report", report, draw(summary, played.board, played.rows, played.scenes))
     if json_file is not None:
-        json_file.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+        write_text("--json", json_file, json.dumps(summary, indent=2) + "\n")
     typer.echo("\n".join(describe(summary)))
     if summary["lost"] or summary["never_in_output"] or summary["unknown"]:
         raise typer.Exit(1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -37,8 +36,7 @@ def stack(docker: None) -> Iterator[tuple[Cluster, float]]:  # noqa: ARG001  # t
 def view(stack: Cluster) -> dict | None:
     """The group; None where there is none yet, or the brokers do not answer."""
     command = ("kstreams-assign", "inspect", "count-orders", "-b", "kafka-1:9092", "--json")
-    asked = ["docker", "exec", stack.container("worker-1"), *command]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=WITHIN_S)
+    done = docker("exec", stack.container("worker-1"), *command, timeout_s=WITHIN_S, check=False)
     return json.loads(done.stdout) if done.returncode == 0 else None
 
 

@@ -144,6 +144,13 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path):
         report(tmp_path, tmp_path / "page.html")
 
 
+def test_a_page_that_cannot_be_written_is_named(tmp_path):
+    write_tables(tmp_path, pair_tables("orders"))
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"--html .*file/page\.html: .*; name a file that can be written"):
+        report(tmp_path, tmp_path / "file" / "page.html")
+
+
 def test_a_day_that_is_compacted_between_listing_and_reading_is_read_from_its_new_files(tmp_path):
     write_tables(tmp_path, pair_tables("orders"))
     reader = ParquetFolder(tmp_path)

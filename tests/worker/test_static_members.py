@@ -36,12 +36,17 @@ def static(app: App, number: int, **more: Any) -> Running:
     return app.start(number, group_instance_id=f"i-{number}", process_name=f"p-{number}", **{**SETTINGS, **more})
 
 
-def test_a_static_member_comes_back_to_its_tasks_without_a_rebalance_and_asks_for_none(app: App) -> None:
-    first, other = static(app, 1), static(app, 2)
+def two_at_work(app: App, **more: Any) -> tuple[Running, Running]:
+    first, other = static(app, 1, **more), static(app, 2, **more)
     first.until_running(PARTITIONS // 2)
     other.until_running(PARTITIONS // 2)
     app.send(WORDS)  # not before: whoever joins second would have to warm up
     app.until_counted()
+    return first, other
+
+
+def test_a_static_member_comes_back_to_its_tasks_without_a_rebalance_and_asks_for_none(app: App) -> None:
+    first, other = two_at_work(app)
     generation = other.named("assigned")[-1]["generation"]
     first.stop()
     again = static(app, 1)
@@ -52,11 +57,7 @@ def test_a_static_member_comes_back_to_its_tasks_without_a_rebalance_and_asks_fo
 
 
 def test_whose_state_is_gone_asks_for_a_rebalance_so_that_a_warm_copy_may_take_over(app: App) -> None:
-    first, other = static(app, 1, num_standby_replicas=1), static(app, 2, num_standby_replicas=1)
-    first.until_running(PARTITIONS // 2)
-    other.until_running(PARTITIONS // 2)
-    app.send(WORDS)  # not before: whoever joins second would have to warm up
-    app.until_counted()
+    first, _ = two_at_work(app, num_standby_replicas=1)
     mine = first.named("assigned")[-1]["active"]
     first.stop()
     shutil.rmtree(app.folder / "state-1")

@@ -25,6 +25,7 @@ from kstreams_assign.history.report.rows import (
 )
 from kstreams_assign.history.report.view import FleetView, GroupView, Span
 from kstreams_assign.page import frame
+from kstreams_assign.page.file import write_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +69,7 @@ def report(
 
     ``group``: this group alone. ``days``: the last days before the newest generation. ``spark``: read through this session, so
     that ``tables_dir`` may be any place it reads; else it is a folder of this machine. Raises ``ConfigError`` for a folder without
-    tables, a group that is in none of them, and files that are no Parquet. Tables without rows give a page that says so.
+    tables, a group that is in none of them, files that are no Parquet, and a page that cannot be written. Tables without rows give a page that says so.
     """
     from kstreams_assign.history.report.read import ParquetFolder, SparkFolder
 
@@ -79,8 +80,7 @@ def report(
     shown = [line.group for line in fleet.lines[:SECTIONS_MAX]]
     views = _views(reader, shown, rebalances, fleet.span, since_ms)
     text = draw(fleet, shown, views)
-    html.parent.mkdir(parents=True, exist_ok=True)
-    html.write_text(text, encoding="utf-8")
+    write_text("--html", html, text)
     return _summary(html, fleet, len(shown))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kstreams_assign.page import frame
+from kstreams_assign.page.file import write_text
 from kstreams_assign.page.frame import Html, markup, tag
-from kstreams_assign.sim.page.file import write_text
 from kstreams_assign.sim.page.plots import plot
 from kstreams_assign.sim.page.timeline import timeline
 from kstreams_assign.sim.policies.policy import Policy

@@ -9,7 +9,7 @@ from textwrap import wrap
 
 import typer
 
-from kstreams_assign.sim.page.file import write_text
+from kstreams_assign.page.file import write_text
 from kstreams_assign.sim.policies.policy import Policy
 from kstreams_assign.sim.spread import Spread, here
 from kstreams_assign.sim.tables import sweep as points_played
