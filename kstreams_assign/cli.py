@@ -43,6 +43,9 @@ COMMANDS = {
     "what-if": Entry(
         "kstreams_assign.insight.what_if_command:what_if", "What a change would cost a group, before it is made."
     ),
+    "transactions": Entry(
+        "kstreams_assign.insight.transactions_command:transactions", "Open transactions that keep a group waiting."
+    ),
     "decode": Entry("kstreams_assign.insight.command:decode", "User-data and group records, from bytes to JSON."),
     "worker": Entry(
         "kstreams_assign.worker.command:worker", "A member for an application in any language, at a socket."

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, group_records
-from kstreams_assign.adapters.confluent.group_records import last_group_record, partition_of_group
+from kstreams_assign.adapters.confluent.group_records import last_group_record, coordinator_partition
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.wire import decode_group_metadata
 
@@ -18,7 +18,7 @@ SECONDS = 60
     [("", 0), ("a", 47), ("connect-cluster", 13), ("orders-app", 5), ("polygenelubricants", 0), ("größe", 7)],
 )
 def test_a_group_stands_in_the_partition_that_java_says(group, partition):
-    assert partition_of_group(group, 50) == partition
+    assert coordinator_partition(group, 50) == partition
 
 
 @pytest.fixture

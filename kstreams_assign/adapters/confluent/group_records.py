@@ -46,9 +46,9 @@ class GroupRecord:
     timestamp_ms: int
 
 
-def partition_of_group(group: str, partitions: int) -> int:
-    """Kafka: ``Utils.abs(groupId.hashCode()) % partitions``."""
-    unsigned = text_hash(group)
+def coordinator_partition(name: str, partitions: int) -> int:
+    """Of a group, or of a transactional id. Kafka: ``Utils.abs(name.hashCode()) % partitions``."""
+    unsigned = text_hash(name)
     signed = unsigned - (unsigned >> 31 << 32)
     return (0 if signed == -(2**31) else abs(signed)) % partitions
 
@@ -66,7 +66,7 @@ def last_group_record(
     partitions = admin.partition_counts([OFFSETS_TOPIC], timeout_s).get(OFFSETS_TOPIC, 0)
     if not partitions:
         raise BrokerError(f"{OFFSETS_TOPIC} does not exist, or may not be seen by this user")
-    where = TopicPartition(OFFSETS_TOPIC, partition_of_group(group, partitions))
+    where = TopicPartition(OFFSETS_TOPIC, coordinator_partition(group, partitions))
     begin, end = admin.bounds([where], timeout_s)[where]
     return _Tail(bootstrap_servers, client, group, where, deadline).last(begin, end)
 

@@ -1,0 +1,50 @@
+"""``kstreams-assign transactions``: the words of the command. The work is in ``transactions``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kstreams_assign.insight.command import ClientPairs, Timeout
+from kstreams_assign.tasks.transactions import Decision
+
+
+def transactions(
+    application_id: Annotated[str, typer.Argument(help="The application id, which is the group.")],
+    bootstrap_servers: Annotated[
+        str, typer.Option("--bootstrap-servers", "-b", help="Brokers of the group, HOST:PORT,...")
+    ],
+    topic: Annotated[
+        list[str] | None, typer.Option(help="A topic more to look at: what others write into, say.")
+    ] = None,
+    end: Annotated[bool, typer.Option("--end", help="End what hangs, as its coordinator had decided.")] = False,
+    given: Annotated[
+        Decision | None, typer.Option("--as", help="How to end what hangs where no log tells how it was decided.")
+    ] = None,
+    client: ClientPairs = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
+    timeout_s: Timeout = 10.0,
+) -> None:
+    """Find open transactions that keep an application waiting, and those that hang: nobody will ever end them.
+
+    Looks at changelogs, repartition topics, inputs, and the group's committed offsets; Java or Python. Exit status 1 while one hangs,
+    3 if no broker answers.
+
+    Example: kstreams-assign transactions orders-app -b localhost:9092
+    """
+    import json
+
+    from kstreams_assign.errors import ConfigError
+    from kstreams_assign.insight import transactions as work
+    from kstreams_assign.insight.inspect import client_settings
+
+    if given is not None and not end:
+        raise ConfigError(f"--as {given.value}: says how to end something; give --end, too")
+    asked = work.Asked(
+        application_id, bootstrap_servers, topic or (), client_settings(client or ()), timeout_s, end, given
+    )
+    told = work.open_transactions(asked)
+    print(json.dumps(work.as_json(asked, told), indent=2) if as_json else "\n".join(work.as_lines(asked, told)))
+    if any(one.hangs for one in told):
+        raise typer.Exit(1)

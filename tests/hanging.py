@@ -1,0 +1,102 @@
+"""Hanging transactions on a real broker: left open by their coordinator, as a broker that dies between two markers leaves them.
+
+The coordinator's log is written to in its place (brokers let a client named ``__admin_client`` do so), then the broker is killed and
+restarted, and believes what it reads there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from kstreams_assign.adapters.confluent.group_records import coordinator_partition
+from kstreams_assign.adapters.confluent.transaction_log import TRANSACTIONS_TOPIC
+from kstreams_assign.local import LocalBroker
+from kstreams_assign.model import TopicPartition
+from kstreams_assign.wire.transaction_log import STATES, encode_transaction_key
+
+PATIENCE_S = 60.0
+STATE_AT = 16
+"""Where the state stands in a value: behind version, producer id, epoch and timeout."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """A transaction: what it writes where, and the states that its coordinator's log gets afterwards; none: it stays open."""
+
+    transactional_id: str
+    records: Mapping[TopicPartition, Sequence[tuple[bytes, bytes]]]
+    states: Sequence[str] = ("PrepareCommit", "CompleteCommit")
+    offsets: Mapping[TopicPartition, int] | None = None
+    group: str = ""
+
+
+def leave(broker: LocalBroker, transactions: Iterable[Left]) -> list[Producer]:
+    """Begin them all, write the logs, restart the broker. Keep the producers: those that are not to hang end with them."""
+    left = list(transactions)
+    producers = [_begin(broker.bootstrap_servers, one) for one in left]
+    for one in left:
+        if one.states:
+            _write_log(broker.bootstrap_servers, one)
+    broker.kill()
+    broker.restart()
+    return producers
+
+
+def read_committed(servers: str, partition: TopicPartition) -> list[bytes]:
+    """The values that readers of committed records see."""
+    settings = {"group.id": "reading", "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+    return [value for message in _all(servers, partition, settings) if (value := message.value()) is not None]
+
+
+def _begin(servers: str, left: Left) -> Producer:
+    settings = {"bootstrap.servers": servers, "transactional.id": left.transactional_id}
+    producer = Producer({**settings, "transaction.timeout.ms": 600_000, "log_level": 0})
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    for at, records in left.records.items():
+        for key, value in records:
+            producer.produce(at.topic, value, key, partition=at.partition)
+    assert producer.flush(PATIENCE_S) == 0
+    if left.offsets:
+        consumer = Consumer({"bootstrap.servers": servers, "group.id": left.group})
+        committed = [ClientPartition(*at, offset) for at, offset in left.offsets.items()]
+        producer.send_offsets_to_transaction(committed, consumer.consumer_group_metadata(), PATIENCE_S)
+        consumer.close()
+    return producer
+
+
+def _write_log(servers: str, left: Left) -> None:
+    producer = Producer({"bootstrap.servers": servers, "client.id": "__admin_client", "log_level": 0})
+    count = len(producer.list_topics(TRANSACTIONS_TOPIC, PATIENCE_S).topics[TRANSACTIONS_TOPIC].partitions)
+    where = TopicPartition(TRANSACTIONS_TOPIC, coordinator_partition(left.transactional_id, count))
+    key = encode_transaction_key(left.transactional_id)
+    value = [message.value() for message in _all(servers, where, {"group.id": "log"}) if message.key() == key][-1]
+    assert value is not None
+    refused: list[KafkaError | None] = []
+    for state in left.states:
+        told = value[:STATE_AT] + bytes([STATES.index(state)]) + value[STATE_AT + 1 :]
+        producer.produce(where.topic, told, key, where.partition, on_delivery=lambda error, _: refused.append(error))
+    producer.flush(PATIENCE_S)
+    assert refused == [None] * len(left.states)
+
+
+def _all(servers: str, partition: TopicPartition, settings: Mapping[str, str]) -> list[Message]:
+    given = {"auto.offset.reset": "earliest", **settings, "bootstrap.servers": servers, "enable.partition.eof": True}
+    consumer = Consumer(given)
+    consumer.assign([ClientPartition(*partition, 0)])
+    found: list[Message] = []
+    try:
+        while True:
+            message = consumer.poll(PATIENCE_S)
+            assert message is not None, partition
+            error = message.error()
+            if error is None:
+                found.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its only name
+                return found
+    finally:
+        consumer.close()
