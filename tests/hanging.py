@@ -96,7 +96,7 @@ def _all(servers: str, partition: TopicPartition, settings: Mapping[str, str]) -
             error = message.error()
             if error is None:
                 found.append(message)
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its only name
+            elif error.code() == KafkaError._PARTITION_EOF:  # its only name
                 return found
     finally:
         consumer.close()

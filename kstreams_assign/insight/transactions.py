@@ -88,7 +88,9 @@ def _partitions(asked: Asked, brokers: TransactionsOnBrokers) -> list[TopicParti
     internal = {name for name in there if is_internal(asked.application_id, name)}
     names = (read | internal | set(asked.topics)) & there.keys()
     if not names:
-        raise ConfigError(f"{asked.application_id}: no topic is named after it, and it never committed: name some by --topic")
+        raise ConfigError(
+            f"{asked.application_id}: no topic is named after it, and it never committed: name some by --topic"
+        )
     found = [TopicPartition(name, number) for name in sorted(names) for number in range(there[name])]
     if count := there.get(OFFSETS_TOPIC, 0):
         found.append(TopicPartition(OFFSETS_TOPIC, coordinator_partition(asked.application_id, count)))

@@ -24,7 +24,11 @@ class Decision(Enum):
     ABORT = "abort"
 
 
-ENDING: Mapping[str, Decision] = {"PrepareCommit": Decision.COMMIT, "PrepareAbort": Decision.ABORT, "PrepareEpochFence": Decision.ABORT}
+ENDING: Mapping[str, Decision] = {
+    "PrepareCommit": Decision.COMMIT,
+    "PrepareAbort": Decision.ABORT,
+    "PrepareEpochFence": Decision.ABORT,
+}
 """States in which a coordinator writes its markers -> which."""
 
 
@@ -67,6 +71,14 @@ class Found:
         if known.state == ONGOING and known.producer_epoch > self.open.producer_epoch:
             return True  # that one began later (KIP-890: each has an epoch of its own)
         return not (known.state in AT_WORK and self.open.partition in known.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """Why a task stands still: the words, and whether what it waits for never ends."""
+
+    text: str
+    hangs: bool
 
 
 def still_open(before: Iterable[OpenTransaction], after: Iterable[OpenTransaction]) -> list[OpenTransaction]:

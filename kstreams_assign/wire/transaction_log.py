@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire.compile import holds, layout, valid_versions
-from kstreams_assign.wire.primitives import INT16, INT64, INT8, INT32, Source
+from kstreams_assign.wire.primitives import INT8, INT16, INT32, INT64, Source
 
 STATES = (
     "Empty",

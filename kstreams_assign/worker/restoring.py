@@ -81,6 +81,7 @@ class RestoreThread:
         self._waiting: dict[TaskId, TaskStores | None] = {}
         self._handed_out: set[TaskId] = set()
         self._progress: dict[TaskId, TaskProgress] = {}
+        self._unanswered: Mapping[TaskId, int] = {}
         self._stops = Stops()
         self._stopping = threading.Event()
         self._applied_total, self._news_at_s = 0, time.monotonic()
@@ -140,6 +141,10 @@ class RestoreThread:
     def stopped(self) -> dict[TaskId, Stop]:
         """The tasks that cannot work here, and why."""
         return self._stops.told()
+
+    def unanswered(self) -> dict[TaskId, int]:
+        """The tasks that wait for their input positions alone: since when (monotonic ms) the brokers have not told them."""
+        return dict(self._unanswered)
 
     def stop(self) -> None:
         """End ``run`` once all orders given before are done and every store here is closed."""
@@ -208,6 +213,7 @@ class RestoreThread:
 
     def _tail(self, task: TaskId, stores: TaskStores | None) -> None:
         self._wanted[task] = Purpose.STANDBY
+        self._answered(task)
         if stores is None and (task in self._handed_out or self._goes_on(task, Purpose.STANDBY)):
             return
         self._begin(task, stores or self._waiting.pop(task, None), Purpose.STANDBY)
@@ -234,6 +240,7 @@ class RestoreThread:
             self._sums.dormant(task, dict(stores.offsets()))
             stores.close()
         self._progress.pop(task, None)
+        self._answered(task)
         self._stops.over(task)
         self.receiver.closed(task)
 
@@ -326,9 +333,15 @@ class RestoreThread:
                 positions = self._found[task].result()
             except BrokerUnavailable as cause:
                 self._log.emit("lookup_failed", what="input positions", reason=str(cause))
+                self._unanswered = {task: monotonic_ms(), **self._unanswered}
                 self._found[task] = self._look_ups.submit(self._positions, self._inputs[task])
                 continue
+            self._answered(task)
             self._hand_over(task, self._waiting.pop(task), positions)
+
+    def _answered(self, task: TaskId) -> None:
+        """Or nobody asks any more."""
+        self._unanswered = {other: since for other, since in self._unanswered.items() if other != task}
 
     def _hand_over(self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, Position]) -> None:
         restored = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
@@ -23,7 +23,9 @@ from kstreams_assign.adapters.confluent import (
     RecordDeletions,
     SourceLimits,
 )
+from kstreams_assign.adapters.confluent.group_records import OFFSETS_TOPIC, coordinator_partition
 from kstreams_assign.adapters.kafka_python import CommittedMetadata
+from kstreams_assign.adapters.kafka_python.transactions import transactions_on_brokers
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, NotHere
@@ -37,6 +39,7 @@ from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.state.opening import open_state
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import Position
+from kstreams_assign.tasks.transactions import Found
 from kstreams_assign.topology.flows import Flow, bound, topology_shape
 from kstreams_assign.topology.internal import (
     matched,
@@ -64,6 +67,7 @@ from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.task import Subtopology, Task
+from kstreams_assign.worker.waiting import WaitingTasks
 
 STATUS_INTERVAL_S = 0.2
 CLEANER_INTERVAL_MS = 10_000
@@ -321,6 +325,7 @@ class _Running:
         )
         self.lookup = Lookup(self._topology, lambda: self._membership.hosts, self._processor, self._restoring)
         self._known: tuple[int | None, Topology] | None = None
+        self._waiting = WaitingTasks(group_id, servers, self._look_for_transactions, log)
         self._processor.connect(self._membership, self._restoring)
         self._restoring.receiver = self._processor
         self.parts = Parts(
@@ -331,6 +336,7 @@ class _Running:
             self._early,
             self._processor,
             self._restoring,
+            self._waiting,
             log,
             ending.is_set,
             lambda: next(iter(self._failures), None),
@@ -382,6 +388,7 @@ class _Running:
             self._membership.leave(LEAVE_TIMEOUT_S, operation)
         except BrokerError as cause:
             self._log.emit("leave_failed", reason=str(cause))
+        self._waiting.close()
         self._committed.close()
         self._metadata.close()
         self._inputs.close()
@@ -446,6 +453,8 @@ class _Running:
         next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
         while not self._stopped.wait(STATUS_INTERVAL_S):
             self._tell_status()
+            if self._config.exactly_once:
+                self._waiting.turn(self._restoring.progress(), self._restoring.unanswered(), monotonic_ms())
             while not wishes.empty():
                 wishes.get()(self._membership)
             if monotonic_ms() >= next_clean_ms:
@@ -464,6 +473,14 @@ class _Running:
         )
         if (line := self._long.line(told, monotonic_ms())) is not None:
             self._log.emit("restoring", **line)
+
+    def _look_for_transactions(self, partitions: Iterable[TopicPartition], *, offsets: bool) -> list[Found]:
+        config, wanted = self._config, list(partitions)
+        if offsets:
+            count = self._admin.partition_counts([OFFSETS_TOPIC], LOOKUP_TIMEOUT_S)[OFFSETS_TOPIC]
+            wanted.append(TopicPartition(OFFSETS_TOPIC, coordinator_partition(config.application_id, count)))
+        with transactions_on_brokers(config.bootstrap_servers, config.client, LOOKUP_TIMEOUT_S) as brokers:
+            return brokers.look(wanted)
 
     def _facts(self) -> Facts:
         """The lag of a stopped task is None: its state cannot be worked with, so all may have to be read."""

@@ -62,6 +62,7 @@ def _task(told: TaskStatus) -> dict[str, Any]:
         "caught_up": told.caught_up,
         "stopped": told.stopped or None,
         "retry_ms": told.retry_ms,
+        "waits_for": told.waits.text if told.waits else None,
         **_way(told.way),
     }
 

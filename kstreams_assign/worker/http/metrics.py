@@ -18,6 +18,8 @@ Ours, as Kafka has none:
   ``..._task_restore_seconds_left{task_id,role}``
 - ``kstreams_assign_input_lag{topic,partition}``: offsets of an input partition that are still to be worked on by a task here
 - ``kstreams_assign_task_stopped{task_id,role}``: 1 for each task whose state cannot be worked with here
+- ``kstreams_assign_task_waits_for_transaction{task_id,role,hanging}``: 1 for each task that stands still before an open transaction;
+  ``hanging="true"``: one that does not end by itself
 - ``kstreams_assign_transactions_aborted_total``: under exactly once; what was in them is worked on again
 - ``kstreams_assign_group_warmups``: warm-ups in the whole group, as the leader told
 - ``kstreams_assign_next_probe_timestamp_seconds``: absent where none is due
@@ -133,6 +135,15 @@ def _ours(status: Status) -> Iterator[Metric]:
         if told.stopped:
             stopped.add_metric([str(told.task), told.role], 1)
     yield stopped
+    waiting = GaugeMetricFamily(
+        f"{OURS}_task_waits_for_transaction",
+        "Tasks that stand still before an open transaction",
+        labels=["task_id", "role", "hanging"],
+    )
+    for told in status.tasks:
+        if told.waits:
+            waiting.add_metric([str(told.task), told.role, str(told.waits.hangs).lower()], 1)
+    yield waiting
     yield _by_task(status, "task_lag", "Offsets still to read of a task", lambda way: way.lag)
     inputs = GaugeMetricFamily(
         f"{OURS}_input_lag", "Offsets of an input still to be worked on", labels=["topic", "partition"]

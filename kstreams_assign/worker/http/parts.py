@@ -16,6 +16,7 @@ from kstreams_assign.worker.http.view import Views, status_of
 from kstreams_assign.worker.membership import Membership
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.restoring import RestoreThread
+from kstreams_assign.worker.waiting import WaitingTasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Parts:
     early: EarlyProbing
     processor: Processor
     restoring: RestoreThread
+    waiting: WaitingTasks
     log: EventLog
     closing: Callable[[], bool]
     failure: Callable[[], BaseException | None]
@@ -52,6 +54,7 @@ class Parts:
             now_ms=wall_ms(),
             monotonic_ms=monotonic_ms(),
             stopped=self.restoring.stopped(),
+            waits=self.waiting.told(),
             transactions_aborted_total=self.processor.transactions_aborted_total,
         )
         return status_of(self.config, self.shape, self.process, views)

@@ -14,6 +14,7 @@ from kstreams_assign.group.member import State
 from kstreams_assign.group.values import WarmupQueue
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition
 from kstreams_assign.observe.reasons import first, process_names, span
+from kstreams_assign.tasks.transactions import HeldUp
 
 ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
 RESTORING, QUEUED, STOPPED = "restoring", "queued", "stopped"
@@ -40,7 +41,8 @@ class TaskStatus:
     """A task in this process. ``way`` is None while that is not known yet; what runs has nothing left.
 
     ``caught_up``: within ``acceptable_recovery_lag``, or for an active task at its end. ``stopped`` is why it cannot work
-    here, and empty where it can; ``retry_ms`` is how long until it is tried again, None where that is not known.
+    here, and empty where it can; ``retry_ms`` is how long until it is tried again, None where that is not known. ``waits``: for
+    which transaction, where it stands still before one.
     """
 
     task: TaskId
@@ -50,6 +52,7 @@ class TaskStatus:
     caught_up: bool = False
     stopped: str = ""
     retry_ms: int | None = None
+    waits: HeldUp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +187,13 @@ def _restoring(status: Status) -> Iterable[str]:
     active = [task for task in status.tasks if task.role == ACTIVE]
     yield from first([stopped_text(task) for task in active if task.stopped], "tasks are stopped")
     behind = [task for task in active if task.state == RESTORING]
-    restored = [f"{task.task} is being restored{way_text(task.way)}" for task in behind]
+    restored = [f"{task.task} is being restored{way_text(task.way)}{waits_text(task.waits)}" for task in behind]
     yield from first(restored, "tasks are being restored")
+
+
+def waits_text(waits: HeldUp | None) -> str:
+    """``; it waits: ...``, where it does."""
+    return f"; it waits: {waits.text}" if waits else ""
 
 
 def stopped_text(told: TaskStatus) -> str:

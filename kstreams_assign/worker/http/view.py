@@ -19,6 +19,7 @@ from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShap
 from kstreams_assign.observe.reasons import span
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.tasks.lifecycle import TaskState
+from kstreams_assign.tasks.transactions import HeldUp
 from kstreams_assign.worker.early import ALL_CHANGELOGS, EarlyView
 from kstreams_assign.worker.http.status import (
     ACTIVE,
@@ -62,6 +63,7 @@ class Views:
     now_ms: int
     monotonic_ms: int
     stopped: Mapping[TaskId, Stop] = field(default_factory=dict)
+    waits: Mapping[TaskId, HeldUp] = field(default_factory=dict)
     transactions_aborted_total: int = 0
     input_lags: Mapping[TopicPartition, int] = field(default_factory=dict)
 
@@ -170,7 +172,7 @@ class _Seen:
             acceptable = 0 if roles[task] == ACTIVE else self._config.acceptable_recovery_lag
             warm = way is not None and caught_up(way.lag, acceptable)
             if stop is None or stop.trying:
-                yield TaskStatus(task, roles[task], state, way, warm)
+                yield TaskStatus(task, roles[task], state, way, warm, waits=self._views.waits.get(task))
             else:
                 yield TaskStatus(task, roles[task], STOPPED, way, warm, stop.reason, self._until(stop.retry_at_ms))
 

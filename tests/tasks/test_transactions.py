@@ -1,0 +1,94 @@
+"""Which open transactions hang, by Kafka's states, epochs and partitions; how they were decided; and who waits for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kstreams_assign.model import TopicPartition
+from kstreams_assign.tasks.transactions import (
+    Coordinated,
+    Decision,
+    Found,
+    OpenTransaction,
+    decided,
+    in_words,
+    still_open,
+)
+from kstreams_assign.wire.transaction_log import LoggedTransaction
+
+HERE, ELSEWHERE = TopicPartition("log", 0), TopicPartition("log", 1)
+OPEN = OpenTransaction(HERE, producer_id=7, producer_epoch=3, coordinator_epoch=0, start_offset=40)
+KNOWN = Coordinated("app-x", "Ongoing", 7, 3, 60_000, frozenset({HERE, ELSEWHERE}))
+
+
+@pytest.mark.parametrize(
+    ("state", "epoch", "partitions", "hangs"),
+    [
+        ("Ongoing", 3, {HERE, ELSEWHERE}, False),
+        ("Ongoing", 3, {ELSEWHERE}, True),  # the next one, which does not write here
+        ("Ongoing", 4, {HERE}, True),  # the next one, which does
+        ("PrepareCommit", 3, {HERE}, False),
+        ("PrepareCommit", 4, {HERE}, False),  # KIP-890: the end has the next epoch already
+        ("PrepareAbort", 4, {HERE, ELSEWHERE}, False),
+        ("PrepareEpochFence", 4, {HERE}, False),
+        ("PrepareCommit", 3, {ELSEWHERE}, True),  # its marker here counts as written
+        ("CompleteCommit", 3, set(), True),
+        ("CompleteAbort", 4, {HERE}, True),
+        ("Empty", 5, set(), True),  # its producer has begun anew
+        ("Dead", 3, set(), True),
+    ],
+)
+def test_what_its_coordinator_is_not_about_to_end_hangs(state, epoch, partitions, hangs):
+    known = replace(KNOWN, state=state, producer_epoch=epoch, partitions=frozenset(partitions))
+    assert Found(OPEN, known).hanging is hangs
+    assert ("it hangs, and does not end by itself" in in_words(Found(OPEN, known))) is hangs
+
+
+def test_nothing_is_said_to_hang_that_nobody_knows():
+    """Who may not describe transactional ids is told of none."""
+    found = Found(OPEN, None)
+    assert not found.hanging
+    assert in_words(found) == (
+        "log-0 has an open transaction from offset 40 on, of producer 7, which no coordinator that may be asked knows"
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        ("Ongoing", "of app-x: it ends with its next commit, or 60 s after it began"),
+        ("PrepareCommit", "of app-x, which its coordinator is about to commit"),
+        ("PrepareAbort", "of app-x, which its coordinator is about to abort"),
+        ("CompleteCommit", "of app-x, which its coordinator takes for ended (CompleteCommit): it hangs, and"),
+    ],
+)
+def test_words_tell_whose_it_is_and_what_comes(state, told):
+    assert told in in_words(Found(OPEN, replace(KNOWN, state=state)))
+
+
+def test_what_ended_or_began_while_its_coordinator_was_asked_does_not_count():
+    later, other = replace(OPEN, start_offset=50), replace(OPEN, partition=ELSEWHERE)
+    assert still_open([OPEN, other], [later, replace(other, producer_epoch=9)]) == [other]
+
+
+def step(state, epoch=3, partitions=(HERE,), producer=7):
+    return LoggedTransaction(state, producer, epoch, frozenset(partitions))
+
+
+@pytest.mark.parametrize(
+    ("log", "decision"),
+    [
+        ([step("Ongoing"), step("PrepareCommit"), step("CompleteCommit")], Decision.COMMIT),
+        ([step("PrepareCommit"), step("PrepareAbort", 4)], Decision.ABORT),  # the last one that names the partition
+        ([step("PrepareAbort"), step("PrepareCommit", 3, [ELSEWHERE])], Decision.ABORT),
+        ([step("PrepareEpochFence", 4)], Decision.ABORT),
+        ([step("PrepareCommit", 2)], None),  # of before this producer's epoch: its own was compacted away
+        ([step("PrepareCommit", producer=8)], None),
+        ([step("Ongoing"), step("CompleteCommit")], None),
+        ([], None),
+    ],
+)
+def test_how_it_was_decided_stands_in_its_coordinators_log(log, decision):
+    assert decided(OPEN, log) is decision

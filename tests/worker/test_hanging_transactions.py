@@ -1,0 +1,74 @@
+"""A task before a transaction that never ends: told in status, event and metrics with the remedy, and the remedy works."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign.insight.transactions import Asked, open_transactions
+from kstreams_assign.local import LocalBroker
+from kstreams_assign.model import TopicPartition
+from kstreams_assign.worker import waiting
+from tests.hanging import Left, leave
+from tests.worker.app import PARTITIONS, App, Running
+from tests.worker.http.test_on_a_broker import ask, port_of, until
+
+WORDS = [b"word-%d" % (n % 97) for n in range(500)]
+EXACTLY_ONCE = {"processing_guarantee": "exactly_once_v2", "http": "127.0.0.1:0"}
+
+
+@pytest.fixture
+def own_broker() -> Iterator[LocalBroker]:
+    """One of its own, as it is restarted."""
+    with LocalBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def app(own_broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
+    monkeypatch.setattr(waiting, "STILL_MS", 1_000)
+    monkeypatch.setattr(waiting, "AGAIN_MS", 500)
+    found = App(own_broker.bootstrap_servers, "counting", tmp_path)
+    yield found
+    found.stop()
+
+
+def tasks(worker: Running) -> dict[str, str | None]:
+    """Task -> what it waits for."""
+    told = json.loads(ask(port_of(worker), "/tasks")[1])
+    return {one["task"]: one["waits_for"] for one in told}
+
+
+def test_a_changelog_and_the_offsets_that_hang_are_told_and_ended(own_broker: LocalBroker, app: App) -> None:
+    app.send(WORDS)
+    first = app.start(1, **EXACTLY_ONCE)
+    first.until_running(PARTITIONS)
+    app.until_counted(read_committed=True)
+    first.stop()
+    changelog = TopicPartition("counting-totals-changelog", 1)
+    leave(
+        own_broker,
+        [
+            Left("counting-one", {changelog: [(b"more", b"7")]}),
+            Left("counting-two", {}, offsets={TopicPartition("counting", 2): 1}, group="counting"),
+        ],
+    )
+    second = app.start(2, **EXACTLY_ONCE)
+    second.until(lambda _: {task for task, waits in tasks(second).items() if waits} == {"0_1", "0_2"})
+    waits = tasks(second)
+    assert str(waits["0_1"]).startswith("counting-totals-changelog-1 has an open transaction from offset ")
+    assert str(waits["0_2"]).startswith("__consumer_offsets-")
+    until(second, "/ready", 503, "it hangs, and does not end by itself")
+    until(second, "/status.json", 200, f"kstreams-assign transactions counting -b {app.broker} --end")
+    sample = 'task_waits_for_transaction{hanging="true",role="active",task_id="0_1"} 1.0'
+    second.until(lambda _: sample in ask(port_of(second), "/metrics")[1])
+
+    ended = open_transactions(Asked("counting", app.broker, end=True, timeout_s=60))
+    assert {one.ended for one in ended} == {one.decision for one in ended} != {None}
+    second.until_running(PARTITIONS)
+    second.until(lambda _: not any(tasks(second).values()))
+    last = second.named("waiting_for_transactions")[-1]
+    assert last["transactions"] == last["warnings"] == []
