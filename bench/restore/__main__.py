@@ -105,9 +105,14 @@ def memory(servers: str, records: int) -> Iterator[Result]:
     ):
         if changelog.records != records:
             fill(servers, changelog)
-        rss_mib = measure(_ours(servers, changelog)).rss_mib
-        usual = usual or rss_mib
-        yield Result(f"memory, restore {changelog}", rss_mib, usual, "ours, fewest records", "MiB")
+        mib = memory_of(servers, changelog)
+        usual = usual or mib
+        yield Result(f"memory, restore {changelog}", mib, usual, "ours, fewest records", "MiB")
+
+
+def memory_of(servers: str, changelog: Changelog) -> float:
+    """The most that a worker took that restored it, in MiB."""
+    return measure(_ours(servers, changelog)).rss_mib
 
 
 def _rate(runs: Sequence[Run]) -> float:

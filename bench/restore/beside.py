@@ -2,7 +2,7 @@
 
 One process, as in a worker: the real restore thread brings a copy to the end of a changelog, while a second thread counts words in
 Python, as a running task does. Told are the words a second and the longest silence of that thread: alone, beside a copy, and beside
-an active task, which is restored without a budget. Also: what 50 copies cost that have nothing to read.
+an active task, whose budget is larger. Also: what 50 copies cost that have nothing to read.
 """
 
 from __future__ import annotations

@@ -29,6 +29,8 @@ from kstreams_assign.worker.lookup import Value
 from kstreams_assign.worker.stops import Stop, Stops
 
 STEP_S = 0.01
+COPY_REST, ACTIVE_REST = 1.0, 0.5
+"""How long the thread rests while tasks run here, as a share of what it worked: copies can wait, an active task is silent meanwhile."""
 QUIET_S = 0.05
 """How often copies are looked after that have nothing to read. Orders do not wait for it."""
 QUIET_AFTER_S = 0.2
@@ -172,7 +174,7 @@ class RestoreThread:
         self._look_ups.shutdown(cancel_futures=True)
 
     def _rest_s(self, worked_s: float) -> float:
-        """Copies take half of one processor at most while tasks run here, and next to nothing while there is no news.
+        """Beside running tasks copies take half of a processor, active tasks two thirds; next to nothing while there is no news.
 
         Counted is processor time: what a step waits for, a running task does not miss.
         """
@@ -182,7 +184,7 @@ class RestoreThread:
         now_s = time.monotonic()
         if busy or news:
             self._news_at_s = now_s
-            return worked_s if self._handed_out and not busy else 0.0
+            return worked_s * (ACTIVE_REST if busy else COPY_REST) if self._handed_out else 0.0
         return QUIET_S if now_s - self._news_at_s > QUIET_AFTER_S else 0.0
 
     def _take_orders(self, rest_s: float) -> None:

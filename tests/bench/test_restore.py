@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 from bench.restore.__main__ import _commands, _ours, measure
 from bench.restore.fill import Changelog, produce
 
@@ -22,3 +25,22 @@ def test_tasks_are_restored_side_by_side(broker):
     changelog = Changelog(3_000, partitions=3)
     produce(broker, changelog)
     assert measure(_ours(broker, changelog)).per_s > 0
+
+
+MEASURE = """
+import sys
+from bench.restore.__main__ import fill, memory_of
+from bench.restore.fill import Changelog
+for records in map(int, sys.argv[2:]):
+    fill(sys.argv[1], Changelog(records))
+    print(memory_of(sys.argv[1], Changelog(records)))
+"""
+"""In a process of its own, as a measured one counts the memory of who started it."""
+
+
+def test_memory_does_not_grow_with_the_changelog(broker):
+    """Its data are 200 MiB more; what may grow are buffers until they are full, and what RocksDB keeps of each file."""
+    command = [sys.executable, "-c", MEASURE, broker, "200000", "2000000"]
+    few, many = map(float, subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.split())
+    assert many - few < 90
+    assert many < 400

@@ -24,10 +24,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kstreams_assign.local import LocalBroker
 from tests.chaos import reading
-from tests.chaos.checks import account, entries_are_sound, keys_of, violations
+from tests.chaos.checks import EXACTLY_ONCE, account, entries_are_sound, keys_of, violations
 from tests.chaos.damage import damage
 from tests.chaos.facts import Facts
 from tests.chaos.load import Load
+from tests.chaos.operator import Operator
 from tests.chaos.processes import Group, Outages, Process, topics
 from tests.chaos.schedule import Fault, Kind, Settings, schedule
 from tests.chaos.stores import stores_left
@@ -74,12 +75,14 @@ class Run:
             _create(address, [inputs, outputs], self.settings.partitions)
             self._group = Group(self.settings, APPLICATION, address, self.folder)
             self._load = Load(address, inputs, self.settings)
+            self._operator = Operator(APPLICATION, address, outputs)
             try:
                 restless = self._play()
                 return self._verdict(restless)
             finally:
                 self._group.end()
                 self._hands.shutdown()
+                self._operator.close()
 
     @property
     def _now_s(self) -> float:
@@ -112,6 +115,9 @@ class Run:
             while self._due and self._due[0][0] <= self._now_s:
                 heapq.heappop(self._due)[2]()
             self._look_after()
+            if self.settings.guarantee == EXACTLY_ONCE:
+                for text in self._operator.turn():
+                    self._say(f"the operator: {text}")
             next_s = self._due[0][0] if self._due else end_s
             self._tick.wait(max(0.0, min(LOOK_S, next_s - self._now_s, end_s - self._now_s)))
 
@@ -255,6 +261,7 @@ class Run:
             "rebalances": len({one.number for one in facts.generations}),
             "damaged_stores_found_by_the_checker": sum(bool(store.damage) for store in facts.stores),
             "aborted_transactions": facts.aborted_transactions,
+            "hanging_transactions_ended": len(self._operator.ended),
             "converged": not restless,
             "violations": wrong[:VIOLATIONS_MAX]
             + [f"and {len(wrong) - VIOLATIONS_MAX} more"] * (len(wrong) > VIOLATIONS_MAX),

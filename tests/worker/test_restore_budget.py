@@ -1,4 +1,4 @@
-"""How much of a processor the restore thread takes: half beside running tasks, next to nothing without news."""
+"""How much of a processor the restore thread takes: a part beside running tasks, next to nothing without news."""
 
 from __future__ import annotations
 
@@ -67,11 +67,13 @@ def test_a_copy_rests_as_long_as_it_worked_while_tasks_run_here(thread):
     assert thread._rest_s(0.003) == 0.003
 
 
-def test_an_active_task_is_restored_without_a_rest(thread):
-    thread._handed_out.add(OTHER)
+def test_an_active_task_is_restored_with_shorter_rests_and_without_any_where_none_runs(thread):
     thread._waiting[TASK] = None
     thread._restorer.applied_total += 1
     assert thread._rest_s(0.003) == 0
+    thread._handed_out.add(OTHER)
+    thread._restorer.applied_total += 1
+    assert thread._rest_s(0.003) == 0.0015
 
 
 def test_copies_without_news_are_looked_after_seldom_and_orders_do_not_wait_for_that(thread, reader):

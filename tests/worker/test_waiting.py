@@ -1,0 +1,117 @@
+"""When an open transaction is looked for, who is said to wait for it, and when that is over. The brokers' answers are given."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from kstreams_assign.adapters.confluent.group_records import OFFSETS_TOPIC
+from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.restore.progress import TaskProgress
+from kstreams_assign.tasks.transactions import Coordinated, Found, OpenTransaction
+from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.waiting import AGAIN_MS, STILL_MS, WaitingTasks
+
+T0, T1 = TaskId(0, 0), TaskId(0, 1)
+LOG, OFFSETS = TopicPartition("app-s-changelog", 0), TopicPartition(OFFSETS_TOPIC, 3)
+OPEN = OpenTransaction(LOG, producer_id=7, producer_epoch=0, coordinator_epoch=0, start_offset=40)
+RUNNING = Found(OPEN, Coordinated("app-x", "Ongoing", 7, 0, 60_000, frozenset({LOG, OFFSETS})))
+HANGING = replace(RUNNING, coordinated=replace(RUNNING.coordinated, state="CompleteCommit"))
+AT_40 = {T0: TaskProgress.begin({LOG: 40}, {LOG: 47}, 0)}
+AT_20 = {T0: TaskProgress.begin({LOG: 20}, {LOG: 47}, 0)}
+
+
+class Brokers:
+    """Answer as they are told to, and remember what they were asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[list[TopicPartition], bool]] = []
+        self.answer: list[Found] | BrokerUnavailable = [HANGING]
+
+    def look(self, partitions, *, offsets):
+        self.asked.append((list(partitions), offsets))
+        if isinstance(self.answer, BrokerUnavailable):
+            raise self.answer
+        return self.answer
+
+
+@pytest.fixture
+def brokers() -> Brokers:
+    return Brokers()
+
+
+@pytest.fixture
+def events() -> list:
+    return []
+
+
+@pytest.fixture
+def waiting(brokers, events) -> Iterator[WaitingTasks]:
+    found = WaitingTasks("app", "b:1", brokers.look, EventLog("p", events.append))
+    yield found
+    found.close()
+
+
+def told_at(waiting, progress, unanswered, now_ms):
+    """Ask at this time, and take the answer once it has come."""
+    waiting.turn(progress, unanswered, now_ms)
+    if (asked := waiting._asked) is not None:
+        done = threading.Event()
+        asked.add_done_callback(lambda _: done.set())
+        assert done.wait(60)
+        waiting.turn(progress, unanswered, now_ms)
+    return {str(task): held.hangs for task, held in waiting.told().items()}
+
+
+def test_who_moves_or_is_at_its_end_is_not_looked_into(waiting, brokers):
+    assert told_at(waiting, AT_40, {}, STILL_MS - 1) == {}
+    assert told_at(waiting, {T0: TaskProgress.begin({LOG: 47}, {LOG: 47}, 0)}, {}, STILL_MS) == {}
+    assert told_at(waiting, {}, {T1: 1}, STILL_MS) == {}
+    assert brokers.asked == []
+
+
+def test_a_transaction_that_hangs_is_told_with_the_remedy_until_it_is_over(waiting, brokers, events):
+    assert told_at(waiting, AT_40, {}, STILL_MS) == {"0_0": True}
+    assert brokers.asked == [([LOG], False)]
+    assert told_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS - 1) == {"0_0": True}
+    assert len(brokers.asked) == 1
+    assert told_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS) == {"0_0": True}
+    assert len(brokers.asked) == 2
+    [event] = events  # once, as it stays the same
+    [warning] = event["warnings"]
+    assert warning.endswith("; kstreams-assign transactions app -b b:1 --end")
+    assert event["transactions"][0]["transactional_id"] == "app-x"
+    assert told_at(waiting, {}, {}, STILL_MS + AGAIN_MS + 1) == {}
+    assert events[-1]["warnings"] == events[-1]["transactions"] == []
+
+
+def test_one_that_will_end_is_told_without_a_warning(waiting, brokers, events):
+    brokers.answer = [RUNNING]
+    assert told_at(waiting, AT_40, {}, STILL_MS) == {"0_0": False}
+    assert events[0]["warnings"] == []
+
+
+def test_who_stands_before_the_transaction_waits_for_something_else(waiting):
+    """A warm-up whose turn has not come, say; the owner's transaction is open at the end of its changelog."""
+    assert told_at(waiting, AT_20, {}, STILL_MS) == {}
+
+
+def test_the_groups_offsets_hold_up_who_waits_for_them_if_they_hang(waiting, brokers):
+    hanging = replace(HANGING, open=replace(OPEN, partition=OFFSETS))
+    brokers.answer = [hanging]
+    assert told_at(waiting, {}, {T0: 0, T1: 5}, STILL_MS) == {"0_0": True}
+    assert brokers.asked == [([], True)]
+    brokers.answer = [Found(hanging.open, RUNNING.coordinated)]  # another group's may be
+    assert told_at(waiting, {}, {T0: 0, T1: 0}, STILL_MS + AGAIN_MS) == {}
+
+
+def test_brokers_that_do_not_answer_are_told_and_asked_again(waiting, brokers, events):
+    brokers.answer = BrokerUnavailable("nobody")
+    assert told_at(waiting, AT_40, {}, STILL_MS) == {}
+    assert (events[0]["event"], events[0]["what"]) == ("lookup_failed", "open transactions")
+    brokers.answer = [HANGING]
+    assert told_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS) == {"0_0": True}
