@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from kstreams_assign.adapters.confluent.group_records import coordinator_partition
-from kstreams_assign.adapters.confluent.transaction_log import TRANSACTIONS_TOPIC
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.adapters.confluent.coordinators import TRANSACTIONS_TOPIC, kept_in
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire.transaction_log import STATES, encode_transaction_key
@@ -71,8 +71,7 @@ def _begin(servers: str, left: Left) -> Producer:
 
 def _write_log(servers: str, left: Left) -> None:
     producer = Producer({"bootstrap.servers": servers, "client.id": "__admin_client", "log_level": 0})
-    count = len(producer.list_topics(TRANSACTIONS_TOPIC, PATIENCE_S).topics[TRANSACTIONS_TOPIC].partitions)
-    where = TopicPartition(TRANSACTIONS_TOPIC, coordinator_partition(left.transactional_id, count))
+    where = kept_in(ClusterAdmin(servers), TRANSACTIONS_TOPIC, left.transactional_id, PATIENCE_S)
     key = encode_transaction_key(left.transactional_id)
     value = [message.value() for message in _all(servers, where, {"group.id": "log"}) if message.key() == key][-1]
     assert value is not None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
-from kstreams_assign.adapters.confluent.group_records import OFFSETS_TOPIC, coordinator_partition
+from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC, coordinator_partition
 from kstreams_assign.adapters.confluent.transaction_log import logged_transactions
 from kstreams_assign.adapters.kafka_python.transactions import TransactionsOnBrokers, transactions_on_brokers
 from kstreams_assign.errors import BrokerError, ConfigError, MalformedUserData

@@ -23,7 +23,7 @@ from kstreams_assign.adapters.confluent import (
     RecordDeletions,
     SourceLimits,
 )
-from kstreams_assign.adapters.confluent.group_records import OFFSETS_TOPIC, coordinator_partition
+from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC, kept_in
 from kstreams_assign.adapters.kafka_python import CommittedMetadata
 from kstreams_assign.adapters.kafka_python.transactions import transactions_on_brokers
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
@@ -477,8 +477,7 @@ class _Running:
     def _look_for_transactions(self, partitions: Iterable[TopicPartition], *, offsets: bool) -> list[Found]:
         config, wanted = self._config, list(partitions)
         if offsets:
-            count = self._admin.partition_counts([OFFSETS_TOPIC], LOOKUP_TIMEOUT_S)[OFFSETS_TOPIC]
-            wanted.append(TopicPartition(OFFSETS_TOPIC, coordinator_partition(config.application_id, count)))
+            wanted.append(kept_in(self._admin, OFFSETS_TOPIC, config.application_id, LOOKUP_TIMEOUT_S))
         with transactions_on_brokers(config.bootstrap_servers, config.client, LOOKUP_TIMEOUT_S) as brokers:
             return brokers.look(wanted)
 

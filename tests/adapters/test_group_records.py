@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, group_records
-from kstreams_assign.adapters.confluent.group_records import coordinator_partition, last_group_record
+from kstreams_assign.adapters.confluent.coordinators import coordinator_partition
+from kstreams_assign.adapters.confluent.group_records import last_group_record
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.wire import decode_group_metadata
 

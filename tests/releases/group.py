@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from kstreams_assign import Config, Subtopology, TopicPartition
+from kstreams_assign import Config, Subtopology
 from kstreams_assign.adapters.confluent import InputConsumer
-from kstreams_assign.adapters.confluent.group_records import OFFSETS_TOPIC, coordinator_partition
+from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC, kept_in
 from kstreams_assign.wire import (
     FutureSubscription,
     GroupMember,
@@ -92,8 +92,7 @@ class Group(Stage):
 
     def spoken(self) -> list[Spoken]:
         """Every generation that the brokers have a record of, oldest first."""
-        count = self._admin.partition_counts([OFFSETS_TOPIC], PATIENCE_S)[OFFSETS_TOPIC]
-        where = TopicPartition(OFFSETS_TOPIC, coordinator_partition(self.name, count))
+        where = kept_in(self._admin, OFFSETS_TOPIC, self.name, PATIENCE_S)
         key, end = encode_offsets_key(GroupMetadataKey(self.name)), self._admin.bounds([where], PATIENCE_S)[where][1]
         found: dict[int, GroupMetadata] = {}
         with closing(InputConsumer(self.servers, group_id=self.name, admin=self._admin)) as reader:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from kstreams_assign.adapters.confluent.group_records import OFFSETS_TOPIC
+from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress

@@ -14,15 +14,14 @@ from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kstreams_assign.adapters.confluent.admin import ClusterAdmin
+from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC, kept_in
 from kstreams_assign.adapters.confluent.faults import PARTITION_EOF, PASSING, fault, translating
 from kstreams_assign.adapters.confluent.feed import offset_of
 from kstreams_assign.adapters.confluent.settings import Setting, logger, merged
-from kstreams_assign.assign.java_order import text_hash
-from kstreams_assign.errors import BrokerError, BrokerUnavailable
+from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire import GroupMetadataKey, encode_offsets_key
 
-OFFSETS_TOPIC = "__consumer_offsets"
 FIRST_STEP = 500
 GROWTH = 4
 BATCH = 2_000
@@ -46,13 +45,6 @@ class GroupRecord:
     timestamp_ms: int
 
 
-def coordinator_partition(name: str, partitions: int) -> int:
-    """Of a group, or of a transactional id. Kafka: ``Utils.abs(name.hashCode()) % partitions``."""
-    unsigned = text_hash(name)
-    signed = unsigned - (unsigned >> 31 << 32)
-    return (0 if signed == -(2**31) else abs(signed)) % partitions
-
-
 def last_group_record(
     bootstrap_servers: str, client: Mapping[str, str] | None, group: str, timeout_s: float
 ) -> GroupRecord | None:
@@ -63,10 +55,7 @@ def last_group_record(
     """
     deadline = time.monotonic() + timeout_s
     admin = ClusterAdmin(bootstrap_servers, client)
-    partitions = admin.partition_counts([OFFSETS_TOPIC], timeout_s).get(OFFSETS_TOPIC, 0)
-    if not partitions:
-        raise BrokerError(f"{OFFSETS_TOPIC} does not exist, or may not be seen by this user")
-    where = TopicPartition(OFFSETS_TOPIC, coordinator_partition(group, partitions))
+    where = kept_in(admin, OFFSETS_TOPIC, group, timeout_s)
     begin, end = admin.bounds([where], timeout_s)[where]
     return _Tail(bootstrap_servers, client, group, where, deadline).last(begin, end)
 

@@ -10,13 +10,11 @@ import time
 from collections.abc import Mapping
 
 from kstreams_assign.adapters.confluent.admin import ClusterAdmin
+from kstreams_assign.adapters.confluent.coordinators import TRANSACTIONS_TOPIC, kept_in
 from kstreams_assign.adapters.confluent.feed import Feed
-from kstreams_assign.adapters.confluent.group_records import coordinator_partition
-from kstreams_assign.errors import BrokerError, BrokerUnavailable
-from kstreams_assign.model import TopicPartition
+from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.wire.transaction_log import LoggedTransaction, decode_transaction, encode_transaction_key
 
-TRANSACTIONS_TOPIC = "__transaction_state"
 BATCH = 10_000
 TURN_S = 0.2
 
@@ -27,10 +25,7 @@ def logged_transactions(
     """Every step that is still in the log, oldest first. Raises ``BrokerError``, ``BrokerUnavailable``, ``MalformedUserData``."""
     deadline = time.monotonic() + timeout_s
     admin = ClusterAdmin(bootstrap_servers, client)
-    count = admin.partition_counts([TRANSACTIONS_TOPIC], timeout_s).get(TRANSACTIONS_TOPIC, 0)
-    if not count:
-        raise BrokerError(f"{TRANSACTIONS_TOPIC} does not exist, or may not be seen by this user")
-    where = TopicPartition(TRANSACTIONS_TOPIC, coordinator_partition(transactional_id, count))
+    where = kept_in(admin, TRANSACTIONS_TOPIC, transactional_id, timeout_s)
     first, _ = admin.bounds([where], timeout_s)[where]
     key, found = encode_transaction_key(transactional_id), []
     feed = Feed(
