@@ -20,7 +20,7 @@ def transactions(
     ] = None,
     end: Annotated[bool, typer.Option("--end", help="End what hangs, as its coordinator had decided.")] = False,
     given: Annotated[
-        Decision | None, typer.Option("--as", help="How to end what hangs where no log tells how it was decided.")
+        Decision | None, typer.Option("--as", help="How to end its own where no log tells how it was decided.")
     ] = None,
     client: ClientPairs = None,
     as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
@@ -44,7 +44,7 @@ def transactions(
     asked = work.Asked(
         application_id, bootstrap_servers, topic or (), client_settings(client or ()), timeout_s, end, given
     )
-    told = work.open_transactions(asked)
-    print(json.dumps(work.as_json(asked, told), indent=2) if as_json else "\n".join(work.as_lines(asked, told)))
-    if any(one.hangs for one in told):
+    look = work.open_transactions(asked)
+    print(json.dumps(work.as_json(asked, look), indent=2) if as_json else "\n".join(work.as_lines(asked, look)))
+    if any(one.hangs for one in look.open):
         raise typer.Exit(1)

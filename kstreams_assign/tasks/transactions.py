@@ -14,8 +14,6 @@ from enum import Enum
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire.transaction_log import AT_WORK, LoggedTransaction
 
-ONGOING = "Ongoing"
-
 
 class Decision(Enum):
     """How a transaction ends."""
@@ -64,13 +62,21 @@ class Found:
 
     @property
     def hanging(self) -> bool:
-        """Its coordinator will write no marker for it. Never said where no coordinator knows the producer."""
+        """Its coordinator will write no marker for it, as it names the partition no more; whatever the epochs are.
+
+        Never said where no coordinator knows the producer: its id may be gone, or be one that may not be described.
+        """
         known = self.coordinated
-        if known is None:
-            return False
-        if known.state == ONGOING and known.producer_epoch > self.open.producer_epoch:
-            return True  # that one began later (KIP-890: each has an epoch of its own)
-        return not (known.state in AT_WORK and self.open.partition in known.partitions)
+        return known is not None and not (known.state in AT_WORK and self.open.partition in known.partitions)
+
+    @property
+    def in_vain(self) -> bool:
+        """Whoever waits for it waits in vain, as far as can be told: it hangs, or nobody knows its producer any more."""
+        return self.hanging or self.coordinated is None
+
+    def of(self, application_id: str) -> bool:
+        """Whether a producer of this application began it, by the transactional ids that Kafka Streams gives, and ours."""
+        return self.coordinated is not None and self.coordinated.transactional_id.startswith(f"{application_id}-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +88,22 @@ class HeldUp:
 
 
 def still_open(before: Iterable[OpenTransaction], after: Iterable[OpenTransaction]) -> list[OpenTransaction]:
-    """Those that were there before the coordinators were asked and afterwards: others have just ended, or just begun."""
-    there = {(one.partition, one.producer_id, one.start_offset) for one in after}
-    return [one for one in before if (one.partition, one.producer_id, one.start_offset) in there]
+    """As they are after the coordinators were asked, those that were there before: others have just ended, or just begun."""
+    there = {(one.partition, one.producer_id, one.start_offset) for one in before}
+    return [one for one in after if (one.partition, one.producer_id, one.start_offset) in there]
 
 
 def decided(hanging: OpenTransaction, log: Iterable[LoggedTransaction]) -> Decision | None:
-    """How its coordinator ended it, by the coordinator's own log in order; None where the log no longer tells.
+    """How its coordinator ended it, by the coordinator's own log in order; None where the log does not tell (any more).
 
-    The last decision that names the partition: any marker that followed an earlier one would have closed it.
+    The last step that names the partition tells: any marker that followed an earlier end would have closed it. If that
+    is no end, none was decided.
     """
-    ends = [one for one in log if one.state in ENDING and one.producer_id == hanging.producer_id]
-    found = [one for one in ends if hanging.partition in one.partitions]
-    return ENDING[found[-1].state] if found and found[-1].producer_epoch >= hanging.producer_epoch else None
+    of_producer = [one for one in log if one.producer_id == hanging.producer_id and one.state in AT_WORK]
+    last = next((one for one in reversed(of_producer) if hanging.partition in one.partitions), None)
+    if last is None or last.producer_epoch < hanging.producer_epoch:
+        return None
+    return ENDING.get(last.state)
 
 
 def in_words(found: Found) -> str:
@@ -102,10 +111,15 @@ def in_words(found: Found) -> str:
     where = f"{found.open.partition} has an open transaction from offset {found.open.start_offset} on"
     known = found.coordinated
     if known is None:
-        return f"{where}, of producer {found.open.producer_id}, which no coordinator that may be asked knows"
+        return f"{where}, of producer {found.open.producer_id}, which no coordinator that may be asked knows (any more)"
     whose = f"{where}, of {known.transactional_id}"
     if found.hanging:
-        return f"{whose}, which its coordinator takes for ended ({known.state}): it hangs, and does not end by itself"
+        past = (
+            "has left behind: its next one is under way"
+            if known.state in AT_WORK
+            else f"takes for ended ({known.state})"
+        )
+        return f"{whose}, which its coordinator {past}; it hangs, and does not end by itself"
     if known.state in ENDING:
         return f"{whose}, which its coordinator is about to {ENDING[known.state].value}"
     return f"{whose}: it ends with its next commit, or {known.timeout_ms / 1000:g} s after it began"

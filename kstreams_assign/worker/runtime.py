@@ -475,11 +475,17 @@ class _Running:
             self._log.emit("restoring", **line)
 
     def _look_for_transactions(self, partitions: Iterable[TopicPartition], *, offsets: bool) -> list[Found]:
-        config, wanted = self._config, list(partitions)
-        if offsets:
-            wanted.append(kept_in(self._admin, OFFSETS_TOPIC, config.application_id, LOOKUP_TIMEOUT_S))
+        config = self._config
         with transactions_on_brokers(config.bootstrap_servers, config.client, LOOKUP_TIMEOUT_S) as brokers:
-            return brokers.look(wanted)
+            found = brokers.look(partitions)
+            try:
+                if offsets:
+                    found += brokers.look(
+                        [kept_in(self._admin, OFFSETS_TOPIC, config.application_id, LOOKUP_TIMEOUT_S)]
+                    )
+            except BrokerError as cause:  # that topic many may not read
+                self._log.emit("lookup_failed", what="transactions in the group's offsets", reason=str(cause))
+            return found
 
     def _facts(self) -> Facts:
         """The lag of a stopped task is None: its state cannot be worked with, so all may have to be read."""

@@ -13,8 +13,10 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-_Work = tuple[Callable[[], None], "Future[None]"] | None
+T = TypeVar("T")
+_Work = tuple[Callable[[], Any], "Future[Any]"] | None
 
 
 @dataclass(slots=True)
@@ -32,9 +34,9 @@ class Sender:
         self._name = name
         self._begin()
 
-    def submit(self, work: Callable[[], None]) -> Future[None]:
+    def submit(self, work: Callable[[], T]) -> Future[T]:
         """Call it once all calls before have come back."""
-        future: Future[None] = Future()
+        future: Future[T] = Future()
         self._line.calls.put((work, future))
         return future
 

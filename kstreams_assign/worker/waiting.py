@@ -8,7 +8,7 @@ here: the judgement (``tasks.transactions``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, Protocol
 
 from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC
@@ -17,10 +17,13 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.tasks.transactions import Found, HeldUp, in_words
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.sender import Sender
 
 STILL_MS = 10_000
 """Who has not moved for so long is looked into; a commit takes less."""
 AGAIN_MS = 10_000
+LEFT_AFTER_S = 60.0
+"""A question that is not answered by then is left behind: over TLS a broker that froze may hold it up for ever."""
 
 
 class Look(Protocol):
@@ -41,18 +44,20 @@ def standing_still(progress: Mapping[TaskId, TaskProgress], now_ms: int) -> Stil
     }
 
 
-def held_up(found: Iterable[Found], still: Still, without: Iterable[TaskId]) -> list[tuple[TaskId, Found]]:
+def held_up(
+    application_id: str, found: Iterable[Found], still: Still, without: Iterable[TaskId]
+) -> list[tuple[TaskId, Found]]:
     """Which task waits for which of these.
 
-    Who stands before a transaction waits for something else. The group's offsets share their partition with other groups'; whose is
-    open there is not told, so only one that hangs counts.
+    Who stands before a transaction waits for something else. The group's offsets share their partition with other groups', so there
+    only the application's own count.
     """
     waits = []
     for one in found:
         if one.open.partition in still:
             task, position = still[one.open.partition]
             waits += [(task, one)] if one.open.start_offset <= position else []
-        elif one.hanging and one.open.partition.topic == OFFSETS_TOPIC:
+        elif one.of(application_id) and one.open.partition.topic == OFFSETS_TOPIC:
             waits += [(task, one) for task in without]
     return waits
 
@@ -62,16 +67,17 @@ class WaitingTasks:
 
     def __init__(self, application_id: str, bootstrap_servers: str, look: Look, log: EventLog) -> None:
         self._remedy = f"kstreams-assign transactions {application_id} -b {bootstrap_servers} --end"
+        self._application_id = application_id
         self._look = look
         self._log = log
-        self._asking = ThreadPoolExecutor(1, "kstreams-transactions")
+        self._asking: Sender | None = None
         self._asked: Future[list[Found]] | None = None
         self._next_ms = 0
-        self._told: Mapping[TaskId, HeldUp] = {}
+        self._found: Mapping[TaskId, Found] = {}
 
     def told(self) -> Mapping[TaskId, HeldUp]:
         """The tasks that were found waiting when it was last looked into."""
-        return self._told
+        return _held_up(self._found)
 
     def turn(self, progress: Mapping[TaskId, TaskProgress], unanswered: Mapping[TaskId, int], now_ms: int) -> None:
         """Take an answer that has come, and ask if it is time and there is a reason.
@@ -80,34 +86,49 @@ class WaitingTasks:
         """
         still = standing_still(progress, now_ms)
         without = sorted(task for task, since_ms in unanswered.items() if now_ms - since_ms >= STILL_MS)
+        waiting = {*without, *(task for task, _ in still.values())}
+        self._tell({task: found for task, found in self._found.items() if task in waiting})
         if self._asked is not None:
             self._take(self._asked, still, without)
-        elif not (still or without):
-            self._tell([])
-        elif now_ms >= self._next_ms:
+        elif waiting and now_ms >= self._next_ms:
             self._next_ms = now_ms + AGAIN_MS
-            self._asked = self._asking.submit(self._look, list(still), offsets=bool(without))
+            self._ask(list(still), offsets=bool(without))
 
     def close(self) -> None:
-        self._asking.shutdown(cancel_futures=True)
+        """Whoever asks is left behind."""
+        if self._asking is not None:
+            self._asking.close(0)
+
+    def _ask(self, partitions: list[TopicPartition], *, offsets: bool) -> None:
+        self._asking = self._asking or Sender("kstreams-transactions")
+        self._asked = self._asking.submit(lambda: self._look(partitions, offsets=offsets))
 
     def _take(self, asked: Future[list[Found]], still: Still, without: Iterable[TaskId]) -> None:
         if not asked.done():
+            if self._asking is not None and self._asking.under_way_s() > LEFT_AFTER_S:
+                self._asking.leave()
+                self._asked = None
             return
         self._asked = None
         try:
-            self._tell(held_up(asked.result(), still, without))
+            found = held_up(self._application_id, asked.result(), still, without)
         except BrokerError as cause:
             self._log.emit("lookup_failed", what="open transactions", reason=str(cause))
-
-    def _tell(self, found: list[tuple[TaskId, Found]]) -> None:
-        waits = {task: HeldUp(in_words(one), one.hanging) for task, one in found}
-        if waits == self._told:
             return
-        self._told = waits
-        warnings = [f"{task} waits: {wait.text}; {self._remedy}" for task, wait in waits.items() if wait.hangs]
-        facts = [_facts(task, one) for task, one in found]
+        # Of several that one task waits for, one that does not end comes last, and is told.
+        self._tell(dict(sorted(found, key=lambda of: of[1].in_vain)))
+
+    def _tell(self, found: Mapping[TaskId, Found]) -> None:
+        told, self._found = _held_up(self._found), found
+        if (news := _held_up(found)) == told:
+            return
+        warnings = [f"{task} waits: {one.text}; {self._remedy}" for task, one in news.items() if one.hangs]
+        facts = [_facts(task, one) for task, one in found.items()]
         self._log.emit("waiting_for_transactions", transactions=facts, warnings=warnings)
+
+
+def _held_up(found: Mapping[TaskId, Found]) -> dict[TaskId, HeldUp]:
+    return {task: HeldUp(in_words(one), one.in_vain) for task, one in found.items()}
 
 
 def _facts(task: TaskId, found: Found) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 EVERY_S = 30.0
 LIMIT_S = 60.0
 UNREACHABLE = 3
+IN_VAIN_MAX = 5
 
 
 class Operator:
@@ -26,6 +27,7 @@ class Operator:
         self._hands = ThreadPoolExecutor(1, "operator")
         self._looking: Future[list[str]] | None = None
         self._next_s = 0.0
+        self._in_vain = 0
         self.ended: list[str] = []
         """What was ended so far, in words."""
 
@@ -44,10 +46,15 @@ class Operator:
         self._hands.shutdown(cancel_futures=True)
 
     def _look(self) -> list[str]:
-        """Nothing while the broker is away."""
-        done = subprocess.run(self._command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
-        if done.returncode == UNREACHABLE:
-            return []
+        """The broker may be away, or go away meanwhile; never to be told anything is no operator's life."""
+        try:
+            done = subprocess.run(self._command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        except subprocess.TimeoutExpired:
+            done = subprocess.CompletedProcess(self._command, UNREACHABLE, "", f"no answer in {LIMIT_S:.0f} s")
         if not done.stdout:
-            raise RuntimeError(f"the operator's command ended with {done.returncode}: {done.stderr}")
+            self._in_vain += 1
+            if done.returncode != UNREACHABLE or self._in_vain > IN_VAIN_MAX:
+                raise RuntimeError(f"the operator's command ended with {done.returncode}: {done.stderr}")
+            return []
+        self._in_vain = 0
         return [one["text"] for one in json.loads(done.stdout)["open"] if one["ended"]]

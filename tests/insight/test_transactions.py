@@ -4,38 +4,57 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
 
 import pytest
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.confluent.committed import CommittedOffsets
-from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC, kept_in
+from kstreams_assign.adapters.kafka_python.transactions import transactions_on_brokers
+from kstreams_assign.errors import BrokerError, BrokerUnavailable
+from kstreams_assign.insight.transactions import Asked, Told, _ended
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
+from kstreams_assign.tasks.transactions import Decision
 from tests.hanging import PATIENCE_S, Left, leave, read_committed
 from tests.insight.run import Cli
 
 CHANGELOG, INPUT = "orders-totals-changelog", "placed"
 COMMITTED, ABORTED, UNKNOWN, RUNNING = (TopicPartition(CHANGELOG, number) for number in range(4))
-OFFSETS = TopicPartition(INPUT, 0)
+OFFSETS, FOREIGN = (TopicPartition(INPUT, number) for number in range(2))
 
 
 def look(run: Cli, broker: str, *more: str) -> tuple[int, dict[str, dict[str, object]]]:
     """Exit status, and partition -> facts."""
-    done = run("transactions", "orders", "-b", broker, "--json", "--timeout", "60", *more)
+    done = run("transactions", "orders", "-b", broker, "--topic", INPUT, "--json", "--timeout", "60", *more)
     return done.status, {one["partition"]: one for one in json.loads(done.out)["open"]}
+
+
+def neighbour(broker: str) -> str:
+    """A group whose offsets are kept where the application's are."""
+    admin = ClusterAdmin(broker)
+    CommittedOffsets(broker, None, group_id="orders").read([OFFSETS], PATIENCE_S)  # the first question makes the topic
+    here = kept_in(admin, OFFSETS_TOPIC, "orders", PATIENCE_S)
+    names = (f"shop-{number}" for number in count())
+    return next(name for name in names if kept_in(admin, OFFSETS_TOPIC, name, PATIENCE_S) == here)
 
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[str]:
     with LocalBroker() as broker:
-        ClusterAdmin(broker.bootstrap_servers).create_topics({CHANGELOG: 4, INPUT: 1}, PATIENCE_S)
+        ClusterAdmin(broker.bootstrap_servers).create_topics({CHANGELOG: 4, INPUT: 2}, PATIENCE_S)
         kept = leave(
             broker,
             [
                 Left("orders-committed", {COMMITTED: [(b"k", b"committed")]}),
                 Left("orders-aborted", {ABORTED: [(b"k", b"aborted")]}, ("PrepareAbort", "CompleteAbort")),
                 Left("orders-unknown", {UNKNOWN: [(b"k", b"unknown")]}, ("CompleteCommit",)),
+                Left("shop-unknown", {FOREIGN: [(b"k", b"foreign")]}, ("CompleteCommit",)),
+                Left(
+                    "shop-offsets", {}, offsets={OFFSETS: 3}, group="orders"
+                ),  # as another group's are in that partition
                 Left("orders-running", {RUNNING: [(b"k", b"running")]}, ()),
                 Left("orders-offsets", {}, offsets={OFFSETS: 7}, group="orders"),
             ],
@@ -50,7 +69,14 @@ def test_what_hangs_is_told_and_ended_as_it_was_decided(run: Cli, scene: str) ->
     assert status == 1
     hanging = {partition: one["decision"] for partition, one in told.items() if one["hanging"]}
     [offsets] = [partition for partition in told if partition.startswith("__consumer_offsets-")]
-    assert hanging == {str(COMMITTED): "commit", str(ABORTED): "abort", str(UNKNOWN): None, offsets: "commit"}
+    assert hanging == {
+        str(COMMITTED): "commit",
+        str(ABORTED): "abort",
+        str(UNKNOWN): None,
+        str(FOREIGN): None,
+        offsets: "commit",
+    }
+    assert told[offsets]["transactional_id"] == "orders-offsets"
     assert told[str(RUNNING)]["state"] == "Ongoing"
     assert not any(read_committed(scene, at) for at in (COMMITTED, ABORTED, UNKNOWN, RUNNING))
     waiting = CommittedOffsets(scene, None, group_id="orders", stable=True)
@@ -66,6 +92,7 @@ def test_what_hangs_is_told_and_ended_as_it_was_decided(run: Cli, scene: str) ->
         str(COMMITTED): "commit",
         str(ABORTED): "abort",
         str(UNKNOWN): None,
+        str(FOREIGN): None,
         str(RUNNING): None,
         offsets: "commit",
     }
@@ -76,11 +103,34 @@ def test_what_hangs_is_told_and_ended_as_it_was_decided(run: Cli, scene: str) ->
     waiting.close()
 
     status, told = look(run, scene, "--end", "--as", "commit")
-    assert (status, told[str(UNKNOWN)]["ended"]) == (0, "commit")
+    assert (status, told[str(UNKNOWN)]["ended"], told[str(FOREIGN)]["ended"]) == (1, "commit", None)
     assert read_committed(scene, UNKNOWN) == [b"unknown"]
     status, told = look(run, scene)
-    assert (status, [*told]) == (0, [str(RUNNING)])
+    assert (status, [*told]) == (1, [str(RUNNING), str(FOREIGN)])  # it is for the shop to decide about its own
+    assert not told[str(RUNNING)]["hanging"]
     assert read_committed(scene, RUNNING) == []
+
+
+def test_what_changes_before_it_is_ended_stays(scene: str) -> None:
+    """Its producer may live, and have begun another."""
+    asked = Asked("shop", scene, topics=[INPUT], end=True, given=Decision.COMMIT, timeout_s=60)
+    with transactions_on_brokers(scene, timeout_s=60) as brokers:
+        [found] = brokers.look([FOREIGN])
+        before = replace(found, open=replace(found.open, start_offset=found.open.start_offset + 1))
+        told = _ended(Told(before), asked, brokers)
+    assert (told.ended, told.failed) == (None, "it has changed meanwhile, look again")
+    assert read_committed(scene, FOREIGN) == []
+
+
+def test_what_the_brokers_refuse_is_one_clear_error(scene: str) -> None:
+    """Here: a marker of an older epoch."""
+    asked = Asked("shop", scene, topics=[INPUT], end=True, given=Decision.COMMIT, timeout_s=60)
+    with transactions_on_brokers(scene, timeout_s=60) as brokers:
+        [found] = brokers.look([FOREIGN])
+        with pytest.raises(BrokerError, match="commit the transaction in placed-1"):
+            brokers.end(replace(found.open, producer_epoch=found.open.producer_epoch - 1), Decision.COMMIT)
+        assert _ended(Told(found), asked, brokers).ended is Decision.COMMIT
+    assert read_committed(scene, FOREIGN) == [b"foreign"]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ KNOWN = Coordinated("app-x", "Ongoing", 7, 3, 60_000, frozenset({HERE, ELSEWHERE
     [
         ("Ongoing", 3, {HERE, ELSEWHERE}, False),
         ("Ongoing", 3, {ELSEWHERE}, True),  # the next one, which does not write here
-        ("Ongoing", 4, {HERE}, True),  # the next one, which does
+        ("Ongoing", 4, {HERE}, False),  # fenced, and about to be aborted: the epoch is raised first
         ("PrepareCommit", 3, {HERE}, False),
         ("PrepareCommit", 4, {HERE}, False),  # KIP-890: the end has the next epoch already
         ("PrepareAbort", 4, {HERE, ELSEWHERE}, False),
@@ -44,14 +44,16 @@ def test_what_its_coordinator_is_not_about_to_end_hangs(state, epoch, partitions
     known = replace(KNOWN, state=state, producer_epoch=epoch, partitions=frozenset(partitions))
     assert Found(OPEN, known).hanging is hangs
     assert ("it hangs, and does not end by itself" in in_words(Found(OPEN, known))) is hangs
+    assert Found(OPEN, known).in_vain is hangs
 
 
 def test_nothing_is_said_to_hang_that_nobody_knows():
     """Who may not describe transactional ids is told of none."""
     found = Found(OPEN, None)
     assert not found.hanging
+    assert found.in_vain
     assert in_words(found) == (
-        "log-0 has an open transaction from offset 40 on, of producer 7, which no coordinator that may be asked knows"
+        "log-0 has an open transaction from offset 40 on, of producer 7, which no coordinator that may be asked knows (any more)"
     )
 
 
@@ -61,16 +63,30 @@ def test_nothing_is_said_to_hang_that_nobody_knows():
         ("Ongoing", "of app-x: it ends with its next commit, or 60 s after it began"),
         ("PrepareCommit", "of app-x, which its coordinator is about to commit"),
         ("PrepareAbort", "of app-x, which its coordinator is about to abort"),
-        ("CompleteCommit", "of app-x, which its coordinator takes for ended (CompleteCommit): it hangs, and"),
+        ("CompleteCommit", "of app-x, which its coordinator takes for ended (CompleteCommit); it hangs, and"),
     ],
 )
 def test_words_tell_whose_it_is_and_what_comes(state, told):
     assert told in in_words(Found(OPEN, replace(KNOWN, state=state)))
 
 
+def test_one_that_its_producer_has_left_behind_is_told_so():
+    """Its next transaction is under way, and does not write here."""
+    assert "has left behind: its next one is under way; it hangs" in in_words(
+        Found(OPEN, replace(KNOWN, partitions=frozenset({ELSEWHERE})))
+    )
+
+
 def test_what_ended_or_began_while_its_coordinator_was_asked_does_not_count():
     later, other = replace(OPEN, start_offset=50), replace(OPEN, partition=ELSEWHERE)
-    assert still_open([OPEN, other], [later, replace(other, producer_epoch=9)]) == [other]
+    now = replace(other, producer_epoch=9)
+    assert still_open([OPEN, other], [later, now]) == [now]
+
+
+def test_whose_it_is_shows_in_its_transactional_id():
+    assert Found(OPEN, KNOWN).of("app")
+    assert not Found(OPEN, KNOWN).of("ap")
+    assert not Found(OPEN, None).of("app")
 
 
 def step(state, epoch=3, partitions=(HERE,), producer=7):
@@ -87,6 +103,10 @@ def step(state, epoch=3, partitions=(HERE,), producer=7):
         ([step("PrepareCommit", 2)], None),  # of before this producer's epoch: its own was compacted away
         ([step("PrepareCommit", producer=8)], None),
         ([step("Ongoing"), step("CompleteCommit")], None),
+        (
+            [step("PrepareCommit"), step("CompleteCommit"), step("Ongoing")],
+            None,
+        ),  # nothing is decided about the last one
         ([], None),
     ],
 )

@@ -66,7 +66,7 @@ def test_a_changelog_and_the_offsets_that_hang_are_told_and_ended(own_broker: Lo
     sample = 'task_waits_for_transaction{hanging="true",role="active",task_id="0_1"} 1.0'
     second.until(lambda _: sample in ask(port_of(second), "/metrics")[1])
 
-    ended = open_transactions(Asked("counting", app.broker, end=True, timeout_s=60))
+    ended = open_transactions(Asked("counting", app.broker, end=True, timeout_s=60)).open
     assert {one.ended for one in ended} == {one.decision for one in ended} != {None}
     second.until_running(PARTITIONS)
     second.until(lambda _: not any(tasks(second).values()))

@@ -19,8 +19,8 @@ from kstreams_assign.worker.waiting import AGAIN_MS, STILL_MS, WaitingTasks
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
 LOG, OFFSETS = TopicPartition("app-s-changelog", 0), TopicPartition(OFFSETS_TOPIC, 3)
 OPEN = OpenTransaction(LOG, producer_id=7, producer_epoch=0, coordinator_epoch=0, start_offset=40)
-RUNNING = Found(OPEN, Coordinated("app-x", "Ongoing", 7, 0, 60_000, frozenset({LOG, OFFSETS})))
-HANGING = replace(RUNNING, coordinated=replace(RUNNING.coordinated, state="CompleteCommit"))
+KNOWN = Coordinated("app-x", "Ongoing", 7, 0, 60_000, frozenset({LOG, OFFSETS}))
+RUNNING, HANGING = Found(OPEN, KNOWN), Found(OPEN, replace(KNOWN, state="CompleteCommit"))
 AT_40 = {T0: TaskProgress.begin({LOG: 40}, {LOG: 47}, 0)}
 AT_20 = {T0: TaskProgress.begin({LOG: 20}, {LOG: 47}, 0)}
 
@@ -105,8 +105,50 @@ def test_the_groups_offsets_hold_up_who_waits_for_them_if_they_hang(waiting, bro
     brokers.answer = [hanging]
     assert told_at(waiting, {}, {T0: 0, T1: 5}, STILL_MS) == {"0_0": True}
     assert brokers.asked == [([], True)]
-    brokers.answer = [Found(hanging.open, RUNNING.coordinated)]  # another group's may be
-    assert told_at(waiting, {}, {T0: 0, T1: 0}, STILL_MS + AGAIN_MS) == {}
+    brokers.answer = [replace(hanging, coordinated=replace(KNOWN, transactional_id="other-x"))]  # another group's
+    assert told_at(waiting, {}, {T0: 0, T1: 5}, STILL_MS + AGAIN_MS) == {}
+
+
+def test_of_two_that_a_task_waits_for_the_one_that_never_ends_is_told(waiting, brokers):
+    other = TopicPartition("app-z-changelog", 0)
+    will_end = replace(RUNNING, open=replace(OPEN, partition=other))
+    brokers.answer = [HANGING, will_end]
+    both = {T0: TaskProgress.begin({LOG: 40, other: 40}, {LOG: 47, other: 47}, 0)}
+    assert told_at(waiting, both, {}, STILL_MS) == {"0_0": True}
+
+
+def test_one_whose_producer_nobody_knows_is_warned_of(waiting, brokers, events):
+    brokers.answer = [Found(OPEN, None)]
+    assert told_at(waiting, AT_40, {}, STILL_MS) == {"0_0": True}
+    assert events[0]["warnings"]
+
+
+def test_who_goes_on_is_no_longer_told_of_whatever_the_brokers_answer(waiting, brokers):
+    both = {**AT_40, T1: TaskProgress.begin({OFFSETS: 1}, {OFFSETS: 2}, 0)}
+    assert told_at(waiting, both, {}, STILL_MS) == {"0_0": True}
+    brokers.answer = BrokerUnavailable("nobody")
+    del both[T0]
+    assert told_at(waiting, both, {}, STILL_MS + AGAIN_MS) == {}
+
+
+def test_a_question_that_is_never_answered_is_left_behind(waiting, brokers, monkeypatch):
+    asked, answer = threading.Event(), threading.Event()
+
+    def frozen(_partitions, *, offsets):
+        asked.set()
+        assert not offsets
+        answer.wait(60)
+        return [HANGING]
+
+    monkeypatch.setattr(waiting, "_look", frozen)
+    waiting.turn(AT_40, {}, STILL_MS)
+    assert asked.wait(60)
+    monkeypatch.setattr("kstreams_assign.worker.waiting.LEFT_AFTER_S", -1.0)
+    waiting.turn(AT_40, {}, STILL_MS + 1)
+    monkeypatch.setattr(waiting, "_look", brokers.look)
+    assert told_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS) == {"0_0": True}
+    assert brokers.asked
+    answer.set()
 
 
 def test_brokers_that_do_not_answer_are_told_and_asked_again(waiting, brokers, events):

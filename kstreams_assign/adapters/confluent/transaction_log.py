@@ -46,4 +46,4 @@ def logged_transactions(
                 return found
     finally:
         feed.close()
-    raise BrokerUnavailable(f"reading {where} took longer than {timeout_s:g} s")
+    raise BrokerUnavailable(f"reading {where} took longer than {timeout_s:g} s; allow more (--timeout)")

@@ -26,6 +26,7 @@ _ERRORS: Mapping[type[BaseException], type[KStreamsAssignError]] = {
     kafka_errors.KafkaConfigurationError: ConfigError,
     kafka_errors.InvalidSessionTimeoutError: ConfigError,
     kafka_errors.InconsistentGroupProtocolError: ConfigError,
+    kafka_errors.UnknownBrokerIdError: BrokerUnavailable,  # how the leader of a partition without one is called
     kafka_errors.RetriableError: BrokerUnavailable,
     kafka_errors.KafkaError: BrokerError,
 }

@@ -7,10 +7,11 @@ kafka-python's admin client asks all of it, publicly; it only ever aborts, so on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from kafka.admin import AbortTransactionSpec
+from kafka.errors import TransactionalIdNotFoundError
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
 from kstreams_assign.adapters.kafka_python.admin import Admin, connected
@@ -73,11 +74,16 @@ class TransactionsOnBrokers:
         ]
 
     def _coordinated(self, producer_ids: Iterable[int]) -> Mapping[int, Coordinated]:
-        with translated("describe transactions"):
+        with translated("list transactions"):
             listed = self._admin.list_transactions(producer_id_filters=sorted(producer_ids))
-            names = sorted({one.transactional_id for of_broker in listed.values() for one in of_broker})
-            told = self._admin.describe_transactions(names)
-        return {one.producer_id: _coordinated(name, one) for name, one in told.items()}
+        names = sorted({one.transactional_id for of_broker in listed.values() for one in of_broker})
+        told = {name: self._described(name) for name in names}
+        return {one.producer_id: _coordinated(name, one) for name, one in told.items() if one is not None}
+
+    def _described(self, transactional_id: str) -> Any:
+        """None where it has just been forgotten."""
+        with translated(f"describe transactional id {transactional_id}"), suppress(TransactionalIdNotFoundError):
+            return self._admin.describe_transactions([transactional_id])[transactional_id]
 
 
 @contextmanager
