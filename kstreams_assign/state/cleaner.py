@@ -21,6 +21,8 @@ _log = logging.getLogger(__name__)
 class Cleaner:
     """``state_cleanup_delay_ms``: how long after its release a folder stays (Kafka: ``state.cleanup.delay.ms``).
 
+    A folder that somebody else deleted is not offered to the leader any more, from the next run on.
+
     ``made_anew`` is called when the directory was deleted under this process and is there again.
     """
 
@@ -71,6 +73,7 @@ class Cleaner:
         if not self._mutex.try_clean():
             return None
         try:
+            self._sums.forget_gone(self._directory.has_folder)
             gone = [task for task in self._directory.idle_tasks(self._delay_ms) if self._retire(task)]
         finally:
             self._mutex.end_clean()

@@ -97,6 +97,10 @@ class StateDirectory:
         """Where the task's state is, or would be."""
         return self.path / str(task)
 
+    def has_folder(self, task: TaskId) -> bool:
+        """Whether there is a folder, of a task that is locked or not. Raises ``OSError`` where the disk does not tell."""
+        return self.task_path(task).is_dir()
+
     def tasks_on_disk(self) -> list[TaskId]:
         """Tasks that have a folder, locked or not, in order."""
         return tasks_in(self.path)

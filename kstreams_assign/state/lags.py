@@ -67,6 +67,19 @@ class OffsetSums:
         with self._guard:
             self._lines.pop(task, None)
 
+    def forget_gone(self, is_there: Callable[[TaskId], bool]) -> None:
+        """Forget the dormant tasks whose state is not there: somebody else took it away. What is owned is never asked about.
+
+        ``is_there`` may take its time, as nobody waits for it. A task that was opened or closed meanwhile has a new line, which stays.
+        """
+        with self._guard:
+            dormant = {task: line for task, line in self._lines.items() if not line.owned}
+        gone = {task: line for task, line in dormant.items() if not is_there(task)}
+        with self._guard:
+            for task, line in gone.items():
+                if self._lines.get(task) is line:
+                    del self._lines[task]
+
     def report(self, *, owned_only: bool) -> dict[TaskId, int]:
         """Task -> -2 if it runs, else its offset sum; in order. ``owned_only`` leaves out the dormant tasks."""
         with self._guard:

@@ -10,13 +10,13 @@ from itertools import combinations_with_replacement
 import pytest
 
 from kstreams_assign.errors import StateDirectoryLocked
-from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition
 from kstreams_assign.state.cleaner import Cleaner
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex
 
-T1, T2 = TaskId(0, 1), TaskId(0, 2)
+T1, T2, T3, T4 = (TaskId(0, n) for n in range(1, 5))
 CHANGELOG = TopicPartition("app-s-changelog", 1)
 DELAY_MS = 600_000
 
@@ -179,7 +179,29 @@ def test_a_directory_deleted_under_the_process_is_made_anew_and_locked(process, 
     assert json.loads((directory.path / "process").read_text())["process_id"] == str(directory.process_id)
     assert {"journal", "alive"} <= {entry.name for entry in directory.path.iterdir()}
     assert process.made_anew == [True]
+    assert process.sums.report(owned_only=False) == {}
     assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_a_folder_deleted_under_the_process_is_offered_no_more_and_what_is_at_work_is_left_alone(process, clock):
+    clock.now_ms -= 1  # nothing may go yet
+    for task in (T3, T4):
+        process.directory.lock_task(task)  # its folder is deleted, too, but it is open
+    process.sums.running(T3)
+    process.sums.restoring(T4, {CHANGELOG: 5})
+    shutil.rmtree(process.directory.task_path(T1))
+    assert process.cleaner.run() == []
+    assert process.sums.report(owned_only=False) == {T2: 7, T3: RUNNING_OFFSET_SUM, T4: 5}
+
+
+def test_a_folder_deleted_under_a_task_is_offered_no_more_once_that_is_closed(process):
+    process.directory.lock_task(T1)
+    process.sums.running(T1)
+    shutil.rmtree(process.directory.task_path(T1))
+    process.cleaner.run()
+    process.sums.dormant(T1, {CHANGELOG: 9})  # its stores still knew how far they were
+    process.cleaner.run()
+    assert process.sums.report(owned_only=False) == {}, "also before the folder is let go"
 
 
 def test_a_directory_that_another_took_after_it_was_deleted_ends_the_process_with_the_others_name(process, opened):

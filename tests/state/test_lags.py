@@ -72,6 +72,35 @@ def test_a_report_is_a_snapshot_in_order_also_with_named_topologies():
     assert list(report) == TASKS
 
 
+def test_of_the_dormant_those_whose_state_is_gone_are_forgotten_and_nobody_else():
+    sums = OffsetSums()
+    sums.running(TASKS[0])
+    sums.restoring(TASKS[1], {A: 3})
+    sums.dormant(TASKS[2], {A: 10})
+    sums.dormant(TASKS[3], {A: 11})
+    sums.forget_gone(lambda task: task == TASKS[3])
+    assert sums.report(owned_only=False) == {TASKS[0]: RUNNING_OFFSET_SUM, TASKS[1]: 3, TASKS[3]: 11}
+
+
+def test_a_task_that_is_opened_or_closed_while_its_folder_is_looked_for_keeps_its_new_line():
+    sums = OffsetSums()
+    for task in TASKS:
+        sums.dormant(task, {A: 10})
+    meanwhile = {
+        TASKS[0]: lambda: sums.running(TASKS[0]),
+        TASKS[1]: lambda: sums.restoring(TASKS[1], {A: 0}),
+        TASKS[2]: lambda: sums.dormant(TASKS[2], {A: 10}),
+        TASKS[3]: lambda: sums.forget(TASKS[3]),
+    }
+
+    def gone(task):
+        meanwhile[task]()
+        return False
+
+    sums.forget_gone(gone)
+    assert sums.report(owned_only=False) == {TASKS[0]: RUNNING_OFFSET_SUM, TASKS[1]: 0, TASKS[2]: 10}
+
+
 @settings(deadline=None)
 @given(
     st.lists(
