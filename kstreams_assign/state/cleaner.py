@@ -1,7 +1,7 @@
 """Removes the folders of tasks that this process has not owned for a while, without breaking a promise to the leader.
 
 A run holds KIP-441's mutex and only renames; bytes are deleted after it, when nobody waits. What must not be here: a
-thread or a timer of its own (the worker calls ``run``).
+thread or a timer of its own (the worker calls ``run``, and says on which thread bytes are deleted).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class Cleaner:
 
     A folder that somebody else deleted is not offered to the leader any more, from the next run on.
 
-    ``made_anew`` is called when the directory was deleted under this process and is there again.
+    ``made_anew`` is called when the directory was deleted under this process and is there again; ``empty_trash`` deletes what
+    was retired, or has it done soon: by default at once, where it is asked for.
     """
 
     def __init__(
@@ -34,25 +35,28 @@ class Cleaner:
         *,
         state_cleanup_delay_ms: int,
         made_anew: Callable[[], None] = lambda: None,
+        empty_trash: Callable[[], None] | None = None,
     ) -> None:
         self._directory = directory
         self._mutex = mutex
         self._sums = sums
         self._delay_ms = state_cleanup_delay_ms
         self._made_anew = made_anew
+        self._empty_trash = empty_trash or directory.trash.empty
         self._trouble = ""
 
     def empty_trash(self) -> None:
         """At start: what a crash left half removed."""
         self._directory.heartbeat()
-        self._directory.trash.empty()
+        self._empty_trash()
 
     def run(self) -> list[TaskId] | None:
         """Retire what may go, then delete its bytes. Tasks that went; ``None`` if a rebalance is under way.
 
-        Also stamps that this process is at work, and makes the directory anew if it was deleted, so call it every few seconds. A
-        disk that cannot be worked with is named in the log, and it is tried again with the next call. Raises ``StateDirectoryLocked``
-        when another process has taken the place of a directory that was deleted.
+        What is in the trash already (``StateDirectory.discard``) is deleted also then, as it was promised to nobody. Also stamps
+        that this process is at work, and makes the directory anew if it was deleted, so call it every few seconds. A disk that
+        cannot be worked with is named in the log, and it is tried again with the next call. Raises ``StateDirectoryLocked`` when
+        another process has taken the place of a directory that was deleted.
         """
         try:
             gone = self._run()
@@ -70,15 +74,16 @@ class Cleaner:
         if self._directory.secure():
             self._made_anew()
         self._directory.heartbeat()
-        if not self._mutex.try_clean():
-            return None
+        gone = self._retire_idle() if self._mutex.try_clean() else None
+        self._empty_trash()
+        return gone
+
+    def _retire_idle(self) -> list[TaskId]:
         try:
             self._sums.forget_gone(self._directory.has_folder)
-            gone = [task for task in self._directory.idle_tasks(self._delay_ms) if self._retire(task)]
+            return [task for task in self._directory.idle_tasks(self._delay_ms) if self._retire(task)]
         finally:
             self._mutex.end_clean()
-        self._directory.trash.empty()
-        return gone
 
     def _retire(self, task: TaskId) -> bool:
         retired = self._directory.retire(task, self._delay_ms)

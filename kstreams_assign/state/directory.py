@@ -190,7 +190,8 @@ class StateDirectory:
     def discard(self, task: TaskId, why: str = "its store is damaged") -> None:
         """Throw away the folder of a task that the caller has locked, with its stores closed: it is damaged.
 
-        ``why`` goes into the journal. The task stays locked and can begin anew. Raises ``StateError`` if it is not locked or the folder won't move.
+        One rename: the bytes go with ``trash.empty``. ``why`` goes into the journal. The task stays locked and can begin anew. Raises
+        ``StateError`` if it is not locked or the folder won't move.
         """
         with self._guard:
             if task not in self._locked:
@@ -198,7 +199,6 @@ class StateDirectory:
         gone = self._trash.take(self.task_path(task), why)
         if not gone and self.task_path(task).exists():
             raise StateError(f"the folder {self.task_path(task)} cannot be moved away; delete it by hand")
-        self._trash.empty()
 
     def close(self) -> None:
         """Let another process have the directory."""

@@ -1,8 +1,8 @@
 """``Engine``: the composition root. Wires adapters, state, restore, processing and membership, and runs them.
 
 Three threads beside the Kafka clients' own: membership (joins, keeps alive), processing (the labour, commits) and
-restore (stores and changelogs), and two small ones: upkeep (status, cleaner) and early probing. The first that fails ends the others; its
-error comes out of ``run``.
+restore (stores and changelogs), and three small ones: upkeep (status, cleaner), what empties the trash, and early probing. The first that
+fails ends the others; its error comes out of ``run``.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ from kstreams_assign.worker.committing import record_producer
 from kstreams_assign.worker.connecting import group_client
 from kstreams_assign.worker.description import described_order
 from kstreams_assign.worker.early import EarlyProbing
+from kstreams_assign.worker.emptying import Emptying
 from kstreams_assign.worker.events import EventLog, Listener
 from kstreams_assign.worker.first_look import refuse_changelogs_of_other_kinds, refuse_missing_sinks
 from kstreams_assign.worker.http.parts import Parts
@@ -325,6 +326,7 @@ class _Running:
         )
         self.lookup = Lookup(self._topology, lambda: self._membership.hosts, self._processor, self._restoring)
         self._known: tuple[int | None, Topology] | None = None
+        self._emptying = Emptying(local.directory.trash, self._guarded)
         self._waiting = WaitingTasks(group_id, servers, self._look_for_transactions, log)
         self._processor.connect(self._membership, self._restoring)
         self._restoring.receiver = self._processor
@@ -366,7 +368,10 @@ class _Running:
             self._stopped.set()
             upkeep.join()
             early.join()
-            self._disconnect(operation())
+            try:
+                self._disconnect(operation())
+            finally:  # after the group was left, which is not to wait for it
+                self._emptying.close()
         if self._failures:
             raise self._failures[0]
 
@@ -447,6 +452,7 @@ class _Running:
             local.sums,
             state_cleanup_delay_ms=delay_ms,
             made_anew=lambda: self._log.emit("state_dir_made_anew", path=str(local.directory.path)),
+            empty_trash=self._emptying.ask,
         )
         cleaner.empty_trash()
         self._metadata.connect()
@@ -460,6 +466,7 @@ class _Running:
             if monotonic_ms() >= next_clean_ms:
                 next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
                 cleaner.run()
+        self._emptying.ask()  # what was thrown away since
 
     def _tell_status(self) -> None:
         facts = self._facts()

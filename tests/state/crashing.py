@@ -81,6 +81,7 @@ def work_as_a_worker(root: Path, disk: Disk) -> None:
     disk.paused = True
     make_folder(directory.task_path(TaskId(0, 4)), "new")
     disk.paused = False
+    directory.trash.empty()
     directory.release_task(TaskId(0, 4))
     directory.heartbeat()
 

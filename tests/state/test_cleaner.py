@@ -24,14 +24,14 @@ DELAY_MS = 600_000
 class Process:
     """The parts of one process that meet here."""
 
-    def __init__(self, directory: StateDirectory) -> None:
+    def __init__(self, directory: StateDirectory, delay_ms: int = DELAY_MS) -> None:
         self.directory, self.mutex, self.sums = directory, ReportMutex(), OffsetSums()
         self.made_anew: list[bool] = []
         self.cleaner = Cleaner(
             directory,
             self.mutex,
             self.sums,
-            state_cleanup_delay_ms=DELAY_MS,
+            state_cleanup_delay_ms=delay_ms,
             made_anew=lambda: self.made_anew.append(True),
         )
         for task in directory.tasks_on_disk():
@@ -74,6 +74,33 @@ def test_nothing_goes_while_a_rebalance_is_under_way(process):
     assert process.directory.tasks_on_disk() == [T1, T2]
     process.mutex.release_report("m")
     assert process.cleaner.run() == [T1, T2]
+
+
+def test_what_was_discarded_is_deleted_by_the_next_run_also_while_a_rebalance_is_under_way(process):
+    process.directory.lock_task(T1)
+    process.directory.discard(T1)
+    assert process.mutex.try_report("m")
+    assert process.cleaner.run() is None
+    assert list(process.directory.trash.path.iterdir()) == []
+    assert process.directory.tasks_on_disk() == [T2]
+
+
+def test_bytes_are_deleted_when_reports_may_be_made_again_and_what_went_is_in_none(opened, make_state, monkeypatch):
+    directory = opened()
+    make_state(directory, "0_1", "0_2")
+    empty, reports = directory.trash.empty, []
+
+    def report_and_empty() -> None:
+        there = sorted(path.name for path in directory.trash.path.iterdir())
+        reports.append((process.mutex.try_report("m"), process.sums.report(owned_only=False), there))
+        process.mutex.release_report("m")
+        empty()
+
+    monkeypatch.setattr(directory.trash, "empty", report_and_empty)
+    process = Process(directory, delay_ms=0)
+    assert process.cleaner.run() == [T1, T2]
+    assert reports == [(True, {}, ["0_1.0", "0_2.1"])]
+    assert list(directory.trash.path.iterdir()) == []
 
 
 def test_trash_of_a_crash_is_no_state_and_goes_at_the_start(opened, make_state):

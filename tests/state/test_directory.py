@@ -13,6 +13,7 @@ import pytest
 from kstreams_assign.errors import ConfigError, StateDirectoryLocked, StateError
 from kstreams_assign.model import TaskId
 from kstreams_assign.state.directory import StateDirectory, holder_of
+from kstreams_assign.state.journal import read_book
 
 T1, T2 = TaskId(0, 1), TaskId(0, 2)
 
@@ -203,9 +204,16 @@ def test_a_damaged_folder_is_discarded_while_its_task_stays_locked(opened, make_
     make_state(directory, "0_1")
     directory.discard(T1)
     assert not directory.task_path(T1).exists()
-    assert list(directory.trash.path.iterdir()) == []
+    assert (directory.trash.path / "0_1.0" / "data").exists(), (
+        "to delete it takes long; whoever discards has work to do"
+    )
+    assert list(read_book(directory.path).trashed) == ["0_1.0"]
     with pytest.raises(StateError, match="in use"):
         directory.lock_task(T1)
+    make_state(directory, "0_1")
+    directory.trash.empty()
+    assert list(directory.trash.path.iterdir()) == []
+    assert (directory.task_path(T1) / "data").exists()
 
 
 def test_a_folder_behind_a_link_is_let_go_without_touching_what_it_points_to(opened, tmp_path):
