@@ -10,7 +10,12 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, TransactionalProducer
+from kstreams_assign.adapters.confluent import (
+    ClusterAdmin,
+    ConfluentChangelogReader,
+    TransactionalProducer,
+    transactions,
+)
 from kstreams_assign.adapters.confluent.transactions import group_metadata, librdkafka_writes, refuse_unknown_metadata
 from kstreams_assign.errors import (
     BrokerUnavailable,
@@ -174,6 +179,17 @@ def test_group_metadata_is_written_as_the_installed_librdkafka_writes_it(instanc
 def test_another_format_refuses_exactly_once_in_one_sentence() -> None:
     with pytest.raises(ConfigError, match=r"processing_guarantee = 'exactly_once_v2': librdkafka .* use at_least_once"):
         refuse_unknown_metadata(lambda group, instance: librdkafka_writes(group, instance).replace(b"v2", b"v3"))
+
+
+def test_no_producer_is_made_where_librdkafka_writes_another_format(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    another = librdkafka_writes("a group", None).replace(b"v2", b"v3")
+    monkeypatch.setattr(transactions, "librdkafka_writes", lambda _group, _instance: another)
+    with pytest.raises(
+        ConfigError, match=r"processing_guarantee = 'exactly_once_v2': librdkafka .*v3.* use at_least_once"
+    ):
+        make(uuid4().hex, servers=closed_port())
 
 
 def test_a_topic_that_was_deleted_is_refused_with_the_remedy_and_not_tried_for_ever(broker: str, make: Make) -> None:

@@ -10,25 +10,45 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from kstreams_assign import Assignment, Config, GroupMember, SubtopologyShape, TopicPartition
 from kstreams_assign.adapters.confluent import ClusterAdmin
-from tests.adapters.confluent_cluster import PATIENCE_S, new_topic, transactional, until
+from kstreams_assign.adapters.confluent.transactions import group_metadata, librdkafka_writes
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.worker import group_member
+from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, transactional, until
 
 
-def test_offsets_sent_under_this_membership_are_taken_and_those_of_a_generation_before_are_not(broker: str) -> None:
+@pytest.mark.parametrize(
+    ("instance", "another"),
+    [(None, "UNKNOWN_MEMBER_ID"), ("an-instance", "FENCED_INSTANCE_ID")],  # the latter only if the instance id arrives
+    ids=["dynamic", "static"],
+)
+def test_offsets_sent_under_this_membership_are_taken_and_those_of_a_stale_or_another_one_are_not(
+    broker: str, instance: str | None, another: str
+) -> None:
     at = TopicPartition(new_topic(ClusterAdmin(broker), 1), 0)
-    config = Config(f"group-of-{at.topic}", broker, processing_guarantee="exactly_once_v2")
+    config = Config(f"group-of-{at.topic}", broker, processing_guarantee="exactly_once_v2", group_instance_id=instance)
     with GroupMember(config, [SubtopologyShape((at.topic,), ())], uuid4()) as member:
         until(lambda: member.poll(0.5), lambda event: isinstance(event, Assignment))
         member.let_go()
+        mine = member._membership.member()
+        stale = group_metadata(config.application_id, mine._replace(generation=mine.generation - 1))
+        strange = group_metadata(config.application_id, mine._replace(member_id="another"))
         producer = transactional(broker)
-        metadata = member.group_metadata()
-        stale = metadata[:7] + bytes([metadata[7] - 1]) + metadata[8:]
-        for told, offset in ((stale, 3), (metadata, 5)):
+        for told, refusal in ((stale, "ILLEGAL_GENERATION"), (strange, another)):
             producer.begin_transaction()
-            if told is stale:
-                with pytest.raises(KafkaException, match="ILLEGAL_GENERATION"):
-                    producer.send_offsets_to_transaction([ClientPartition(*at, offset)], told, PATIENCE_S)
-                producer.abort_transaction(PATIENCE_S)
-            else:
-                producer.send_offsets_to_transaction([ClientPartition(*at, offset)], told, PATIENCE_S)
-                producer.commit_transaction(PATIENCE_S)
+            with pytest.raises(KafkaException, match=refusal):
+                producer.send_offsets_to_transaction([ClientPartition(*at, 3)], told, PATIENCE_S)
+            producer.abort_transaction(PATIENCE_S)
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction([ClientPartition(*at, 5)], member.group_metadata(), PATIENCE_S)
+        producer.commit_transaction(PATIENCE_S)
         assert member.committed([at], PATIENCE_S) == {at: 5}
+
+
+def test_a_member_refuses_exactly_once_where_librdkafka_writes_another_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    another = librdkafka_writes("a group", None).replace(b"v2", b"v3")
+    monkeypatch.setattr(group_member, "librdkafka_writes", lambda _group, _instance: another)
+    config = Config("refused", closed_port(), processing_guarantee="exactly_once_v2")
+    with pytest.raises(
+        ConfigError, match=r"processing_guarantee = 'exactly_once_v2': librdkafka .*v3.* use at_least_once"
+    ):
+        GroupMember(config, [SubtopologyShape(("words",), ())], uuid4())
