@@ -15,18 +15,20 @@ from uuid import UUID
 
 import pytest
 
+from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets
 from kstreams_assign.adapters.kafka_python import GroupClient
 from kstreams_assign.config import Config
 from kstreams_assign.errors import (
     AssignmentRefused,
     BrokerUnavailable,
     ConfigError,
+    InstanceFenced,
     MalformedUserData,
     TopologyMismatch,
 )
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.dialects import APACHE, MemberReport
-from kstreams_assign.group.values import Adopted, ErrorCode
+from kstreams_assign.group.values import Adopted, ErrorCode, JoinedMember
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex
@@ -35,6 +37,7 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.membership import Membership
 from kstreams_assign.worker.past import Past
+from tests.adapters.confluent_cluster import closed_port
 
 PROCESS = UUID(int=7)
 SHAPE = TopologyShape((SubtopologyShape(("words",), (Store("totals"),)),))
@@ -89,7 +92,7 @@ class Clock:
 
 
 class Case:
-    """One membership, its threads, and what it did."""
+    """One membership, its threads, and what it did. Elected it asks a broker that is not there, and gives what it can."""
 
     def __init__(self, user_data: str = "apache") -> None:
         self.clock, self.sums, self.client = Clock(), OffsetSums(), Played()
@@ -97,18 +100,27 @@ class Case:
         self.sums.running(RUNS)
         self.sums.dormant(DORMANT, {CHANGELOG: 5})
         self.told: list[Mapping[TaskId, int]] = []
+        self.user_data = b""
         self.joins: list[str] = []
+        self.dropped: list[str] = []
         self.drained = threading.Event()
         self.news = threading.Condition()
         self.error: BaseException | None = None
-        config = Config(application_id="app", bootstrap_servers="nowhere:1", state_dir="unused", user_data=user_data)  # type: ignore[arg-type]
+        config = Config(
+            application_id="app",
+            bootstrap_servers=(nobody := closed_port()),
+            state_dir="unused",
+            user_data=user_data,  # type: ignore[arg-type]
+            session_timeout_ms=1_500,  # of which a leader's look-ups take a third
+        )
         log = EventLog(str(PROCESS), self.hear)
+        committed = CommittedOffsets(nobody, None, group_id="app")
         self.membership = Membership(
             config,
             SHAPE,
             PROCESS,
             self,
-            cast("Leading", None),  # never elected here
+            Leading(config, SHAPE, PROCESS, ClusterAdmin(nobody), committed, log),
             self.sums,
             self.mutex,
             log,
@@ -149,8 +161,8 @@ class Case:
     def adopt(self, _generation: int, _adopted: Adopted) -> None:
         """The folders would be locked now; ``let_go`` follows."""
 
-    def drop_all(self, _reason: str) -> None:
-        """There are none."""
+    def drop_all(self, reason: str) -> None:
+        self.dropped.append(reason)
 
     def let_go(self) -> None:
         self.membership.handle(machine.TasksReleased())
@@ -171,10 +183,17 @@ class Case:
         assert done.wait(PATIENCE_S)
 
     def report(self, membership: Membership | None = None) -> None:
-        _, user_data = (membership or self.membership).subscription()
-        told = APACHE.read_report(user_data)
+        _, self.user_data = (membership or self.membership).subscription()
+        told = APACHE.read_report(self.user_data)
         assert isinstance(told, MemberReport)
         self.told.append(told.task_offset_sums)
+
+    def lead(self, membership: Membership) -> None:
+        """Elected: decide for the group, which is this member, and be given what was decided."""
+        alone = JoinedMember("app-1", ("words",), (), self.user_data)
+        given = membership.lead([alone], {"words": 2})["app-1"]
+        assert given.partitions == (INPUT, TopicPartition("words", 1))
+        membership.assigned(1, given.partitions, given.user_data)
 
     @property
     def held(self) -> bool:
@@ -250,9 +269,20 @@ def test_an_assignment_that_cannot_be_taken_ends_the_member_and_frees_the_mutex(
     assert not case.held  # although nobody has closed the member
 
 
-@pytest.mark.parametrize("error", [ConfigError("join the group: refused"), ValueError("a bug in the client")])
+@pytest.mark.parametrize(
+    ("error", "says", "dropped"),
+    [
+        (ConfigError("join the group: refused"), "join the group: refused", []),
+        (ValueError("a bug in the client"), "a bug in the client", []),
+        (
+            InstanceFenced("join the group: fenced"),
+            "another process has joined with it; give each process of the group its own",
+            ["another process has joined with the same group_instance_id"],
+        ),
+    ],
+)
 def test_a_client_that_raises_after_the_report_ends_the_member_and_frees_the_mutex(
-    case: Case, error: Exception
+    case: Case, error: Exception, says: str, dropped: list[str]
 ) -> None:
     def broken(membership: Membership) -> None:
         case.report(membership)
@@ -260,8 +290,23 @@ def test_a_client_that_raises_after_the_report_ends_the_member_and_frees_the_mut
 
     case.play(broken)
     case.thread.join(PATIENCE_S)
-    assert case.error is error
+    assert type(case.error) is type(error)
+    assert says in str(case.error)
+    assert case.dropped == dropped, "what another process has may be written by nobody here"
     assert not case.held
+
+
+def test_a_follower_elected_after_a_lost_sync_group_holds_it_until_what_it_gave_itself_is_locked(case: Case) -> None:
+    case.play(case.report)  # as a follower; the leader is gone before its SyncGroup, and everybody joins again
+    assert case.held
+    case.play(case.report)
+    case.play(case.lead)
+    assert case.held
+    assert not case.mutex.try_clean(), "the cleaner waits for the folders to be locked"
+    case.let_go()
+    assert not case.held
+    assert case.mutex.try_clean()
+    case.mutex.end_clean()
 
 
 def test_membership_lost_in_the_midst_of_a_join_goes_on_holding_for_a_report_that_may_be_on_its_way(case: Case) -> None:

@@ -15,10 +15,12 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from kafka.admin import KafkaAdminClient, MemberToRemove
 
+from kstreams_assign import Assignment, CommitDue, GroupMember
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets
 from kstreams_assign.config import Config
@@ -308,3 +310,24 @@ def test_a_join_that_a_paused_broker_never_answers_holds_the_mutex_as_long_as_it
             process.until(lambda: process.cleaner.run() == [])
         finally:
             process.close()
+
+
+def test_a_program_that_keeps_state_itself_may_clean_between_rebalances_and_not_before_it_has_let_go(
+    process: Process,
+) -> None:
+    with GroupMember(process.config, process.shape.subtopologies, uuid4()) as member:
+
+        def hear(kind: type) -> None:
+            process.until(lambda: isinstance(member.poll(0), kind))
+
+        hear(Assignment)
+        for _ in range(2):
+            assert not member.try_clean(), "the leader was told of state that is not locked yet"
+            member.let_go()
+            assert member.try_clean()
+            assert not member.try_clean(), "one at a time"
+            member.end_clean()
+            member.rejoin("again")
+            hear(CommitDue)
+            member.ready_to_join()
+            hear(Assignment)
