@@ -25,6 +25,7 @@ import rocksdict
 from confluent_kafka.admin import AdminClient
 
 from kstreams_assign.adapters import rocksdb as rocksdb_adapter
+from kstreams_assign.adapters.kafka_python import admin as admin_adapter
 from kstreams_assign.adapters.kafka_python import membership as membership_adapter
 from kstreams_assign.worker import membership as member
 from tests.worker.crash.points import Point, Recording
@@ -38,15 +39,18 @@ PRODUCER = (
     *("produce", "flush", "poll", "purge", "close", "init_transactions", "begin_transaction"),
     *("send_offsets_to_transaction", "commit_transaction", "abort_transaction"),
 )
-CONSUMER = ("consume", "poll", "incremental_assign", "incremental_unassign", "list_topics", "close")
-ADMIN = ("describe_topics", "create_topics", "list_offsets", "list_topics")
+CONSUMER = ("consume", "poll", "incremental_assign", "incremental_unassign", "list_topics", "committed", "close")
+ADMIN = ("describe_topics", "create_topics", "list_offsets", "list_topics", "describe_configs", "delete_records")
 STORE = frozenset(
     {"write", "put", "delete", "flush", "close", "drop_column_family", "create_column_family", "flush_wal"}
 )
-GROUP = ("__init__", "join", "commit", "committed", "close", "group_metadata")
+GROUP = ("__init__", "join", "commit", "close")
+GROUP_ADMIN = ("__init__", "remove_group_members", "list_group_offsets", "close")
+"""Of kafka-python: LeaveGroup for a dead member, and what stands beside committed offsets."""
 CALLBACKS = ("subscription", "lead", "assigned")
 """Of the membership: asked by the client just before JoinGroup, before SyncGroup, and with the assignment."""
 FILES = ("mkdir", "rename", "replace", "unlink", "remove", "rmdir", "fsync", "ftruncate", "truncate", "write", "utime")
+"""``os.open`` and ``os.pwrite`` are the journal's alone (``state.journal``): ``tests.state.crashing`` dies at each of those."""
 _ROOMS = ("/kstreams_assign/adapters/", "/kstreams_assign/state/")
 
 
@@ -110,10 +114,13 @@ def install(watch: Watch, folder: str) -> None:
     ):
         _replace_in_adapters(library_class, _counting_class(watch, library_class, names))
     _replace_in_adapters(rocksdict.Rdict, _counting_store(watch))
-    for owner, names in ((membership_adapter.GroupClient, GROUP), (member.Membership, CALLBACKS)):
+    for owner, names in (
+        (membership_adapter.GroupClient, GROUP),
+        (admin_adapter.Admin, GROUP_ADMIN),
+        (member.Membership, CALLBACKS),
+    ):
         for name in names:
-            if hasattr(owner, name):
-                setattr(owner, name, _counted(watch, owner.__name__, getattr(owner, name)))
+            setattr(owner, name, _counted(watch, owner.__name__, _method(owner, name)))
     _count_files(watch, folder)
 
 
@@ -138,6 +145,12 @@ def _replace_in_adapters(library_class: type, counting: object) -> None:
                 setattr(module, name, counting)
 
 
+def _method(owner: type, name: str) -> Callable[..., Any]:
+    assert hasattr(owner, name), f"{owner.__name__} has no {name}, so nobody would die there"
+    found: Callable[..., Any] = getattr(owner, name)
+    return found
+
+
 def _counted(watch: Watch, owner: str, method: Callable[..., T]) -> Callable[..., T]:
     @wraps(method)
     def counted(*args: Any, **kwargs: Any) -> T:
@@ -147,12 +160,14 @@ def _counted(watch: Watch, owner: str, method: Callable[..., T]) -> Callable[...
 
 
 def _counting_class(watch: Watch, base: type, names: tuple[str, ...]) -> type:
-    methods = {name: _counted(watch, base.__name__, getattr(base, name)) for name in names if hasattr(base, name)}
+    methods = {name: _counted(watch, base.__name__, _method(base, name)) for name in names}
     return type(base.__name__, (base,), methods)
 
 
 def _counting_store(watch: Watch) -> Any:
     """A database cannot be inherited from, so this one has one."""
+    for name in STORE:
+        _method(rocksdict.Rdict, name)
 
     class Store:
         list_cf = staticmethod(rocksdict.Rdict.list_cf)

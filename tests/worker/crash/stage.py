@@ -21,9 +21,10 @@ from kstreams_assign.adapters.rocksdb import open_task_stores
 from tests.worker.crash import app
 from tests.worker.crash.points import Point, Recording
 from tests.worker.crash.reading import WAIT_S, committed_offsets, end_offsets
-from tests.worker.crash.victim import CLOSE, Part, main
+from tests.worker.crash.victim import CLOSE, RUNNING, Part, main
 
 VICTIM, HEIR, SUCCESSOR = "victim", "heir", "successor"
+PREDECESSOR = "predecessor"
 LIMIT_S = 60.0
 LOOK_S = 0.05
 FIRST_S = 3.0
@@ -187,14 +188,29 @@ class Stage:
         # A topic that is new to its broker is looked for again soon.
         settings = {"linger.ms": 5, "topic.metadata.refresh.fast.interval.ms": 50}
         producer = Producer({"bootstrap.servers": self.cluster.servers, **settings})
+        self._produce(producer, self.seeded + WAITING)
         for partition in range(app.PARTITIONS):
-            for offset in range(self.seeded + WAITING):
-                producer.produce(self.name, b"", app.key_of(offset), partition)
             for key, value in changelog_of(self.seeded):
                 producer.produce(app.changelog_topic(self.name), value, key, partition)
         assert not producer.flush(WAIT_S), f"the inputs of {self.name} could not be sent in {WAIT_S:.0f} s"
         if self.seeded:
             until(self._offsets_set, "the group has offsets")
+
+    def _produce(self, producer: Producer, count: int) -> None:
+        for partition in range(app.PARTITIONS):
+            for offset in range(count):
+                producer.produce(self.name, b"", app.key_of(offset), partition)
+
+    def killed_at_work(self) -> None:
+        """A process has begun to work in the victim's place and was killed: the group still waits for it, and more inputs wait."""
+        before = self.start(PREDECESSOR, self.state_of(VICTIM))
+        assert before.said(RUNNING), f"{PREDECESSOR} never ran: {last_line(before.log)}"
+        before.process.kill()
+        before.ended()
+        self.floor = committed_offsets(self.cluster.admin, self.name)
+        producer = Producer({"bootstrap.servers": self.cluster.servers, "linger.ms": 5})
+        self._produce(producer, WAITING)
+        assert not producer.flush(WAIT_S), f"more inputs of {self.name} could not be sent in {WAIT_S:.0f} s"
 
     def _offsets_set(self) -> bool | None:
         """Not at once on a broker that never had a group."""

@@ -37,6 +37,11 @@ def spoilt(stage: Stage) -> None:
     Path(stage.store_at(1, SEEDED), "CURRENT").write_text("nonsense\n", encoding="utf-8")
 
 
+def killed_before(stage: Stage) -> None:
+    """A process was killed in this directory, and its member is in the group as long as its session."""
+    stage.killed_at_work()
+
+
 def nothing(_stage: Stage) -> None:
     """Nobody has worked here before."""
 
@@ -73,6 +78,7 @@ SCENARIOS = (
     Scenario("restore", ("restore", "commit", "close"), half_restored, (SAME, EMPTY)),
     Scenario("start", ("start",), nothing, (SAME, EMPTY), seeded=0),
     Scenario("mend", ("mend",), spoilt, (SAME,)),
+    Scenario("return", ("return",), killed_before, (SAME,)),
     Scenario("alone", ("hand-over",), half_restored, (SAME, ANOTHER), rebalance="hand-over"),
     Scenario("alone", ("demotion",), half_restored, (SAME, ANOTHER), rebalance="demotion", standbys=1),
     Scenario("alone", ("expelled",), half_restored, (SAME, EMPTY), rebalance="expelled", expelled=True),

@@ -38,15 +38,19 @@ def exact_sweep(cluster, tmp_path_factory):
     return Sweep(cluster, tmp_path_factory.mktemp("exact"), EXACTLY_ONCE, run="exact")
 
 
+EXACT_PHASES = {"restore": {"commit"}, "hand-over": {"hand-over"}, "expelled": set()}
+"""The scenarios that are played under exactly once, by a phase of theirs, and in which phases all is looked at."""
+
+
 @pytest.fixture(scope="module")
 def exact_plan(exact_sweep):
-    """What only exactly once does, and all that a commit does: by a process that comes again, as its own id takes over at once."""
-    at_work, expelled = (replace(one, successors=(SAME,)) for one in (SCENARIOS[0], SCENARIOS[-1]))
-    recordings = [(one, exact_sweep.record(one)) for one in (at_work, expelled)]
-    return [
-        (one, [point for point in points if point.phase == "commit" or "ransact" in point.site])
-        for one, points in chosen(recordings, everything=False)
-    ]
+    """What only exactly once does, and all that a commit and a hand-over do: by a process that comes again, as its own id takes over at once."""
+    plan = {}
+    for phase, whole in EXACT_PHASES.items():
+        scenario = replace(next(one for one in SCENARIOS if phase in one.phases), successors=(SAME,))
+        ((_, points),) = chosen([(scenario, exact_sweep.record(scenario))], everything=False)
+        plan[phase] = (scenario, [point for point in points if point.phase in whole or "ransact" in point.site])
+    return plan
 
 
 def killed(sweep, scenario, points):
@@ -64,12 +68,15 @@ def test_a_worker_killed_at_any_call_leaves_nothing_lost_and_no_store_wrong(swee
     killed(sweep, scenario, points[part::PARTS])
 
 
-def test_killed_at_any_call_of_a_transaction_each_input_is_applied_once(exact_sweep, exact_plan):
+def test_each_call_of_a_transaction_is_looked_at(exact_plan):
     assert {"init_transactions", "begin_transaction", "send_offsets_to_transaction", "commit_transaction"} <= {
-        point.site.rpartition(".")[2] for _, points in exact_plan for point in points
+        point.site.rpartition(".")[2] for _, points in exact_plan.values() for point in points
     }
-    for scenario, points in exact_plan:
-        killed(exact_sweep, scenario, points)
+
+
+@pytest.mark.parametrize("phase", EXACT_PHASES)
+def test_killed_at_any_call_of_a_transaction_each_input_is_applied_once(exact_sweep, exact_plan, phase):
+    killed(exact_sweep, *exact_plan[phase])
 
 
 @pytest.mark.parametrize(
