@@ -6,10 +6,12 @@ So what was lost and what was applied twice can be read from the state alone, an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from kstreams_assign import Record, Subtopology, Task
 
 STORE = "applied"
+BETWEEN = "answers-between"
 PARTITIONS = 2
 KEYS = 5
 
@@ -38,15 +40,31 @@ def changelog_topic(application: str) -> str:
     return f"{application}-{STORE}-changelog"
 
 
-def apply(task: Task, records: Sequence[Record]) -> None:
-    """The work."""
+def between_topic(application: str) -> str:
+    return f"{application}-{BETWEEN}-repartition"
+
+
+def apply(task: Task, records: Sequence[Record], to: str | None = None) -> None:
+    """The work. Answers go ``to`` a topic of this name, or at once to where they are looked for."""
     store = task.store(STORE)
     for record in records:
         assert record.key is not None
         store.put(record.key, applied_to(store.get(record.key), record.offset))
-        task.emit(answers_topic(record.topic), record.key, answer_to(record.partition, record.offset))
+        task.emit(to or answers_topic(record.topic), record.key, answer_to(record.partition, record.offset))
 
 
-def topology(application: str, work=apply) -> list[Subtopology]:
-    """Its input topic has the application's name."""
-    return [Subtopology(process=work, sources=[application], stores=[STORE], sinks=[answers_topic(application)])]
+def topology(application: str, work=apply, *, purges: bool = False) -> list[Subtopology]:
+    """Its input topic has the application's name. ``purges``: its answers go through a repartition topic."""
+    answers = answers_topic(application)
+    if not purges:
+        return [Subtopology(process=work, sources=[application], stores=[STORE], sinks=[answers])]
+
+    def pass_on(task: Task, records: Sequence[Record]) -> None:
+        for record in records:
+            assert record.key is not None
+            task.emit(answers, record.key, record.value)
+
+    return [
+        Subtopology(process=partial(work, to=BETWEEN), sources=[application], stores=[STORE], sinks=[BETWEEN]),
+        Subtopology(process=pass_on, repartition_sources=[BETWEEN], sinks=[answers]),
+    ]

@@ -73,12 +73,12 @@ def end_offsets(admin: AdminClient, topic: str) -> dict[int, int]:
     return {at.partition: answer.result(WAIT_S).offset for at, answer in answers.items()}
 
 
-def committed_offsets(admin: AdminClient, group: str) -> dict[int, int]:
-    """The group's next input offsets; 0 where it has none."""
+def committed_offsets(admin: AdminClient, group: str, topic: str | None = None) -> dict[int, int]:
+    """The group's next offsets in a topic, by default its input, which has the group's name; 0 where it has none."""
     (answer,) = admin.list_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(group)], request_timeout=WAIT_S
     ).values()
-    told = {at.partition: at.offset for at in answer.result(WAIT_S).topic_partitions}
+    told = {at.partition: at.offset for at in answer.result(WAIT_S).topic_partitions if at.topic == (topic or group)}
     return {partition: max(0, told.get(partition, 0)) for partition in range(PARTITIONS)}
 
 

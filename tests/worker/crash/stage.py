@@ -20,7 +20,7 @@ from kstreams_assign import TopicPartition as Partition
 from kstreams_assign.adapters.rocksdb import open_task_stores
 from tests.worker.crash import app
 from tests.worker.crash.points import Point, Recording
-from tests.worker.crash.reading import WAIT_S, committed_offsets, end_offsets
+from tests.worker.crash.reading import WAIT_S, Line, committed_offsets, end_offsets, read_topics
 from tests.worker.crash.victim import CLOSE, RUNNING, Part, main
 
 VICTIM, HEIR, SUCCESSOR = "victim", "heir", "successor"
@@ -33,6 +33,7 @@ SEEDED = 20
 WAITING = 24
 """Inputs of each partition that wait for it."""
 AHEAD_BY = 5
+EXACT = "exactly_once_v2"
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["tests.worker.crash.victim"])
@@ -141,11 +142,13 @@ class Stage:
         seeded: int,
         standbys: int,
         heartbeat_ms: int,
+        purges: bool,
     ) -> None:
         self.cluster, self.name, self.folder, self.seeded = cluster, name, folder, seeded
         self._guarantee = guarantee
         self._standbys = standbys
         self._heartbeat_ms = heartbeat_ms
+        self._purges = purges
         self.actors: list[Actor] = []
         self.floor: Mapping[int, int] | None = None
         """Where the group stood when it first dropped work that was not committed, if that was before the end."""
@@ -165,6 +168,7 @@ class Stage:
             "commit_interval_ms": 1,
             "num_standby_replicas": self._standbys,
             "early_probing": False,
+            "repartition_purge_interval_ms": 0,
             "processing_guarantee": self._guarantee,
         }
 
@@ -172,7 +176,9 @@ class Stage:
         ours, theirs = _forks.Pipe()
         log = self.folder / f"{role}.log"
         process = _forks.Process(
-            target=main, args=(Part(self.config(role, state), str(log), **part), theirs), daemon=True
+            target=main,
+            args=(Part(self.config(role, state), str(log), purges=self._purges, **part), theirs),
+            daemon=True,
         )
         with _exits:
             process.start()
@@ -240,9 +246,18 @@ class Stage:
             if watched is not None and watched.exit_code is not None:
                 return True
             committed = committed_offsets(self.cluster.admin, self.name)
-            return True if committed == end_offsets(self.cluster.admin, self.name) else None
+            if committed != end_offsets(self.cluster.admin, self.name) or (self._purges and self._between()):
+                return None
+            return True
 
         until(done, "every input is committed")
+
+    def _between(self) -> list[Line]:
+        """What is on its way from the inputs to their answers."""
+        topic = app.between_topic(self.name)
+        lines = read_topics(self.cluster.servers, [topic], committed=self._guarantee == EXACT)[topic]
+        committed = committed_offsets(self.cluster.admin, self.name, topic)
+        return [line for line in lines if line.offset >= committed[line.partition]]
 
     def _all_alive(self) -> None:
         for actor in self.actors:

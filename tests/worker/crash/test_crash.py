@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kstreams_assign.config import GUARANTEES
+from tests.worker.crash.calls import ADMIN, CALLBACKS, CONSUMER, GROUP, GROUP_ADMIN
 from tests.worker.crash.points import Point
 from tests.worker.crash.stage import cluster_at
 from tests.worker.crash.sweep import SAME, SCENARIOS, Sweep, chosen
@@ -36,6 +37,13 @@ def plan(sweep):
 @pytest.fixture(scope="module")
 def exact_sweep(cluster, tmp_path_factory):
     return Sweep(cluster, tmp_path_factory.mktemp("exact"), EXACTLY_ONCE, run="exact")
+
+
+def test_each_call_to_the_brokers_is_looked_at(plan):
+    named = {"Consumer": CONSUMER, "AdminClient": ADMIN, "GroupClient": GROUP, "Admin": GROUP_ADMIN}
+    named["Membership"] = CALLBACKS
+    seen = {point.site.rpartition(": ")[2] for _, points in plan for point in points}
+    assert {f"{owner}.{name}" for owner, names in named.items() for name in names} <= seen
 
 
 EXACT_PHASES = {"restore": {"commit"}, "hand-over": {"hand-over"}, "expelled": set()}

@@ -29,6 +29,8 @@ from tests.worker.crash.points import Point
 BATCH_RECORDS = 4
 FED = 12  # inputs a partition, sent in the middle of a rebalance
 WRITTEN_BEFORE_CLOSE = 5  # batches in the stores
+PURGED_BEFORE_CLOSE = 4  # requests to delete what is consumed,
+WRITTEN_AT_MOST = 80  # if they come
 CLOSE = "close"
 RUNNING = "running"
 ORPHANED = 3
@@ -39,7 +41,7 @@ class Part:
     """What a process is to do. ``watched``: it is the one whose calls count.
 
     ``phase`` is how they are labelled until its tasks run, ``rebalance`` how from the first of the events ``breaks`` on;
-    without, it closes by itself in the middle of its work. ``planted`` names a mistake that it is to make.
+    without, it closes by itself in the middle of its work. ``planted`` names a mistake that it is to make. ``purges``: as ``app.topology``.
     """
 
     config: Mapping[str, Any]
@@ -51,6 +53,7 @@ class Part:
     feeds: bool = True
     point: Point | None = None
     planted: str | None = None
+    purges: bool = False
 
 
 class _Played:
@@ -83,23 +86,31 @@ class _Played:
             if not self._part.feeds:
                 self._feed(FED, range(app.PARTITIONS))
 
-    def work(self, task: Task, records: Sequence[Record]) -> None:
+    def work(self, task: Task, records: Sequence[Record], to: str | None = None) -> None:
         """Each batch brings the next, so that there is always more to do."""
-        app.apply(task, records)
+        app.apply(task, records, to)
         if self._part.feeds and self._watch.phase == "commit":
-            if self._part.rebalance or self._watch.count("commit", "Rdict.write") < WRITTEN_BEFORE_CLOSE:
+            if self._part.rebalance or not self._seen_enough():
                 self._feed(BATCH_RECORDS, [task.id.partition])
             else:
                 self._enter("close")
                 assert self._worker is not None
                 self._worker.close()
 
+    def _seen_enough(self) -> bool:
+        written, purged = (self._watch.count("commit", name) for name in ("Rdict.write", "AdminClient.delete_records"))
+        enough = WRITTEN_BEFORE_CLOSE
+        if self._part.purges and purged < PURGED_BEFORE_CLOSE:
+            enough = WRITTEN_AT_MOST
+        return written >= enough
+
     def run(self) -> None:
         small_batches()
         if self._part.planted is not None:
             PLANTS[self._part.planted]()
         config = Config(**self._part.config)
-        self._worker = Worker(config, app.topology(self._name, self.work), on_event=self.hear)
+        topology = app.topology(self._name, self.work, purges=self._part.purges)
+        self._worker = Worker(config, topology, on_event=self.hear)
         closed_by(self._pipe, self._close)
         self._worker.run()
 
@@ -177,7 +188,8 @@ def main(part: Part, pipe: Connection) -> None:
             if event["event"] == RUNNING:
                 pipe.send(RUNNING)
 
-        worker = Worker(Config(**part.config), app.topology(part.config["application_id"]), on_event=hear)
+        topology = app.topology(part.config["application_id"], purges=part.purges)
+        worker = Worker(Config(**part.config), topology, on_event=hear)
         closed_by(pipe, worker.close)
         worker.run()
         return
