@@ -29,8 +29,10 @@ from tests.restore.test_loop import Log, LogReader
 
 TASK, OTHER = TaskId(0, 3), TaskId(0, 4)
 CHANGELOG, OTHERS = TopicPartition("app-totals-changelog", 3), TopicPartition("app-totals-changelog", 4)
+TOTALS = Store("totals")
 IN_TABLES, STORED, IN_LOG = 300, 400, 450
 PATIENCE_S = 60.0
+PACING = Pacing(missing_retry_ms=50, missing_told_ms=100, leaderless_retry_ms=5, standby_ends_interval_ms=50)
 TOLD = ("task_stopped", "task_resumed", "store_discarded", "store_wiped")
 
 BEFORE = """
@@ -75,7 +77,9 @@ class QuietReader(LogReader):
 class Rig:
     """One process's restore thread, with the task that is damaged and another that must go on."""
 
-    def __init__(self, root: Path, log: Log | None) -> None:
+    def __init__(self, root: Path, log: Log | None, store: Store = TOTALS, memory: RocksMemory | None = None) -> None:
+        self.spoil: Callable[[Path], object] = lambda _: None
+        """Done to the folder of the damaged task whenever it is about to be opened."""
         self.events: list[Mapping[str, Any]] = []
         self.handed: dict[TaskId, TaskStores | None] = {}
         self.closed_tasks: set[TaskId] = set()
@@ -84,12 +88,13 @@ class Rig:
         self.sums = OffsetSums()
         self.directory = StateDirectory(root, "app", clock_ms=monotonic_ms)
         self.warnings = _Warnings()
-        memory = RocksMemory()  # a cache of its own: copies of one folder look the same to a shared one
+        self._store = store
+        self._memory = memory or RocksMemory()  # a cache of its own: copies of one folder look the same to a shared one
         self.thread = RestoreThread(
-            TopologyShape((SubtopologyShape(("orders",), (Store("totals"),)),)),
+            TopologyShape((SubtopologyShape(("orders",), (store,)),)),
             "app",
-            Restorer(self.reader, now_ms=monotonic_ms, pacing=Pacing(missing_retry_ms=50, missing_told_ms=100)),
-            lambda task: open_task_stores(self.directory.task_path(task), ["totals"], memory=memory),
+            Restorer(self.reader, now_ms=monotonic_ms, pacing=PACING),
+            self._open,
             lambda partitions: dict.fromkeys(partitions, Position(0)),
             self.directory,
             self.sums,
@@ -123,6 +128,13 @@ class Rig:
             self.thread.run()
         except BaseException as error:  # noqa: BLE001  # raised again by the test's thread
             self._error = error
+
+    def _open(self, task: TaskId) -> TaskStores:
+        path = self.directory.task_path(task)
+        if task == TASK:
+            self.spoil(path)
+        timestamped = frozenset({self._store.name} if self._store.timestamped else ())
+        return open_task_stores(path, [self._store.name], timestamped=timestamped, memory=self._memory)
 
     def ready(self, task: TaskId, stores: TaskStores | None, positions: object, restored: int) -> None:  # noqa: ARG002
         with self._news:
@@ -186,17 +198,22 @@ def check_stopped_then_cured(root: Path, log: Log, because: str, damage: Callabl
         rig.until(lambda: OTHER in rig.handed)
         cure = damage()
         rig.begin(TASK)
-        stopped = rig.until_told("task_stopped")
-        assert because in stopped["reason"], stopped
-        assert str(rig.directory.task_path(TASK)) in stopped["reason"], stopped
-        assert stopped["retry_ms"] > 0
-        rig.until(lambda: any(stop.pauses > 1 for stop in rig.thread.stopped().values()))  # it was tried again
-        assert rig.sums.report(owned_only=False).get(TASK) is None
-        assert rig.told() == ["task_stopped"]
-        assert len([line for line in rig.warnings.lines if "task 0_3" in line]) == 1, rig.warnings.lines
-        assert rig.contents(OTHER)[1]
-        cure()
-        rig.until(lambda: TASK in rig.handed)
-        assert rig.told() == ["task_stopped", "task_resumed"]
-        assert rig.thread.stopped() == {}
-        assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
+        check_it_stops_and_goes_on(rig, log, because, cure)
+
+
+def check_it_stops_and_goes_on(rig: Rig, log: Log, because: str, cure: Callable[[], object]) -> None:
+    """What ``check_stopped_then_cured`` checks, of a task that was given to the thread and cannot work."""
+    stopped = rig.until_told("task_stopped")
+    assert because in stopped["reason"], stopped
+    assert str(rig.directory.task_path(TASK)) in stopped["reason"], stopped
+    assert stopped["retry_ms"] > 0
+    rig.until(lambda: any(stop.pauses > 1 for stop in rig.thread.stopped().values()))  # it was tried again
+    assert rig.sums.report(owned_only=False).get(TASK) is None
+    assert rig.told() == ["task_stopped"]
+    assert len([line for line in rig.warnings.lines if "task 0_3" in line]) == 1, rig.warnings.lines
+    assert rig.contents(OTHER)[1]
+    cure()
+    rig.until(lambda: TASK in rig.handed)
+    assert rig.told() == ["task_stopped", "task_resumed"]
+    assert rig.thread.stopped() == {}
+    assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})

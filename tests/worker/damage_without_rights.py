@@ -1,4 +1,4 @@
-"""A process that is not root, and whose files may not grow at times: what stops a task, and that it goes on once mended.
+"""A process that is not root, whose files may not grow, or be more, at times: what stops a task, and that it goes on once mended.
 
 Rights mean nothing to root, so it becomes somebody else; a limit on the size of files (``RLIMIT_FSIZE``) is a full disk that needs
 no mount, here and in a container alike. Prints the name of each case that ended as it should; the first that does not
@@ -15,13 +15,29 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from kstreams_assign.adapters.rocksdb import open_task_stores
+from kstreams_assign.errors import StateError
+from kstreams_assign.state.trash import TRASH_FOLDER
 from tests.restore.test_loop import Log
-from tests.worker.damage import IN_LOG, check_stopped_then_cured, entries
+from tests.worker.damage import (
+    CHANGELOG,
+    IN_LOG,
+    OTHER,
+    TASK,
+    Rig,
+    check_it_stops_and_goes_on,
+    check_stopped_then_cured,
+    entries,
+)
 
 NOBODY = 65_534
 SMALL_BYTES = 96 << 10
+FREE_FILES = 5
+"""Opening the store needs some ten: its tables, and files to write, do not get theirs."""
 NO_RIGHTS, NO_SPACE = "is not this user's", "has no space left"
+TOO_MANY, STAYS = "may open no more files", "cannot be moved away; delete it"
 
 
 def whole() -> Log:
@@ -39,6 +55,28 @@ def files_up_to(size_bytes: int) -> Callable[[], object]:
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
+
+def few_more_files() -> Callable[[], object]:
+    """As ``ulimit -n`` would, but for those that are open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free + FREE_FILES, hard))
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def damaged_in_a_fixed_place(folder: Path) -> Callable[[], object]:
+    """It can neither be read nor leave the state directory; what is returned deletes what is in it, by hand."""
+    (folder / "CURRENT").unlink()
+    give_back = without(folder.parent, 0o500)
+
+    def delete() -> None:
+        for file in sorted(folder.iterdir(), key=lambda file: file.name.startswith("MANIFEST")):
+            file.unlink()  # the manifest last: whoever looks before that sees damage
+        give_back()
+
+    return delete
 
 
 def no_rights_on_the_state_directory(folder: Path) -> None:
@@ -68,6 +106,35 @@ def no_space_while_restoring(folder: Path) -> None:
     check_stopped_then_cured(folder.parents[1], log, NO_SPACE, lambda: files_up_to(SMALL_BYTES))
 
 
+def no_space_while_committing(folder: Path) -> None:
+    """As after a failed commit: the records are in the changelog, and the stores come back as they are."""
+    log = whole()
+    with Rig(folder.parents[1], log) as rig:
+        rig.begin()
+        rig.until(lambda: {TASK, OTHER} <= rig.handed.keys())
+        stores = rig.handed.pop(TASK)
+        assert stores is not None
+        log.append(*[(b"%05d" % n, os.urandom(1_000)) for n in range(1_000)])
+        cure = files_up_to(SMALL_BYTES)
+        with pytest.raises(StateError, match=NO_SPACE):
+            stores.write({"totals": log.entries[IN_LOG:]}, {CHANGELOG: log.end})
+        rig.thread.restore(TASK, stores, [])
+        check_it_stops_and_goes_on(rig, log, NO_SPACE, cure)
+
+
+def too_many_open_files(folder: Path) -> None:
+    check_stopped_then_cured(folder.parents[1], whole(), TOO_MANY, few_more_files)
+
+
+def a_damaged_folder_and_no_trash(folder: Path) -> None:
+    check_stopped_then_cured(folder.parents[1], whole(), STAYS, lambda: damaged_in_a_fixed_place(folder))
+
+
+def a_damaged_folder_that_cannot_be_moved_away(folder: Path) -> None:
+    (folder.parent / TRASH_FOLDER).mkdir()
+    check_stopped_then_cured(folder.parents[1], whole(), STAYS, lambda: damaged_in_a_fixed_place(folder))
+
+
 CASES = (
     no_rights_on_the_state_directory,
     no_rights_on_the_folder,
@@ -75,6 +142,10 @@ CASES = (
     a_folder_that_cannot_be_written,
     no_space_while_opening,
     no_space_while_restoring,
+    no_space_while_committing,
+    too_many_open_files,
+    a_damaged_folder_and_no_trash,
+    a_damaged_folder_that_cannot_be_moved_away,
 )
 
 

@@ -12,14 +12,18 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import rocksdict
 
-from kstreams_assign.adapters.rocksdb import open_task_stores
+from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores
 from kstreams_assign.errors import StoreDamaged
+from kstreams_assign.model import Store
+from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.worker.lookup import Value
 from kstreams_assign.worker.stops import Stops
 from tests.restore.test_loop import Log
@@ -29,6 +33,7 @@ from tests.worker.damage import (
     OTHER,
     STORED,
     TASK,
+    TOTALS,
     Rig,
     check_stopped_then_cured,
     entries,
@@ -70,7 +75,7 @@ def cut(pattern: str, share: float) -> Callable[[Path], None]:
 def turned_over(pattern: str) -> Callable[[Path], None]:
     def damage(folder: Path) -> None:
         file = the(folder, pattern)
-        content = bytearray(file.read_bytes())
+        content = bytearray(file.read_bytes() or bytes(100))  # `LOCK` is empty
         third = len(content) // 3
         content[third : third + 100] = bytes(byte ^ 255 for byte in content[third : third + 100])
         file.write_bytes(content)
@@ -93,6 +98,22 @@ def a_newer_table(folder: Path) -> None:
     content = bytearray(file.read_bytes())
     content[-12] = 99
     file.write_bytes(content)
+
+
+def another_comparator(folder: Path) -> None:
+    """A database of rocksdict's own kind, which sorts keys its own way."""
+    shutil.rmtree(folder)
+    database = rocksdict.Rdict(str(folder))
+    database[7] = "another program's"
+    database.close()
+
+
+def values_with_timestamps(folder: Path) -> None:
+    shutil.rmtree(folder)
+    stores = open_task_stores(folder, ["totals"], timestamped=frozenset({"totals"}))
+    stores.identify({CHANGELOG.topic: "id-1"})
+    stores.write({"totals": [(b"0001", bytes(8) + b"1")]}, {CHANGELOG: STORED})
+    stores.close()
 
 
 def another_layout(folder: Path) -> None:
@@ -144,6 +165,9 @@ def an_empty_folder(folder: Path) -> None:
     folder.mkdir()
 
 
+BESIDE = ("OPTIONS-*", "IDENTITY", "LOCK", "LOG", "rocksdict*")
+"""What a database has besides its data."""
+
 TO_STORE = [
     Case("nothing", lambda _: None, End.GOES_ON),
     Case("no folder", shutil.rmtree, End.GOES_ON),
@@ -155,15 +179,19 @@ TO_STORE = [
     *(Case(f"{name} empty", cut(name, 0), End.ANEW) for name in ("CURRENT", "MANIFEST-*", "*.sst")),
     *(Case(f"{name} cut", cut(name, 0.6), End.ANEW) for name in ("CURRENT", "MANIFEST-*", "*.sst")),
     *(Case(f"{name} turned over", turned_over(name), End.ANEW) for name in ("CURRENT", "MANIFEST-*")),
-    *(Case(f"{name} a folder", a_folder(name), End.ANEW) for name in ("CURRENT", "MANIFEST-*", "*.sst", "LOCK")),
-    *(Case(f"{name} missing", gone(name), End.GOES_ON) for name in ("IDENTITY", "LOCK", "rocksdict*")),
-    *(Case(f"{name} turned over", turned_over(name), End.GOES_ON) for name in ("OPTIONS-*", "rocksdict*")),
-    Case("rocksdict's settings a folder", a_folder("rocksdict*"), End.ANEW),
+    *(Case(f"{name} a folder", a_folder(name), End.ANEW) for name in ("CURRENT", "MANIFEST-*", "*.sst")),
+    *(Case(f"{name} missing", gone(name), End.GOES_ON) for name in BESIDE),
+    *(Case(f"{name} turned over", turned_over(name), End.GOES_ON) for name in BESIDE),
+    *(Case(f"{name} a folder", a_folder(name), End.ANEW) for name in ("IDENTITY", "LOCK", "rocksdict*")),
+    *(Case(f"{name} a folder", a_folder(name), End.GOES_ON) for name in ("OPTIONS-*", "LOG")),
+    Case("all OPTIONS missing", all_gone("OPTIONS-*"), End.GOES_ON),
     Case("all logs missing", all_gone("*.log"), End.GOES_ON),
     Case("a log turned over", turned_over("*.log"), End.GOES_ON),
     Case("a log a folder", a_folder("*.log"), End.GOES_ON),
     *(Case(f"a log cut at {n} of 12", cut("*.log", n / 12), End.GOES_ON) for n in range(12)),
     Case("a table that a newer RocksDB wrote", a_newer_table, End.ANEW),
+    Case("a database with another comparator", another_comparator, End.ANEW),
+    Case("values with timestamps", values_with_timestamps, End.ANEW),
     Case("another layout", another_layout, End.ANEW),
     Case("an offset that is none", an_offset_that_is_none, End.ANEW),
     Case("an offset ahead of the changelog", an_offset_ahead, End.WIPED),
@@ -207,8 +235,8 @@ def whole() -> Log:
     return Log(entries=entries(IN_LOG), topic_id="id-1")
 
 
-def check_restored(folder: Path, log: Log, end: End) -> None:
-    with Rig(folder.parents[1], log) as rig:
+def check_restored(folder: Path, log: Log, end: End, store: Store = TOTALS) -> None:
+    with Rig(folder.parents[1], log, store) as rig:
         rig.begin()
         rig.until(lambda: {TASK, OTHER} <= rig.handed.keys())
         assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end} if log.end else {})
@@ -229,10 +257,51 @@ def test_a_changelog_that_is_another_now_is_read_from_its_start(case: Changed, f
     check_restored(folder, log, case.end)
 
 
-def test_a_store_that_another_has_open_stops_the_task_until_it_lets_go(folder: Path) -> None:
+def test_values_without_timestamps_are_no_use_to_a_store_that_has_them_now(folder: Path) -> None:
+    check_restored(folder, whole(), End.ANEW, replace(TOTALS, timestamped=True))
+
+
+def test_a_store_without_a_changelog_begins_empty_where_its_values_have_no_timestamps(folder: Path) -> None:
+    check_restored(folder, Log(), End.ANEW, replace(TOTALS, timestamped=True, logged=False))
+
+
+def test_a_disk_that_fails_stops_the_task_until_it_can_be_read(folder: Path) -> None:
+    """Linux answers whoever reads a process's memory at 0 with an I/O error."""
+    check_stopped_then_cured(folder.parents[1], whole(), "lies on a disk that fails", lambda: unreadable(folder))
+
+
+def unreadable(folder: Path) -> Callable[[], object]:
+    kept = (folder / "CURRENT").rename(folder / "kept")
+    (folder / "CURRENT").symlink_to("/proc/self/mem")
+    return lambda: kept.rename(folder / "CURRENT")
+
+
+def test_a_store_that_is_open_here_already_stops_the_task_until_it_is_let_go(folder: Path) -> None:
     check_stopped_then_cured(
         folder.parents[1], whole(), "is open already", lambda: open_task_stores(folder, ["totals"]).close
     )
+
+
+def test_a_store_that_another_process_has_open_stops_the_task_until_that_ends(folder: Path) -> None:
+    check_stopped_then_cured(folder.parents[1], whole(), "is open already", lambda: held_elsewhere(folder))
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from kstreams_assign.adapters.rocksdb import open_task_stores
+held = open_task_stores(Path(sys.argv[1]), ["totals"])
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def held_elsewhere(folder: Path) -> Callable[[], object]:
+    command = [sys.executable, "-c", HOLDER, str(folder)]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "\n"
+    return lambda: holder.communicate(timeout=60)
 
 
 def test_a_link_to_a_disk_that_is_away_stops_the_task_until_it_is_back(folder: Path, tmp_path: Path) -> None:
@@ -253,6 +322,45 @@ def test_a_missing_changelog_stops_the_task_until_it_is_there(folder: Path) -> N
         rig.until(lambda: TASK in rig.handed)
         assert rig.told() == ["task_stopped", "task_resumed"]
         assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
+
+
+def test_a_changelog_that_nobody_leads_holds_up_its_own_task_alone(folder: Path) -> None:
+    log = whole()
+    with Rig(folder.parents[1], log) as rig:
+        rig.reader.leaderless.add(CHANGELOG)
+        rig.begin()
+        rig.until(lambda: OTHER in rig.handed and rig.warnings.lines)
+        assert "task 0_3 waits for its changelog app-totals-changelog-3" in rig.warnings.lines[0]
+        assert TASK not in rig.handed
+        rig.reader.leaderless.clear()
+        rig.until(lambda: TASK in rig.handed)
+        assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
+        assert (rig.told(), len(rig.warnings.lines)) == ([], 1)
+
+
+@pytest.mark.parametrize("count", [0, STORED, IN_LOG, IN_LOG + 50])
+def test_a_changelog_made_anew_under_a_copy_is_read_from_its_start(folder: Path, count: int) -> None:
+    log = Log(entries=entries(count, 5_000), topic_id="id-2")
+    with Rig(folder.parents[1], whole()) as rig:
+        rig.thread.tail(TASK, None)
+        rig.until(lambda: TASK in rig.thread.progress() and rig.thread.progress()[TASK].done)
+        rig.reader.logs[CHANGELOG] = log
+        rig.until_told("store_wiped")
+        rig.thread.restore(TASK, None, [])
+        rig.until(lambda: TASK in rig.handed)
+        assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end} if log.end else {})
+        assert rig.told() == ["store_wiped"]
+
+
+def test_a_changelog_made_anew_under_a_task_that_is_restored_is_read_from_its_start(folder: Path) -> None:
+    log = Log(entries=entries(STORED, 5_000), topic_id="id-2")
+    with Rig(folder.parents[1], replace(whole(), held_back=1)) as rig:  # so it is not through when that happens
+        rig.begin()
+        rig.until(lambda: rig.thread.lags().get(TASK) == 1)
+        rig.reader.logs[CHANGELOG] = log
+        rig.until(lambda: TASK in rig.handed)
+        assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
+        assert rig.told() == ["store_wiped"]
 
 
 def test_damage_met_by_a_reader_of_a_running_task_costs_that_task_a_restore(folder: Path) -> None:
@@ -287,8 +395,48 @@ def test_damage_met_by_a_reader_of_a_copy_costs_that_copy_a_restore(folder: Path
         assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
 
 
-def test_a_store_that_is_damaged_again_and_again_does_not_keep_the_thread_busy(folder: Path) -> None:
-    """A disk that spoils what it is given: once anew at once, then only after growing pauses."""
+def test_a_running_task_whose_state_directory_was_deleted_is_restored_once_it_needs_a_new_file(folder: Path) -> None:
+    log = whole()
+    with Rig(folder.parents[1], log, memory=RocksMemory(write_buffer_bytes=64 << 10)) as rig:
+        rig.begin()
+        rig.until(lambda: {TASK, OTHER} <= rig.handed.keys())
+        shutil.rmtree(folder.parent)
+        assert rig.directory.secure()
+        stores = rig.handed.pop(TASK)
+        assert stores is not None
+        assert dict(stores.range("totals")) == log.state()
+        with pytest.raises(StoreDamaged) as met:
+            commit_on_and_on(stores, log)
+        rig.thread.failed(TASK, stores, [], met.value)
+        rig.until(lambda: TASK in rig.handed)
+        assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
+        assert rig.told() == ["store_discarded"]
+
+
+def commit_on_and_on(stores: TaskStores, log: Log) -> None:
+    """Into the changelog, then into the store, until that fails."""
+    for _ in range(1_000):
+        log.append(*[(b"%04d" % n, os.urandom(1_000)) for n in range(50)])
+        stores.write({"totals": log.entries[-50:]}, {CHANGELOG: log.end})
+
+
+def test_damage_met_by_a_compaction_of_a_copy_costs_that_copy_a_restore(folder: Path) -> None:
+    """Nobody reads the block; but the copy grows, and its tables are written anew."""
+    turned_over("*.sst")(folder)
+    log = whole()
+    with Rig(folder.parents[1], log, memory=RocksMemory(write_buffer_bytes=64 << 10)) as rig:
+        rig.thread.tail(TASK, None)
+        rig.until(lambda: TASK in rig.thread.progress() and rig.thread.progress()[TASK].done)
+        assert rig.told() == []
+        log.append(*[(b"%04d" % (n % 311), os.urandom(1_000)) for n in range(2_000)])
+        rig.until_told("store_discarded")
+        rig.thread.restore(TASK, None, [])
+        rig.until(lambda: TASK in rig.handed)
+        assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
+        assert rig.told() == ["store_discarded"]
+
+
+def test_a_store_that_is_damaged_once_more_after_it_worked_is_made_anew_at_once_again(folder: Path) -> None:
     with Rig(folder.parents[1], whole()) as rig:
         rig.begin()
         rig.until(lambda: {TASK, OTHER} <= rig.handed.keys())
@@ -296,9 +444,29 @@ def test_a_store_that_is_damaged_again_and_again_does_not_keep_the_thread_busy(f
             rig.thread.failed(TASK, rig.handed.pop(TASK), [], StoreDamaged("spoilt"))
             rig.until(lambda: TASK in rig.handed)
         assert rig.told() == ["store_discarded"] * 2  # it worked in between, so each is a first one
-        book = Stops()
-        assert book.begin_anew(TASK, StoreDamaged("spoilt"))
-        assert not book.begin_anew(TASK, StoreDamaged("spoilt"))
+
+
+def test_a_store_that_is_damaged_again_right_after_it_was_made_anew_stops_the_task(folder: Path) -> None:
+    """A disk that spoils what it is given: once anew at once, then only after growing pauses."""
+    log = whole()
+    with Rig(folder.parents[1], log) as rig:
+        rig.spoil = spoilt
+        rig.begin()
+        stopped = rig.until_told("task_stopped")
+        assert "lacks its file CURRENT" in stopped["reason"], stopped
+        assert rig.told()[:3] == ["store_discarded", "store_discarded", "task_stopped"]
+        rig.until(lambda: any(stop.pauses > 2 for stop in rig.thread.stopped().values()))
+        rig.until(lambda: OTHER in rig.handed)
+        rig.spoil = lambda _: None
+        rig.until(lambda: TASK in rig.handed)
+        assert [name for name in rig.told() if name != "store_discarded"] == ["task_stopped", "task_resumed"]
+        assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
+
+
+def spoilt(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "CURRENT").unlink(missing_ok=True)
+    (folder / "000009.sst").touch()
 
 
 def test_pauses_grow_to_a_minute_and_a_stop_is_news_once() -> None:
@@ -333,4 +501,8 @@ def test_without_rights_and_on_a_full_disk_the_task_stops_and_goes_on_when_that_
         "a folder that cannot be written",
         "no space while opening",
         "no space while restoring",
+        "no space while committing",
+        "too many open files",
+        "a damaged folder and no trash",
+        "a damaged folder that cannot be moved away",
     ]
