@@ -263,6 +263,7 @@ class Membership:
 
     def subscription(self) -> tuple[Sequence[TopicPartition], bytes]:
         """User-data for JoinGroup. ``unique_field`` changes on every join, or the leader would ignore a probe."""
+        self._leads = False  # a lost SyncGroup may have been ours; in this generation another one may be elected
         self._past.joining(self._client.member_id())
         complete = self._take_mutex()
         self._unique = (self._unique + 1) % 128

@@ -28,7 +28,7 @@ from kstreams_assign.errors import (
 )
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.dialects import APACHE, MemberReport
-from kstreams_assign.group.values import Adopted, ErrorCode, JoinedMember
+from kstreams_assign.group.values import Adopted, ErrorCode, JoinedMember, MemberAssignment
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex
@@ -46,7 +46,7 @@ INPUT, CHANGELOG = TopicPartition("words", 0), TopicPartition("app-totals-change
 HOLD_MS = 60_000
 PATIENCE_S = 60
 
-Step = Callable[[Membership], None]
+Step = Callable[[Membership], object]
 
 
 class Played:
@@ -188,11 +188,16 @@ class Case:
         assert isinstance(told, MemberReport)
         self.told.append(told.task_offset_sums)
 
-    def lead(self, membership: Membership) -> None:
-        """Elected: decide for the group, which is this member, and be given what was decided."""
+    def decide(self, membership: Membership) -> MemberAssignment:
+        """Elected: decide for the group, which is this member."""
         alone = JoinedMember("app-1", ("words",), (), self.user_data)
         given = membership.lead([alone], {"words": 2})["app-1"]
         assert given.partitions == (INPUT, TopicPartition("words", 1))
+        return given
+
+    def lead(self, membership: Membership) -> None:
+        """Decide, and be given what was decided."""
+        given = self.decide(membership)
         membership.assigned(1, given.partitions, given.user_data)
 
     @property
@@ -307,6 +312,18 @@ def test_a_follower_elected_after_a_lost_sync_group_holds_it_until_what_it_gave_
     assert not case.held
     assert case.mutex.try_clean()
     case.mutex.end_clean()
+
+
+def test_a_leader_whose_sync_group_is_lost_and_who_is_not_elected_again_does_not_take_itself_for_one(
+    case: Case,
+) -> None:
+    case.play(case.report)
+    case.play(case.decide)
+    case.play(case.report)
+    case.play(assign)
+    assert not case.membership._leads
+    case.let_go()
+    assert not case.held
 
 
 def test_membership_lost_in_the_midst_of_a_join_goes_on_holding_for_a_report_that_may_be_on_its_way(case: Case) -> None:
