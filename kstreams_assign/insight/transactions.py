@@ -66,8 +66,8 @@ def open_transactions(asked: Asked) -> Look:
         here, offsets = _partitions(asked, brokers)
         found, gaps = brokers.look(here), []
         try:
-            # Other groups have theirs open in the same partition of the group's offsets.
-            found += [one for one in brokers.look(offsets) if one.of(asked.application_id)]
+            # Other groups have theirs open in the same partition; one that hangs may be about this group's offsets, whoever began it.
+            found += [one for one in brokers.look(offsets) if one.hanging or one.of(asked.application_id)]
         except BrokerUnavailable:
             raise
         except BrokerError as cause:

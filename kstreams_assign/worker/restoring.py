@@ -82,6 +82,8 @@ class RestoreThread:
         self._wanted: dict[TaskId, Purpose] = {}
         self._waiting: dict[TaskId, TaskStores | None] = {}
         self._handed_out: set[TaskId] = set()
+        self._running: set[TaskId] = set()
+        """Those without stores, too: whoever restores here takes their processor."""
         self._progress: dict[TaskId, TaskProgress] = {}
         self._unanswered: Mapping[TaskId, int] = {}
         self._stops = Stops()
@@ -184,7 +186,7 @@ class RestoreThread:
         now_s = time.monotonic()
         if busy or news:
             self._news_at_s = now_s
-            return worked_s * (ACTIVE_REST if busy else COPY_REST) if self._handed_out else 0.0
+            return worked_s * (ACTIVE_REST if busy else COPY_REST) if self._running else 0.0
         return QUIET_S if now_s - self._news_at_s > QUIET_AFTER_S else 0.0
 
     def _take_orders(self, rest_s: float) -> None:
@@ -203,6 +205,7 @@ class RestoreThread:
 
     def _restore(self, task: TaskId, stores: TaskStores | None, inputs: Sequence[TopicPartition]) -> None:
         self._inputs[task], self._wanted[task] = inputs, Purpose.ACTIVE
+        self._running.discard(task)
         self._found[task] = self._look_ups.submit(self._positions, inputs)
         if stores is None and (
             task in self._handed_out or task in self._waiting or self._goes_on(task, Purpose.ACTIVE)
@@ -215,6 +218,7 @@ class RestoreThread:
 
     def _tail(self, task: TaskId, stores: TaskStores | None) -> None:
         self._wanted[task] = Purpose.STANDBY
+        self._running.discard(task)
         self._answered(task)
         if stores is None and (task in self._handed_out or self._goes_on(task, Purpose.STANDBY)):
             return
@@ -231,6 +235,7 @@ class RestoreThread:
         self._inputs[task], self._wanted[task] = inputs, Purpose.ACTIVE
         self._found[task] = self._look_ups.submit(self._positions, inputs)
         self._handed_out.discard(task)
+        self._running.discard(task)
         self._trouble(task, stores, error)
 
     def _close(self, task: TaskId, stores: TaskStores | None) -> None:
@@ -242,6 +247,7 @@ class RestoreThread:
             self._sums.dormant(task, dict(stores.offsets()))
             stores.close()
         self._progress.pop(task, None)
+        self._running.discard(task)
         self._answered(task)
         self._stops.over(task)
         self.receiver.closed(task)
@@ -347,6 +353,7 @@ class RestoreThread:
 
     def _hand_over(self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, Position]) -> None:
         restored = 0
+        self._running.add(task)
         if stores is not None:
             self._handed_out.add(task)
             restored = sum(stores.offsets().values()) - self._began_at[task]

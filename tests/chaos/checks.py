@@ -7,9 +7,9 @@ members decide, commit or restore.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 
 from tests.chaos.facts import Facts, Store, Write
 from tests.chaos.rows import Entry, Unsound, read_entry
@@ -113,18 +113,44 @@ def one_owner_a_generation(facts: Facts) -> list[str]:
 
 
 def _two_wrote(facts: Facts) -> list[str]:
-    writers: dict[tuple[int, int], set[str]] = defaultdict(set)
+    told: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    wrote: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for row in facts.rows:
-        writers[row.partition, row.generation].add(row.writer)
+        told[row.partition].append((row.generation, row.writer))
     for write in facts.writes:
         if write.value is not None:
             entry = read_entry(write.value)
-            writers[write.partition, entry.generation].add(entry.writer)
+            wrote[write.partition].append((entry.generation, entry.writer))
+    anew = times_begun_anew(facts)
+    writers: dict[tuple[int, int, int], set[str]] = defaultdict(set)
+    for partition, works in chain(told.items(), wrote.items()):
+        for life, (generation, writer) in _lives(works, anew):
+            writers[partition, life, generation].add(writer)
     return [
         f"task 0_{partition} was worked on by {', '.join(sorted(who))} in generation {generation}"
-        for (partition, generation), who in sorted(writers.items())
+        for (partition, _, generation), who in sorted(writers.items())
         if len(who) > 1
     ]
+
+
+def times_begun_anew(facts: Facts) -> int:
+    """How often the coordinator forgot the group, so that its generations began anew.
+
+    Kafka 4.3.1 does where it is killed and loads its log while its leadership changes: what was loaded for the epoch before is
+    taken for the state of the next one.
+    """
+    return sum(after.number == 0 < before.number for before, after in pairwise(facts.generations))
+
+
+def _lives(works: Sequence[tuple[int, str]], anew: int) -> Iterable[tuple[int, tuple[int, str]]]:
+    """Each work with the number of the group's life that it belongs to: the largest falls of generations are where one ends."""
+    falls = sorted(
+        (after[0] - before[0], place)
+        for place, (before, after) in enumerate(pairwise(works), 1)
+        if after[0] < before[0]
+    )
+    ends = {place for _, place in falls[:anew]}
+    return zip(accumulate(place in ends for place in range(len(works))), works, strict=True)
 
 
 def _two_were_given(facts: Facts) -> list[str]:
@@ -191,9 +217,12 @@ def offsets_never_go_back(facts: Facts) -> list[str]:
 
 
 def generations_go_up(facts: Facts) -> list[str]:
-    """A group's generations are numbered upwards, also when its coordinator was killed. The same again is no news of it."""
+    """A group's generations are numbered upwards, also when its coordinator was killed; the same again is no news of it.
+
+    One that the coordinator has forgotten begins anew, with 0, which is the broker's doing, and counted.
+    """
     numbers = [one.number for one in facts.generations]
-    return [f"generation {after} follows {before}" for before, after in pairwise(numbers) if after < before]
+    return [f"generation {after} follows {before}" for before, after in pairwise(numbers) if 0 < after < before]
 
 
 def workers_end_as_they_should(facts: Facts) -> list[str]:

@@ -1,4 +1,6 @@
-"""What was seen of a run, as plain values: all that the checkers get. Nothing here asks the system under test for its opinion."""
+"""What was seen of a run, as plain values: all that the checkers get. Bytes are read with the project's
+own codecs, and ``restless`` is what ``inspect`` says; nothing else asks the system under test for its opinion.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kstreams_assign.local import LocalBroker
 from tests.chaos import reading
-from tests.chaos.checks import EXACTLY_ONCE, account, entries_are_sound, keys_of, violations
+from tests.chaos.checks import EXACTLY_ONCE, account, entries_are_sound, keys_of, times_begun_anew, violations
 from tests.chaos.damage import damage
 from tests.chaos.facts import Facts
 from tests.chaos.load import Load
@@ -258,7 +258,8 @@ class Run:
             "duplicated": len(found.duplicated) if found else None,
             "overwritten_by_sleepers": len(found.overwritten) if found else None,
             "double_owners": sum(text.startswith("one_owner_a_generation") for text in wrong),
-            "rebalances": len({one.number for one in facts.generations}),
+            "rebalances": sum(after.number != before.number for before, after in pairwise(facts.generations)),
+            "group_begun_anew": times_begun_anew(facts),
             "damaged_stores_found_by_the_checker": sum(bool(store.damage) for store in facts.stores),
             "aborted_transactions": facts.aborted_transactions,
             "hanging_transactions_ended": len(self._operator.ended),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.chaos.checks import CHECKS, account, violations
+from tests.chaos.checks import CHECKS, account, times_begun_anew, violations
 from tests.chaos.facts import Commit, Exit, Facts, Generation, Store, Write
 from tests.chaos.rows import Entry, Row, write_entry
 
@@ -231,3 +231,15 @@ def test_under_at_least_once_only_a_sleeper_may_write_over_its_successor():
 def test_a_written_over_id_that_comes_again_is_not_counted():
     facts = replace(GOOD, guarantee="at_least_once", writes=(*WITHOUT_2, entry(4, "w1.1", 4, 1, 3, 2)))
     assert account(facts).overwritten == account(facts).lost == ()
+
+
+def test_generations_of_a_group_that_was_forgotten_begin_anew():
+    """The same numbers, other processes; and two in one of the new ones are found."""
+    again = (*GOOD.generations, Generation(0), Generation(3, {"c": (0, 1)}))
+    wrote = (*GOOD.writes, entry(4, "w2.1", 3, 4, key=OTHER), entry(5, "w2.1", 4, 4, key=OTHER))
+    facts = replace(GOOD, guarantee="at_least_once", writes=wrote, generations=again)
+    assert times_begun_anew(facts) == 1
+    assert violations(facts) == []
+    assert len(violations(replace(facts, generations=GOOD.generations))) == 2, "nothing began anew"
+    two = replace(facts, writes=(*wrote, entry(6, "w3.1", 4, 4, key=OTHER)))
+    assert violations(two) == ["one_owner_a_generation: task 0_0 was worked on by w2.1, w3.1 in generation 4"]

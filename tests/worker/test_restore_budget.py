@@ -62,7 +62,7 @@ def thread(tmp_path, reader):
 def test_a_copy_rests_as_long_as_it_worked_while_tasks_run_here(thread):
     thread._restorer.applied_total += 1
     assert thread._rest_s(0.003) == 0
-    thread._handed_out.add(OTHER)
+    thread._running.add(OTHER)
     thread._restorer.applied_total += 1
     assert thread._rest_s(0.003) == 0.003
 
@@ -71,9 +71,23 @@ def test_an_active_task_is_restored_with_shorter_rests_and_without_any_where_non
     thread._waiting[TASK] = None
     thread._restorer.applied_total += 1
     assert thread._rest_s(0.003) == 0
-    thread._handed_out.add(OTHER)
+    thread._running.add(OTHER)
     thread._restorer.applied_total += 1
     assert thread._rest_s(0.003) == 0.0015
+
+
+def test_whoever_runs_here_counts_with_stores_or_without(thread):
+    thread.receiver = type(
+        "Takes", (), {"ready": staticmethod(lambda *_: None), "closed": staticmethod(lambda _task: None)}
+    )()
+    thread._restorer.applied_total += 1
+    assert thread._rest_s(0.003) == 0
+    thread._hand_over(OTHER, None, {})
+    thread._restorer.applied_total += 1
+    assert thread._rest_s(0.003) > 0
+    thread._close(OTHER, None)
+    thread._restorer.applied_total += 1
+    assert thread._rest_s(0.003) == 0
 
 
 def test_copies_without_news_are_looked_after_seldom_and_orders_do_not_wait_for_that(thread, reader):
