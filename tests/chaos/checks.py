@@ -217,12 +217,9 @@ def offsets_never_go_back(facts: Facts) -> list[str]:
 
 
 def generations_go_up(facts: Facts) -> list[str]:
-    """A group's generations are numbered upwards, also when its coordinator was killed; the same again is no news of it.
-
-    One that the coordinator has forgotten begins anew, with 0, which is the broker's doing, and counted.
-    """
+    """A group's generations are numbered upwards, also when its coordinator was killed. The same again is no news of it."""
     numbers = [one.number for one in facts.generations]
-    return [f"generation {after} follows {before}" for before, after in pairwise(numbers) if 0 < after < before]
+    return [f"generation {after} follows {before}" for before, after in pairwise(numbers) if after < before]
 
 
 def workers_end_as_they_should(facts: Facts) -> list[str]:
