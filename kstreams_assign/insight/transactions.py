@@ -15,7 +15,7 @@ from kstreams_assign.adapters.confluent.transaction_log import logged_transactio
 from kstreams_assign.adapters.kafka_python.transactions import TransactionsOnBrokers, transactions_on_brokers
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, MalformedUserData
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.tasks.transactions import Decision, Found, decided, in_words
+from kstreams_assign.tasks.transactions import Decision, Found, decided, facts_of, in_words
 from kstreams_assign.topology.internal import is_internal
 from kstreams_assign.wire.transaction_log import LoggedTransaction
 
@@ -173,15 +173,11 @@ def _ended(told: Told, asked: Asked, brokers: TransactionsOnBrokers) -> Told:
 
 
 def _facts(told: Told) -> dict[str, Any]:
-    at, known = told.found.open, told.found.coordinated
+    known = told.found.coordinated
     return {
-        "partition": str(at.partition),
-        "start_offset": at.start_offset,
-        "producer_id": at.producer_id,
-        "producer_epoch": at.producer_epoch,
-        "transactional_id": known.transactional_id if known else None,
+        **facts_of(told.found),
+        "producer_epoch": told.found.open.producer_epoch,
         "state": known.state if known else None,
-        "hanging": told.found.hanging,
         "decision": told.decision.value if told.decision else None,
         "ended": told.ended.value if told.ended else None,
         "failed": told.failed or None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire.transaction_log import AT_WORK, LoggedTransaction
@@ -104,6 +105,17 @@ def decided(hanging: OpenTransaction, log: Iterable[LoggedTransaction]) -> Decis
     if last is None or last.producer_epoch < hanging.producer_epoch:
         return None
     return ENDING.get(last.state)
+
+
+def facts_of(found: Found) -> dict[str, Any]:
+    """For events and JSON; ``transactional_id`` is null where no coordinator knows the producer."""
+    return {
+        "partition": str(found.open.partition),
+        "start_offset": found.open.start_offset,
+        "producer_id": found.open.producer_id,
+        "transactional_id": found.coordinated.transactional_id if found.coordinated else None,
+        "hanging": found.hanging,
+    }
 
 
 def in_words(found: Found) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Protocol
 
 from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress
-from kstreams_assign.tasks.transactions import Found, HeldUp, in_words
+from kstreams_assign.tasks.transactions import Found, HeldUp, facts_of, in_words
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.sender import Sender
 
@@ -123,20 +123,9 @@ class WaitingTasks:
         if (news := _held_up(found)) == told:
             return
         warnings = [f"{task} waits: {one.text}; {self._remedy}" for task, one in news.items() if one.hangs]
-        facts = [_facts(task, one) for task, one in found.items()]
+        facts = [{"task": str(task), **facts_of(one)} for task, one in found.items()]
         self._log.emit("waiting_for_transactions", transactions=facts, warnings=warnings)
 
 
 def _held_up(found: Mapping[TaskId, Found]) -> dict[TaskId, HeldUp]:
     return {task: HeldUp(in_words(one), one.in_vain) for task, one in found.items()}
-
-
-def _facts(task: TaskId, found: Found) -> dict[str, Any]:
-    return {
-        "task": str(task),
-        "partition": str(found.open.partition),
-        "start_offset": found.open.start_offset,
-        "producer_id": found.open.producer_id,
-        "transactional_id": found.coordinated.transactional_id if found.coordinated else None,
-        "hanging": found.hanging,
-    }
