@@ -159,6 +159,17 @@ class Rig:
         assert self._error is None, self._error
         assert met, (self.told(), self.warnings.lines)
 
+    def until_running(self) -> None:
+        """Begin, and wait until both tasks have been handed over."""
+        self.begin()
+        self.until(lambda: {TASK, OTHER} <= self.handed.keys())
+
+    def take(self) -> TaskStores:
+        """The stores of the damaged task, as who runs it has them."""
+        stores = self.handed.pop(TASK)
+        assert stores is not None
+        return stores
+
     def until_told(self, name: str) -> Mapping[str, Any]:
         self.until(lambda: name in self.told())
         return next(event for event in self.events if event["event"] == name)

@@ -24,7 +24,6 @@ from tests.restore.test_loop import Log
 from tests.worker.damage import (
     CHANGELOG,
     IN_LOG,
-    OTHER,
     TASK,
     Rig,
     check_it_stops_and_goes_on,
@@ -110,10 +109,8 @@ def no_space_while_committing(folder: Path) -> None:
     """As after a failed commit: the records are in the changelog, and the stores come back as they are."""
     log = whole()
     with Rig(folder.parents[1], log) as rig:
-        rig.begin()
-        rig.until(lambda: {TASK, OTHER} <= rig.handed.keys())
-        stores = rig.handed.pop(TASK)
-        assert stores is not None
+        rig.until_running()
+        stores = rig.take()
         log.append(*[(b"%05d" % n, os.urandom(1_000)) for n in range(1_000)])
         cure = files_up_to(SMALL_BYTES)
         with pytest.raises(StateError, match=NO_SPACE):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,13 +18,6 @@ from tests.worker.app import PARTITIONS, PATIENCE_S, App, Running, count
 WORDS = [b"word-%d" % (n % 97) for n in range(500)]
 AT_ONCE = {"state_cleanup_delay_ms": 0, "acceptable_recovery_lag": 10_000}
 """No grace, so that the mutex alone protects a dormant folder; and no warm-ups."""
-
-
-@pytest.fixture
-def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
-    found = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
-    yield found
-    found.stop()
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,13 +18,6 @@ SETTINGS: Mapping[str, Any] = {
     "processing_guarantee": "exactly_once_v2",
 }  # so that a kill repeats nothing
 Start = Callable[..., Process]
-
-
-@pytest.fixture
-def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
-    found = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
-    yield found
-    found.stop()
 
 
 @pytest.fixture

@@ -237,8 +237,7 @@ def whole() -> Log:
 
 def check_restored(folder: Path, log: Log, end: End, store: Store = TOTALS) -> None:
     with Rig(folder.parents[1], log, store) as rig:
-        rig.begin()
-        rig.until(lambda: {TASK, OTHER} <= rig.handed.keys())
+        rig.until_running()
         assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end} if log.end else {})
         assert tuple(rig.told()) == end.value
         assert len(rig.warnings.lines) == len(end.value), rig.warnings.lines
@@ -367,10 +366,8 @@ def test_damage_met_by_a_reader_of_a_running_task_costs_that_task_a_restore(fold
     turned_over("*.sst")(folder)
     log = whole()
     with Rig(folder.parents[1], log) as rig:
-        rig.begin()
-        rig.until(lambda: {TASK, OTHER} <= rig.handed.keys())
-        stores = rig.handed.pop(TASK)
-        assert stores is not None
+        rig.until_running()
+        stores = rig.take()
         with pytest.raises(StoreDamaged) as met:
             dict(stores.range("totals"))
         rig.thread.failed(TASK, stores, [], met.value)
@@ -398,12 +395,10 @@ def test_damage_met_by_a_reader_of_a_copy_costs_that_copy_a_restore(folder: Path
 def test_a_running_task_whose_state_directory_was_deleted_is_restored_once_it_needs_a_new_file(folder: Path) -> None:
     log = whole()
     with Rig(folder.parents[1], log, memory=RocksMemory(write_buffer_bytes=64 << 10)) as rig:
-        rig.begin()
-        rig.until(lambda: {TASK, OTHER} <= rig.handed.keys())
+        rig.until_running()
         shutil.rmtree(folder.parent)
         assert rig.directory.secure()
-        stores = rig.handed.pop(TASK)
-        assert stores is not None
+        stores = rig.take()
         assert dict(stores.range("totals")) == log.state()
         with pytest.raises(StoreDamaged) as met:
             commit_on_and_on(stores, log)
@@ -438,8 +433,7 @@ def test_damage_met_by_a_compaction_of_a_copy_costs_that_copy_a_restore(folder: 
 
 def test_a_store_that_is_damaged_once_more_after_it_worked_is_made_anew_at_once_again(folder: Path) -> None:
     with Rig(folder.parents[1], whole()) as rig:
-        rig.begin()
-        rig.until(lambda: {TASK, OTHER} <= rig.handed.keys())
+        rig.until_running()
         for _ in range(2):
             rig.thread.failed(TASK, rig.handed.pop(TASK), [], StoreDamaged("spoilt"))
             rig.until(lambda: TASK in rig.handed)

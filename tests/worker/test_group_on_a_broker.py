@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,6 @@ from kstreams_assign.errors import AssignmentRefused, ConfigError, StateDirector
 from tests.worker.app import PARTITIONS, App, count
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
-
-
-@pytest.fixture
-def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
-    found = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
-    yield found
-    found.stop()
 
 
 def test_one_worker_counts_everything_and_a_second_one_takes_half(app: App) -> None:

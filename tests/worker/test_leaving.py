@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +12,6 @@ from tests.worker.app import PARTITIONS, App
 
 SESSION: dict[str, Any] = {"session_timeout_ms": 60_000}
 STATIC: dict[str, Any] = {**SESSION, "group_instance_id": "one"}
-
-
-@pytest.fixture
-def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
-    found = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
-    yield found
-    found.stop()
 
 
 def members_of(app: App) -> int:

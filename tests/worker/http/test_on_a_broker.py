@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 from kstreams_assign import Config, Subtopology
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from tests.adapters.confluent_cluster import until as asked_until
-from tests.worker.app import PARTITIONS, App, Running, count
+from tests.worker.app import PARTITIONS, Running, count
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
 WITHIN_S = 90
@@ -26,13 +26,6 @@ SETTINGS = {
     "early_probing_floor_ms": 9_000,  # the time to see what is said meanwhile
     "http": "127.0.0.1:0",
 }
-
-
-@pytest.fixture
-def app(broker, tmp_path, request):
-    found = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
-    yield found
-    found.stop()
 
 
 def ask(port, path):

@@ -1,0 +1,18 @@
+"""An application on the broker, named after its test."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.worker.app import App
+
+
+@pytest.fixture
+def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
+    found = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
+    yield found
+    found.stop()
