@@ -1,7 +1,7 @@
 """One real Kafka broker as a context manager: ``with LocalBroker() as broker: ...``.
 
-What lives here: the life of one broker process. What must not: fetching (``jars``), brokers that outlive their caller
-(``detached``). The idea: wait for conditions, never for time. A start ends when the broker answers as a broker or when its
+What lives here: the life of one broker, which is one process or, with its controller apart, two. What must not: a single JVM
+(``server``), fetching (``jars``), brokers that outlive their caller (``detached``). The idea: wait for conditions, never for time. A start ends when the broker answers as a broker or when its
 process has died, and says which.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
@@ -18,24 +17,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import leftovers
 from kstreams_assign.local.jars import KAFKA_VERSION, Progress, class_path, to_stderr
-from kstreams_assign.local.layout import Layout, Ports
+from kstreams_assign.local.layout import Layout, Ports, Role
 from kstreams_assign.local.probe import brokers_known
-from kstreams_assign.local.process import ChildProcess
+from kstreams_assign.local.server import PortTaken, Server
 
-_CLUSTER_ID = "a3N0cmVhbXMtYXNzaWduIQ"  # any 16 bytes in base64; data folders are never shared
-_JVM = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.awt.headless=true")
 _PORT_TRIES = 5
 _BETWEEN_PROBES_S = 0.05
-_FORMAT_LIMIT_S = 120.0
-_STOP_PATIENCE_S = 10.0
 
 
 class LocalBroker:
     """A KRaft broker and controller in one JVM, on free ports of 127.0.0.1.
+
+    ``controller_apart`` gives the controller a JVM of its own, which ``kill`` and ``restart`` leave alone. A broker that comes
+    back is then fenced before, as in a real cluster, and loads its groups once. A killed combined one may lead, be
+    fenced and lead again while it still loads, and so forget a group (Kafka 4.3.1).
 
     ``data_dir`` names the folder to use and keep; without it a fresh one is made and removed by ``stop``. ``settings`` go
     over the broker's own (``server.properties`` keys). Unless ``outlive`` is set, the JVM dies with this process,
@@ -50,6 +48,7 @@ class LocalBroker:
         data_dir: Path | None = None,
         port: int | None = None,
         settings: Mapping[str, str] | None = None,
+        controller_apart: bool = False,
         outlive: bool = False,
         start_limit_s: float = 120.0,
         progress: Progress = to_stderr,
@@ -58,11 +57,13 @@ class LocalBroker:
         self._data_dir = data_dir
         self._port = port
         self._settings = dict(settings or {})
+        self._apart = controller_apart
         self._outlive = outlive
         self._start_limit_s = start_limit_s
         self._progress = progress
         self._ports: Ports | None = None
-        self._process: ChildProcess | None = None
+        self._server: Server | None = None
+        self._controller: Server | None = None
         self._hold: int | None = None
 
     @property
@@ -74,9 +75,9 @@ class LocalBroker:
 
     @property
     def pid(self) -> int:
-        if self._process is None:
+        if self._server is None:
             raise LocalBrokerError("the broker does not run: call start() first")
-        return self._process.pid
+        return self._server.pid
 
     @property
     def data_dir(self) -> Path:
@@ -86,7 +87,7 @@ class LocalBroker:
 
     @property
     def running(self) -> bool:
-        return self._process is not None and not self._process.ended.is_set()
+        return self._server is not None and not self._server.ended()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -107,10 +108,8 @@ class LocalBroker:
         return self
 
     def stop(self) -> None:
-        """End the process and remove the data folder, unless the caller named it. Does nothing twice."""
-        if self._process is not None:
-            self._process.terminate(_STOP_PATIENCE_S)
-            self._process = None
+        """End what runs and remove the data folder, unless the caller named it. Does nothing twice."""
+        self._end_servers()
         if self._hold is not None:
             os.close(self._hold)
             self._hold = None
@@ -119,16 +118,16 @@ class LocalBroker:
             self._data_dir = None
 
     def kill(self) -> None:
-        """End the process at once, as a power cut would; data and ports stay for ``restart``."""
-        if self._process is not None:
-            self._process.kill()
+        """End the broker at once, as a power cut would; data and ports stay for ``restart``."""
+        if self._server is not None:
+            self._server.kill()
 
     def restart(self) -> None:
-        """Start again on the same ports and data, ending the process first if it still runs."""
+        """Start again on the same ports and data, ending the broker first if it still runs."""
         if self._ports is None:
             raise LocalBrokerError("nothing to restart: call start() first")
-        if self._process is not None:
-            self._process.terminate(_STOP_PATIENCE_S)
+        if self._server is not None:
+            self._server.stop()
         self._launch(self._ports)
         self._await_answer(self._ports)
 
@@ -144,47 +143,43 @@ class LocalBroker:
                 self._launch(self._ports)
                 self._await_answer(self._ports)
                 return
-            except _PortTaken:
-                # Somebody took a port between our look and the broker's bind.
+            except PortTaken:
+                # Somebody took a port between our look and the JVM's bind.
+                self._end_servers()
                 if last or self._port is not None:
                     raise
 
     def _launch(self, ports: Ports) -> None:
-        """Write the settings for ``ports``, format a folder that is new, and start the JVM."""
-        layout = Layout(self.data_dir)
-        layout.write(ports, self._settings)
-        java = [str(find_java()), *_JVM, f"-Dlog4j2.configurationFile={layout.log_settings}", "-cp", self._class_path()]
-        if not layout.formatted:
-            _format_storage(java, layout)
-        layout.log.unlink(missing_ok=True)
-        assert self._hold is not None
-        command = [*java, "kafka.Kafka", str(layout.properties)]
-        self._process = ChildProcess(command, layout.log, tied=not self._outlive, holds=self._hold)
+        """Start what does not run: the broker, and its controller first if that is apart."""
+        layout = Layout(self.data_dir, Role.BROKER if self._apart else Role.COMBINED)
+        if self._apart and (self._controller is None or self._controller.ended()):
+            self._controller = self._serve(layout.controller, ports)
+        self._server = self._serve(layout, ports)
 
-    def _class_path(self) -> str:
-        return ":".join(str(jar) for jar in class_path(progress=self._progress))
+    def _serve(self, layout: Layout, ports: Ports) -> Server:
+        layout.write(ports, self._settings)
+        jars = ":".join(str(jar) for jar in class_path(progress=self._progress))
+        assert self._hold is not None
+        return Server(layout, jars, tied=not self._outlive, holds=self._hold)
 
     def _await_answer(self, ports: Ports) -> None:
-        assert self._process is not None
+        assert self._server is not None
         deadline = time.monotonic() + self._start_limit_s
         while not brokers_known(ports.broker):
-            if self._process.ended.wait(_BETWEEN_PROBES_S):
-                raise self._died(ports)
+            for server in self._servers():
+                if server.ended(_BETWEEN_PROBES_S):
+                    raise server.died()
             if time.monotonic() > deadline:
-                raise LocalBrokerError(f"no answer after {self._start_limit_s:.0f} s{self._log_end()}")
+                raise LocalBrokerError(f"no answer after {self._start_limit_s:.0f} s{self._server.log_end()}")
 
-    def _died(self, ports: Ports) -> LocalBrokerError:
-        taken = "Address already in use" in Layout(self.data_dir).last_lines(1000)
-        what = f"port {ports.broker} or {ports.controller} was taken" if taken else "the JVM ended before it answered"
-        return (_PortTaken if taken else LocalBrokerError)(f"{what}{self._log_end()}")
+    def _servers(self) -> list[Server]:
+        return [server for server in (self._server, self._controller) if server is not None]
 
-    def _log_end(self) -> str:
-        layout = Layout(self.data_dir)
-        return f"; the end of {layout.log}:\n{layout.last_lines()}"
-
-
-class _PortTaken(LocalBrokerError):
-    """The broker could not bind one of its ports."""
+    def _end_servers(self) -> None:
+        """The broker first: without its controller it could not leave in order."""
+        for server in self._servers():
+            server.stop()
+        self._server = self._controller = None
 
 
 def _free_ports(wanted: int | None) -> Ports:
@@ -197,10 +192,3 @@ def _free_ports(wanted: int | None) -> Ports:
             raise LocalBrokerError(f"port {wanted}: cannot listen there: {cause}; name another, or none") from cause
         second.bind(("127.0.0.1", 0))
         return Ports(first.getsockname()[1], second.getsockname()[1])
-
-
-def _format_storage(java: list[str], layout: Layout) -> None:
-    command = [*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(layout.properties)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_LIMIT_S, check=False)
-    if done.returncode != 0:
-        raise LocalBrokerError(f"formatting {layout.records} failed:\n{done.stdout}{done.stderr}")

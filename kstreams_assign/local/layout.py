@@ -1,12 +1,13 @@
 """A broker's data folder: its settings as files, its log, its records.
 
-Pure text and paths. One process is broker and controller (KRaft combined mode), small enough for a laptop and quick enough
-for a test: no rebalance delay, few internal partitions, short sessions allowed.
+Pure text and paths. One process is broker and controller (KRaft combined mode) unless they are wanted apart, small enough for
+a laptop and quick enough for a test: no rebalance delay, few internal partitions, short sessions allowed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,10 +19,19 @@ class Ports(NamedTuple):
     controller: int
 
 
+class Role(StrEnum):
+    """What one process is: Kafka's ``process.roles``."""
+
+    COMBINED = "broker,controller"
+    BROKER = "broker"
+    CONTROLLER = "controller"
+
+
 class Layout(NamedTuple):
     """The files below one data folder."""
 
     root: Path
+    role: Role = Role.COMBINED
 
     @property
     def properties(self) -> Path:
@@ -33,19 +43,25 @@ class Layout(NamedTuple):
 
     @property
     def log(self) -> Path:
-        return self.root / "broker.log"
+        return self.root / f"{_NAMES[self.role]}.log"
 
     @property
     def records(self) -> Path:
         return self.root / "records"
 
     @property
+    def controller(self) -> Layout:
+        """Where a controller of its own lives that belongs to the broker here."""
+        return Layout(self.root / "controller", Role.CONTROLLER)
+
+    @property
     def formatted(self) -> bool:
         return (self.records / "meta.properties").exists()
 
     def write(self, ports: Ports, settings: Mapping[str, str]) -> None:
-        """Write the settings for a start on ``ports`` into the folder, which exists; ``settings`` go over ours."""
-        merged = {**server_properties(ports, self.records), **settings}
+        """Write the settings for a start on ``ports`` into the folder; ``settings`` go over ours."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        merged = {**server_properties(ports, self.records, self.role), **settings}
         self.properties.write_text("".join(f"{key}={value}\n" for key, value in merged.items()), encoding="utf-8")
         self.log_settings.write_text(_LOG4J2, encoding="utf-8")
 
@@ -57,15 +73,20 @@ class Layout(NamedTuple):
             return ""
 
 
-def server_properties(ports: Ports, records: Path) -> dict[str, str]:
-    """Kafka's ``server.properties`` for one broker alone on this machine."""
+_NAMES = {Role.COMBINED: "broker", Role.BROKER: "broker", Role.CONTROLLER: "controller"}
+
+
+def server_properties(ports: Ports, records: Path, role: Role = Role.COMBINED) -> dict[str, str]:
+    """Kafka's ``server.properties`` for one broker alone on this machine, or for its controller."""
+    broker, controller = f"PLAINTEXT://127.0.0.1:{ports.broker}", f"CONTROLLER://127.0.0.1:{ports.controller}"
+    listeners = {Role.COMBINED: f"{broker},{controller}", Role.BROKER: broker, Role.CONTROLLER: controller}
     return {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.voters": f"1@127.0.0.1:{ports.controller}",
+        "process.roles": role,
+        "node.id": "2" if role is Role.CONTROLLER else "1",
+        "controller.quorum.voters": f"{1 if role is Role.COMBINED else 2}@127.0.0.1:{ports.controller}",
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://127.0.0.1:{ports.broker},CONTROLLER://127.0.0.1:{ports.controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{ports.broker}",
+        "listeners": listeners[role],
+        "advertised.listeners": controller if role is Role.CONTROLLER else broker,
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": str(records),
         **_SMALL_AND_QUICK,

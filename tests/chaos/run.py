@@ -64,7 +64,7 @@ class Run:
         self._mending: list[Future[None]] = []
         self._outages = Outages()
         self._began = monotonic()
-        self._broker = LocalBroker(data_dir=folder / "broker")
+        self._broker = LocalBroker(data_dir=folder / "broker", controller_apart=True)
 
     def run(self) -> dict[str, Any]:
         """The last line of the program. Leaves no process behind, however it ends."""
@@ -133,6 +133,11 @@ class Run:
     def _happen(self, fault: Fault) -> None:
         process = self._group.current.get(fault.target) if isinstance(fault.target, int) else None
         mending = any(not one.done() for one in self._mending)
+        if (
+            fault.kind is Kind.ADD and process is not None and process.alive
+        ):  # still leaving; other faults count on the next
+            self._at(self._now_s + RESTART_S, lambda: self._happen(fault))
+            return
         if (why := _out_of_place(fault, process, mending=mending)) is not None:
             self._say(f"{fault}: left out, {why}")
             return
@@ -316,11 +321,11 @@ def _out_of_place(fault: Fault, process: Process | None, *, mending: bool) -> st
     ``process``: the newest of its number. ``mending``: the broker is not back from the fault before; outages that wait for each
     other would become one without an end.
     """
-    if fault.kind is Kind.BROKER and mending:
-        return "it is not back from the one before"
+    if fault.kind is Kind.BROKER:
+        return "it is not back from the one before" if mending else None
     if fault.kind is Kind.ADD:
-        return "the one before is still leaving" if process is not None and process.alive else None
-    if fault.kind is not Kind.BROKER and (process is None or not process.alive or process.leaving):
+        return None
+    if process is None or not process.alive or process.leaving:
         return "it is not there"
     if fault.kind is Kind.JUMP and process is not None and not process.events.exists():
         return "it does not listen yet"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import LocalBroker, leftovers
@@ -64,6 +65,30 @@ def test_a_killed_broker_comes_back_on_the_same_address():
         assert brokers_known(port_of(before), PATIENCE_S) == 1
 
 
+def test_a_controller_apart_lives_on_when_its_broker_is_killed_and_ends_with_it(tmp_path):
+    with LocalBroker(data_dir=tmp_path, controller_apart=True) as running:
+        address, pid = running.bootstrap_servers, running.pid
+        (controller,) = set(processes_in(tmp_path)) - {pid}
+        kept = topic_made(address)
+        running.kill()
+        assert processes_in(tmp_path) == [controller]
+        running.restart()
+        assert running.bootstrap_servers == address
+        assert set(processes_in(tmp_path)) == {controller, running.pid}
+        assert AdminClient({"bootstrap.servers": address}).list_topics(timeout=PATIENCE_S).topics[kept].error is None
+    assert processes_in(tmp_path) == []
+
+
+def test_a_controller_apart_that_has_died_is_started_again_with_its_broker(tmp_path):
+    with LocalBroker(data_dir=tmp_path, controller_apart=True) as running:
+        (controller,) = set(processes_in(tmp_path)) - {running.pid}
+        running.kill()
+        os.kill(controller, signal.SIGKILL)
+        assert running._controller.ended(PATIENCE_S)
+        running.restart()
+        assert len(processes_in(tmp_path)) == 2
+
+
 def test_a_jvm_that_dies_is_reported_with_the_end_of_its_log():
     with pytest.raises(LocalBrokerError, match=r"num\.network\.threads"):
         LocalBroker(settings={"num.network.threads": "-1"}).start()
@@ -85,6 +110,12 @@ def test_a_start_that_takes_too_long_is_given_up_and_its_jvm_ended(tmp_path):
     assert processes_in(tmp_path) == []
 
 
+def topic_made(address: str) -> str:
+    admin = AdminClient({"bootstrap.servers": address})  # has to outlive its answer
+    admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(PATIENCE_S)
+    return "kept"
+
+
 def processes_in(folder: Path) -> list[int]:
     """Process ids of those whose command line names ``folder``."""
     everyone = psutil.process_iter(["pid", "cmdline"])
@@ -100,7 +131,7 @@ starter = threading.Thread(target=broker.start)
 starter.start(); starter.join()
 while Path(f"/proc/self/task/{starter.native_id}").exists():
     pass
-print(broker.pid, broker._process.ended.wait(1), flush=True)
+print(broker.pid, broker._server.ended(1), flush=True)
 sys.stdin.read()
 broker.stop()
 """

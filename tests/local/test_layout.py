@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kstreams_assign.local.layout import Layout, Ports, server_properties
+from kstreams_assign.local.layout import Layout, Ports, Role, server_properties
 
 
 def test_settings_of_the_caller_go_over_ours_and_nothing_else_changes(tmp_path):
@@ -17,6 +17,22 @@ def test_a_broker_listens_on_the_loopback_alone(tmp_path):
     properties = server_properties(Ports(9092, 9093), tmp_path)
     for key in ("listeners", "advertised.listeners"):
         assert all("://127.0.0.1:" in listener for listener in properties[key].split(","))
+
+
+def test_a_controller_apart_has_a_folder_a_node_and_a_port_of_its_own_and_both_name_it_as_the_voter(tmp_path):
+    broker = Layout(tmp_path, Role.BROKER)
+    of = {layout.role: properties(layout) for layout in (broker, broker.controller)}
+    assert [of[role]["process.roles"] for role in of] == ["broker", "controller"]
+    assert {of[role]["controller.quorum.voters"] for role in of} == {"2@127.0.0.1:9093"}
+    assert [of[role]["node.id"] for role in of] == ["1", "2"]
+    assert [of[role]["listeners"] for role in of] == ["PLAINTEXT://127.0.0.1:9092", "CONTROLLER://127.0.0.1:9093"]
+    assert broker.records != broker.controller.records
+    assert broker.log != broker.controller.log
+
+
+def properties(layout: Layout) -> dict[str, str]:
+    layout.write(Ports(9092, 9093), {})
+    return dict(line.split("=", 1) for line in layout.properties.read_text().splitlines())
 
 
 def test_only_the_end_of_the_log_is_quoted_and_a_missing_log_is_no_error(tmp_path):

@@ -1,0 +1,71 @@
+"""One Kafka JVM on one data folder: formatted, started, ended, and what it died of.
+
+What lives here: a process and its folder. What must not: ports (the caller draws them), and when a broker is ready for work.
+"""
+
+from __future__ import annotations
+
+import subprocess
+
+from kstreams_assign.adapters.java import find_java
+from kstreams_assign.errors import LocalBrokerError
+from kstreams_assign.local.layout import Layout
+from kstreams_assign.local.process import ChildProcess
+
+_CLUSTER_ID = "a3N0cmVhbXMtYXNzaWduIQ"  # any 16 bytes in base64; data folders are never shared
+_JVM = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.awt.headless=true")
+_FORMAT_LIMIT_S = 120.0
+_STOP_PATIENCE_S = 10.0
+
+
+class PortTaken(LocalBrokerError):
+    """The JVM could not bind one of its ports."""
+
+
+class Server:
+    """A running ``kafka.Kafka`` on a folder whose settings are written. Formats a folder that is new.
+
+    ``holds``: a file descriptor that it keeps open; ``tied``: it dies with this process. Every error is a
+    ``LocalBrokerError``.
+    """
+
+    def __init__(self, layout: Layout, class_path: str, *, tied: bool, holds: int) -> None:
+        self.layout = layout
+        java = [str(find_java()), *_JVM, f"-Dlog4j2.configurationFile={layout.log_settings}", "-cp", class_path]
+        if not layout.formatted:
+            _format_storage(java, layout)
+        layout.log.unlink(missing_ok=True)
+        self._process = ChildProcess([*java, "kafka.Kafka", str(layout.properties)], layout.log, tied=tied, holds=holds)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ended(self, within_s: float = 0.0) -> bool:
+        """Whether the process is gone, or goes within so many seconds."""
+        return self._process.ended.wait(within_s)
+
+    def kill(self) -> None:
+        """End it at once, as a power cut would. Returns when it is gone."""
+        self._process.kill()
+
+    def stop(self) -> None:
+        """Ask it to end; end it if it does not. Returns when it is gone."""
+        self._process.terminate(_STOP_PATIENCE_S)
+
+    def died(self) -> LocalBrokerError:
+        """Why it ended by itself: ``PortTaken``, or what its log says."""
+        if "Address already in use" in self.layout.last_lines(1000):
+            return PortTaken(f"a port that {self.layout.properties} names was taken{self.log_end()}")
+        return LocalBrokerError(f"the JVM ended before it answered{self.log_end()}")
+
+    def log_end(self) -> str:
+        """The end of its log, to be added to a sentence."""
+        return f"; the end of {self.layout.log}:\n{self.layout.last_lines()}"
+
+
+def _format_storage(java: list[str], layout: Layout) -> None:
+    command = [*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(layout.properties)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_LIMIT_S, check=False)
+    if done.returncode != 0:
+        raise LocalBrokerError(f"formatting {layout.records} failed:\n{done.stdout}{done.stderr}")
