@@ -116,13 +116,17 @@ class DeliveryFailed(BrokerError):
 
 
 class RecordRefused(DeliveryFailed):
-    """A record that no attempt will deliver. The text names topic, size and remedy; ``partition`` is -1 if none was chosen."""
+    """A record that no attempt will deliver. The text names topic, size and remedy; ``partition`` is -1 if none was chosen.
 
-    def __init__(self, text: str, topic: str, partition: int, key: bytes | None) -> None:
+    ``absent``: for there is no such topic or partition.
+    """
+
+    def __init__(self, text: str, topic: str, partition: int, key: bytes | None, *, absent: bool) -> None:
         super().__init__(text)
         self.topic = topic
         self.partition = partition
         self.key = key
+        self.absent = absent
 
 
 class TransactionAborted(BrokerError):

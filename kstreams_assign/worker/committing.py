@@ -315,22 +315,28 @@ class Committer:
         return Outcome.OK
 
     def _undelivered(self, cause: Exception) -> Outcome:
-        """What may pass. Raises ``RecordRefused`` for what never will, naming the task."""
-        if isinstance(cause, RecordRefused):
+        """What may pass. Raises ``RecordRefused`` for what never will, naming the task.
+
+        A changelog that is gone stops its own task: that finds it missing when it is restored, and waits for it.
+        """
+        if isinstance(cause, RecordRefused) and not (cause.absent and self._owners(cause)):
             text = f"task {self._writer_of(cause)}: {cause}"
-            raise RecordRefused(text, cause.topic, cause.partition, cause.key) from cause
+            raise RecordRefused(text, cause.topic, cause.partition, cause.key, absent=cause.absent) from cause
         self.trouble = str(cause)
         self._log.emit("delivery_failed", reason=str(cause), warnings=[str(cause)])
         return Outcome.REFUSED if isinstance(cause, TaskMigrated) else Outcome.UNDELIVERED
 
     def _writer_of(self, refused: RecordRefused) -> str:
         """Whose record it was: a changelog says it, an output's topic and key may fit several."""
-        at = TopicPartition(refused.topic, refused.partition)
-        owners = [share.task for share in self._shares if at in share.changelogs.values()]
+        owners = self._owners(refused)
         owners += [
             s.task for s in self._shares if any(e[:2] == (refused.topic, refused.key) for e in s.work.taken.emitted)
         ]
         return " or ".join(map(str, dict.fromkeys(owners)))
+
+    def _owners(self, refused: RecordRefused) -> list[TaskId]:
+        at = TopicPartition(refused.topic, refused.partition)
+        return [share.task for share in self._shares if at in share.changelogs.values()]
 
     def _store(self, _wait: bool) -> Outcome:
         for share in self._shares:

@@ -90,7 +90,7 @@ class Desk:
                 Taken(
                     {"totals": {b"k": b"v", b"gone": None}},
                     {"totals": {b"k": 7_000, b"gone": 8_000}},
-                    [Emitted(self.output.topic, b"k", b"out")],
+                    [Emitted(self.output.topic, b"k", b"out", partition=self.output.partition)],
                 ),
                 {INPUT: 7},
                 {INPUT: "newest"},
@@ -198,10 +198,20 @@ def test_without_waiting_a_commit_gets_there_turn_by_turn(desk: Desk) -> None:
 
 
 def test_a_record_that_never_can_be_delivered_is_told_by_task_and_remedy(desk: Desk) -> None:
-    desk.changelog = TopicPartition(desk.changelog.topic, 5)
+    desk.output = TopicPartition(desk.output.topic, 5)
     desk.begin()
     with pytest.raises(RecordRefused, match=r"task 0_0: .*_UNKNOWN_PARTITION.*: create it"):
         desk.committer.advance(wait=True)
+    assert desk.stores.get("totals", b"k") is None
+    assert not desk.group.committed
+
+
+def test_a_changelog_that_is_gone_fails_the_tasks_back_and_ends_nothing(desk: Desk) -> None:
+    desk.changelog = TopicPartition(desk.changelog.topic, 5)
+    desk.begin()
+    assert desk.committer.advance(wait=True) is CommitStep.FAILED
+    assert desk.committer.failed() == [TaskId(0, 0)]
+    assert "_UNKNOWN_PARTITION" in desk.committer.trouble
     assert desk.stores.get("totals", b"k") is None
     assert not desk.group.committed
 

@@ -10,8 +10,10 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from kstreams_assign import Config, Record, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin
-from tests.worker.app import PARTITIONS, App, Running
+from kstreams_assign.config import GUARANTEES
+from tests.worker.app import PARTITIONS, App, Running, count, until_newest
 
 KEYS = [b"key-%d" % n for n in range(40)]
 
@@ -85,6 +87,47 @@ def test_a_changelog_deleted_under_a_copy_stops_the_copy_until_it_is_there_again
         worker.until(lambda events: sum(e["event"] == "task_resumed" for e in events) == PARTITIONS // 2)
         assert len(worker.named("store_wiped")) == PARTITIONS // 2
         assert len(worker.named("task_stopped")) == PARTITIONS // 2, "once each"
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_changelog_deleted_under_its_owner_stops_its_tasks_and_no_others(app: App, guarantee: str) -> None:
+    app.send(KEYS)
+    ClusterAdmin(app.broker).create_topics({f"{app.name}-2": 1}, 60)
+    config = Config(
+        application_id=app.name,
+        bootstrap_servers=app.broker,
+        state_dir=str(app.folder / "state"),
+        processing_guarantee=guarantee,
+        session_timeout_ms=6_000,
+    )
+    mine = Subtopology(process=count, sources=[app.name], stores=["totals"], sinks=[f"{app.name}-counts"])
+    others = Subtopology(process=seen, sources=[f"{app.name}-2"], stores=["seen"])
+    worker = Running(config, [mine, others])
+    app.workers.append(worker)
+    worker.until_running(PARTITIONS + 1)
+    app.until_counted()
+    app.until_committed()
+    delete_changelog(app)
+    app.send(KEYS)
+    send_to(app, f"{app.name}-2")
+    worker.until(lambda events: len({e["task"] for e in events if e["event"] == "task_stopped"}) == PARTITIONS)
+    assert all("does not exist" in event["reason"] for event in worker.named("task_stopped"))
+    until_newest(app.broker, f"{app.name}-seen-changelog", 1, {b"k": 1})
+    make_changelog(app, [])
+    worker.until_running(PARTITIONS + 1)
+    app.until_committed()
+    assert {event["task"] for event in worker.named("task_resumed")} == {f"0_{n}" for n in range(PARTITIONS)}
+
+
+def seen(task: Task, records: Sequence[Record]) -> None:
+    for record in records:
+        assert record.key is not None
+        task.store("seen").put(record.key, b"%d" % (int(task.store("seen").get(record.key) or b"0") + 1))
+
+
+def send_to(app: App, topic: str) -> None:
+    app._producer.produce(topic, 0, b"k", b"x")
+    app._producer.flush(60)
 
 
 def test_a_table_turned_over_costs_its_task_a_restore_and_nobody_a_count(app: App) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kstreams_assign.adapters.confluent.faults import FAULTS, REMEDIES, describe, fault, translating
+from kstreams_assign.adapters.confluent.faults import ABSENT, FAULTS, REMEDIES, describe, fault, translating
 from kstreams_assign.adapters.confluent.feed import offset_of, partition_number_of, topic_of
 from kstreams_assign.adapters.confluent.settings import Setting, logger, merged
 from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, RecordRefused, TaskMigrated
@@ -51,7 +51,8 @@ class _Lost(NamedTuple):
         if code not in REMEDIES:
             return (TaskMigrated if FAULTS.get(code) is TaskMigrated else DeliveryFailed)(text)
         size = f"{text}; the record has {self.size:,} bytes"
-        return RecordRefused(f"{size}: {REMEDIES[code]}", self.topic, self.partition, self.key)
+        text, absent = f"{size}: {REMEDIES[code]}", code in ABSENT
+        return RecordRefused(text, self.topic, self.partition, self.key, absent=absent)
 
 
 class RecordProducer:
