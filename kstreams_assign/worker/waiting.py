@@ -22,8 +22,6 @@ from kstreams_assign.worker.sender import Sender
 STILL_MS = 10_000
 """Who has not moved for so long is looked into; a commit takes less."""
 AGAIN_MS = 10_000
-LEFT_AFTER_S = 60.0
-"""A question that is not answered by then is left behind: over TLS a broker that froze may hold it up for ever."""
 
 
 class Look(Protocol):
@@ -105,9 +103,6 @@ class WaitingTasks:
 
     def _take(self, asked: Future[list[Found]], still: Still, without: Iterable[TaskId]) -> None:
         if not asked.done():
-            if self._asking is not None and self._asking.under_way_s() > LEFT_AFTER_S:
-                self._asking.leave()
-                self._asked = None
             return
         self._asked = None
         try:

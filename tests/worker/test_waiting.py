@@ -131,26 +131,6 @@ def test_who_goes_on_is_no_longer_told_of_whatever_the_brokers_answer(waiting, b
     assert told_at(waiting, both, {}, STILL_MS + AGAIN_MS) == {}
 
 
-def test_a_question_that_is_never_answered_is_left_behind(waiting, brokers, monkeypatch):
-    asked, answer = threading.Event(), threading.Event()
-
-    def frozen(_partitions, *, offsets):
-        asked.set()
-        assert not offsets
-        answer.wait(60)
-        return [HANGING]
-
-    monkeypatch.setattr(waiting, "_look", frozen)
-    waiting.turn(AT_40, {}, STILL_MS)
-    assert asked.wait(60)
-    monkeypatch.setattr("kstreams_assign.worker.waiting.LEFT_AFTER_S", -1.0)
-    waiting.turn(AT_40, {}, STILL_MS + 1)
-    monkeypatch.setattr(waiting, "_look", brokers.look)
-    assert told_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS) == {"0_0": True}
-    assert brokers.asked
-    answer.set()
-
-
 def test_brokers_that_do_not_answer_are_told_and_asked_again(waiting, brokers, events):
     brokers.answer = BrokerUnavailable("nobody")
     assert told_at(waiting, AT_40, {}, STILL_MS) == {}

@@ -1,0 +1,68 @@
+"""TLS with somebody who takes the connection: who then says nothing, and who goes on."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign.adapters.kafka_python import CommittedMetadata, describes_groups, handshake
+from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.model import TopicPartition
+
+PATIENCE_S = 60.0
+PEM = Path(__file__).with_name("tls_for_tests.pem")
+CLIENT = {"security.protocol": "SSL", "ssl.ca.location": str(PEM)}
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """As a broker that froze: its system takes connections, and nobody answers."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshake, "HANDSHAKE_S", 0.2)
+
+
+def address(listener: socket.socket) -> str:
+    return f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_nobody_hangs_on_a_broker_that_takes_the_connection_and_says_nothing(listener: socket.socket) -> None:
+    began = time.monotonic()
+    with pytest.raises(BrokerUnavailable, match="connect to the brokers"):
+        CommittedMetadata(address(listener), CLIENT, group_id="g", timeout_s=1).read([TopicPartition("t", 0)])
+    with (
+        pytest.raises(BrokerUnavailable, match="connect to the brokers"),
+        describes_groups(address(listener), CLIENT, timeout_s=1),
+    ):
+        pass
+    assert time.monotonic() - began < PATIENCE_S
+
+
+def test_a_handshake_that_is_answered_goes_through(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshake, "HANDSHAKE_S", PATIENCE_S)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(PEM)
+    asked: list[bytes] = []
+
+    def answer() -> None:
+        with context.wrap_socket(listener.accept()[0], server_side=True) as connection:
+            asked.append(connection.recv(4))
+            while connection.recv(1_000):  # until it is given up
+                pass
+
+    server = threading.Thread(target=answer)
+    server.start()
+    with pytest.raises(BrokerUnavailable):
+        CommittedMetadata(address(listener), CLIENT, group_id="g", timeout_s=1).read([TopicPartition("t", 0)])
+    server.join(PATIENCE_S)
+    assert int.from_bytes(asked[0], "big") > 0, "a request came over it"
