@@ -31,6 +31,7 @@ from kstreams_assign.topology.flows import Flow
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.committing import Committer
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Value
 from kstreams_assign.worker.purging import Purging
@@ -98,7 +99,7 @@ class Processor:
         self._running = True
         self._ended_by_error = False
         self.records_total = 0
-        self.input_lags: Mapping[TopicPartition, int] = {}
+        self.inputs_done: Mapping[TopicPartition, InputProgress] = {}
         self._measured_ms = 0
         self.turned_ms = monotonic_ms()
         self.restoring: Restoring
@@ -172,15 +173,17 @@ class Processor:
         self._commits.turn()
         self._purging.turn()
         self._labour.turn()
-        self._measure_lags()
+        self._measure_inputs()
 
-    def _measure_lags(self) -> None:
-        """How many offsets of each input partition of the running tasks are still to be worked on; replaced, never changed."""
+    def _measure_inputs(self) -> None:
+        """Now and then, as any thread may ask; replaced, never changed."""
         if self.turned_ms - self._measured_ms < LAGS_EVERY_MS:
             return
-        self._measured_ms, ends = self.turned_ms, self._inputs.ends()
-        at = {p: offset for held in self._held.values() if held.running for p, offset in held.running.done_to().items()}
-        self.input_lags = {p: max(0, ends[p] - offset) for p, offset in at.items() if p in ends}
+        self._measured_ms = self.turned_ms
+        done_to = [
+            (task, *at) for task, held in self._held.items() if held.running for at in held.running.done_to().items()
+        ]
+        self.inputs_done = measured(self.inputs_done, done_to, self._inputs.ends(), self.turned_ms)
 
     def _take_orders(self) -> None:
         """Carry out what has been ordered; wait a moment for an order where there is nothing else to do."""

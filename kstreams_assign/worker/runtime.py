@@ -460,7 +460,8 @@ class _Running:
         while not self._stopped.wait(STATUS_INTERVAL_S):
             self._tell_status()
             if self._config.exactly_once:
-                self._waiting.turn(self._restoring.progress(), self._restoring.unanswered(), monotonic_ms())
+                inputs = self._processor.inputs_done
+                self._waiting.turn(self._restoring.progress(), inputs, self._restoring.unanswered(), monotonic_ms())
             while not wishes.empty():
                 wishes.get()(self._membership)
             if monotonic_ms() >= next_clean_ms:

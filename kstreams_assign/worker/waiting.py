@@ -1,6 +1,6 @@
 """Tasks that stand still before an open transaction: whose it is, and whether it will end.
 
-Under exactly once a changelog is read as far as its first open transaction, and input positions are told once the group's offsets have
+Under exactly once changelogs and inputs are read as far as their first open transaction, and input positions are told once the group's offsets have
 none. Mostly a dead owner's, over at its timeout; one that hangs (KIP-664) never ends, and is told with the remedy. What must not live
 here: the judgement (``tasks.transactions``).
 """
@@ -16,12 +16,16 @@ from kstreams_assign.errors import BrokerError
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.tasks.transactions import Found, HeldUp, facts_of, in_words
+from kstreams_assign.topology.internal import is_internal
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.input_progress import InputProgress
 from kstreams_assign.worker.sender import Sender
 
 STILL_MS = 10_000
 """Who has not moved for so long is looked into; a commit takes less."""
 AGAIN_MS = 10_000
+IDLE_AGAIN_MS = 60_000
+"""Where nobody is held up but at the end of an input: there the last transaction's marker looks like a record to come."""
 
 
 class Look(Protocol):
@@ -31,15 +35,23 @@ class Look(Protocol):
 
 
 Still = Mapping[TopicPartition, tuple[TaskId, int]]
-"""Changelog -> the task that reads it, and the offset where it stands."""
+"""Changelog or input -> the task that reads it, and an offset that it has come to."""
 
 
-def standing_still(progress: Mapping[TaskId, TaskProgress], now_ms: int) -> Still:
+def changelogs_still(progress: Mapping[TaskId, TaskProgress], now_ms: int) -> Still:
     """Changelogs that are not read to their end, of tasks that have not moved for ``STILL_MS``."""
     still = {task: one for task, one in progress.items() if now_ms - one.moved_at_ms >= STILL_MS}
     return {
         name: (task, at.position) for task, one in still.items() for name, at in one.partitions.items() if not at.done
     }
+
+
+def inputs_still(inputs: Mapping[TopicPartition, InputProgress], now_ms: int) -> Still:
+    """Inputs that are not worked on to their end and have not moved for ``STILL_MS``.
+
+    Between the last record and what is open there may be markers, which nobody sees: all of the partition counts as reached.
+    """
+    return {name: (at.task, at.end) for name, at in inputs.items() if at.lag and now_ms - at.moved_at_ms >= STILL_MS}
 
 
 def held_up(
@@ -65,31 +77,39 @@ class WaitingTasks:
 
     def __init__(self, application_id: str, bootstrap_servers: str, look: Look, log: EventLog) -> None:
         self._remedy = f"kstreams-assign transactions {application_id} -b {bootstrap_servers} --end"
+        """Finds by itself what has the application's name, and what it has committed offsets of."""
         self._application_id = application_id
         self._look = look
         self._log = log
         self._asking: Sender | None = None
         self._asked: Future[list[Found]] | None = None
-        self._next_ms = 0
+        self._asked_at_ms = -IDLE_AGAIN_MS
         self._found: Mapping[TaskId, Found] = {}
 
     def told(self) -> Mapping[TaskId, HeldUp]:
         """The tasks that were found waiting when it was last looked into."""
         return _held_up(self._found)
 
-    def turn(self, progress: Mapping[TaskId, TaskProgress], unanswered: Mapping[TaskId, int], now_ms: int) -> None:
+    def turn(
+        self,
+        progress: Mapping[TaskId, TaskProgress],
+        inputs: Mapping[TopicPartition, InputProgress],
+        unanswered: Mapping[TaskId, int],
+        now_ms: int,
+    ) -> None:
         """Take an answer that has come, and ask if it is time and there is a reason.
 
         ``unanswered``: tasks whose input positions the brokers do not tell, and since when.
         """
-        still = standing_still(progress, now_ms)
+        changelogs = changelogs_still(progress, now_ms)
+        still = {**inputs_still(inputs, now_ms), **changelogs}
         without = sorted(task for task, since_ms in unanswered.items() if now_ms - since_ms >= STILL_MS)
         waiting = {*without, *(task for task, _ in still.values())}
         self._tell({task: found for task, found in self._found.items() if task in waiting})
         if self._asked is not None:
             self._take(self._asked, still, without)
-        elif waiting and now_ms >= self._next_ms:
-            self._next_ms = now_ms + AGAIN_MS
+        elif waiting and now_ms - self._asked_at_ms >= (AGAIN_MS if changelogs or without else IDLE_AGAIN_MS):
+            self._asked_at_ms = now_ms
             self._ask(list(still), offsets=bool(without))
 
     def close(self) -> None:
@@ -117,9 +137,16 @@ class WaitingTasks:
         told, self._found = _held_up(self._found), found
         if (news := _held_up(found)) == told:
             return
-        warnings = [f"{task} waits: {one.text}; {self._remedy}" for task, one in news.items() if one.hangs]
+        warnings = [
+            f"{task} waits: {news[task].text}; {self._remedy}{self._named(one.open.partition.topic)}"
+            for task, one in found.items()
+            if one.in_vain
+        ]
         facts = [{"task": str(task), **facts_of(one)} for task, one in found.items()]
         self._log.emit("waiting_for_transactions", transactions=facts, warnings=warnings)
+
+    def _named(self, topic: str) -> str:
+        return "" if topic == OFFSETS_TOPIC or is_internal(self._application_id, topic) else f" --topic {topic}"
 
 
 def _held_up(found: Mapping[TaskId, Found]) -> dict[TaskId, HeldUp]:

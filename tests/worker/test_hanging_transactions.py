@@ -31,6 +31,7 @@ def own_broker() -> Iterator[LocalBroker]:
 def app(own_broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
     monkeypatch.setattr(waiting, "STILL_MS", 1_000)
     monkeypatch.setattr(waiting, "AGAIN_MS", 500)
+    monkeypatch.setattr(waiting, "IDLE_AGAIN_MS", 500)
     found = App(own_broker.bootstrap_servers, "counting", tmp_path)
     yield found
     found.stop()
@@ -40,6 +41,21 @@ def tasks(worker: Running) -> dict[str, str | None]:
     """Task -> what it waits for."""
     told = json.loads(ask(port_of(worker), "/tasks")[1])
     return {one["task"]: one["waits_for"] for one in told}
+
+
+def test_an_input_that_hangs_under_a_running_task_is_told_and_ended(own_broker: LocalBroker, app: App) -> None:
+    worker = app.start(1, **EXACTLY_ONCE)
+    worker.until_running(PARTITIONS)
+    words = [(b"word-%d" % n, b"x") for n in range(3)]
+    leave(own_broker, [Left("counting-upstream", {TopicPartition("counting", 3): words})])
+    worker.until(lambda _: {task for task, waits in tasks(worker).items() if waits} == {"0_3"})
+    assert str(tasks(worker)["0_3"]).startswith("counting-3 has an open transaction from offset 0")
+    [warning] = worker.named("waiting_for_transactions")[-1]["warnings"]
+    assert warning.endswith("--end --topic counting")
+    open_transactions(Asked("counting", app.broker, ["counting"], end=True, timeout_s=60))
+    worker.until(lambda _: not any(tasks(worker).values()))
+    app.sent.update(key for key, _ in words)
+    app.until_counted(read_committed=True)
 
 
 def test_a_changelog_and_the_offsets_that_hang_are_told_and_ended(own_broker: LocalBroker, app: App) -> None:

@@ -14,7 +14,8 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.tasks.transactions import Coordinated, Found, OpenTransaction
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.waiting import AGAIN_MS, STILL_MS, WaitingTasks
+from kstreams_assign.worker.input_progress import InputProgress, measured
+from kstreams_assign.worker.waiting import AGAIN_MS, IDLE_AGAIN_MS, STILL_MS, WaitingTasks
 
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
 LOG, OFFSETS = TopicPartition("app-s-changelog", 0), TopicPartition(OFFSETS_TOPIC, 3)
@@ -23,6 +24,10 @@ KNOWN = Coordinated("app-x", "Ongoing", 7, 0, 60_000, frozenset({LOG, OFFSETS}))
 RUNNING, HANGING = Found(OPEN, KNOWN), Found(OPEN, replace(KNOWN, state="CompleteCommit"))
 AT_40 = {T0: TaskProgress.begin({LOG: 40}, {LOG: 47}, 0)}
 AT_20 = {T0: TaskProgress.begin({LOG: 20}, {LOG: 47}, 0)}
+
+INPUT = TopicPartition("in", 0)
+NO_INPUTS: dict[TopicPartition, InputProgress] = {}
+BEHIND = {INPUT: InputProgress(T1, position=5, end=50, moved_at_ms=0)}
 
 
 class Brokers:
@@ -56,14 +61,14 @@ def waiting(brokers, events) -> Iterator[WaitingTasks]:
     found.close()
 
 
-def told_at(waiting, progress, unanswered, now_ms):
+def told_at(waiting, progress, unanswered, now_ms, inputs=NO_INPUTS):
     """Ask at this time, and take the answer once it has come."""
-    waiting.turn(progress, unanswered, now_ms)
+    waiting.turn(progress, inputs, unanswered, now_ms)
     if (asked := waiting._asked) is not None:
         done = threading.Event()
         asked.add_done_callback(lambda _: done.set())
         assert done.wait(60)
-        waiting.turn(progress, unanswered, now_ms)
+        waiting.turn(progress, inputs, unanswered, now_ms)
     return {str(task): held.hangs for task, held in waiting.told().items()}
 
 
@@ -137,3 +142,35 @@ def test_brokers_that_do_not_answer_are_told_and_asked_again(waiting, brokers, e
     assert (events[0]["event"], events[0]["what"]) == ("lookup_failed", "open transactions")
     brokers.answer = [HANGING]
     assert told_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS) == {"0_0": True}
+
+
+def test_an_input_that_hangs_is_told_of_the_task_that_runs(waiting, brokers, events):
+    brokers.answer = [replace(HANGING, open=replace(OPEN, partition=INPUT))]  # from 40 on: 5 to 39 are markers
+    assert told_at(waiting, {}, {}, STILL_MS - 1, BEHIND) == {}
+    assert brokers.asked == []
+    assert told_at(waiting, {}, {}, STILL_MS, BEHIND) == {"0_1": True}
+    assert brokers.asked == [([INPUT], False)]
+    assert events[0]["warnings"][0].endswith(" --end --topic in"), "or nobody would look there"
+    at_end = {INPUT: BEHIND[INPUT]._replace(position=50)}
+    assert told_at(waiting, {}, {}, STILL_MS + 1, at_end) == {}
+
+
+def test_the_end_of_an_input_is_looked_at_seldom_and_a_changelog_at_once(waiting, brokers):
+    brokers.answer = []
+    assert told_at(waiting, {}, {}, STILL_MS, BEHIND) == {}
+    assert told_at(waiting, {}, {}, STILL_MS + IDLE_AGAIN_MS - 1, BEHIND) == {}
+    assert len(brokers.asked) == 1
+    assert told_at(waiting, AT_40, {}, STILL_MS + IDLE_AGAIN_MS - 1, BEHIND) == {}
+    assert brokers.asked[1:] == [([INPUT, LOG], False)]
+
+
+def test_an_input_stands_since_it_moved_last_or_had_nothing_left():
+    way = measured({}, [(T1, INPUT, 5)], {INPUT: 5}, 10)
+    assert way == {INPUT: InputProgress(T1, 5, 5, 10)}
+    way = measured(way, [(T1, INPUT, 5)], {INPUT: 9}, 20)
+    assert way[INPUT].moved_at_ms == 20, "only now there is something to do"
+    way = measured(way, [(T1, INPUT, 5)], {INPUT: 12}, 30)
+    assert (way[INPUT].moved_at_ms, way[INPUT].lag) == (20, 7)
+    assert measured(way, [(T1, INPUT, 6)], {INPUT: 12}, 40)[INPUT].moved_at_ms == 40
+    assert measured(way, [(T0, INPUT, 5)], {INPUT: 12}, 40)[INPUT].moved_at_ms == 40, "another task's now"
+    assert measured(way, [(T1, INPUT, 5)], {}, 40) == {}

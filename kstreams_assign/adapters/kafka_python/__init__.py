@@ -1,15 +1,15 @@
 """kafka-python: the membership, and the groups as brokers describe them. The one room that imports ``kafka``.
 
 ``membership`` joins a group and carries commits; ``committed_metadata`` reads what stands beside them; ``admin`` takes members out; ``groups`` asks about any group, for the raw bytes of its members, which
-no other client hands out; ``handshake`` gives TLS a deadline; ``settings`` translates librdkafka's names, ``faults`` errors. confluent-kafka moves the records.
+no other client hands out; ``connections`` mends how it connects; ``settings`` translates librdkafka's names, ``faults`` errors. confluent-kafka moves the records.
 """
 
 from __future__ import annotations
 
 from kstreams_assign.adapters.kafka_python.admin import remove_members
 from kstreams_assign.adapters.kafka_python.committed_metadata import CommittedMetadata
+from kstreams_assign.adapters.kafka_python.connections import mend_connections
 from kstreams_assign.adapters.kafka_python.groups import GroupDescriber, describes_groups
-from kstreams_assign.adapters.kafka_python.handshake import mend_handshakes
 from kstreams_assign.adapters.kafka_python.membership import GroupClient
 from kstreams_assign.adapters.kafka_python.settings import kafka_python_settings
 
@@ -22,4 +22,4 @@ __all__ = [
     "remove_members",
 ]
 
-mend_handshakes()
+mend_connections()

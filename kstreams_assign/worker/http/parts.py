@@ -47,7 +47,7 @@ class Parts:
             warnings=self.log.warnings(),
             records_total=self.processor.records_total,
             commits_total=self.processor.commits_total,
-            input_lags=self.processor.input_lags,
+            input_lags={partition: at.lag for partition, at in self.processor.inputs_done.items()},
             turned_ms=self.processor.turned_ms,
             closing=self.closing(),
             failure=None if failure is None else f"{type(failure).__name__}: {failure}",

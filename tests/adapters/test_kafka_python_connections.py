@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kstreams_assign.adapters.kafka_python import CommittedMetadata, describes_groups, handshake
+from kstreams_assign.adapters.kafka_python import CommittedMetadata, connections, describes_groups
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 
@@ -29,7 +29,7 @@ def listener() -> Iterator[socket.socket]:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshake, "HANDSHAKE_S", 0.2)
+    monkeypatch.setattr(connections, "HANDSHAKE_S", 0.2)
 
 
 def address(listener: socket.socket) -> str:
@@ -49,7 +49,7 @@ def test_nobody_hangs_on_a_broker_that_takes_the_connection_and_says_nothing(lis
 
 
 def test_a_handshake_that_is_answered_goes_through(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshake, "HANDSHAKE_S", PATIENCE_S)
+    monkeypatch.setattr(connections, "HANDSHAKE_S", PATIENCE_S)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(PEM)
     asked: list[bytes] = []
@@ -66,3 +66,17 @@ def test_a_handshake_that_is_answered_goes_through(listener: socket.socket, monk
         CommittedMetadata(address(listener), CLIENT, group_id="g", timeout_s=1).read([TopicPartition("t", 0)])
     server.join(PATIENCE_S)
     assert int.from_bytes(asked[0], "big") > 0, "a request came over it"
+
+
+def test_a_connection_that_is_refused_leaves_no_socket_open(listener: socket.socket) -> None:
+    at = address(listener)
+    listener.close()
+    open_before = sockets()
+    with pytest.raises(BrokerUnavailable), describes_groups(at, timeout_s=1):
+        pass
+    assert sockets() == open_before
+
+
+def sockets() -> int:
+    """How many this process has open, before any garbage is collected."""
+    return sum(str(one.readlink()).startswith("socket:") for one in Path("/proc/self/fd").iterdir() if one.is_symlink())

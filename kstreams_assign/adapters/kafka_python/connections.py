@@ -1,0 +1,59 @@
+"""kafka-python's connections (3.0.12), mended: a TLS handshake ends, and a connection that fails leaves no socket behind.
+
+It waits for ever for a broker that takes a connection and says nothing. So does a broker that froze: its system goes on taking connections.
+Whoever asks it would hang, and a member would never look for another one.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial, wraps
+from types import SimpleNamespace
+from typing import Any
+
+from kafka.errors import KafkaTimeoutError
+from kafka.net import KafkaNetSocket, KafkaSSLTransport, manager
+
+HANDSHAKE_S = 10.0
+"""Kafka's own ``socket.connection.setup.timeout.ms``, which kafka-python observes before the handshake and after it."""
+
+
+class PunctualTransport(KafkaSSLTransport):  # type: ignore[misc]
+    """kafka-python's, whose handshake fails if it takes longer than ``HANDSHAKE_S``."""
+
+    _net: Any
+
+    async def handshake(self) -> None:
+        net, until = self._net, time.monotonic() + HANDSHAKE_S
+        self._net = SimpleNamespace(
+            wait_read=partial(net.wait_read, timeout_at=until), wait_write=partial(net.wait_write, timeout_at=until)
+        )
+        try:
+            await super().handshake()
+        except KafkaTimeoutError:
+            self._sock.close()  # nobody else knows of it yet
+            raise
+        finally:
+            self._net = net
+
+
+def _tidy(connect: Callable[..., Awaitable[socket.socket]]) -> Callable[..., Awaitable[socket.socket]]:
+    """A socket that was refused would be open until the next collection of garbage, and an outage has many."""
+
+    @wraps(connect)
+    async def tidied(self: KafkaNetSocket, net: object, sock: socket.socket, *arguments: Any, **named: Any) -> Any:
+        try:
+            return await connect(self, net, sock, *arguments, **named)
+        except BaseException:
+            sock.close()
+            raise
+
+    return tidied
+
+
+def mend_connections() -> None:
+    """For all connections that this process makes with kafka-python, once."""
+    manager.KafkaSSLTransport = PunctualTransport
+    KafkaNetSocket.sock_connect = _tidy(KafkaNetSocket.sock_connect)
