@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
@@ -23,9 +23,7 @@ from kstreams_assign.adapters.confluent import (
     RecordDeletions,
     SourceLimits,
 )
-from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC, kept_in
 from kstreams_assign.adapters.kafka_python import CommittedMetadata
-from kstreams_assign.adapters.kafka_python.transactions import transactions_on_brokers
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, NotHere
@@ -39,7 +37,6 @@ from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.state.opening import open_state
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import Position
-from kstreams_assign.tasks.transactions import Found
 from kstreams_assign.topology.flows import Flow, bound, topology_shape
 from kstreams_assign.topology.internal import (
     matched,
@@ -68,7 +65,7 @@ from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.task import Subtopology, Task
-from kstreams_assign.worker.waiting import WaitingTasks
+from kstreams_assign.worker.waiting import WaitingTasks, look_of
 
 STATUS_INTERVAL_S = 0.2
 CLEANER_INTERVAL_MS = 10_000
@@ -327,7 +324,7 @@ class _Running:
         self.lookup = Lookup(self._topology, lambda: self._membership.hosts, self._processor, self._restoring)
         self._known: tuple[int | None, Topology] | None = None
         self._emptying = Emptying(local.directory.trash, self._guarded)
-        self._waiting = WaitingTasks(group_id, servers, self._look_for_transactions, log)
+        self._waiting = WaitingTasks(group_id, servers, look_of(config, self._admin, log, LOOKUP_TIMEOUT_S), log)
         self._processor.connect(self._membership, self._restoring)
         self._restoring.receiver = self._processor
         self.parts = Parts(
@@ -481,19 +478,6 @@ class _Running:
         )
         if (line := self._long.line(told, monotonic_ms())) is not None:
             self._log.emit("restoring", **line)
-
-    def _look_for_transactions(self, partitions: Iterable[TopicPartition], *, offsets: bool) -> list[Found]:
-        config = self._config
-        with transactions_on_brokers(config.bootstrap_servers, config.client, LOOKUP_TIMEOUT_S) as brokers:
-            found = brokers.look(partitions)
-            try:
-                if offsets:
-                    found += brokers.look(
-                        [kept_in(self._admin, OFFSETS_TOPIC, config.application_id, LOOKUP_TIMEOUT_S)]
-                    )
-            except BrokerError as cause:  # that topic many may not read
-                self._log.emit("lookup_failed", what="transactions in the group's offsets", reason=str(cause))
-            return found
 
     def _facts(self) -> Facts:
         """The lag of a stopped task is None: its state cannot be worked with, so all may have to be read."""

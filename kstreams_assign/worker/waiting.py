@@ -11,7 +11,10 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Protocol
 
-from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC
+from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC, kept_in
+from kstreams_assign.adapters.kafka_python.transactions import transactions_on_brokers
+from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress
@@ -32,6 +35,22 @@ class Look(Protocol):
     """Asks the brokers about these partitions, and with ``offsets`` about the one that holds the group's. Raises ``BrokerError``."""
 
     def __call__(self, partitions: Iterable[TopicPartition], *, offsets: bool) -> list[Found]: ...
+
+
+def look_of(config: Config, admin: ClusterAdmin, log: EventLog, timeout_s: float) -> Look:
+    """A worker's. Where the group's offsets may not be looked at, which not all may, the rest is."""
+
+    def look(partitions: Iterable[TopicPartition], *, offsets: bool) -> list[Found]:
+        with transactions_on_brokers(config.bootstrap_servers, config.client, timeout_s) as brokers:
+            found = brokers.look(partitions)
+            try:
+                if offsets:
+                    found += brokers.look([kept_in(admin, OFFSETS_TOPIC, config.application_id, timeout_s)])
+            except BrokerError as cause:
+                log.emit("lookup_failed", what="transactions in the group's offsets", reason=str(cause))
+            return found
+
+    return look
 
 
 Still = Mapping[TopicPartition, tuple[TaskId, int]]

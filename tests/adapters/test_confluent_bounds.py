@@ -14,7 +14,7 @@ from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.loop import Event, Purpose, Restored, Restorer
 from tests.adapters.confluent_cluster import PATIENCE_S, new_topic, put
-from tests.restore.test_loop import DictStores
+from tests.restore.logs import DictStores
 
 RECORDS = [(b"%d" % number, b"v") for number in range(50)]
 

@@ -3,163 +3,32 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstreams_assign.adapters.rocksdb import open_task_stores
-from kstreams_assign.errors import BrokerUnavailable, StateError, StoreDamaged
+from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.restore.loop import Damaged, Missing, Pacing, Progress, Purpose, Restored, Restorer, StartedOver
-from kstreams_assign.restore.ports import Bounds, ChangelogBatch
-
-T0, T1 = TaskId(0, 0), TaskId(0, 1)
-P0, P1 = TopicPartition("app-s-changelog", 0), TopicPartition("app-s-changelog", 1)
-Q0 = TopicPartition("app-t-changelog", 0)
-PACING = Pacing(progress_interval_ms=1_000, standby_ends_interval_ms=5_000, standby_budget_records=10, stalled_ms=3_000)
-
-
-@dataclass
-class Log:
-    """One changelog partition: ``entries[i]`` stands at offset ``first + i``; ``None`` is a marker or compacted away."""
-
-    first: int = 0
-    entries: list = field(default_factory=list)
-    held_back: int = 0
-    """Entries at the end that an open transaction keeps from readers; the high watermark counts them."""
-    topic_id: str | None = None
-
-    @property
-    def end(self) -> int:
-        return self.first + len(self.entries)
-
-    def append(self, *writes) -> None:
-        self.entries += writes
-
-    def truncate_to(self, offset: int) -> None:
-        self.entries, self.first = self.entries[offset - self.first :], offset
-
-    def state(self) -> dict:
-        return folded(self.entries)
-
-
-def folded(entries) -> dict:
-    """What a store holds that applied exactly these entries."""
-    newest = dict(entry for entry in entries if entry)
-    return {key: value for key, value in newest.items() if value is not None}
-
-
-class LogReader:
-    """``ChangelogReader`` over ``Log``s, with the clock in its hand: a poll that finds nothing lets time pass."""
-
-    def __init__(self, logs: dict, batch_records: int = 3) -> None:
-        self.logs, self.batch_records = logs, batch_records
-        self.positions: dict = {}
-        self.away = False
-        self.bounds_asked: list = []
-        self.leaderless: set = set()
-        self.now_ms = 0
-
-    def add(self, positions) -> None:
-        assert not self.positions.keys() & positions.keys(), "read already"
-        self.positions.update(positions)
-
-    def remove(self, partitions) -> None:
-        for partition in partitions:
-            del self.positions[partition]
-
-    def poll(self, timeout_s):
-        self._answer()
-        batches = [self._batch(partition, at) for partition, at in list(self.positions.items())]
-        found = [batch for batch in batches if batch is not None]
-        if not found:
-            self.now_ms += int(timeout_s * 1_000)
-        return found
-
-    def bounds(self, partitions):
-        self._answer()
-        self.bounds_asked.append(sorted(partitions))
-        there = {name: self.logs[name] for name in partitions if name in self.logs}
-        return {
-            name: None if name in self.leaderless else Bounds(log.first, log.end, log.topic_id)
-            for name, log in there.items()
-        }
-
-    def close(self) -> None: ...
-
-    def _answer(self) -> None:
-        if self.away:
-            raise BrokerUnavailable("nobody answers")
-
-    def _batch(self, partition, at):
-        log = self.logs.get(partition)
-        if log is None:
-            return None
-        if not log.first <= at <= log.end:
-            del self.positions[partition]
-            return ChangelogBatch(partition, [], at, in_range=False)
-        readable = log.entries[: len(log.entries) - log.held_back]
-        entries = readable[at - log.first :][: self.batch_records]
-        if not entries:
-            return None
-        self.positions[partition] = at + len(entries)
-        return ChangelogBatch(partition, [entry for entry in entries if entry], at + len(entries))
-
-
-class DictStores:
-    """``TaskStores`` in memory, as far as the loop uses it. With ``fails`` every write raises it."""
-
-    def __init__(self, offsets=None, data=None) -> None:
-        self.held, self.data = dict(offsets or {}), {name: dict(of) for name, of in (data or {}).items()}
-        self.fails: StateError | None = None
-        self.wipes = 0
-        self.ids: dict[str, str] = {}
-
-    def offsets(self):
-        return self.held
-
-    def identities(self):
-        return self.ids
-
-    def identify(self, identities) -> None:
-        self.ids.update(identities)
-
-    def range(self, store):
-        return iter(self.data.get(store, {}).items())
-
-    def write(self, writes, offsets) -> None:
-        if self.fails:
-            raise self.fails
-        for store, records in writes.items():
-            for key, value in records:
-                self.data.setdefault(store, {})[key] = value
-        self.data = {name: {k: v for k, v in of.items() if v is not None} for name, of in self.data.items()}
-        self.held.update(offsets)
-
-    def wipe(self) -> None:
-        self.held, self.data, self.ids, self.wipes = {}, {}, {}, self.wipes + 1
-
-
-def record(number: int) -> tuple[bytes, bytes]:
-    return b"key-%d" % number, b"value-%d" % number
-
-
-def records(count: int, first: int = 0) -> list:
-    return [record(number) for number in range(first, first + count)]
-
-
-def restorer(reader: LogReader) -> Restorer:
-    return Restorer(reader, now_ms=lambda: reader.now_ms, pacing=PACING)
-
-
-def steps(loop: Restorer, count: int = 30) -> list:
-    return [event for _ in range(count) for event in loop.step(0.1)]
-
-
-def only(kind, events) -> list:
-    return [event for event in events if isinstance(event, kind)]
+from kstreams_assign.restore.loop import Damaged, Missing, Progress, Purpose, Restored, Restorer
+from tests.restore.logs import (
+    P0,
+    P1,
+    PACING,
+    Q0,
+    T0,
+    T1,
+    DictStores,
+    Log,
+    LogReader,
+    folded,
+    only,
+    records,
+    restorer,
+    steps,
+)
 
 
 def test_an_active_task_is_restored_once_and_its_stores_come_back():
@@ -581,61 +450,3 @@ def test_the_same_holds_on_rocksdb(tmp_path):
     assert dict(restored.stores.range("s")) == reader.logs[P0].state()
     assert restored.stores.offsets() == {P0: 600}
     stores.close()
-
-
-# Another topic under the same name, and none at all.
-
-
-@pytest.mark.parametrize("count", [0, 3, 10, 25], ids="made anew with {} records".format)
-@pytest.mark.parametrize("purpose", Purpose)
-def test_a_changelog_made_anew_is_known_by_its_id_however_many_records_it_has(count, purpose):
-    reader = LogReader({P0: Log(entries=records(10), topic_id="old")})
-    loop, stores = restorer(reader), DictStores()
-    loop.add(T0, stores, {P0: "s"}, Purpose.STANDBY)
-    steps(loop, 6)
-    assert (stores.held, stores.ids) == ({P0: 10}, {P0.topic: "old"})
-    stores = loop.remove(T0)
-    reader.logs[P0] = Log(entries=records(count, 100), topic_id="new")
-    loop.add(T0, stores, {P0: "s"}, purpose)
-    events = steps(loop)
-    assert [event.task for event in only(StartedOver, events)] == [T0]
-    assert (stores.data.get("s", {}), stores.ids) == (dict(records(count, 100)), {P0.topic: "new"})
-
-
-def test_a_changelog_made_anew_during_a_long_restore_is_noticed_before_the_task_is_handed_over():
-    reader = LogReader({P0: Log(entries=records(40), topic_id="old")})
-    loop, stores = restorer(reader), DictStores()
-    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
-    steps(loop, 4)
-    reader.logs[P0] = Log(entries=records(40, 100), topic_id="new")  # the reader stands inside it
-    reader.now_ms += PACING.bounds_age_ms + 1
-    assert only(Restored, steps(loop))
-    assert stores.data == {"s": dict(records(40, 100))}
-
-
-def test_a_store_of_an_earlier_version_takes_the_topic_that_is_there():
-    reader = LogReader({P0: Log(entries=records(10), topic_id="a")})
-    loop, stores = restorer(reader), DictStores({P0: 10}, {"s": dict(records(10))})
-    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
-    assert only(Restored, steps(loop))
-    assert (stores.wipes, stores.ids) == (0, {P0.topic: "a"})
-
-
-def test_data_whose_offset_is_lost_is_wiped_since_what_was_deleted_meanwhile_would_stay():
-    reader = LogReader({P0: Log(entries=records(3))})
-    loop, stores = restorer(reader), DictStores({}, {"s": {b"stale": b"1"}})
-    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
-    assert only(Restored, steps(loop))
-    assert stores.data == {"s": dict(records(3))}
-
-
-def test_a_missing_changelog_is_told_of_once_and_the_others_go_on():
-    reader = LogReader({P1: Log(entries=records(5))})
-    loop = restorer(reader)
-    loop.add(T0, DictStores(), {P0: "s", Q0: "t"}, Purpose.ACTIVE)
-    loop.add(T1, DictStores(), {P1: "s"}, Purpose.ACTIVE)
-    events = steps(loop, 100)
-    assert only(Missing, events) == [Missing(T0, (P0, Q0))]
-    assert [event.task for event in only(Restored, events)] == [T1]
-    reader.logs |= {P0: Log(entries=records(2)), Q0: Log()}
-    assert [event.task for event in only(Restored, steps(loop))] == [T0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kstreams_assign.restore.loop import Purpose, Restored, Restorer
-from tests.restore.test_loop import P0, PACING, T0, DictStores, Log, LogReader, only, records, steps
+from tests.restore.logs import P0, PACING, T0, DictStores, Log, LogReader, only, records, steps
 
 
 class Told(DictStores):

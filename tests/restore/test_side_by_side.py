@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kstreams_assign.restore.loop import Purpose, Restored
-from tests.restore.test_loop import P0, P1, T0, T1, DictStores, Log, LogReader, only, records, restorer, steps
+from tests.restore.logs import P0, P1, T0, T1, DictStores, Log, LogReader, only, records, restorer, steps
 
 
 def test_active_tasks_move_side_by_side_and_come_to_their_ends_together():

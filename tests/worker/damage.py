@@ -25,7 +25,7 @@ from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.stops import Stops
-from tests.restore.test_loop import Log, LogReader
+from tests.restore.logs import Log, LogReader
 
 TASK, OTHER = TaskId(0, 3), TaskId(0, 4)
 CHANGELOG, OTHERS = TopicPartition("app-totals-changelog", 3), TopicPartition("app-totals-changelog", 4)

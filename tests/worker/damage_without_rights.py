@@ -20,7 +20,7 @@ import pytest
 from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.errors import StateError
 from kstreams_assign.state.trash import TRASH_FOLDER
-from tests.restore.test_loop import Log
+from tests.restore.logs import Log
 from tests.worker.damage import (
     CHANGELOG,
     IN_LOG,

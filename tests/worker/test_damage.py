@@ -26,7 +26,7 @@ from kstreams_assign.model import Store
 from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.worker.lookup import Value
 from kstreams_assign.worker.stops import Stops
-from tests.restore.test_loop import Log
+from tests.restore.logs import Log
 from tests.worker.damage import (
     CHANGELOG,
     IN_LOG,

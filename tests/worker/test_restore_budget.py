@@ -18,7 +18,7 @@ from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.restoring import QUIET_AFTER_S, QUIET_S, RestoreThread
-from tests.restore.test_loop import Log, LogReader, records
+from tests.restore.logs import Log, LogReader, records
 
 TASK, OTHER = TaskId(0, 0), TaskId(0, 1)
 CHANGELOG = TopicPartition("app-totals-changelog", 0)

@@ -18,7 +18,7 @@ from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import told_lag
 from kstreams_assign.worker.restoring import RestoreThread
-from tests.restore.test_loop import LogReader
+from tests.restore.logs import LogReader
 
 TASK = TaskId(0, 3)
 CHANGELOG = TopicPartition("app-totals-changelog", 3)

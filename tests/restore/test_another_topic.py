@@ -1,0 +1,63 @@
+"""Another topic under the changelog's name, and none at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from kstreams_assign.restore.loop import Missing, Purpose, Restored, StartedOver
+from tests.restore.logs import P0, P1, PACING, Q0, T0, T1, DictStores, Log, LogReader, only, records, restorer, steps
+
+
+@pytest.mark.parametrize("count", [0, 3, 10, 25], ids="made anew with {} records".format)
+@pytest.mark.parametrize("purpose", Purpose)
+def test_a_changelog_made_anew_is_known_by_its_id_however_many_records_it_has(count, purpose):
+    reader = LogReader({P0: Log(entries=records(10), topic_id="old")})
+    loop, stores = restorer(reader), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.STANDBY)
+    steps(loop, 6)
+    assert (stores.held, stores.ids) == ({P0: 10}, {P0.topic: "old"})
+    stores = loop.remove(T0)
+    reader.logs[P0] = Log(entries=records(count, 100), topic_id="new")
+    loop.add(T0, stores, {P0: "s"}, purpose)
+    events = steps(loop)
+    assert [event.task for event in only(StartedOver, events)] == [T0]
+    assert (stores.data.get("s", {}), stores.ids) == (dict(records(count, 100)), {P0.topic: "new"})
+
+
+def test_a_changelog_made_anew_during_a_long_restore_is_noticed_before_the_task_is_handed_over():
+    reader = LogReader({P0: Log(entries=records(40), topic_id="old")})
+    loop, stores = restorer(reader), DictStores()
+    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
+    steps(loop, 4)
+    reader.logs[P0] = Log(entries=records(40, 100), topic_id="new")  # the reader stands inside it
+    reader.now_ms += PACING.bounds_age_ms + 1
+    assert only(Restored, steps(loop))
+    assert stores.data == {"s": dict(records(40, 100))}
+
+
+def test_a_store_of_an_earlier_version_takes_the_topic_that_is_there():
+    reader = LogReader({P0: Log(entries=records(10), topic_id="a")})
+    loop, stores = restorer(reader), DictStores({P0: 10}, {"s": dict(records(10))})
+    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
+    assert only(Restored, steps(loop))
+    assert (stores.wipes, stores.ids) == (0, {P0.topic: "a"})
+
+
+def test_data_whose_offset_is_lost_is_wiped_since_what_was_deleted_meanwhile_would_stay():
+    reader = LogReader({P0: Log(entries=records(3))})
+    loop, stores = restorer(reader), DictStores({}, {"s": {b"stale": b"1"}})
+    loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
+    assert only(Restored, steps(loop))
+    assert stores.data == {"s": dict(records(3))}
+
+
+def test_a_missing_changelog_is_told_of_once_and_the_others_go_on():
+    reader = LogReader({P1: Log(entries=records(5))})
+    loop = restorer(reader)
+    loop.add(T0, DictStores(), {P0: "s", Q0: "t"}, Purpose.ACTIVE)
+    loop.add(T1, DictStores(), {P1: "s"}, Purpose.ACTIVE)
+    events = steps(loop, 100)
+    assert only(Missing, events) == [Missing(T0, (P0, Q0))]
+    assert [event.task for event in only(Restored, events)] == [T1]
+    reader.logs |= {P0: Log(entries=records(2)), Q0: Log()}
+    assert [event.task for event in only(Restored, steps(loop))] == [T0]
