@@ -9,7 +9,7 @@ from uuid import UUID
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.history.derive import derive
 from kstreams_assign.history.generate import Name, RawRecord, named_records
-from kstreams_assign.history.lives import Kind, Life
+from kstreams_assign.history.lives import Kind, Life, play
 from kstreams_assign.history.played import PlayedGroup
 from kstreams_assign.history.records import EndOffset, RawRecords
 from kstreams_assign.history.tables import joined_tables
@@ -106,3 +106,26 @@ def changed(record: RawRecord, **fields) -> RawRecord:
 
 def end_offsets(time_ms: int, end: int = 50_000, partitions: int = 4) -> list[EndOffset]:
     return [EndOffset("app-totals-changelog", partition, end, 0, time_ms) for partition in range(partitions)]
+
+
+def scaled_out(kind=JAVA, **settings) -> Told:
+    """One process, then a second, played until nobody asks for a rebalance, with commits in between."""
+    told = Told(group(kind, stateless=False, **settings), kind)
+    told.start(P1)
+    told.rebalance()
+    told.commit()
+    told.start(P2)
+    told.settle()
+    told.commit()
+    return told
+
+
+def scaled_out_template():
+    told = Told(group(JAVA), JAVA)
+    told.start(P1)
+    told.rebalance()
+    return told.records()[0]
+
+
+def life_records(kind, members=12, generations=12):
+    return list(named_records(play(kind, members, generations, 3), Name("fleet", 0, 0)))
