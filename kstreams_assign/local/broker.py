@@ -31,6 +31,9 @@ _BETWEEN_PROBES_S = 0.05
 class LocalBroker:
     """A KRaft broker and controller in one JVM, on free ports of 127.0.0.1.
 
+    ``tls`` names a PEM file with a key and a certificate of 127.0.0.1 that signs itself: then clients need
+    ``security.protocol = SSL`` and that file as ``ssl.ca.location``.
+
     ``controller_apart`` gives the controller a JVM of its own, which ``kill`` and ``restart`` leave alone. A broker that comes
     back is then fenced before, as in a real cluster, and loads its groups once. A killed combined one may lead, be
     fenced and lead again while it still loads, and so forget a group (Kafka 4.3.1).
@@ -48,6 +51,7 @@ class LocalBroker:
         data_dir: Path | None = None,
         port: int | None = None,
         settings: Mapping[str, str] | None = None,
+        tls: Path | None = None,
         controller_apart: bool = False,
         outlive: bool = False,
         start_limit_s: float = 120.0,
@@ -57,6 +61,7 @@ class LocalBroker:
         self._data_dir = data_dir
         self._port = port
         self._settings = dict(settings or {})
+        self._tls = tls
         self._apart = controller_apart
         self._outlive = outlive
         self._start_limit_s = start_limit_s
@@ -151,7 +156,7 @@ class LocalBroker:
 
     def _launch(self, ports: Ports) -> None:
         """Start what does not run: the broker, and its controller first if that is apart."""
-        layout = Layout(self.data_dir, Role.BROKER if self._apart else Role.COMBINED)
+        layout = Layout(self.data_dir, Role.BROKER if self._apart else Role.COMBINED, self._tls)
         if self._apart and (self._controller is None or self._controller.ended()):
             self._controller = self._serve(layout.controller, ports)
         self._server = self._serve(layout, ports)
@@ -165,7 +170,7 @@ class LocalBroker:
     def _await_answer(self, ports: Ports) -> None:
         assert self._server is not None
         deadline = time.monotonic() + self._start_limit_s
-        while not brokers_known(ports.broker):
+        while not brokers_known(ports.broker, tls=self._tls):
             for server in self._servers():
                 if server.ended(_BETWEEN_PROBES_S):
                     raise server.died()

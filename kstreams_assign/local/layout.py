@@ -32,6 +32,7 @@ class Layout(NamedTuple):
 
     root: Path
     role: Role = Role.COMBINED
+    tls: Path | None = None
 
     @property
     def properties(self) -> Path:
@@ -61,7 +62,7 @@ class Layout(NamedTuple):
     def write(self, ports: Ports, settings: Mapping[str, str]) -> None:
         """Write the settings for a start on ``ports`` into the folder; ``settings`` go over ours."""
         self.root.mkdir(parents=True, exist_ok=True)
-        merged = {**server_properties(ports, self.records, self.role), **settings}
+        merged = {**server_properties(ports, self.records, self.role, self.tls), **settings}
         self.properties.write_text("".join(f"{key}={value}\n" for key, value in merged.items()), encoding="utf-8")
         self.log_settings.write_text(_LOG4J2, encoding="utf-8")
 
@@ -76,9 +77,15 @@ class Layout(NamedTuple):
 _NAMES = {Role.COMBINED: "broker", Role.BROKER: "broker", Role.CONTROLLER: "controller"}
 
 
-def server_properties(ports: Ports, records: Path, role: Role = Role.COMBINED) -> dict[str, str]:
-    """Kafka's ``server.properties`` for one broker alone on this machine, or for its controller."""
-    broker, controller = f"PLAINTEXT://127.0.0.1:{ports.broker}", f"CONTROLLER://127.0.0.1:{ports.controller}"
+def server_properties(
+    ports: Ports, records: Path, role: Role = Role.COMBINED, tls: Path | None = None
+) -> dict[str, str]:
+    """Kafka's ``server.properties`` for one broker alone on this machine, or for its controller.
+
+    ``tls``: a PEM file with the broker's key and its certificate, which signs itself.
+    """
+    protocol = "SSL" if tls else "PLAINTEXT"
+    broker, controller = f"{protocol}://127.0.0.1:{ports.broker}", f"CONTROLLER://127.0.0.1:{ports.controller}"
     listeners = {Role.COMBINED: f"{broker},{controller}", Role.BROKER: broker, Role.CONTROLLER: controller}
     return {
         "process.roles": role,
@@ -87,10 +94,19 @@ def server_properties(ports: Ports, records: Path, role: Role = Role.COMBINED) -
         "controller.listener.names": "CONTROLLER",
         "listeners": listeners[role],
         "advertised.listeners": controller if role is Role.CONTROLLER else broker,
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": f"{protocol}:{protocol},CONTROLLER:PLAINTEXT",
+        "security.inter.broker.protocol": protocol,
         "log.dirs": str(records),
         **_SMALL_AND_QUICK,
+        **({f"ssl.{store}.{key}": value for store in _STORES for key, value in _pem(tls).items()} if tls else {}),
     }
+
+
+_STORES = ("keystore", "truststore")
+
+
+def _pem(path: Path) -> dict[str, str]:
+    return {"type": "PEM", "location": str(path)}
 
 
 _SMALL_AND_QUICK = {

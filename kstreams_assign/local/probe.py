@@ -7,21 +7,34 @@ lists itself once it is ready for work (Metadata v1 with an empty topic list; Ka
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
+from pathlib import Path
 
 _METADATA = 3
 _METADATA_VERSION = 1
 _NO_TOPICS = struct.pack(">i", 0)
 
 
-def brokers_known(port: int, timeout_s: float = 1.0) -> int:
-    """How many brokers the one on 127.0.0.1 at ``port`` knows of, itself included; 0 when it does not answer."""
+def brokers_known(port: int, timeout_s: float = 1.0, tls: Path | None = None) -> int:
+    """How many brokers the one on 127.0.0.1 at ``port`` knows of, itself included; 0 when it does not answer.
+
+    ``tls``: the PEM file with its certificate, where it speaks TLS.
+    """
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout_s) as connection:
+        with _connected(port, timeout_s, tls) as connection:
             connection.sendall(_request())
             return _broker_count(_response(connection))
     except (OSError, struct.error):
         return 0
+
+
+def _connected(port: int, timeout_s: float, tls: Path | None) -> socket.socket:
+    plain = socket.create_connection(("127.0.0.1", port), timeout_s)
+    if tls is None:
+        return plain
+    with plain:  # what wraps it takes it over, and it is closed where that fails
+        return ssl.create_default_context(cafile=tls).wrap_socket(plain, server_hostname="127.0.0.1")
 
 
 def _request() -> bytes:

@@ -16,7 +16,7 @@ from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 
 PATIENCE_S = 60.0
-PEM = Path(__file__).with_name("tls_for_tests.pem")
+PEM = Path(__file__).parent.with_name("tls.pem")
 CLIENT = {"security.protocol": "SSL", "ssl.ca.location": str(PEM)}
 
 

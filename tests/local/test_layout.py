@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kstreams_assign.local.layout import Layout, Ports, Role, server_properties
 
 
@@ -28,6 +30,14 @@ def test_a_controller_apart_has_a_folder_a_node_and_a_port_of_its_own_and_both_n
     assert [of[role]["listeners"] for role in of] == ["PLAINTEXT://127.0.0.1:9092", "CONTROLLER://127.0.0.1:9093"]
     assert broker.records != broker.controller.records
     assert broker.log != broker.controller.log
+
+
+@pytest.mark.parametrize("role", [Role.COMBINED, Role.BROKER])
+def test_a_broker_with_tls_has_no_listener_without(tmp_path, role):
+    written = properties(Layout(tmp_path, role, tmp_path / "tls.pem"))
+    assert written["listeners"].startswith("SSL://127.0.0.1:9092")
+    assert "PLAINTEXT://" not in written["listeners"]
+    assert written["ssl.keystore.location"] == written["ssl.truststore.location"] == str(tmp_path / "tls.pem")
 
 
 def properties(layout: Layout) -> dict[str, str]:

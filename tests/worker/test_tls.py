@@ -1,0 +1,78 @@
+"""A member over TLS: both of its clients get the same settings. A broker that freezes is told of, and is waited for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign import Config, Subtopology
+from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.adapters.kafka_python import connections, describes_groups
+from kstreams_assign.config import GUARANTEES
+from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.local import LocalBroker
+from tests.worker.app import PARTITIONS, Running, count
+
+PEM = Path(__file__).parent.with_name("tls.pem")
+CLIENT = {"security.protocol": "SSL", "ssl.ca.location": str(PEM)}
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def broker_with_tls() -> Iterator[LocalBroker]:
+    with LocalBroker(tls=PEM) as found:
+        yield found
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_worker_counts_over_tls_and_its_group_is_described(
+    broker_with_tls: LocalBroker, tmp_path: Path, guarantee: str
+) -> None:
+    servers, name = broker_with_tls.bootstrap_servers, guarantee.replace("_", "-")
+    ClusterAdmin(servers, CLIENT).create_topics({name: PARTITIONS, f"{name}-counts": PARTITIONS}, PATIENCE_S)
+    config = Config(
+        application_id=name,
+        bootstrap_servers=servers,
+        state_dir=str(tmp_path),
+        processing_guarantee=guarantee,
+        client=CLIENT,
+    )
+    worker = Running(config, [Subtopology(process=count, sources=[name], stores=["totals"], sinks=[f"{name}-counts"])])
+    worker.until_running(PARTITIONS)
+    producer = RecordProducer(servers, CLIENT, delivery_timeout_ms=60_000)
+    for _ in range(20):
+        producer.produce(name, None, b"word", b"x")
+    producer.flush(PATIENCE_S)
+    producer.close()
+    deadline = time.monotonic() + PATIENCE_S
+    while worker.worker.read("totals", b"word") != b"20":
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.05)
+    with describes_groups(servers, CLIENT) as groups:
+        described = groups.describe(name)
+    assert described is not None
+    assert len(described.members) == 1
+    worker.stop()
+
+
+def test_who_asks_a_broker_that_froze_is_told_in_time(
+    broker_with_tls: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HANDSHAKE_S", 0.5)
+    os.kill(broker_with_tls.pid, signal.SIGSTOP)
+    try:
+        with (
+            pytest.raises(BrokerUnavailable),
+            describes_groups(broker_with_tls.bootstrap_servers, CLIENT, timeout_s=1),
+        ):
+            pass
+    finally:
+        os.kill(broker_with_tls.pid, signal.SIGCONT)
+    with describes_groups(broker_with_tls.bootstrap_servers, CLIENT) as groups:
+        assert groups.describe("nobody") is None
