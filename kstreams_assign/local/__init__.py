@@ -1,6 +1,6 @@
 """A real Kafka broker on this machine: its jars, a Java to run them, start and stop.
 
-What lives here: fetching and checking the jars (``jars``), finding Java (``java``), one broker process as a context
+What lives here: fetching and checking the jars (``jars``), one JVM (``server``), one broker as a context
 manager (``broker``), the brokers that outlive their caller (``detached``) and the commands (``command``). What must not:
 any Kafka client. The idea: a broker takes two seconds, so tests and demonstrations use a real one, not a stand-in.
 """

@@ -1,8 +1,8 @@
 """One real Kafka broker as a context manager: ``with LocalBroker() as broker: ...``.
 
 What lives here: the life of one broker, which is one process or, with its controller apart, two. What must not: a single JVM
-(``server``), fetching (``jars``), brokers that outlive their caller (``detached``). The idea: wait for conditions, never for time. A start ends when the broker answers as a broker or when its
-process has died, and says which.
+(``server``), fetching (``jars``), brokers that outlive their caller (``detached``). The idea: wait for conditions, never
+for time. A start ends when the broker answers as a broker or when its process has died, and says which.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import ssl
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
@@ -157,6 +158,9 @@ class LocalBroker:
     def _launch(self, ports: Ports) -> None:
         """Start what does not run: the broker, and its controller first if that is apart."""
         layout = Layout(self.data_dir, Role.BROKER if self._apart else Role.COMBINED, self._tls)
+        if layout.formatted and layout.controller.formatted is not self._apart:
+            made = "without" if self._apart else "with"
+            raise LocalBrokerError(f"{self.data_dir} was made {made} controller_apart; use it so, or another folder")
         if self._apart and (self._controller is None or self._controller.ended()):
             self._controller = self._serve(layout.controller, ports)
         self._server = self._serve(layout, ports)
@@ -170,12 +174,21 @@ class LocalBroker:
     def _await_answer(self, ports: Ports) -> None:
         assert self._server is not None
         deadline = time.monotonic() + self._start_limit_s
-        while not brokers_known(ports.broker, tls=self._tls):
+        while not self._answers(ports):
             for server in self._servers():
                 if server.ended(_BETWEEN_PROBES_S):
-                    raise server.died()
+                    raise server.died(ports)
             if time.monotonic() > deadline:
-                raise LocalBrokerError(f"no answer after {self._start_limit_s:.0f} s{self._server.log_end()}")
+                logs = "".join(server.log_end() for server in self._servers())
+                raise LocalBrokerError(f"no answer after {self._start_limit_s:.0f} s{logs}")
+
+    def _answers(self, ports: Ports) -> bool:
+        try:
+            return brokers_known(ports.broker, tls=self._tls) > 0
+        except ssl.SSLCertVerificationError as cause:
+            raise LocalBrokerError(
+                f"tls {self._tls}: no certificate for 127.0.0.1 that signs itself: {cause}"
+            ) from cause
 
     def _servers(self) -> list[Server]:
         return [server for server in (self._server, self._controller) if server is not None]

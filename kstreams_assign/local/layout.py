@@ -95,18 +95,20 @@ def server_properties(
         "listeners": listeners[role],
         "advertised.listeners": controller if role is Role.CONTROLLER else broker,
         "listener.security.protocol.map": f"{protocol}:{protocol},CONTROLLER:PLAINTEXT",
-        "security.inter.broker.protocol": protocol,
         "log.dirs": str(records),
         **_SMALL_AND_QUICK,
-        **({f"ssl.{store}.{key}": value for store in _STORES for key, value in _pem(tls).items()} if tls else {}),
+        **(_with_tls(tls) if tls else {}),
     }
 
 
-_STORES = ("keystore", "truststore")
-
-
-def _pem(path: Path) -> dict[str, str]:
-    return {"type": "PEM", "location": str(path)}
+def _with_tls(pem: Path) -> dict[str, str]:
+    return {
+        "security.inter.broker.protocol": "SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(pem),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(pem),
+    }
 
 
 _SMALL_AND_QUICK = {

@@ -19,12 +19,14 @@ _NO_TOPICS = struct.pack(">i", 0)
 def brokers_known(port: int, timeout_s: float = 1.0, tls: Path | None = None) -> int:
     """How many brokers the one on 127.0.0.1 at ``port`` knows of, itself included; 0 when it does not answer.
 
-    ``tls``: the PEM file with its certificate, where it speaks TLS.
+    ``tls``: the PEM file with its certificate, where it speaks TLS. Raises ``ssl.SSLCertVerificationError`` if that does not fit.
     """
     try:
         with _connected(port, timeout_s, tls) as connection:
             connection.sendall(_request())
             return _broker_count(_response(connection))
+    except ssl.SSLCertVerificationError:
+        raise
     except (OSError, struct.error):
         return 0
 

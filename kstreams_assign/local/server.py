@@ -9,7 +9,7 @@ import subprocess
 
 from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import LocalBrokerError
-from kstreams_assign.local.layout import Layout
+from kstreams_assign.local.layout import Layout, Ports
 from kstreams_assign.local.process import ChildProcess
 
 _CLUSTER_ID = "a3N0cmVhbXMtYXNzaWduIQ"  # any 16 bytes in base64; data folders are never shared
@@ -53,10 +53,10 @@ class Server:
         """Ask it to end; end it if it does not. Returns when it is gone."""
         self._process.terminate(_STOP_PATIENCE_S)
 
-    def died(self) -> LocalBrokerError:
+    def died(self, ports: Ports) -> LocalBrokerError:
         """Why it ended by itself: ``PortTaken``, or what its log says."""
         if "Address already in use" in self.layout.last_lines(1000):
-            return PortTaken(f"a port that {self.layout.properties} names was taken{self.log_end()}")
+            return PortTaken(f"port {ports.broker} or {ports.controller} was taken{self.log_end()}")
         return LocalBrokerError(f"the JVM ended before it answered{self.log_end()}")
 
     def log_end(self) -> str:

@@ -39,5 +39,6 @@ def measured(
 
 
 def _moved_at(before: InputProgress | None, task: TaskId, position: int, now_ms: int) -> int:
-    stands = before is not None and before.lag and (before.task, before.position) == (task, position)
-    return before.moved_at_ms if before is not None and stands else now_ms
+    if before is None or not before.lag or (before.task, before.position) != (task, position):
+        return now_ms
+    return before.moved_at_ms

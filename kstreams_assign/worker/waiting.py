@@ -7,9 +7,9 @@ here: the judgement (``tasks.transactions``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC, kept_in
@@ -53,41 +53,54 @@ def look_of(config: Config, admin: ClusterAdmin, log: EventLog, timeout_s: float
     return look
 
 
-Still = Mapping[TopicPartition, tuple[TaskId, int]]
-"""Changelog or input -> the task that reads it, and an offset that it has come to."""
+class Still(NamedTuple):
+    """Who has not moved for ``STILL_MS``, though there is more to read.
+
+    ``changelogs``: the task that reads one, and the offset where it stands; ``inputs``: whose they are; ``without``: tasks whose input
+    positions the brokers do not tell.
+    """
+
+    changelogs: Mapping[TopicPartition, tuple[TaskId, int]]
+    inputs: Mapping[TopicPartition, TaskId]
+    without: Sequence[TaskId]
+
+    @property
+    def tasks(self) -> set[TaskId]:
+        return {*self.without, *self.inputs.values(), *(task for task, _ in self.changelogs.values())}
+
+    @property
+    def again_ms(self) -> int:
+        """How long after a question the next one is due."""
+        return AGAIN_MS if self.changelogs or self.without else IDLE_AGAIN_MS
 
 
-def changelogs_still(progress: Mapping[TaskId, TaskProgress], now_ms: int) -> Still:
-    """Changelogs that are not read to their end, of tasks that have not moved for ``STILL_MS``."""
+def _changelogs(progress: Mapping[TaskId, TaskProgress], now_ms: int) -> dict[TopicPartition, tuple[TaskId, int]]:
     still = {task: one for task, one in progress.items() if now_ms - one.moved_at_ms >= STILL_MS}
     return {
         name: (task, at.position) for task, one in still.items() for name, at in one.partitions.items() if not at.done
     }
 
 
-def inputs_still(inputs: Mapping[TopicPartition, InputProgress], now_ms: int) -> Still:
-    """Inputs that are not worked on to their end and have not moved for ``STILL_MS``.
-
-    Between the last record and what is open there may be markers, which nobody sees: all of the partition counts as reached.
-    """
-    return {name: (at.task, at.end) for name, at in inputs.items() if at.lag and now_ms - at.moved_at_ms >= STILL_MS}
+def _inputs(inputs: Mapping[TopicPartition, InputProgress], now_ms: int) -> dict[TopicPartition, TaskId]:
+    return {name: at.task for name, at in inputs.items() if at.lag and now_ms - at.moved_at_ms >= STILL_MS}
 
 
-def held_up(
-    application_id: str, found: Iterable[Found], still: Still, without: Iterable[TaskId]
-) -> list[tuple[TaskId, Found]]:
+def held_up(application_id: str, found: Iterable[Found], still: Still) -> list[tuple[TaskId, Found]]:
     """Which task waits for which of these.
 
-    Who stands before a transaction waits for something else. The group's offsets share their partition with other groups', so there
-    only the application's own count.
+    Who stands before a transaction in a changelog waits for something else. Of an input only what hangs is told: others write there, whose ids
+    may not be ours to describe, and before it there may be slow work, or markers. The group's offsets share their partition with other
+    groups', so there only the application's own count.
     """
     waits = []
     for one in found:
-        if one.open.partition in still:
-            task, position = still[one.open.partition]
+        if one.open.partition in still.changelogs:
+            task, position = still.changelogs[one.open.partition]
             waits += [(task, one)] if one.open.start_offset <= position else []
+        elif one.open.partition in still.inputs:
+            waits += [(still.inputs[one.open.partition], one)] if one.hanging else []
         elif one.of(application_id) and one.open.partition.topic == OFFSETS_TOPIC:
-            waits += [(task, one) for task in without]
+            waits += [(task, one) for task in still.without]
     return waits
 
 
@@ -120,16 +133,15 @@ class WaitingTasks:
 
         ``unanswered``: tasks whose input positions the brokers do not tell, and since when.
         """
-        changelogs = changelogs_still(progress, now_ms)
-        still = {**inputs_still(inputs, now_ms), **changelogs}
         without = sorted(task for task, since_ms in unanswered.items() if now_ms - since_ms >= STILL_MS)
-        waiting = {*without, *(task for task, _ in still.values())}
+        still = Still(_changelogs(progress, now_ms), _inputs(inputs, now_ms), without)
+        waiting = still.tasks
         self._tell({task: found for task, found in self._found.items() if task in waiting})
         if self._asked is not None:
-            self._take(self._asked, still, without)
-        elif waiting and now_ms - self._asked_at_ms >= (AGAIN_MS if changelogs or without else IDLE_AGAIN_MS):
+            self._take(self._asked, still)
+        elif waiting and now_ms - self._asked_at_ms >= still.again_ms:
             self._asked_at_ms = now_ms
-            self._ask(list(still), offsets=bool(without))
+            self._ask(sorted({*still.changelogs, *still.inputs}), offsets=bool(without))
 
     def close(self) -> None:
         """Whoever asks is left behind."""
@@ -140,12 +152,12 @@ class WaitingTasks:
         self._asking = self._asking or Sender("kstreams-transactions")
         self._asked = self._asking.submit(lambda: self._look(partitions, offsets=offsets))
 
-    def _take(self, asked: Future[list[Found]], still: Still, without: Iterable[TaskId]) -> None:
+    def _take(self, asked: Future[list[Found]], still: Still) -> None:
         if not asked.done():
             return
         self._asked = None
         try:
-            found = held_up(self._application_id, asked.result(), still, without)
+            found = held_up(self._application_id, asked.result(), still)
         except BrokerError as cause:
             self._log.emit("lookup_failed", what="open transactions", reason=str(cause))
             return

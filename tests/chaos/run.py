@@ -133,9 +133,9 @@ class Run:
     def _happen(self, fault: Fault) -> None:
         process = self._group.current.get(fault.target) if isinstance(fault.target, int) else None
         mending = any(not one.done() for one in self._mending)
-        if (
-            fault.kind is Kind.ADD and process is not None and process.alive
-        ):  # still leaving; other faults count on the next
+        awaited = fault.kind is Kind.ADD and process is not None and process.alive and process.leaving
+        if awaited and self._now_s < self.settings.seconds - self.settings.quiet_s:
+            # It waits until that one is gone: later faults count on who is added.
             self._at(self._now_s + RESTART_S, lambda: self._happen(fault))
             return
         if (why := _out_of_place(fault, process, mending=mending)) is not None:
@@ -215,7 +215,7 @@ class Run:
         self._mended(wait=True)
         pending = [call for _, _, call in sorted(self._due, key=lambda due: due[:2])]
         self._due.clear()
-        for call in pending:  # only ends of faults are left: the schedule ends before
+        for call in pending:  # ends of faults, and who waits to be added: the schedule ends before
             call()
         self._group.wake()
 
@@ -324,10 +324,10 @@ def _out_of_place(fault: Fault, process: Process | None, *, mending: bool) -> st
     if fault.kind is Kind.BROKER:
         return "it is not back from the one before" if mending else None
     if fault.kind is Kind.ADD:
-        return None
+        return "the one before is still there" if process is not None and process.alive else None
     if process is None or not process.alive or process.leaving:
         return "it is not there"
-    if fault.kind is Kind.JUMP and process is not None and not process.events.exists():
+    if fault.kind is Kind.JUMP and not process.events.exists():
         return "it does not listen yet"
     return None
 

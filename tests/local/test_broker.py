@@ -110,6 +110,20 @@ def test_a_start_that_takes_too_long_is_given_up_and_its_jvm_ended(tmp_path):
     assert processes_in(tmp_path) == []
 
 
+def test_a_folder_that_was_made_otherwise_is_refused(tmp_path):
+    """Its records would meet a controller that knows none of them."""
+    with LocalBroker(data_dir=tmp_path):
+        pass
+    with pytest.raises(LocalBrokerError, match="was made without controller_apart"):
+        LocalBroker(data_dir=tmp_path, controller_apart=True).start()
+
+
+def test_a_certificate_of_somebody_else_is_told_at_once():
+    other = Path(__file__).parent.with_name("other_tls.pem")
+    with pytest.raises(LocalBrokerError, match=r"other_tls\.pem: no certificate for 127\.0\.0\.1"):
+        LocalBroker(tls=other).start()
+
+
 def topic_made(address: str) -> str:
     admin = AdminClient({"bootstrap.servers": address})  # has to outlive its answer
     admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(PATIENCE_S)

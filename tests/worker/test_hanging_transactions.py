@@ -50,7 +50,7 @@ def test_an_input_that_hangs_under_a_running_task_is_told_and_ended(own_broker: 
     leave(own_broker, [Left("counting-upstream", {TopicPartition("counting", 3): words})])
     worker.until(lambda _: {task for task, waits in tasks(worker).items() if waits} == {"0_3"})
     assert str(tasks(worker)["0_3"]).startswith("counting-3 has an open transaction from offset 0")
-    [warning] = worker.named("waiting_for_transactions")[-1]["warnings"]
+    [warning] = worker.named("waiting_for_transactions")[-1]["warnings"]  # of inputs only what hangs is told
     assert warning.endswith("--end --topic counting")
     open_transactions(Asked("counting", app.broker, ["counting"], end=True, timeout_s=60))
     worker.until(lambda _: not any(tasks(worker).values()))

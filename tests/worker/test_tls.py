@@ -64,14 +64,15 @@ def test_a_worker_counts_over_tls_and_its_group_is_described(
 def test_who_asks_a_broker_that_froze_is_told_in_time(
     broker_with_tls: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "HANDSHAKE_S", 0.5)
     os.kill(broker_with_tls.pid, signal.SIGSTOP)
     try:
-        with (
-            pytest.raises(BrokerUnavailable),
-            describes_groups(broker_with_tls.bootstrap_servers, CLIENT, timeout_s=1),
-        ):
-            pass
+        with monkeypatch.context() as soon:
+            soon.setattr(connections, "HANDSHAKE_S", 0.5)
+            with (
+                pytest.raises(BrokerUnavailable),
+                describes_groups(broker_with_tls.bootstrap_servers, CLIENT, timeout_s=1),
+            ):
+                pytest.fail("nobody answers")
     finally:
         os.kill(broker_with_tls.pid, signal.SIGCONT)
     with describes_groups(broker_with_tls.bootstrap_servers, CLIENT) as groups:

@@ -155,13 +155,22 @@ def test_an_input_that_hangs_is_told_of_the_task_that_runs(waiting, brokers, eve
     assert told_at(waiting, {}, {}, STILL_MS + 1, at_end) == {}
 
 
+def test_of_an_input_only_what_hangs_is_told(waiting, brokers, events):
+    """Others write there: who may not be described is no one that nobody knows, and what is under way ends by itself."""
+    at = replace(OPEN, partition=INPUT)
+    brokers.answer = [Found(at, None), Found(at, replace(KNOWN, partitions=frozenset({INPUT})))]
+    assert told_at(waiting, {}, {}, STILL_MS, BEHIND) == {}
+    assert brokers.asked
+    assert events == []
+
+
 def test_the_end_of_an_input_is_looked_at_seldom_and_a_changelog_at_once(waiting, brokers):
     brokers.answer = []
     assert told_at(waiting, {}, {}, STILL_MS, BEHIND) == {}
     assert told_at(waiting, {}, {}, STILL_MS + IDLE_AGAIN_MS - 1, BEHIND) == {}
     assert len(brokers.asked) == 1
     assert told_at(waiting, AT_40, {}, STILL_MS + IDLE_AGAIN_MS - 1, BEHIND) == {}
-    assert brokers.asked[1:] == [([INPUT, LOG], False)]
+    assert brokers.asked[1:] == [([LOG, INPUT], False)]
 
 
 def test_an_input_stands_since_it_moved_last_or_had_nothing_left():

@@ -85,9 +85,6 @@ REMEDIES: Mapping[int, str] = {
 }
 """Why a record was not taken and, as it is, never will be -> what to do about it."""
 
-ABSENT = frozenset(code for code, remedy in REMEDIES.items() if remedy is _MISSING)
-"""Of these: there is no such topic or partition."""
-
 
 def fault(error: KafkaError, about: str, otherwise: type[KStreamsAssignError] = BrokerError) -> KStreamsAssignError:
     """Our error for ``error``; ``about`` says what was being done, and to which partition."""

@@ -32,7 +32,10 @@ A = TypeVar("A", bound=Admin)
 
 @contextmanager
 def connected(kind: type[A], bootstrap_servers: str, client: Mapping[str, str], timeout_s: float) -> Iterator[A]:
-    """A client for as long as the block. Raises ``BrokerUnavailable`` where nobody answers in time."""
+    """A client for as long as the block. Raises ``BrokerUnavailable`` where nobody answers in time.
+
+    Over TLS that may take ``connections.HANDSHAKE_S`` longer.
+    """
     timeout_ms = round(timeout_s * 1000)
     with translated("connect to the brokers"):
         admin = kind(

@@ -1,6 +1,6 @@
 """kafka-python's connections (3.0.12), mended: a TLS handshake ends, and a connection that fails leaves no socket behind.
 
-It waits for ever for a broker that takes a connection and says nothing. So does a broker that froze: its system goes on taking connections.
+kafka-python waits for ever for a broker that takes a connection and says nothing. So does a broker that froze: its system goes on taking connections.
 Whoever asks it would hang, and a member would never look for another one.
 """
 
@@ -13,8 +13,8 @@ from functools import partial, wraps
 from types import SimpleNamespace
 from typing import Any
 
-from kafka.errors import KafkaTimeoutError
-from kafka.net import KafkaNetSocket, KafkaSSLTransport, manager
+from kafka.net import KafkaNetSocket, manager
+from kafka.net.manager import KafkaSSLTransport  # from there, as it is replaced there
 
 HANDSHAKE_S = 10.0
 """Kafka's own ``socket.connection.setup.timeout.ms``, which kafka-python observes before the handshake and after it."""
@@ -32,7 +32,7 @@ class PunctualTransport(KafkaSSLTransport):  # type: ignore[misc]
         )
         try:
             await super().handshake()
-        except KafkaTimeoutError:
+        except BaseException:
             self._sock.close()  # nobody else knows of it yet
             raise
         finally:
