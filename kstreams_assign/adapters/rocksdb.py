@@ -1,6 +1,6 @@
 """A task's stores in RocksDB, through rocksdict: the only file that imports it.
 
-One database a task. Each store is a column family (``s.<name>``); the changelog offsets stand in the default column
+One database a task. Each store is a column family; their names and the changelog offsets stand in the default column
 family (``store_layout``), so that data and offsets change in one write batch and cannot part (KIP-1035); nor do they where the
 log is lost, since all families are flushed as one. The write-ahead log is on: a
 process killed after ``write`` finds the batch again. It is not synced: a machine that loses power loses its tail,
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import secrets
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,9 +48,9 @@ from kstreams_assign.adapters.store_faults import Translation
 from kstreams_assign.adapters.store_layout import (
     FORMAT,
     FORMAT_KEY,
-    FORMAT_WITH_KINDS,
     TIMESTAMPED,
     Held,
+    family_key,
     held_in,
     identity_key,
     kind_key,
@@ -62,7 +63,6 @@ from kstreams_assign.restore.ports import Write
 
 _log = logging.getLogger(__name__)
 
-_STORE_PREFIX = "s."
 _RANGE_CHUNK_RECORDS = 1_000
 
 _UNFLUSHED_MAX = 4
@@ -99,7 +99,6 @@ class RocksMemory:
         """For a database and for each of its column families; in ``bulk`` to be written and hardly read."""
         options = Options(raw_mode=True)
         options.create_if_missing(True)
-        options.create_missing_column_families(True)
         options.set_write_buffer_manager(self._buffers)
         options.set_write_buffer_size(self._write_buffer_bytes)
         options.set_max_write_buffer_number(_UNFLUSHED_MAX * 2 if bulk else 3)
@@ -148,14 +147,17 @@ class RocksTaskStores:
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # a property, typed as a method
         with self._translation:
             on_disk = _families_on_disk(path)
-            names = list(store_names)
-            families = on_disk | {_STORE_PREFIX + name for name in names}
-            self._db = self._opened(families)
+            self._db = self._opened(on_disk)
         try:
             with self._translation:
-                self._take_handles(families)
                 self._held = self._load_held()
-                self._agree_on_kinds([name for name in names if _STORE_PREFIX + name in on_disk], timestamped)
+                before = set(self._held.families)
+                self._agree_on_families(on_disk)
+                names = set(store_names)
+                self._agree_on_kinds(names & before, timestamped)
+                for name in sorted(names - before):
+                    self._begin_family(name)
+                self._take_handles()
         except StateError:
             self.close()
             raise
@@ -231,13 +233,12 @@ class RocksTaskStores:
         self._end_ranges()
         self._apply(self._emptying_batch())
         self._held.clear()
-        families = list(self._handles)
         self._drop_handles()
         with self._translation:
-            for family in families:
+            for store, family in list(self._held.families.items()):
+                self._begin_family(store)
                 self._db.drop_column_family(family)
-                self._db.create_column_family(family, self._memory.options(bulk=self._bulk)).close()
-            self._take_handles(families)
+            self._take_handles()
 
     def close(self) -> None:
         """Let go of the database and its lock. Never raises: what could not be flushed is in a log, its own or the changelog."""
@@ -273,16 +274,15 @@ class RocksTaskStores:
         """Change how the database is open; it is closed if that fails."""
         if self._bulk is bulk or self._closed:
             return
-        families = list(self._handles)
         if not self._bulk:
             with self._translation:
                 self._flush()  # or opening would replay the log
         self._let_go()
         self._bulk = bulk
         with self._translation:
-            self._db = self._opened(families)
+            self._db = self._opened(self._held.families.values())
             self._closed = False
-            self._take_handles(families)
+            self._take_handles()
 
     def _opened(self, families: Iterable[str]) -> Rdict:
         of_families = {family: self._memory.options(bulk=self._bulk) for family in sorted(families)}
@@ -295,13 +295,13 @@ class RocksTaskStores:
                 threading.Event().wait(_ROOM_TRY_S)
 
     def _read_side(self, store: str) -> Rdict:
-        found = self._reads.get(_STORE_PREFIX + store)
+        found = self._reads.get(store)
         if found is None:
             raise self._no_such(store)
         return found
 
     def _write_side(self, store: str) -> ColumnFamily:
-        found = self._handles.get(_STORE_PREFIX + store)
+        found = self._handles.get(store)
         if found is None:
             raise self._no_such(store)
         return found
@@ -315,10 +315,23 @@ class RocksTaskStores:
         with self._translation:
             self._db.write(batch, options)
 
-    def _take_handles(self, families: Iterable[str]) -> None:
-        for family in families:
-            self._reads[family] = self._db.get_column_family(family)
-            self._handles[family] = self._db.get_column_family_handle(family)
+    def _begin_family(self, store: str) -> None:
+        """An empty one, under a name that no earlier one had. It counts once the default family names it."""
+        family = f"{store}.{secrets.token_hex(8)}"
+        self._db.create_column_family(family, self._memory.options(bulk=self._bulk)).close()
+        self._put(family_key(store), family.encode())
+        self._held.families[store] = family
+
+    def _put(self, key: bytes, value: bytes) -> None:
+        """Into the default family, and the log: in bulk, too, as what was made or dropped is on the disk at once."""
+        batch = WriteBatch(raw_mode=True)
+        batch.put(key, value)
+        self._apply(batch)
+
+    def _take_handles(self) -> None:
+        for store, family in self._held.families.items():
+            self._reads[store] = self._db.get_column_family(family)
+            self._handles[store] = self._db.get_column_family_handle(family)
 
     def _drop_handles(self) -> None:
         """A handle, a column family or an iterator that lives on keeps the database open and locked."""
@@ -334,8 +347,19 @@ class RocksTaskStores:
 
     def _load_held(self) -> Held:
         if self._db.get(FORMAT_KEY) is None:
-            self._db.put(FORMAT_KEY, FORMAT)
+            self._put(FORMAT_KEY, FORMAT)
         return _held_in(self._db, self._translation)
+
+    def _agree_on_families(self, on_disk: set[str]) -> None:
+        """Without the family that a store was in last its data is lost, and the offsets are not.
+
+        A family that nobody names was not begun in time, or not dropped.
+        """
+        for store, family in self._held.families.items():
+            if family not in on_disk:
+                raise self._translation.damaged(f"has lost the data of {store!r}: its MANIFEST knows no {family}")
+        for family in on_disk.difference(self._held.families.values()):
+            self._db.drop_column_family(family)
 
     def _agree_on_kinds(self, before: Iterable[str], timestamped: frozenset[str]) -> None:
         """Values of another layout would be misread, so a store declared otherwise than it was written is of no use."""
@@ -344,16 +368,15 @@ class RocksTaskStores:
                 wants, has = ("with", "without") if name in timestamped else ("without", "with")
                 raise self._translation.damaged(f"has {name!r} {has} timestamps, and it is declared {wants} them now")
         for name in timestamped - self._held.timestamped:
-            self._db.put(FORMAT_KEY, FORMAT_WITH_KINDS)
-            self._db.put(kind_key(name), TIMESTAMPED)
+            self._put(kind_key(name), TIMESTAMPED)
 
     def _emptying_batch(self) -> WriteBatch:
         batch = WriteBatch(raw_mode=True)
         for key in self._held.places():
             batch.delete(key)
         with self._translation:
-            for family, handle in self._handles.items():
-                last = _last_key(self._reads[family])
+            for store, handle in self._handles.items():
+                last = _last_key(self._reads[store])
                 if last is not None:
                     batch.delete_range(b"", last + b"\x00", handle)
         return batch

@@ -2,10 +2,14 @@
 
 ::
 
-    format            b"1", or b"2" with a store whose values begin with a timestamp
-    k<store>          b"timestamped": that store's values do (``tasks.stamped``)
+    format            b"3"
+    c<store>          the name of the column family that the store is in, of its own for each life of it
+    k<store>          b"timestamped": that store's values begin with a timestamp (``tasks.stamped``)
     o<partition><topic>   next offset of that changelog, both numbers big endian (4 and 8 bytes)
     t<topic>          the id of the topic that those offsets are of
+
+A database whose MANIFEST lost its tail does not know its newest column families any more, and leaves out what the log says of them; the
+default family comes back whole, offsets and all. So it names the others, and none of them ever has the name of an earlier one.
 
 Bytes only. What must not be here: a database.
 """
@@ -19,23 +23,24 @@ from dataclasses import dataclass, field
 from kstreams_assign.adapters.store_faults import Translation
 from kstreams_assign.model import TopicPartition
 
-FORMAT_KEY, FORMAT, FORMAT_WITH_KINDS = b"format", b"1", b"2"
+FORMAT_KEY, FORMAT = b"format", b"3"
 TIMESTAMPED = b"timestamped"
-_OFFSET_PREFIX, _IDENTITY_PREFIX, _KIND_PREFIX = b"o", b"t", b"k"
+_OFFSET_PREFIX, _IDENTITY_PREFIX, _KIND_PREFIX, _FAMILY_PREFIX = b"o", b"t", b"k", b"c"
 _PARTITION = struct.Struct(">I")
 _OFFSET = struct.Struct(">Q")
 
 
 @dataclass(slots=True)
 class Held:
-    """Next offsets, topic -> id, and the names of the stores whose values begin with a timestamp."""
+    """Next offsets, topic -> id, store -> column family, and the names of the stores whose values begin with a timestamp."""
 
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     identities: dict[str, str] = field(default_factory=dict)
+    families: dict[str, str] = field(default_factory=dict)
     timestamped: set[str] = field(default_factory=set)
 
     def places(self) -> list[bytes]:
-        """Where offsets and ids stand; they go with the data, kinds stay."""
+        """Where offsets and ids stand; they go with the data, the rest stays."""
         return [*map(offset_key, self.offsets), *map(identity_key, self.identities)]
 
     def clear(self) -> None:
@@ -59,12 +64,16 @@ def kind_key(store: str) -> bytes:
     return _KIND_PREFIX + store.encode()
 
 
+def family_key(store: str) -> bytes:
+    return _FAMILY_PREFIX + store.encode()
+
+
 def held_in(entries: Iterable[tuple[bytes, bytes]], translation: Translation) -> Held:
     """Read the family. Raises ``StoreDamaged`` for another layout, and for what is none."""
     held = Held()
     for key, value in entries:
-        if key == FORMAT_KEY and value not in (FORMAT, FORMAT_WITH_KINDS):
-            raise translation.damaged(f"has layout {value!r}; this version reads {FORMAT!r} and {FORMAT_WITH_KINDS!r}")
+        if key == FORMAT_KEY and value != FORMAT:
+            raise translation.damaged(f"has layout {value!r}; this version reads {FORMAT!r}")
         try:
             if key.startswith(_OFFSET_PREFIX):
                 (number,) = _PARTITION.unpack_from(key, 1)
@@ -73,6 +82,8 @@ def held_in(entries: Iterable[tuple[bytes, bytes]], translation: Translation) ->
                 held.identities[key[1:].decode()] = value.decode()
             elif key.startswith(_KIND_PREFIX):
                 held.timestamped.add(key[1:].decode())
+            elif key.startswith(_FAMILY_PREFIX):
+                held.families[key[1:].decode()] = value.decode()
         except (struct.error, UnicodeDecodeError) as cause:
             raise translation.damaged(f"has an offset that is none: {key!r} = {value!r}") from cause
     return held

@@ -20,7 +20,8 @@ from tests.chaos.processes import Group
 
 _OFFSET, _PARTITION = struct.Struct(">Q"), struct.Struct(">I")
 OFFSETS_PREFIX = b"o"
-FAMILY = "s.applied"
+FAMILY_OF_STORE = b"capplied"
+"""Under this key the default family names the store's."""
 
 
 def stores_left(group: Group, application_id: str, keys: Mapping[int, Iterable[bytes]]) -> Iterator[Store]:
@@ -46,11 +47,13 @@ def _tasks(events: Path) -> Iterable[str]:
 
 def read_store(folder: Path, writer: str, partition: int, keys: Iterable[bytes], *, harmed: bool) -> Store:
     """What is in it. Where it is damaged: what can be read of ``keys``, and which of them cannot."""
-    families = {name: Options(raw_mode=True) for name in ("default", FAMILY)}
-    database = Rdict(str(folder), Options(raw_mode=True), families, access_type=AccessType.read_only())
+    alone = _opened(folder, [])
+    family = alone[FAMILY_OF_STORE].decode()
+    alone.close()
+    database = _opened(folder, [family])
     try:
         offset = _offset(database, partition)
-        of_family = database.get_column_family(FAMILY)
+        of_family = database.get_column_family(family)
         entries, damage = _entries(of_family)
         unread: frozenset[bytes] = frozenset()
         if damage:
@@ -58,6 +61,11 @@ def read_store(folder: Path, writer: str, partition: int, keys: Iterable[bytes],
     finally:
         database.close()
     return Store(writer, partition, offset, entries, damage=damage, unread=unread, harmed=harmed)
+
+
+def _opened(folder: Path, families: Iterable[str]) -> Rdict:
+    options = {name: Options(raw_mode=True) for name in ("default", *families)}
+    return Rdict(str(folder), Options(raw_mode=True), options, access_type=AccessType.read_only())
 
 
 def _offset(database: Rdict, partition: int) -> int:

@@ -118,7 +118,7 @@ def values_with_timestamps(folder: Path) -> None:
 
 def another_layout(folder: Path) -> None:
     stores = open_task_stores(folder, ["totals"])
-    stores._db.put(b"format", b"3")
+    stores._db.put(b"format", b"2")
     stores.close()
 
 

@@ -98,11 +98,12 @@ def _read_folder(path: Path, partition: int) -> Folder:
     read_only = rocksdict.AccessType.read_only()
     database = rocksdict.Rdict(str(path), options, {k: v for k, v in families.items() if k != "default"}, read_only)
     try:
-        offsets = [struct.unpack(">Q", value)[0] for key, value in database.items() if key.startswith(b"o")]
+        told = dict(database.items())
+        offsets = [struct.unpack(">Q", value)[0] for key, value in told.items() if key.startswith(b"o")]
         assert len(offsets) <= 1, offsets
         entries: dict[bytes, bytes] = {}
-        if f"s.{STORE}" in families:
-            family = database.get_column_family(f"s.{STORE}")
+        if name := told.get(b"c" + STORE.encode()):
+            family = database.get_column_family(name.decode())
             entries = dict(family.items())
             family.close()
     finally:
