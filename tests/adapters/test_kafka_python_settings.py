@@ -27,7 +27,13 @@ def test_what_a_cluster_with_passwords_needs_is_translated():
         "sasl_plain_password": "secret",
         "ssl_cafile": "ca.pem",
         "ssl_check_hostname": False,
+        "reconnect_backoff_max_ms": 1_000,
     }
+
+
+def test_connecting_is_tried_again_as_often_as_java_does_unless_told_otherwise():
+    assert kafka_python_settings({}) == {"reconnect_backoff_max_ms": 1_000}
+    assert kafka_python_settings({"reconnect.backoff.max.ms": "7"}) == {"reconnect_backoff_max_ms": 7}
 
 
 def test_kafka_python_knows_every_name_in_the_table():
