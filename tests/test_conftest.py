@@ -33,7 +33,7 @@ def test_a_missing_part_is_one_line_with_its_reason_and_the_rest_runs():
     told = re.match(r"left out: (\d+) tests of 'broker': ", line)
     assert told
     assert "KSTREAMS_ASSIGN_CACHE" in line
-    assert f"3 passed, {told[1]} deselected" in done.stdout
+    assert re.search(rf"[1-9]\d* passed, {told[1]} deselected", done.stdout)
 
 
 def test_where_nothing_may_be_left_out_the_run_fails_with_the_same_reason():
@@ -56,7 +56,7 @@ def test_a_run_by_several_processes_tells_of_a_missing_part_once():
     assert done.returncode == 0, done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("left out")]
     assert re.match(r"left out: \d+ tests of 'broker': .*KSTREAMS_ASSIGN_CACHE", line)
-    assert "3 passed" in done.stdout
+    assert re.search(r"[1-9]\d* passed", done.stdout)
 
 
 def test_a_run_by_several_processes_fails_where_nothing_may_be_left_out():
