@@ -20,8 +20,9 @@ from typing import Self
 
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import leftovers
+from kstreams_assign.local.access import Access, Ports, Role
 from kstreams_assign.local.jars import KAFKA_VERSION, Progress, class_path, to_stderr
-from kstreams_assign.local.layout import Layout, Ports, Role
+from kstreams_assign.local.layout import Layout
 from kstreams_assign.local.probe import brokers_known
 from kstreams_assign.local.server import PortTaken, Server
 
@@ -33,7 +34,9 @@ class LocalBroker:
     """A KRaft broker and controller in one JVM, on free ports of 127.0.0.1.
 
     ``tls`` names a PEM file with a key and a certificate of 127.0.0.1 that signs itself: then clients need
-    ``security.protocol = SSL`` and that file as ``ssl.ca.location``.
+    ``security.protocol = SSL`` and that file as ``ssl.ca.location``. With ``users``, names and passwords, they need
+    ``SASL_PLAINTEXT`` or ``SASL_SSL``, and PLAIN or SCRAM-SHA-512 as ``sasl.mechanism``. What a user may do is not limited unless
+    ``settings`` name an ``authorizer.class.name``.
 
     ``controller_apart`` gives the controller a JVM of its own, which ``kill`` and ``restart`` leave alone. A broker that comes
     back is then fenced before, as in a real cluster, and loads its groups once. A killed combined one may lead, be
@@ -53,6 +56,7 @@ class LocalBroker:
         port: int | None = None,
         settings: Mapping[str, str] | None = None,
         tls: Path | None = None,
+        users: Mapping[str, str] | None = None,
         controller_apart: bool = False,
         outlive: bool = False,
         start_limit_s: float = 120.0,
@@ -62,7 +66,7 @@ class LocalBroker:
         self._data_dir = data_dir
         self._port = port
         self._settings = dict(settings or {})
-        self._tls = tls
+        self._access = Access(tls, dict(users or {}))
         self._apart = controller_apart
         self._outlive = outlive
         self._start_limit_s = start_limit_s
@@ -157,7 +161,7 @@ class LocalBroker:
 
     def _launch(self, ports: Ports) -> None:
         """Start what does not run: the broker, and its controller first if that is apart."""
-        layout = Layout(self.data_dir, Role.BROKER if self._apart else Role.COMBINED, self._tls)
+        layout = Layout(self.data_dir, Role.BROKER if self._apart else Role.COMBINED, self._access)
         if layout.formatted and layout.controller.formatted is not self._apart:
             made = "without" if self._apart else "with"
             raise LocalBrokerError(f"{self.data_dir} was made {made} controller_apart; use it so, or another folder")
@@ -184,10 +188,12 @@ class LocalBroker:
 
     def _answers(self, ports: Ports) -> bool:
         try:
-            return brokers_known(ports.broker, tls=self._tls) > 0
+            if self._access.users:
+                return brokers_known(ports.inner) > 0
+            return brokers_known(ports.broker, tls=self._access.tls) > 0
         except ssl.SSLCertVerificationError as cause:
             raise LocalBrokerError(
-                f"tls {self._tls}: no certificate for 127.0.0.1 that signs itself: {cause}"
+                f"tls {self._access.tls}: no certificate for 127.0.0.1 that signs itself: {cause}"
             ) from cause
 
     def _servers(self) -> list[Server]:
@@ -201,12 +207,13 @@ class LocalBroker:
 
 
 def _free_ports(wanted: int | None) -> Ports:
-    """``wanted`` or a free port for the broker, and a free one for its controller."""
-    with closing(socket.socket()) as first, closing(socket.socket()) as second:
+    """``wanted`` or a free port for the broker, and free ones for its controller and for itself."""
+    with closing(socket.socket()) as first, closing(socket.socket()) as second, closing(socket.socket()) as third:
         first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the JVM does: a port just closed is free
         try:
             first.bind(("127.0.0.1", wanted or 0))
         except OSError as cause:
             raise LocalBrokerError(f"port {wanted}: cannot listen there: {cause}; name another, or none") from cause
-        second.bind(("127.0.0.1", 0))
-        return Ports(first.getsockname()[1], second.getsockname()[1])
+        for other in (second, third):
+            other.bind(("127.0.0.1", 0))
+        return Ports(first.getsockname()[1], second.getsockname()[1], third.getsockname()[1])

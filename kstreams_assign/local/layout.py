@@ -7,24 +7,12 @@ a laptop and quick enough for a test: no rebalance delay, few internal partition
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from kstreams_assign.local.access import Access, Ports, Role
 
-class Ports(NamedTuple):
-    """Where the broker and its controller listen on 127.0.0.1."""
-
-    broker: int
-    controller: int
-
-
-class Role(StrEnum):
-    """What one process is: Kafka's ``process.roles``."""
-
-    COMBINED = "broker,controller"
-    BROKER = "broker"
-    CONTROLLER = "controller"
+_OPEN = Access()
 
 
 class Layout(NamedTuple):
@@ -32,7 +20,7 @@ class Layout(NamedTuple):
 
     root: Path
     role: Role = Role.COMBINED
-    tls: Path | None = None
+    access: Access = _OPEN
 
     @property
     def properties(self) -> Path:
@@ -53,7 +41,7 @@ class Layout(NamedTuple):
     @property
     def controller(self) -> Layout:
         """Where a controller of its own lives that belongs to the broker here."""
-        return Layout(self.root / "controller", Role.CONTROLLER)
+        return Layout(self.root / "controller", Role.CONTROLLER, Access(users=self.access.users))
 
     @property
     def formatted(self) -> bool:
@@ -62,7 +50,7 @@ class Layout(NamedTuple):
     def write(self, ports: Ports, settings: Mapping[str, str]) -> None:
         """Write the settings for a start on ``ports`` into the folder; ``settings`` go over ours."""
         self.root.mkdir(parents=True, exist_ok=True)
-        merged = {**server_properties(ports, self.records, self.role, self.tls), **settings}
+        merged = {**server_properties(ports, self.records, self.role, self.access), **settings}
         self.properties.write_text("".join(f"{key}={value}\n" for key, value in merged.items()), encoding="utf-8")
         self.log_settings.write_text(_LOG4J2, encoding="utf-8")
 
@@ -78,36 +66,16 @@ _NAMES = {Role.COMBINED: "broker", Role.BROKER: "broker", Role.CONTROLLER: "cont
 
 
 def server_properties(
-    ports: Ports, records: Path, role: Role = Role.COMBINED, tls: Path | None = None
+    ports: Ports, records: Path, role: Role = Role.COMBINED, access: Access = _OPEN
 ) -> dict[str, str]:
-    """Kafka's ``server.properties`` for one broker alone on this machine, or for its controller.
-
-    ``tls``: a PEM file with the broker's key and its certificate, which signs itself.
-    """
-    protocol = "SSL" if tls else "PLAINTEXT"
-    broker, controller = f"{protocol}://127.0.0.1:{ports.broker}", f"CONTROLLER://127.0.0.1:{ports.controller}"
-    listeners = {Role.COMBINED: f"{broker},{controller}", Role.BROKER: broker, Role.CONTROLLER: controller}
+    """Kafka's ``server.properties`` for one broker alone on this machine, or for its controller."""
     return {
         "process.roles": role,
         "node.id": "2" if role is Role.CONTROLLER else "1",
         "controller.quorum.voters": f"{1 if role is Role.COMBINED else 2}@127.0.0.1:{ports.controller}",
-        "controller.listener.names": "CONTROLLER",
-        "listeners": listeners[role],
-        "advertised.listeners": controller if role is Role.CONTROLLER else broker,
-        "listener.security.protocol.map": f"{protocol}:{protocol},CONTROLLER:PLAINTEXT",
         "log.dirs": str(records),
+        **access.settings(ports, role),
         **_SMALL_AND_QUICK,
-        **(_with_tls(tls) if tls else {}),
-    }
-
-
-def _with_tls(pem: Path) -> dict[str, str]:
-    return {
-        "security.inter.broker.protocol": "SSL",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(pem),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(pem),
     }
 
 

@@ -9,7 +9,8 @@ import subprocess
 
 from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import LocalBrokerError
-from kstreams_assign.local.layout import Layout, Ports
+from kstreams_assign.local.access import Ports
+from kstreams_assign.local.layout import Layout
 from kstreams_assign.local.process import ChildProcess
 
 _CLUSTER_ID = "a3N0cmVhbXMtYXNzaWduIQ"  # any 16 bytes in base64; data folders are never shared
@@ -56,7 +57,7 @@ class Server:
     def died(self, ports: Ports) -> LocalBrokerError:
         """Why it ended by itself: ``PortTaken``, or what its log says."""
         if "Address already in use" in self.layout.last_lines(1000):
-            return PortTaken(f"port {ports.broker} or {ports.controller} was taken{self.log_end()}")
+            return PortTaken(f"port {' or '.join(map(str, ports))} was taken{self.log_end()}")
         return LocalBrokerError(f"the JVM ended before it answered{self.log_end()}")
 
     def log_end(self) -> str:
@@ -65,7 +66,16 @@ class Server:
 
 
 def _format_storage(java: list[str], layout: Layout) -> None:
-    command = [*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(layout.properties)]
+    command = [
+        *java,
+        "kafka.tools.StorageTool",
+        "format",
+        "-t",
+        _CLUSTER_ID,
+        "-c",
+        str(layout.properties),
+        *layout.access.credentials,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_LIMIT_S, check=False)
     if done.returncode != 0:
         raise LocalBrokerError(f"formatting {layout.records} failed:\n{done.stdout}{done.stderr}")

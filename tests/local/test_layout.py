@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from kstreams_assign.local.layout import Layout, Ports, Role, server_properties
+from kstreams_assign.local.access import Access, Ports, Role
+from kstreams_assign.local.layout import Layout, server_properties
+
+PORTS = Ports(9092, 9093, 9094)
 
 
 def test_settings_of_the_caller_go_over_ours_and_nothing_else_changes(tmp_path):
     layout = Layout(tmp_path)
-    layout.write(Ports(9092, 9093), {"offsets.topic.num.partitions": "50", "message.max.bytes": "1"})
+    layout.write(PORTS, {"offsets.topic.num.partitions": "50", "message.max.bytes": "1"})
     written = dict(line.split("=", 1) for line in layout.properties.read_text().splitlines())
-    ours = server_properties(Ports(9092, 9093), layout.records)
+    ours = server_properties(PORTS, layout.records)
     assert written == {**ours, "offsets.topic.num.partitions": "50", "message.max.bytes": "1"}
 
 
 def test_a_broker_listens_on_the_loopback_alone(tmp_path):
-    properties = server_properties(Ports(9092, 9093), tmp_path)
+    properties = server_properties(PORTS, tmp_path)
     for key in ("listeners", "advertised.listeners"):
         assert all("://127.0.0.1:" in listener for listener in properties[key].split(","))
 
@@ -27,21 +30,35 @@ def test_a_controller_apart_has_a_folder_a_node_and_a_port_of_its_own_and_both_n
     assert [of[role]["process.roles"] for role in of] == ["broker", "controller"]
     assert {of[role]["controller.quorum.voters"] for role in of} == {"2@127.0.0.1:9093"}
     assert [of[role]["node.id"] for role in of] == ["1", "2"]
-    assert [of[role]["listeners"] for role in of] == ["PLAINTEXT://127.0.0.1:9092", "CONTROLLER://127.0.0.1:9093"]
+    assert [of[role]["listeners"] for role in of] == ["CLIENTS://127.0.0.1:9092", "CONTROLLER://127.0.0.1:9093"]
     assert broker.records != broker.controller.records
     assert broker.log != broker.controller.log
 
 
 @pytest.mark.parametrize("role", [Role.COMBINED, Role.BROKER])
 def test_a_broker_with_tls_has_no_listener_without(tmp_path, role):
-    written = properties(Layout(tmp_path, role, tmp_path / "tls.pem"))
-    assert written["listeners"].startswith("SSL://127.0.0.1:9092")
-    assert "PLAINTEXT://" not in written["listeners"]
+    written = properties(Layout(tmp_path, role, Access(tmp_path / "tls.pem")))
+    assert [name for name in written["listeners"].split(",") if not name.startswith("CONTROLLER")] == [
+        "CLIENTS://127.0.0.1:9092"
+    ]
+    assert "CLIENTS:SSL" in written["listener.security.protocol.map"].split(",")
     assert written["ssl.keystore.location"] == written["ssl.truststore.location"] == str(tmp_path / "tls.pem")
 
 
+@pytest.mark.parametrize(("tls", "protocol"), [(None, "SASL_PLAINTEXT"), ("tls.pem", "SASL_SSL")])
+def test_where_clients_sign_in_the_broker_talks_to_itself_elsewhere(tmp_path, tls, protocol):
+    access = Access(tls and tmp_path / tls, {"me": "secret"})
+    broker = Layout(tmp_path, Role.BROKER, access)
+    written = properties(broker)
+    assert written["listeners"] == "CLIENTS://127.0.0.1:9092,INNER://127.0.0.1:9094"
+    assert f"CLIENTS:{protocol}" in written["listener.security.protocol.map"].split(",")
+    assert written["inter.broker.listener.name"] == "INNER"
+    assert properties(broker.controller)["listeners"] == "CONTROLLER://127.0.0.1:9093"
+    assert broker.controller.access.credentials == ["--add-scram", "SCRAM-SHA-512=[name=me,password=secret]"]
+
+
 def properties(layout: Layout) -> dict[str, str]:
-    layout.write(Ports(9092, 9093), {})
+    layout.write(PORTS, {})
     return dict(line.split("=", 1) for line in layout.properties.read_text().splitlines())
 
 

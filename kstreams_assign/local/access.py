@@ -1,0 +1,94 @@
+"""How clients reach a local broker: plainly, over TLS, with names and passwords. What Kafka's settings say about that.
+
+Pure text. What lives here: listeners and what they ask for. What must not: the rest of ``server.properties`` (``layout``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+_CLIENTS, _INNER, _CONTROLLER = "CLIENTS", "INNER", "CONTROLLER"
+_MODULES = "org.apache.kafka.common.security"
+
+
+class Ports(NamedTuple):
+    """Where the broker and its controller listen on 127.0.0.1, and the broker for itself where clients sign in."""
+
+    broker: int
+    controller: int
+    inner: int
+
+
+class Role(StrEnum):
+    """What one process is: Kafka's ``process.roles``."""
+
+    COMBINED = "broker,controller"
+    BROKER = "broker"
+    CONTROLLER = "controller"
+
+
+class Access(NamedTuple):
+    """What a broker asks of its clients.
+
+    ``tls``: a PEM file with the broker's key and its certificate, which signs itself. ``users``: names and passwords; without
+    them nobody signs in.
+    """
+
+    tls: Path | None = None
+    users: Mapping[str, str] = {}
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's ``security.protocol``."""
+        return ("SASL_" if self.users else "") + ("SSL" if self.tls else "PLAINTEXT")
+
+    @property
+    def credentials(self) -> list[str]:
+        """The arguments that have ``kafka-storage format`` write the users down."""
+        told = (f"SCRAM-SHA-512=[name={name},password={password}]" for name, password in self.users.items())
+        return [word for each in told for word in ("--add-scram", each)]
+
+    def settings(self, ports: Ports, role: Role) -> dict[str, str]:
+        """The listeners of a process. Where clients sign in, the broker has one more for itself, which is Kafka's superuser."""
+        listeners = {_CLIENTS: ports.broker} if role is not Role.CONTROLLER else {}
+        if self.users and listeners:
+            listeners[_INNER] = ports.inner
+        advertised = listeners or {_CONTROLLER: ports.controller}
+        if role is not Role.BROKER:
+            listeners = {**listeners, _CONTROLLER: ports.controller}
+        return {
+            "controller.listener.names": _CONTROLLER,
+            "listeners": _named(listeners),
+            "advertised.listeners": _named(advertised),
+            "listener.security.protocol.map": f"{_CLIENTS}:{self.protocol},{_INNER}:PLAINTEXT,{_CONTROLLER}:PLAINTEXT",
+            "inter.broker.listener.name": _INNER if self.users else _CLIENTS,
+            **(_tls(self.tls) if self.tls else {}),
+            **(_sign_in(self.users) if self.users else {}),
+        }
+
+
+def _named(listeners: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items())
+
+
+def _tls(pem: Path) -> dict[str, str]:
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(pem),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(pem),
+    }
+
+
+def _sign_in(users: Mapping[str, str]) -> dict[str, str]:
+    passwords = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    of = f"listener.name.{_CLIENTS.lower()}"
+    return {
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        f"{of}.plain.sasl.jaas.config": f"{_MODULES}.plain.PlainLoginModule required {passwords};",
+        f"{of}.scram-sha-512.sasl.jaas.config": f"{_MODULES}.scram.ScramLoginModule required;",
+        "super.users": "User:ANONYMOUS",
+    }
