@@ -17,11 +17,16 @@ from typing import Any
 from kafka import errors as kafka_errors
 
 from kstreams_assign.adapters.kafka_python.admin import Admin, connected
-from kstreams_assign.adapters.kafka_python.faults import fault, translated
+from kstreams_assign.adapters.kafka_python.faults import translated
 
 GONE = "Dead"
 ASK_AGAIN_S = 0.1
 _ABSENT = frozenset({kafka_errors.GroupIdNotFoundError.errno})
+_ON_ITS_WAY = (
+    kafka_errors.CoordinatorLoadInProgressError,
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.NotCoordinatorError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +65,19 @@ class GroupDescriber:
             answer = self._answer(group)
         if answer.error_code in _ABSENT or answer.group_state == GONE:
             return None
-        if answer.error_code:
-            raise fault(kafka_errors.for_code(answer.error_code)(), f"describe group {group}")
         members = tuple(_member(member) for member in answer.members)
         return DescribedGroup(group, answer.group_state, answer.protocol_type, answer.protocol_data, members)
 
     def _answer(self, group: str) -> Any:
-        """Asked again while there is no coordinator: a cluster that never had a group makes its topic first."""
+        """Asked again while there is no coordinator: a cluster that never had a group makes its topic first, and loads it."""
         deadline = time.monotonic() + self._timeout_s
         while True:
             try:
-                return self._admin.describe_groups([group])[group]
-            except kafka_errors.CoordinatorNotAvailableError:
+                answer = self._admin.describe_groups([group])[group]
+                if answer.error_code and answer.error_code not in _ABSENT:
+                    raise kafka_errors.for_code(answer.error_code)
+                return answer
+            except _ON_ITS_WAY:
                 if time.monotonic() >= deadline:
                     raise
                 threading.Event().wait(ASK_AGAIN_S)
