@@ -50,15 +50,18 @@ class Purging:
 
     def turn(self) -> None:
         """Ask for it, if the interval is over and the last request is through."""
-        if not self._consumed or self._now_ms() < self._next_ms or self._deletions.busy:
+        if self._deletions.busy:
             return
         self._tell_of_the_last()
+        if not self._consumed or self._now_ms() < self._next_ms:
+            return
         consumed, self._consumed = self._consumed, {}
         self._deletions.delete_before(consumed)
         self._sent, self._next_ms = True, self._now_ms() + self._interval_ms
 
     def _tell_of_the_last(self) -> None:
         failed = self._deletions.failures() if self._sent else {}
+        self._sent = False
         if failed:
             reasons = sorted({f"{partition.topic}: {why}" for partition, why in failed.items()})
             self._log.emit("purge_failed", warnings=[f"consumed records are not deleted, {why}" for why in reasons])
