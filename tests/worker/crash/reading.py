@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import rocksdict
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.worker.crash.app import PARTITIONS, STORE
@@ -66,10 +66,16 @@ def read_topics(servers: str, topics: Iterable[str], *, committed: bool) -> dict
     return found
 
 
-def end_offsets(admin: AdminClient, topic: str) -> dict[int, int]:
-    """High watermarks."""
+def settled(admin: AdminClient, topics: Iterable[str]) -> bool:
+    """Whether no transaction is open in these: one that is committed gets its markers a moment later, partition by partition."""
+    return all(end_offsets(admin, topic) == end_offsets(admin, topic, committed=True) for topic in topics)
+
+
+def end_offsets(admin: AdminClient, topic: str, *, committed: bool = False) -> dict[int, int]:
+    """High watermarks; with ``committed`` last stable offsets."""
     asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(PARTITIONS)}
-    answers = admin.list_offsets(asked, request_timeout=WAIT_S)
+    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    answers = admin.list_offsets(asked, isolation_level=level, request_timeout=WAIT_S)
     return {at.partition: answer.result(WAIT_S).offset for at, answer in answers.items()}
 
 

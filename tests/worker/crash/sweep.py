@@ -14,8 +14,20 @@ from tests.worker.crash import app
 from tests.worker.crash.calls import after_only
 from tests.worker.crash.checks import Left, wrong_answers, wrong_folders, wrong_state
 from tests.worker.crash.points import Point, Recording, all_points, busiest_phases, one_a_site
-from tests.worker.crash.reading import committed_offsets, end_offsets, read_folders, read_topics
-from tests.worker.crash.stage import AHEAD_BY, EXACT, HEIR, SEEDED, SUCCESSOR, VICTIM, Actor, Cluster, Stage, Stuck
+from tests.worker.crash.reading import committed_offsets, end_offsets, read_folders, read_topics, settled
+from tests.worker.crash.stage import (
+    AHEAD_BY,
+    EXACT,
+    HEIR,
+    SEEDED,
+    SUCCESSOR,
+    VICTIM,
+    Actor,
+    Cluster,
+    Stage,
+    Stuck,
+    until,
+)
 from tests.worker.crash.victim import RUNNING
 
 SAME, EMPTY, ANOTHER = "same directory", "empty directory", "another process"
@@ -246,6 +258,7 @@ class Sweep:
             ]
         names = (stage.name, app.changelog_topic(stage.name), app.answers_topic(stage.name))
         exact = self.guarantee == EXACT
+        until(lambda: settled(self.cluster.admin, names) or None, "no transaction is open")
         lines = read_topics(self.cluster.servers, names, committed=exact)
         left = Left(*(lines[name] for name in names), stage.floor or committed, stage.seeded, exact)
         # What is between two subtopologies may be answered again although its input is committed.

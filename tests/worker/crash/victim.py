@@ -77,6 +77,8 @@ class _Played:
             self._running.add(event["task"])
             if self._active <= self._running and self._watch.phase == self._part.phase:
                 self._enter("commit")
+                if self._part.feeds:  # a task may have been through with its inputs before the last one ran
+                    self._feed(BATCH_RECORDS, range(app.PARTITIONS))
         elif self._part.rebalance and event["event"] in self._part.breaks:
             self._break(self._part.rebalance)
 
