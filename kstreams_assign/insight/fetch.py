@@ -17,7 +17,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.confluent.group_records import GroupRecord, last_group_record
 from kstreams_assign.adapters.kafka_python import GroupDescriber, describes_groups, kafka_python_settings
 from kstreams_assign.adapters.kafka_python.groups import DescribedGroup
-from kstreams_assign.errors import BrokerError, BrokerUnavailable, GroupNotFound, MalformedUserData, NotAStreamsGroup
+from kstreams_assign.errors import BrokerError, GroupNotFound, MalformedUserData, NotAStreamsGroup
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.observe.snapshot import GroupMember, GroupSnapshot
 from kstreams_assign.observe.topology import CHANGELOG
@@ -148,10 +148,7 @@ def group_reader(
 ) -> Iterator[GroupReader]:
     """A reader for as long as the block. Raises ``BrokerUnavailable`` where no broker answers within ``timeout_s``."""
     kafka_python_settings(client or {})  # a wrong setting is told before anybody is asked
-    try:
-        ClusterAdmin(bootstrap_servers, client).topics(timeout_s)
-    except BrokerUnavailable as cause:  # librdkafka notices first, and leaves no half-open connections behind
-        raise BrokerUnavailable(f"no broker answers at {bootstrap_servers} ({cause})") from cause
+    ClusterAdmin(bootstrap_servers, client).reach(timeout_s)  # says best why nobody answers
     with describes_groups(bootstrap_servers, client, timeout_s) as describer:
         yield GroupReader(describer, bootstrap_servers, client or {}, timeout_s)
 

@@ -62,8 +62,10 @@ class Look:
 
 def open_transactions(asked: Asked) -> Look:
     """Look, and end what hangs if that was asked for. Raises ``BrokerError``, ``ConfigError``."""
+    admin = ClusterAdmin(asked.bootstrap_servers, asked.client)
+    admin.reach(asked.timeout_s)
     with transactions_on_brokers(asked.bootstrap_servers, asked.client, asked.timeout_s) as brokers:
-        here, offsets = _partitions(asked, brokers)
+        here, offsets = _partitions(asked, admin, brokers)
         found, gaps = brokers.look(here), []
         try:
             # Other groups have theirs open in the same partition; one that hangs may be about this group's offsets, whoever began it.
@@ -106,9 +108,10 @@ def _remedy(told: Told) -> str:
     return f"; its coordinator had decided to {told.decision.value} it: --end writes that"
 
 
-def _partitions(asked: Asked, brokers: TransactionsOnBrokers) -> tuple[list[TopicPartition], list[TopicPartition]]:
+def _partitions(
+    asked: Asked, admin: ClusterAdmin, brokers: TransactionsOnBrokers
+) -> tuple[list[TopicPartition], list[TopicPartition]]:
     """Internal topics, topics that the group has committed offsets of, those that were named; and where its offsets are kept."""
-    admin = ClusterAdmin(asked.bootstrap_servers, asked.client)
     there = admin.topics(asked.timeout_s)
     if missing := sorted(set(asked.topics) - there.keys()):
         raise ConfigError(f"--topic {missing[0]}: there is no such topic")

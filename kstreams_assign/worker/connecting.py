@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
+from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.kafka_python import GroupClient, kafka_python_settings
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerUnavailable
@@ -16,19 +17,23 @@ from kstreams_assign.worker.membership import Membership
 CONNECT_S, CONNECT_AGAIN_S = 30.0, 0.5
 
 
-def group_client(config: Config, shape: TopologyShape, membership: Membership) -> GroupClient:
-    """The client of a member with these settings. A broker that is away for a moment is waited for. Raises ``BrokerUnavailable``."""
+def group_client(config: Config, shape: TopologyShape, admin: ClusterAdmin, membership: Membership) -> GroupClient:
+    """The client of a member with these settings. A broker that is away for a moment is waited for.
+
+    Raises ``BrokerUnavailable``, and ``ConfigError`` where the brokers refuse it.
+    """
     deadline = time.monotonic() + CONNECT_S
     while True:
         try:
-            return _group_client(config, shape, membership)
+            return _group_client(config, shape, admin, membership)
         except BrokerUnavailable:
             if time.monotonic() > deadline:
                 raise
         threading.Event().wait(CONNECT_AGAIN_S)
 
 
-def _group_client(config: Config, shape: TopologyShape, membership: Membership) -> GroupClient:
+def _group_client(config: Config, shape: TopologyShape, admin: ClusterAdmin, membership: Membership) -> GroupClient:
+    admin.reach(CONNECT_S)  # says best why nobody answers
     return GroupClient(
         group_id=config.application_id,
         bootstrap_servers=config.bootstrap_servers,

@@ -5,11 +5,11 @@ What must not live here: what a leader makes or refuses (``leading``), and anyth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError
+from kstreams_assign.errors import BrokerError, ConfigError
 from kstreams_assign.model import TopologyShape
 from kstreams_assign.topology.flows import Flow
 from kstreams_assign.topology.kinds import refuse_foreign_stores
@@ -19,21 +19,10 @@ FIRST_ANSWER_S = 30.0
 SETTINGS_S = 5.0
 
 
-def first_look(
-    config: Config, admin: ClusterAdmin, topics: Iterable[str] | None, timeout_s: float
-) -> Mapping[str, int]:
-    """Partition counts of those topics that exist, of all for None. Raises ``BrokerUnavailable``, naming the setting: it may just be wrong."""
-    try:
-        return admin.topics(timeout_s) if topics is None else admin.partition_counts(topics, timeout_s)
-    except BrokerUnavailable as cause:
-        told = f"bootstrap_servers = {config.bootstrap_servers!r}: nobody answers ({cause})"
-        raise BrokerUnavailable(told) from cause
-
-
-def refuse_missing_sinks(config: Config, admin: ClusterAdmin, flows: Sequence[Flow], shape: TopologyShape) -> None:
+def refuse_missing_sinks(admin: ClusterAdmin, flows: Sequence[Flow], shape: TopologyShape) -> None:
     """Found out now, or each commit would fail: no record can be written to a topic that is not there."""
     sinks = {sink for flow in flows for sink in flow.sinks.values()} - shape.repartition_topics.keys()
-    there = first_look(config, admin, sinks, FIRST_ANSWER_S)
+    there = admin.partition_counts(sinks, FIRST_ANSWER_S)
     if missing := sorted(sinks - there.keys()):
         raise ConfigError(f"topology: sink topics that do not exist: {', '.join(missing)}; create them first")
 

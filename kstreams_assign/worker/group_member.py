@@ -83,7 +83,8 @@ class GroupMember:
 
     ``process_id`` is this process's identity: keep it across restarts, or the group reshuffles. ``topology`` lists what
     each subtopology reads and stores; the leader creates the changelogs, named ``<application id>-<store>-changelog``.
-    Methods may be called from any thread. Raises ``ConfigError`` for settings that cannot be.
+    Methods may be called from any thread. Raises ``ConfigError`` for settings that cannot be or that the brokers refuse,
+    ``BrokerUnavailable``.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class GroupMember:
             self._sums,
             self._mutex,
             self._log,
-            lambda membership: group_client(config, shape, membership),
+            lambda membership: group_client(config, shape, admin, membership),
             self._early.adopted,
             lambda: self._events.put(Drained()),
             Past(config, None, self._log),

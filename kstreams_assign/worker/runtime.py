@@ -132,7 +132,7 @@ class Engine:
         http = None if address is None else StatusServer(address)
         try:
             admin = ClusterAdmin(self._config.bootstrap_servers, self._config.client)
-            refuse_missing_sinks(self._config, admin, self._flows, self._shape)
+            refuse_missing_sinks(admin, self._flows, self._shape)
             refuse_changelogs_of_other_kinds(self._config, admin, self._shape, self.log)
             running = _Running(
                 self._config, self._flows, self._shape, self._labour, admin, self._local, self.log, self._ending
@@ -316,7 +316,7 @@ class _Running:
             local.sums,
             local.mutex,
             log,
-            lambda membership: group_client(config, shape, membership),
+            lambda membership: group_client(config, shape, admin, membership),
             self._early.adopted,
             self._ending.set,
             Past(config, Members(local.directory.path, process), log),

@@ -133,7 +133,7 @@ class Member:
             self.sums,
             process.mutex,
             log,
-            lambda membership: group_client(config, shape, membership),
+            lambda membership: group_client(config, shape, process.admin, membership),
             lambda _generation, _adopted, _standing: None,
             lambda: None,
             Past(config, None, log),

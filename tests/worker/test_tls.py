@@ -25,7 +25,7 @@ PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def broker_with_tls() -> Iterator[LocalBroker]:
+def broker_with_tls(broker: str) -> Iterator[LocalBroker]:  # noqa: ARG001  # the part
     with LocalBroker(tls=PEM) as found:
         yield found
 

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import ConfigResource, ConfigSource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from kstreams_assign.adapters.confluent.bounds import FIRST, LAST, ask_each_leader
 from kstreams_assign.adapters.confluent.faults import ABSENT, PASSING, fault, translating
-from kstreams_assign.adapters.confluent.settings import logger, merged
+from kstreams_assign.adapters.confluent.first_contact import FirstContact
 from kstreams_assign.errors import BrokerError, BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.topology.internal import refuse_wrong_counts
@@ -37,11 +37,18 @@ _GRACE_S = 1.0
 
 
 class ClusterAdmin:
-    """Questions to the cluster. May be shared by threads; holds nothing between questions, so there is no close."""
+    """Questions to the cluster. May be shared by threads; holds nothing between questions, so there is no close.
+
+    The first one raises ``ConfigError`` if the brokers do not let this client in.
+    """
 
     def __init__(self, bootstrap_servers: str, client: Mapping[str, str] | None = None) -> None:
-        with translating(f"admin client of {bootstrap_servers}"):
-            self._admin = AdminClient(merged(bootstrap_servers, client, {}, {}), logger=logger)
+        self._contact = FirstContact(bootstrap_servers, client)
+        self._admin = self._contact.admin
+
+    def reach(self, timeout_s: float) -> None:
+        """Wait until a broker answers. Raises ``BrokerUnavailable``, ``ConfigError``, each with the settings to look at."""
+        self._contact.make(time.monotonic() + timeout_s)
 
     def end_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         """High watermarks. Raises ``BrokerUnavailable``, and ``BrokerError`` for a partition that does not exist."""
@@ -80,8 +87,10 @@ class ClusterAdmin:
 
     def topics(self, timeout_s: float) -> dict[str, int]:
         """Every topic that may be seen, with how many partitions it has. Raises ``BrokerUnavailable``."""
+        deadline = time.monotonic() + timeout_s
+        self._contact.make(deadline)
         with translating("list topics"):
-            listed = self._admin.list_topics(timeout=timeout_s)
+            listed = self._admin.list_topics(timeout=_left_s(deadline))
         return {name: len(topic.partitions) for name, topic in listed.topics.items()}
 
     def topic_setting(self, topic: str, key: str, timeout_s: float) -> str | None:
@@ -223,6 +232,7 @@ class ClusterAdmin:
 
         Asks again while only ``passing`` codes stand in the way and there is time; raises what stands in the way then.
         """
+        self._contact.make(deadline)
         while True:
             left_s = _left_s(deadline)
             found, failed = _gather(ask(left_s), left_s)

@@ -9,7 +9,6 @@ from kstreams_assign.errors import ConfigError, KStreamsAssignError
 from kstreams_assign.topology.flows import topology_shape
 from kstreams_assign.topology.internal import matched, subscription_pattern, with_repartition
 from kstreams_assign.worker.events import Listener
-from kstreams_assign.worker.first_look import first_look
 from kstreams_assign.worker.runtime import Engine
 from kstreams_assign.worker.sidecar.desk import Desk
 from kstreams_assign.worker.sidecar.ops import Limits
@@ -76,11 +75,11 @@ def _partition_counts(settings: SidecarSettings) -> Mapping[str, int]:
     config, shape = settings.config, topology_shape(settings.flows)
     admin = ClusterAdmin(config.bootstrap_servers, config.client)
     if subscription_pattern(shape) is not None:
-        there = first_look(config, admin, None, LOOKUP_TIMEOUT_S)
+        there = admin.topics(LOOKUP_TIMEOUT_S)
         shape = matched(shape, config.application_id, there)
     named = {sink: topic for flow in settings.flows for sink, topic in flow.sinks.items()}
     wanted = {*named.values(), *shape.source_topics} - shape.repartition_topics.keys()
-    counts = first_look(config, admin, wanted, LOOKUP_TIMEOUT_S)
+    counts = admin.partition_counts(wanted, LOOKUP_TIMEOUT_S)
     if missing := sorted(wanted - counts.keys()):
         raise ConfigError(f"topology: the brokers have no topic {', '.join(missing)}; create it first")
     whole = with_repartition(shape, counts)
