@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -54,6 +56,16 @@ def client(user: str = ME, **other: str) -> dict[str, str]:
         **{key.replace("_", "."): value for key, value in other.items()},
     }
     return {key: value for key, value in settings.items() if value}
+
+
+WITHOUT_TLS = client(security_protocol="SASL_PLAINTEXT", ssl_ca_location="")
+
+
+@pytest.fixture(scope="module")
+def asking(broker: str) -> Iterator[LocalBroker]:  # noqa: ARG001  # the part
+    """A broker that asks who is there, and lets everybody do all."""
+    with LocalBroker(users=USERS) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -207,43 +219,71 @@ def test_who_speaks_another_protocol_is_asked_whether_it_is_the_right_one(guarde
         ClusterAdmin(guarded.bootstrap_servers).reach(1.0)
 
 
-def test_a_worker_whose_password_is_changed_under_it_works_on_when_it_is_put_back(broker: str, tmp_path: Path) -> None:  # noqa: ARG001  # the part
-    mine = client(security_protocol="SASL_PLAINTEXT", ssl_ca_location="")
-    with LocalBroker(users=USERS) as own:
-        servers = own.bootstrap_servers
-        operator = {**mine, "sasl.username": "operator", "sasl.password": USERS["operator"]}
-        passwords = AdminClient({"bootstrap.servers": servers, **operator}, logger=logging.getLogger("passwords"))
+def test_a_broker_that_goes_away_while_somebody_signs_in_has_refused_nobody(asking: LocalBroker) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as door:
+        port = door.getsockname()[1]
+        closed = threading.Thread(target=close_the_door_on_one, args=(door, asking.bootstrap_servers), daemon=True)
+        closed.start()
+        admin = ClusterAdmin(f"127.0.0.1:{port}", WITHOUT_TLS)
+        with pytest.raises(BrokerUnavailable):
+            admin.reach(3.0)
+        closed.join(PATIENCE_S)
+    assert not closed.is_alive()
 
-        def change(password: str) -> None:
-            kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-            wanted = UserScramCredentialUpsertion(ME, kind, password.encode())
-            for done in passwords.alter_user_scram_credentials([wanted]).values():
-                done.result(PATIENCE_S)
 
-        ClusterAdmin(servers, operator).create_topics({"lines": 1, "lines-counts": 1}, PATIENCE_S)
-        producer = RecordProducer(servers, operator, delivery_timeout_ms=60_000)
+def close_the_door_on_one(door: socket.socket, servers: str) -> None:
+    """Pass on what one client and a broker say, up to the client's second word, the mechanism; listen no more."""
+    host, port = servers.split(":")
+    client_side, _ = door.accept()
+    door.close()
+    with client_side, socket.create_connection((host, int(port))) as broker_side:
+        broker_side.sendall(frame(client_side))
+        client_side.sendall(frame(broker_side))
+        frame(client_side)
 
-        def send() -> None:
-            producer.produce("lines", 0, b"word", b"")
-            producer.flush(PATIENCE_S)
 
-        config = Config(application_id="a", bootstrap_servers=servers, state_dir=str(tmp_path), client=mine)
-        flow = Subtopology(process=count, sources=["lines"], stores=["totals"], sinks=["lines-counts"])
-        worker = Running(config, [flow])
-        worker.until_running(1)
-        send()
-        until(lambda: worker.worker.read("totals", b"word") == b"1")
-        change("another")
-        own.restart()
-        send()
-        with pytest.raises(ConfigError):
-            ClusterAdmin(servers, mine).reach(PATIENCE_S)
-        assert worker.worker.read("totals", b"word") == b"1"
-        change(PASSWORD)
-        until(lambda: worker.worker.read("totals", b"word") == b"2")
-        producer.close()
-        worker.stop()
-        assert worker.error is None
+def frame(connection: socket.socket) -> bytes:
+    """The next one of Kafka's protocol, with its size before it."""
+    size = connection.recv(4, socket.MSG_WAITALL)
+    return size + connection.recv(int.from_bytes(size), socket.MSG_WAITALL)
+
+
+def test_a_worker_whose_password_is_changed_under_it_works_on_when_it_is_put_back(
+    asking: LocalBroker, tmp_path: Path
+) -> None:
+    servers = asking.bootstrap_servers
+    operator = {**WITHOUT_TLS, "sasl.username": "operator", "sasl.password": USERS["operator"]}
+    passwords = AdminClient({"bootstrap.servers": servers, **operator}, logger=logging.getLogger("passwords"))
+
+    def change(password: str) -> None:
+        kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        wanted = UserScramCredentialUpsertion(ME, kind, password.encode())
+        for done in passwords.alter_user_scram_credentials([wanted]).values():
+            done.result(PATIENCE_S)
+
+    ClusterAdmin(servers, operator).create_topics({"lines": 1, "lines-counts": 1}, PATIENCE_S)
+    producer = RecordProducer(servers, operator, delivery_timeout_ms=60_000)
+
+    def send() -> None:
+        producer.produce("lines", 0, b"word", b"")
+        producer.flush(PATIENCE_S)
+
+    config = Config(application_id="a", bootstrap_servers=servers, state_dir=str(tmp_path), client=WITHOUT_TLS)
+    worker = Running(config, [Subtopology(process=count, sources=["lines"], stores=["totals"], sinks=["lines-counts"])])
+    worker.until_running(1)
+    send()
+    until(lambda: worker.worker.read("totals", b"word") == b"1")
+    change("another")
+    asking.restart()
+    send()
+    with pytest.raises(ConfigError):
+        ClusterAdmin(servers, WITHOUT_TLS).reach(PATIENCE_S)
+    assert worker.worker.read("totals", b"word") == b"1"
+    change(PASSWORD)
+    until(lambda: worker.worker.read("totals", b"word") == b"2")
+    producer.close()
+    worker.stop()
+    assert worker.error is None
 
 
 def until(met: Callable[[], bool]) -> None:

@@ -19,6 +19,7 @@ from kstreams_assign.adapters.confluent.settings import logger, merged
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
 
 _BETWEEN_LOOKS_S = 0.05
+_SURE = 2
 _PROTOCOL = ("security.protocol",)
 _SECRET = "sasl.password"  # noqa: S105  # its name
 _KEYS: Mapping[int, tuple[str, ...]] = {
@@ -34,18 +35,22 @@ class FirstContact:
     def __init__(self, bootstrap_servers: str, client: Mapping[str, str] | None) -> None:
         """Raises ``ConfigError`` for settings that librdkafka does not take."""
         self._servers, self._client = bootstrap_servers, dict(client or {})
-        self._refusal: KafkaError | None = None
-        self._shut = self._made = False
+        self._refusals: list[KafkaError] = []
+        self._none_left = self._made = False
         with translating(f"admin client of {bootstrap_servers}"):
             settings = merged(bootstrap_servers, client, {}, {})
             self.admin = AdminClient({**settings, "error_cb": self._hear}, logger=logger)  # type: ignore[dict-item]
 
     def _hear(self, error: KafkaError) -> None:
-        """One broker of several may refuse what the others take: it counts when none is left."""
         if error.code() in _KEYS:
-            self._refusal = error
+            self._refusals.append(error)
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:
-            self._shut = self._refusal is not None
+            self._none_left = True
+
+    @property
+    def _refusal(self) -> KafkaError | None:
+        """Why nobody lets us in: said twice, as a broker that dies while somebody signs in seems to refuse, too."""
+        return self._refusals[-1] if self._none_left and len(self._refusals) >= _SURE else None
 
     def make(self, deadline: float) -> None:
         """Return once a broker has ever answered the client, until then wait for one (``time.monotonic``).
@@ -60,8 +65,8 @@ class FirstContact:
         asked = self.admin.describe_cluster(request_timeout=max(0.001, deadline - time.monotonic()))
         while not asked.done():
             self.admin.poll(_BETWEEN_LOOKS_S)
-            if self._shut and self._refusal is not None:
-                raise ConfigError(self._told(self._refusal))
+            if (refusal := self._refusal) is not None:
+                raise ConfigError(self._told(refusal))
         try:
             with translating("describe the cluster"):
                 asked.result()
