@@ -5,12 +5,15 @@ Pure text. What lives here: listeners and what they ask for. What must not: the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-_CLIENTS, _INNER, _CONTROLLER = "CLIENTS", "INNER", "CONTROLLER"
+from kstreams_assign.errors import LocalBrokerError
+
+_INNER, _CONTROLLER = "INNER", "CONTROLLER"
 _MODULES = "org.apache.kafka.common.security"
 
 
@@ -30,6 +33,10 @@ class Role(StrEnum):
     CONTROLLER = "controller"
 
 
+_TAKEN = re.compile(r"[A-Za-z0-9_.~+/ -]+")
+"""What stands unharmed in a JAAS line, in ``server.properties`` and in the words of ``kafka-storage``."""
+
+
 class Access(NamedTuple):
     """What a broker asks of its clients.
 
@@ -39,6 +46,14 @@ class Access(NamedTuple):
 
     tls: Path | None = None
     users: Mapping[str, str] = {}
+
+    def refuse_what_cannot_be_written(self) -> None:
+        """Raises ``LocalBrokerError`` for a name or a password that Kafka's settings would not take as it is."""
+        for name, password in self.users.items():
+            if not (_TAKEN.fullmatch(name) and _TAKEN.fullmatch(password)):
+                raise LocalBrokerError(
+                    f"users: {name!r} or its password: must be of ASCII letters, digits, blanks and any of _.~+/-"
+                )
 
     @property
     def protocol(self) -> str:
@@ -53,7 +68,7 @@ class Access(NamedTuple):
 
     def settings(self, ports: Ports, role: Role) -> dict[str, str]:
         """The listeners of a process. Where clients sign in, the broker has one more for itself, which is Kafka's superuser."""
-        listeners = {_CLIENTS: ports.broker} if role is not Role.CONTROLLER else {}
+        listeners = {self.protocol: ports.broker} if role is not Role.CONTROLLER else {}
         if self.users and listeners:
             listeners[_INNER] = ports.inner
         advertised = listeners or {_CONTROLLER: ports.controller}
@@ -63,10 +78,10 @@ class Access(NamedTuple):
             "controller.listener.names": _CONTROLLER,
             "listeners": _named(listeners),
             "advertised.listeners": _named(advertised),
-            "listener.security.protocol.map": f"{_CLIENTS}:{self.protocol},{_INNER}:PLAINTEXT,{_CONTROLLER}:PLAINTEXT",
-            "inter.broker.listener.name": _INNER if self.users else _CLIENTS,
+            "listener.security.protocol.map": f"{self.protocol}:{self.protocol},{_INNER}:PLAINTEXT,{_CONTROLLER}:PLAINTEXT",
+            "inter.broker.listener.name": _INNER if self.users else self.protocol,
             **(_tls(self.tls) if self.tls else {}),
-            **(_sign_in(self.users) if self.users else {}),
+            **(_sign_in(self.protocol, self.users) if self.users else {}),
         }
 
 
@@ -83,9 +98,9 @@ def _tls(pem: Path) -> dict[str, str]:
     }
 
 
-def _sign_in(users: Mapping[str, str]) -> dict[str, str]:
+def _sign_in(protocol: str, users: Mapping[str, str]) -> dict[str, str]:
     passwords = " ".join(f'user_{name}="{password}"' for name, password in users.items())
-    of = f"listener.name.{_CLIENTS.lower()}"
+    of = f"listener.name.{protocol.lower()}"
     return {
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
         f"{of}.plain.sasl.jaas.config": f"{_MODULES}.plain.PlainLoginModule required {passwords};",

@@ -35,8 +35,9 @@ class LocalBroker:
 
     ``tls`` names a PEM file with a key and a certificate of 127.0.0.1 that signs itself: then clients need
     ``security.protocol = SSL`` and that file as ``ssl.ca.location``. With ``users``, names and passwords, they need
-    ``SASL_PLAINTEXT`` or ``SASL_SSL``, and PLAIN or SCRAM-SHA-512 as ``sasl.mechanism``. What a user may do is not limited unless
-    ``settings`` name an ``authorizer.class.name``.
+    ``SASL_PLAINTEXT`` or ``SASL_SSL``, and PLAIN or SCRAM-SHA-512 as ``sasl.mechanism``; a ``data_dir`` keeps the users that it was made
+    with. What a user may do is not limited unless ``settings`` name an ``authorizer.class.name``; ``super.users`` there must have
+    ``User:ANONYMOUS``, which is the broker itself.
 
     ``controller_apart`` gives the controller a JVM of its own, which ``kill`` and ``restart`` leave alone. A broker that comes
     back is then fenced before, as in a real cluster, and loads its groups once. A killed combined one may lead, be
@@ -67,6 +68,7 @@ class LocalBroker:
         self._port = port
         self._settings = dict(settings or {})
         self._access = Access(tls, dict(users or {}))
+        self._access.refuse_what_cannot_be_written()
         self._apart = controller_apart
         self._outlive = outlive
         self._start_limit_s = start_limit_s
@@ -188,9 +190,10 @@ class LocalBroker:
 
     def _answers(self, ports: Ports) -> bool:
         try:
-            if self._access.users:
-                return brokers_known(ports.inner) > 0
-            return brokers_known(ports.broker, tls=self._access.tls) > 0
+            known = brokers_known(
+                ports.broker, tls=self._access.tls
+            )  # for its certificate even where it wants to know who asks
+            return (brokers_known(ports.inner) if self._access.users else known) > 0
         except ssl.SSLCertVerificationError as cause:
             raise LocalBrokerError(
                 f"tls {self._access.tls}: no certificate for 127.0.0.1 that signs itself: {cause}"

@@ -51,6 +51,8 @@ class Layout(NamedTuple):
         """Write the settings for a start on ``ports`` into the folder; ``settings`` go over ours."""
         self.root.mkdir(parents=True, exist_ok=True)
         merged = {**server_properties(ports, self.records, self.role, self.access), **settings}
+        self.properties.touch()
+        self.properties.chmod(0o600)  # there may be passwords in it
         self.properties.write_text("".join(f"{key}={value}\n" for key, value in merged.items()), encoding="utf-8")
         self.log_settings.write_text(_LOG4J2, encoding="utf-8")
 

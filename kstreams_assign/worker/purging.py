@@ -21,7 +21,8 @@ class Deletions(Protocol):
 
     def delete_before(self, offsets: Mapping[TopicPartition, int]) -> None: ...
 
-    def failures(self) -> Mapping[TopicPartition, str]: ...
+    def failures(self) -> Mapping[TopicPartition, str]:
+        """Of the last request, told once."""
 
 
 class Purging:
@@ -42,7 +43,6 @@ class Purging:
         self._log = log
         self._next_ms = now_ms() + interval_ms
         self._consumed: dict[TopicPartition, int] = {}
-        self._sent = False
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
         """The group has committed these next offsets."""
@@ -57,11 +57,9 @@ class Purging:
             return
         consumed, self._consumed = self._consumed, {}
         self._deletions.delete_before(consumed)
-        self._sent, self._next_ms = True, self._now_ms() + self._interval_ms
+        self._next_ms = self._now_ms() + self._interval_ms
 
     def _tell_of_the_last(self) -> None:
-        failed = self._deletions.failures() if self._sent else {}
-        self._sent = False
-        if failed:
+        if failed := self._deletions.failures():
             reasons = sorted({f"{partition.topic}: {why}" for partition, why in failed.items()})
             self._log.emit("purge_failed", warnings=[f"consumed records are not deleted, {why}" for why in reasons])

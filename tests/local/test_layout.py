@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kstreams_assign.errors import LocalBrokerError
+from kstreams_assign.local import LocalBroker
 from kstreams_assign.local.access import Access, Ports, Role
 from kstreams_assign.local.layout import Layout, server_properties
 
@@ -30,7 +32,7 @@ def test_a_controller_apart_has_a_folder_a_node_and_a_port_of_its_own_and_both_n
     assert [of[role]["process.roles"] for role in of] == ["broker", "controller"]
     assert {of[role]["controller.quorum.voters"] for role in of} == {"2@127.0.0.1:9093"}
     assert [of[role]["node.id"] for role in of] == ["1", "2"]
-    assert [of[role]["listeners"] for role in of] == ["CLIENTS://127.0.0.1:9092", "CONTROLLER://127.0.0.1:9093"]
+    assert [of[role]["listeners"] for role in of] == ["PLAINTEXT://127.0.0.1:9092", "CONTROLLER://127.0.0.1:9093"]
     assert broker.records != broker.controller.records
     assert broker.log != broker.controller.log
 
@@ -39,9 +41,9 @@ def test_a_controller_apart_has_a_folder_a_node_and_a_port_of_its_own_and_both_n
 def test_a_broker_with_tls_has_no_listener_without(tmp_path, role):
     written = properties(Layout(tmp_path, role, Access(tmp_path / "tls.pem")))
     assert [name for name in written["listeners"].split(",") if not name.startswith("CONTROLLER")] == [
-        "CLIENTS://127.0.0.1:9092"
+        "SSL://127.0.0.1:9092"
     ]
-    assert "CLIENTS:SSL" in written["listener.security.protocol.map"].split(",")
+    assert "SSL:SSL" in written["listener.security.protocol.map"].split(",")
     assert written["ssl.keystore.location"] == written["ssl.truststore.location"] == str(tmp_path / "tls.pem")
 
 
@@ -50,11 +52,20 @@ def test_where_clients_sign_in_the_broker_talks_to_itself_elsewhere(tmp_path, tl
     access = Access(tls and tmp_path / tls, {"me": "secret"})
     broker = Layout(tmp_path, Role.BROKER, access)
     written = properties(broker)
-    assert written["listeners"] == "CLIENTS://127.0.0.1:9092,INNER://127.0.0.1:9094"
-    assert f"CLIENTS:{protocol}" in written["listener.security.protocol.map"].split(",")
+    assert written["listeners"] == f"{protocol}://127.0.0.1:9092,INNER://127.0.0.1:9094"
+    assert f"{protocol}:{protocol}" in written["listener.security.protocol.map"].split(",")
     assert written["inter.broker.listener.name"] == "INNER"
     assert properties(broker.controller)["listeners"] == "CONTROLLER://127.0.0.1:9093"
     assert broker.controller.access.credentials == ["--add-scram", "SCRAM-SHA-512=[name=me,password=secret]"]
+
+
+@pytest.mark.parametrize("users", [{"me": 'a"b'}, {"me": "a,b]c"}, {"me": "a\\nb"}, {"you;me": "fine"}, {"me": ""}])
+def test_users_that_the_settings_would_not_take_are_refused_and_no_password_is_shown(users):
+    with pytest.raises(
+        LocalBrokerError, match=r"^users: '(me|you;me)' or its password: must be of ASCII letters"
+    ) as told:
+        LocalBroker(users=users)
+    assert not (users.get("me") and users["me"] in str(told.value))
 
 
 def properties(layout: Layout) -> dict[str, str]:

@@ -24,7 +24,8 @@ class Brokers:
         self.busy = True
 
     def failures(self) -> Mapping[TopicPartition, str]:
-        return self.failed
+        failed, self.failed = self.failed, {}
+        return failed
 
 
 class Bench:

@@ -8,6 +8,7 @@ end at once (``AuthenticationException``), and so does this. What must not live 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 
@@ -19,14 +20,43 @@ from kstreams_assign.adapters.confluent.settings import logger, merged
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
 
 _BETWEEN_LOOKS_S = 0.05
-_SURE = 2
-_PROTOCOL = ("security.protocol",)
 _SECRET = "sasl.password"  # noqa: S105  # its name
+_SIGNING_IN = ("security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", _SECRET)
+_CERTIFICATES = ("security.protocol", "ssl.ca.location", "ssl.certificate.location")
 _KEYS: Mapping[int, tuple[str, ...]] = {
-    KafkaError._AUTHENTICATION: (*_PROTOCOL, "sasl.mechanism", "sasl.mechanisms", "sasl.username", _SECRET),
-    KafkaError._SSL: (*_PROTOCOL, "ssl.ca.location", "ssl.certificate.location"),
+    KafkaError._AUTHENTICATION: _SIGNING_IN,
+    KafkaError._SSL: _CERTIFICATES,
+    KafkaError._TRANSPORT: _CERTIFICATES,
 }
 """How a broker refuses a client -> the settings to look at."""
+
+_WENT_AWAY = KafkaError(KafkaError._TRANSPORT).str()
+"""Stands in what librdkafka calls a failed authentication where a broker just went away meanwhile."""
+_OUR_CERTIFICATE = re.compile(r"SSL alert number (42|43|44|45|46|48|49|116)\b")
+"""A broker's words about the client's certificate (RFC 8446, 6.2); librdkafka calls it a lost connection."""
+
+
+class _Heard:
+    """What librdkafka says of its connections. Knows nothing of the client, or that would only go with the next garbage."""
+
+    def __init__(self) -> None:
+        self.last: KafkaError | None = None
+        self.refusal: KafkaError | None = None
+        self.none_left = False
+
+    def hear(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.none_left = True
+            return
+        self.last = error
+        if _refuses(error):
+            self.refusal = error
+
+
+def _refuses(error: KafkaError) -> bool:
+    if error.code() == KafkaError._TRANSPORT:
+        return _OUR_CERTIFICATE.search(error.str()) is not None
+    return error.code() in _KEYS and _WENT_AWAY not in error.str()
 
 
 class FirstContact:
@@ -35,52 +65,52 @@ class FirstContact:
     def __init__(self, bootstrap_servers: str, client: Mapping[str, str] | None) -> None:
         """Raises ``ConfigError`` for settings that librdkafka does not take."""
         self._servers, self._client = bootstrap_servers, dict(client or {})
-        self._refusals: list[KafkaError] = []
-        self._none_left = self._made = False
+        self._heard, self._made = _Heard(), False
         with translating(f"admin client of {bootstrap_servers}"):
             settings = merged(bootstrap_servers, client, {}, {})
-            self.admin = AdminClient({**settings, "error_cb": self._hear}, logger=logger)  # type: ignore[dict-item]
-
-    def _hear(self, error: KafkaError) -> None:
-        if error.code() in _KEYS:
-            self._refusals.append(error)
-        elif error.code() == KafkaError._ALL_BROKERS_DOWN:
-            self._none_left = True
-
-    @property
-    def _refusal(self) -> KafkaError | None:
-        """Why nobody lets us in: said twice, as a broker that dies while somebody signs in seems to refuse, too."""
-        return self._refusals[-1] if self._none_left and len(self._refusals) >= _SURE else None
+            self.admin = AdminClient({**settings, "error_cb": self._heard.hear}, logger=logger)  # type: ignore[dict-item]
 
     def make(self, deadline: float) -> None:
         """Return once a broker has ever answered the client, until then wait for one (``time.monotonic``).
 
-        Raises ``ConfigError`` as soon as those that can be reached refuse it, ``BrokerUnavailable`` when time is up.
+        Raises ``ConfigError`` as soon as all that can be reached refuse it, ``BrokerUnavailable`` when time is up.
         """
-        if not self._made:
-            self._make(deadline)
-            self._made = True
+        while not self._made:
+            try:
+                self._ask(deadline)
+                self._made = True
+            except BrokerUnavailable as cause:
+                if time.monotonic() >= deadline:
+                    raise self._nobody(cause) from cause
+                self.admin.poll(_BETWEEN_LOOKS_S)
 
-    def _make(self, deadline: float) -> None:
+    def _ask(self, deadline: float) -> None:
+        heard = self._heard
         asked = self.admin.describe_cluster(request_timeout=max(0.001, deadline - time.monotonic()))
         while not asked.done():
             self.admin.poll(_BETWEEN_LOOKS_S)
-            if (refusal := self._refusal) is not None:
-                raise ConfigError(self._told(refusal))
-        try:
-            with translating("describe the cluster"):
-                asked.result()
-        except BrokerUnavailable as cause:
-            protocol = self._client.get("security.protocol", "PLAINTEXT")
-            raise BrokerUnavailable(
-                f"bootstrap_servers = {self._servers!r}: nobody answers ({cause}); if the address is right, is security.protocol = "
-                f"{protocol!r} (under client) what is spoken there?"
-            ) from cause
+            # One broker of several may refuse what the others take: it counts when none is left.
+            if heard.none_left and heard.refusal is not None:
+                raise self._refused(heard.refusal)
+        with translating("describe the cluster"):
+            asked.result()
 
-    def _told(self, refusal: KafkaError) -> str:
+    def _nobody(self, cause: BrokerUnavailable) -> ConfigError | BrokerUnavailable:
+        heard = self._heard
+        if heard.refusal is not None:
+            return self._refused(heard.refusal)
+        last = f"; the last of it: {heard.last.str()}" if heard.last else ""
+        protocol = self._client.get("security.protocol", "PLAINTEXT")
+        return BrokerUnavailable(
+            f"bootstrap_servers = {self._servers!r}: nobody answers ({cause}{last}); if the address is right, is "
+            f"security.protocol = {protocol!r} (under client) what is spoken there?"
+        )
+
+    def _refused(self, refusal: KafkaError) -> ConfigError:
+        self._heard.refusal = None  # who asks again may be let in
         shown = (
             key if key == _SECRET else f"{key} = {self._client[key]!r}"
             for key in _KEYS[refusal.code()]
             if key in self._client
         )
-        return f"client: {', '.join(shown)}: {self._servers} refused it: {refusal.str()}"
+        return ConfigError(f"client: {', '.join(shown)}: {self._servers} refused it: {refusal.str()}")
