@@ -26,6 +26,12 @@ def run_without_jars(*words: str, strict: str = "0") -> subprocess.CompletedProc
     )
 
 
+def counted_without_the_part() -> int:
+    """How many of their tests do not need it, as pytest counts them."""
+    listed = run_without_jars("--collect-only", "-m", "not broker").stdout
+    return sum("::" in line for line in listed.splitlines())
+
+
 def test_a_missing_part_is_one_line_with_its_reason_and_the_rest_runs():
     done = run_without_jars()
     assert done.returncode == 0, done.stdout
@@ -33,7 +39,7 @@ def test_a_missing_part_is_one_line_with_its_reason_and_the_rest_runs():
     told = re.match(r"left out: (\d+) tests of 'broker': ", line)
     assert told
     assert "KSTREAMS_ASSIGN_CACHE" in line
-    assert re.search(rf"[1-9]\d* passed, {told[1]} deselected", done.stdout)
+    assert f"{counted_without_the_part()} passed, {told[1]} deselected" in done.stdout
 
 
 def test_where_nothing_may_be_left_out_the_run_fails_with_the_same_reason():
@@ -56,7 +62,7 @@ def test_a_run_by_several_processes_tells_of_a_missing_part_once():
     assert done.returncode == 0, done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("left out")]
     assert re.match(r"left out: \d+ tests of 'broker': .*KSTREAMS_ASSIGN_CACHE", line)
-    assert re.search(r"[1-9]\d* passed", done.stdout)
+    assert f"{counted_without_the_part()} passed" in done.stdout
 
 
 def test_a_run_by_several_processes_fails_where_nothing_may_be_left_out():

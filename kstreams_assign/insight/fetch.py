@@ -39,13 +39,18 @@ class GroupReader:
     """Takes snapshots of groups. For one thread."""
 
     def __init__(
-        self, describer: GroupDescriber, bootstrap_servers: str, client: Mapping[str, str], timeout_s: float
+        self,
+        describer: GroupDescriber,
+        admin: ClusterAdmin,
+        bootstrap_servers: str,
+        client: Mapping[str, str],
+        timeout_s: float,
     ) -> None:
         self._describer = describer
+        self._admin = admin
         self._bootstrap_servers = bootstrap_servers
         self._client = client
         self._timeout_s = timeout_s
-        self._admin = ClusterAdmin(bootstrap_servers, client)
 
     def snapshot(self, group: str) -> GroupSnapshot:
         """The group now; one that rebalances is waited for, for two seconds.
@@ -148,9 +153,10 @@ def group_reader(
 ) -> Iterator[GroupReader]:
     """A reader for as long as the block. Raises ``BrokerUnavailable`` where no broker answers within ``timeout_s``."""
     kafka_python_settings(client or {})  # a wrong setting is told before anybody is asked
-    ClusterAdmin(bootstrap_servers, client).reach(timeout_s)  # says best why nobody answers
+    admin = ClusterAdmin(bootstrap_servers, client)
+    admin.reach(timeout_s)  # says best why nobody answers
     with describes_groups(bootstrap_servers, client, timeout_s) as describer:
-        yield GroupReader(describer, bootstrap_servers, client or {}, timeout_s)
+        yield GroupReader(describer, admin, bootstrap_servers, client or {}, timeout_s)
 
 
 def take_snapshot(

@@ -66,16 +66,8 @@ class Server:
 
 
 def _format_storage(java: list[str], layout: Layout) -> None:
-    command = [
-        *java,
-        "kafka.tools.StorageTool",
-        "format",
-        "-t",
-        _CLUSTER_ID,
-        "-c",
-        str(layout.properties),
-        *layout.access.credentials,
-    ]
+    command = [*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(layout.properties)]
+    command += layout.access.credentials
     done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_LIMIT_S, check=False)
     if done.returncode != 0:
         raise LocalBrokerError(f"formatting {layout.records} failed:\n{done.stdout}{done.stderr}")

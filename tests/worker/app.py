@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,24 @@ def until_newest(
             found.update((key, read(value)) for key, value in batch.writes if value is not None)
     reader.close()
     assert found == wanted
+
+
+def until(met: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
+    """Wait for what nothing tells of."""
+    deadline = time.monotonic() + timeout_s
+    while not met():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.05)
+
+
+def send_words(
+    broker: str, topic: str, records: Iterable[tuple[bytes | None, bytes]], client: Mapping[str, str]
+) -> None:
+    """Keys and values, with a producer of its own; returns once the broker has them."""
+    with closing(RecordProducer(broker, client, delivery_timeout_ms=60_000)) as producer:
+        for key, value in records:
+            producer.produce(topic, None, key, value)
+        producer.flush(PATIENCE_S)
 
 
 class App:

@@ -7,8 +7,7 @@ import logging
 import socket
 import socketserver
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -29,11 +28,11 @@ from confluent_kafka.admin import (
 from typer.testing import CliRunner
 
 from kstreams_assign import Config, GroupMember, Record, Subtopology, SubtopologyShape, Task, TopicPartition
-from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.cli import app as command_line
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
 from kstreams_assign.local import LocalBroker
-from tests.worker.app import PARTITIONS, PATIENCE_S, Running, count
+from tests.worker.app import PARTITIONS, PATIENCE_S, Running, count, send_words, until
 
 TESTS = Path(__file__).parent.parent
 GUIDE = TESTS.with_name("docs") / "security.md"
@@ -163,11 +162,7 @@ def test_the_rights_that_the_guide_names_suffice(
         ],
     )
     worker.until_running(2 * PARTITIONS)
-    producer = RecordProducer(servers, operator, delivery_timeout_ms=60_000)
-    for _ in range(20):
-        producer.produce(lines, None, None, b"word")
-    producer.flush(PATIENCE_S)
-    producer.close()
+    send_words(servers, lines, [(None, b"word")] * 20, operator)
     between = [TopicPartition(f"{name}-words-repartition", number) for number in range(PARTITIONS)]
     until(lambda: worker.worker.read("totals", b"word") == b"20")
     if least:
@@ -342,35 +337,21 @@ def test_a_worker_whose_password_is_changed_under_it_works_on_when_it_is_put_bac
             done.result(PATIENCE_S)
 
     ClusterAdmin(servers, operator).create_topics({"lines": 1, "lines-counts": 1}, PATIENCE_S)
-    producer = RecordProducer(servers, operator, delivery_timeout_ms=60_000)
-
-    def send() -> None:
-        producer.produce("lines", 0, b"word", b"")
-        producer.flush(PATIENCE_S)
-
     config = Config(application_id="a", bootstrap_servers=servers, state_dir=str(tmp_path), client=WITHOUT_TLS)
     worker = Running(config, [Subtopology(process=count, sources=["lines"], stores=["totals"], sinks=["lines-counts"])])
     worker.until_running(1)
-    send()
+    send_words(servers, "lines", [(b"word", b"")], operator)
     until(lambda: worker.worker.read("totals", b"word") == b"1")
     change("another")
     asking.restart()
-    send()
+    send_words(servers, "lines", [(b"word", b"")], operator)
     with pytest.raises(ConfigError):
         ClusterAdmin(servers, WITHOUT_TLS).reach(PATIENCE_S)
     assert worker.worker.read("totals", b"word") == b"1"
     change(PASSWORD)
     until(lambda: worker.worker.read("totals", b"word") == b"2")
-    producer.close()
     worker.stop()
     assert worker.error is None
-
-
-def until(met: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not met():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.05)
 
 
 def as_arguments(settings: Mapping[str, str]) -> list[str]:

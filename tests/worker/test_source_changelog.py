@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from kstreams_assign import Config, Record, Store, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.config import GUARANTEES
 from kstreams_assign.errors import NotHere
-from tests.worker.app import PATIENCE_S, Running
+from tests.worker.app import PATIENCE_S, Running, until
 
 PARTITIONS = 2
 KEYS = [b"user-%d" % n for n in range(40)]
@@ -106,10 +104,3 @@ def held_by(running: Running) -> set[bytes | None]:
         return {running.worker.read("users", key, allow_standby=True) for key in KEYS}
     except NotHere:
         return set()
-
-
-def until(met: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not met():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.05)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kstreams_assign import Config, Subtopology
-from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.kafka_python import connections, describes_groups
 from kstreams_assign.config import GUARANTEES
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.local import LocalBroker
-from tests.worker.app import PARTITIONS, Running, count
+from tests.worker.app import PARTITIONS, Running, count, send_words, until
 
 PEM = Path(__file__).parent.with_name("tls.pem")
 CLIENT = {"security.protocol": "SSL", "ssl.ca.location": str(PEM)}
@@ -45,15 +43,8 @@ def test_a_worker_counts_over_tls_and_its_group_is_described(
     )
     worker = Running(config, [Subtopology(process=count, sources=[name], stores=["totals"], sinks=[f"{name}-counts"])])
     worker.until_running(PARTITIONS)
-    producer = RecordProducer(servers, CLIENT, delivery_timeout_ms=60_000)
-    for _ in range(20):
-        producer.produce(name, None, b"word", b"x")
-    producer.flush(PATIENCE_S)
-    producer.close()
-    deadline = time.monotonic() + PATIENCE_S
-    while worker.worker.read("totals", b"word") != b"20":
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.05)
+    send_words(servers, name, [(b"word", b"x")] * 20, CLIENT)
+    until(lambda: worker.worker.read("totals", b"word") == b"20", PATIENCE_S)
     with describes_groups(servers, CLIENT) as groups:
         described = groups.describe(name)
     assert described is not None
