@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from typing import TypeVar
 from uuid import uuid4
 
 from confluent_kafka import Producer
+from kafka import KafkaProducer
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.model import TopicPartition
@@ -34,6 +35,28 @@ def put(broker: str, at: TopicPartition, records: Iterable[tuple[bytes | None, b
     for key, value in records:
         producer.produce(at.topic, value, key, at.partition)
     assert producer.flush(PATIENCE_S) == 0
+
+
+class NotUtf8(str):
+    """The name of a header that kafka-python writes as bytes which are not UTF-8, as any C client may."""
+
+    __slots__ = ()
+
+    def encode(self, *_: object, **__: object) -> bytes:
+        return b"\xff\xfe" + str.encode(self)
+
+
+def put_with_headers(
+    broker: str, at: TopicPartition, records: Iterable[tuple[bytes, Sequence[tuple[str, bytes]]]]
+) -> None:
+    """Write a record for each key and its headers, whose names may be ``NotUtf8``, and wait for them."""
+    with closing(KafkaProducer(bootstrap_servers=broker)) as producer:
+        sent = [
+            producer.send(at.topic, value=b"v", key=key, partition=at.partition, headers=list(headers))
+            for key, headers in records
+        ]
+        for future in sent:
+            future.get(PATIENCE_S)
 
 
 def transactional(broker: str) -> Producer:

@@ -17,7 +17,16 @@ from kstreams_assign.errors import BrokerError, ConfigError
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.stamped import stamped
-from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, put, transactional, until
+from tests.adapters.confluent_cluster import (
+    PATIENCE_S,
+    NotUtf8,
+    closed_port,
+    new_topic,
+    put,
+    put_with_headers,
+    transactional,
+    until,
+)
 
 
 @pytest.fixture
@@ -101,6 +110,22 @@ def test_reads_what_a_plain_consumer_reads(broker, admin, reader):
     reader.add(dict.fromkeys(twin, 0))
     collected = Collected(reader).until_next(dict.fromkeys(twin, 3003))
     assert collected.writes == twin
+
+
+def test_headers_whose_name_is_not_utf8_are_no_obstacle_and_refused_where_there_may_be_none(broker, admin):
+    at = TopicPartition(new_topic(admin, 1), 0)
+    put_with_headers(broker, at, [(b"a", []), (b"b", [(NotUtf8("bad"), b"1")]), (b"c", [("c", b"1")])])
+    reader = ConfluentChangelogReader(broker, group_id="g", admin=admin)
+    reader.add({at: 0})
+    keys = []
+    until(lambda: keys.extend(k for batch in reader.poll(0.2) for k, _ in batch.writes), lambda _: len(keys) == 3)
+    assert keys == [b"a", b"b", b"c"]
+    reader.close()
+    bare = ConfluentChangelogReader(broker, group_id="g", admin=admin, bare={at.topic: "totals"})
+    bare.add({at: 0})
+    with pytest.raises(ConfigError, match=r"'totals': .* has records with headers \(.*a name that is not UTF-8.*\)"):
+        until(lambda: bare.poll(0.2), bool)
+    bare.close()
 
 
 def test_records_with_headers_are_refused_where_there_may_be_none(broker, admin):

@@ -16,7 +16,16 @@ from kstreams_assign.adapters.confluent.inputs import _records
 from kstreams_assign.errors import OffsetOutOfRange
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.record import Record
-from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, put, transactional, until
+from tests.adapters.confluent_cluster import (
+    PATIENCE_S,
+    NotUtf8,
+    closed_port,
+    new_topic,
+    put,
+    put_with_headers,
+    transactional,
+    until,
+)
 
 
 @pytest.fixture
@@ -83,6 +92,22 @@ def test_a_record_arrives_with_all_that_it_was_sent_with(broker, admin, inputs):
     assert abs(found[1].timestamp_ms - time.time() * 1000) < 60_000
     assert found[1][4:] == (None, None, None)
     assert found[2][4:6] == (b"", b"")
+
+
+def test_headers_whose_name_is_not_utf8_are_left_out_and_everything_else_comes(broker, admin, inputs, caplog):
+    at = TopicPartition(new_topic(admin, 1), 0)
+    poison = [("first", b"1"), (NotUtf8("bad"), b"2"), (NotUtf8("worse"), b"3"), ("last", b"")]
+    put_with_headers(broker, at, [(b"a", [("h", b"1")]), (b"b", poison), (b"c", [(NotUtf8("only"), b"")]), (b"d", [])])
+    inputs.add({at: 0})
+    found = []
+    until(lambda: found.extend(inputs.poll(10, 0.2).get(at, [])), lambda _: len(found) == 4)
+    assert [(record.key, record.headers) for record in found] == [
+        (b"a", [("h", b"1")]),
+        (b"b", [("first", b"1"), ("last", b"")]),
+        (b"c", []),
+        (b"d", None),
+    ]
+    assert f"{at.topic}-0: record at offset 1: 2 of its 4 headers left out, their names are not UTF-8" in caplog.text
 
 
 def test_at_most_max_records_come_and_none_is_lost(broker, admin, inputs):

@@ -16,6 +16,7 @@ from confluent_kafka import Message
 
 from kstreams_assign.adapters.confluent.admin import ClusterAdmin
 from kstreams_assign.adapters.confluent.feed import Feed, Taken, offset_of, runs
+from kstreams_assign.adapters.confluent.headers import readable_headers
 from kstreams_assign.adapters.confluent.settings import Setting
 from kstreams_assign.adapters.confluent.source_limits import SourceLimits
 from kstreams_assign.model import TopicPartition
@@ -149,8 +150,12 @@ def _by_partition(
 
 def _refuse_headers(topic: str, store: str, messages: list[Message]) -> None:
     """One call for each record, in C, of which nearly all have none."""
-    if found := list(filter(None, map(Message.headers, messages))):
-        refuse_headers(topic, store, {str(name) for headers in found for name, _ in headers})
+    try:
+        headers, names = list(filter(None, map(Message.headers, messages))), set[str]()
+    except SystemError:
+        headers, names = list(filter(None, readable_headers(messages))), {"a name that is not UTF-8"}
+    if headers or names:
+        refuse_headers(topic, store, names.union(name for of_record in headers for name, _ in of_record))
 
 
 def _values(messages: list[Message]) -> Iterable[bytes | None]:

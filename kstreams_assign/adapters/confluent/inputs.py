@@ -16,10 +16,11 @@ from confluent_kafka import Message
 
 from kstreams_assign.adapters.confluent.admin import ClusterAdmin
 from kstreams_assign.adapters.confluent.feed import Feed, offset_of, runs
+from kstreams_assign.adapters.confluent.headers import readable_headers
 from kstreams_assign.adapters.confluent.settings import Setting
 from kstreams_assign.errors import OffsetOutOfRange
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.record import Headers, Record
 
 _TUNING: Mapping[str, Setting] = {
     # A partition that has just been added waits for the fetch under way, which without news lasts this long.
@@ -110,11 +111,17 @@ class InputConsumer:
 def _records(messages: list[Message]) -> dict[TopicPartition, list[Record]]:
     found: dict[TopicPartition, list[Record]] = {}
     for partition, run in runs(messages):
-        found.setdefault(partition, []).extend(map(_make_record, _rows(partition, run)))
+        try:
+            rows = list(_rows(partition, run, map(Message.headers, run)))
+        except SystemError:  # a header's name is not UTF-8
+            rows = list(_rows(partition, run, readable_headers(run)))
+        found.setdefault(partition, []).extend(map(_make_record, rows))
     return found
 
 
-def _rows(partition: TopicPartition, run: list[Message]) -> Iterable[tuple[object, ...]]:
+def _rows(
+    partition: TopicPartition, run: list[Message], headers: Iterable[Headers | None]
+) -> Iterable[tuple[object, ...]]:
     """The fields of ``Record``, in its order."""
     return zip(
         repeat(partition.topic),
@@ -123,6 +130,6 @@ def _rows(partition: TopicPartition, run: list[Message]) -> Iterable[tuple[objec
         map(itemgetter(1), map(Message.timestamp, run)),
         map(Message.key, run),
         map(Message.value, run),
-        map(Message.headers, run),
+        headers,
         strict=False,  # two of the columns have no end
     )

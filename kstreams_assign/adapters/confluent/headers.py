@@ -1,0 +1,48 @@
+"""Headers of records that confluent-kafka read.
+
+What lives here: reading the headers of records whose header names are not UTF-8. Kafka's protocol says that names are UTF-8, and no
+broker checks it, so any client may write other bytes. confluent-kafka has no name to offer for such a header: the first
+``Message.headers`` raises ``SystemError``, later ones return tuples whose first item is missing, which Python must not touch.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Iterable, Iterator
+
+from confluent_kafka import Message
+
+from kstreams_assign.adapters.confluent.settings import OncePerHalfMinute
+from kstreams_assign.tasks.record import Headers
+
+LOGGER = logging.getLogger("kstreams_assign.adapters.confluent.headers")
+LOGGER.addFilter(OncePerHalfMinute())
+
+
+def readable_headers(messages: Iterable[Message]) -> Iterator[Headers | None]:
+    """Return the headers of each record without those whose name is not UTF-8; None for a record that has no headers.
+
+    Slower than ``Message.headers``, which is enough where no call of it raises ``SystemError``. Logs a warning for each topic partition.
+    """
+    for message in messages:
+        try:
+            headers = message.headers()
+        except SystemError:
+            headers = message.headers()
+        if not headers:
+            yield None
+            continue
+        readable = [header for header in headers if _has_name(header)]
+        if len(readable) < len(headers):
+            LOGGER.warning(
+                "%s-%s: record at offset %s: %s of its %s headers left out, their names are not UTF-8",
+                *(message.topic(), message.partition(), message.offset()),
+                *(len(headers) - len(readable), len(headers)),
+            )
+        yield readable
+
+
+def _has_name(header: tuple[str, bytes | None]) -> bool:
+    """Look at a header without touching its first item: the garbage collector lists the items that are there."""
+    return len(gc.get_referents(header)) == len(header)
