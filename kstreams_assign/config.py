@@ -49,6 +49,8 @@ _RANGES: Mapping[str, _Range] = {
     "session_timeout_ms": _Range(1_000),
     "heartbeat_interval_ms": _Range(50),
     "max_poll_interval_ms": _Range(1_000),
+    "max_poll_records": _Range(1),
+    "max_poll_bytes": _Range(1),
     "commit_interval_ms": _Range(1),
     "buffered_records_max": _Range(1),
     "repartition_purge_interval_ms": _Range(0),
@@ -88,6 +90,8 @@ class Config:
     wiped at start (-1: never); it counts from the release or the last sign of life, where Kafka counts from the folder's modification.
     ``group_membership_operation`` says what becomes of the membership at close (Kafka: ``CloseOptions.GroupMembershipOperation``): by
     default a dynamic member leaves and a static one stays until its session ends.
+    ``max_poll_records`` and ``max_poll_bytes`` bound a batch: its input records, and the bytes that it reads or writes. A batch that takes long
+    makes the next one smaller, down to one record.
     ``repartition_purge_interval_ms``: how often consumed records of repartition topics are deleted.
     ``client_rack`` (Kafka: ``client.rack``) is where this member stands: it is told to the group, and records are fetched from a replica
     there if the brokers allow it. ``rack_aware_assignment_traffic_cost`` and ``..._non_overlap_cost`` left out are the assignor's own.
@@ -124,6 +128,8 @@ class Config:
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 500
     max_poll_interval_ms: int = 300_000
+    max_poll_records: int = 2_000
+    max_poll_bytes: int = 16 << 20
     commit_interval_ms: int = 100
     buffered_records_max: int = 20_000
     repartition_purge_interval_ms: int = 30_000

@@ -53,7 +53,7 @@ def until_members(broker: str, group: str, count: int) -> None:
 
 def last_values(broker: str, topic: str, wanted: dict[bytes, bytes]) -> dict[bytes, bytes]:
     """The newest value of each key once they are as wanted, or as they are when time is up."""
-    consumer = InputConsumer(broker, group_id="examples", admin=ClusterAdmin(broker))
+    consumer = InputConsumer(broker, group_id="examples")
     consumer.add({TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 0})
     found: dict[bytes, bytes] = {}
     deadline = time.monotonic() + WITHIN_S

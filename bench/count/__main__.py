@@ -104,7 +104,7 @@ def measure(servers: str, command: list[str], source: str, state: Path, wanted: 
 
 
 def _rate(servers: str, sink: str, wanted: int, process: subprocess.Popen[bytes]) -> float:
-    reader = InputConsumer(servers, group_id="count-reader", admin=ClusterAdmin(servers))
+    reader = InputConsumer(servers, group_id="count-reader")
     reader.add({TopicPartition(sink, 0): 0})
     deadline = time.monotonic() + LIMIT_S
     seen = first_batch = 0

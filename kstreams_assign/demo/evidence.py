@@ -23,8 +23,7 @@ class Output:
     """The output topic, followed from its start. ``reached``: input partition -> the offset behind the last one seen."""
 
     def __init__(self, bootstrap_servers: str, topic: str, partitions: int, *, group_id: str) -> None:
-        admin = ClusterAdmin(bootstrap_servers)
-        self._consumer = InputConsumer(bootstrap_servers, group_id=group_id, admin=admin)
+        self._consumer = InputConsumer(bootstrap_servers, group_id=group_id)
         self._consumer.add({TopicPartition(topic, partition): 0 for partition in range(partitions)})
         self._rows: list[bytes] = []
         self.reached: dict[int, int] = {}

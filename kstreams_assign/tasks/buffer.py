@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
-from itertools import repeat
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -39,6 +39,7 @@ class Taken(NamedTuple):
 
 
 ABSENT = _Absent()
+_KEY_AND_VALUE = itemgetter(Emitted._fields.index("key"), Emitted._fields.index("value"))
 _NOTHING: dict[bytes, bytes | None] = {}
 
 
@@ -111,6 +112,13 @@ class WriteBuffer:
     def drop(self) -> None:
         """Forget what no ``take`` took."""
         self.writes, self.times, self.emitted = {}, {}, []
+
+    def size_bytes(self) -> int:
+        """Keys and values that no ``take`` took, without headers."""
+        keys = chain.from_iterable(self.writes.values())
+        values = chain.from_iterable(entries.values() for entries in self.writes.values())
+        sent = chain.from_iterable(map(_KEY_AND_VALUE, self.emitted))
+        return sum(map(len, filter(None, chain(keys, values, sent))))
 
     def __len__(self) -> int:
         return sum(map(len, self.writes.values())) + len(self.emitted)

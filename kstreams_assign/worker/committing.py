@@ -1,12 +1,13 @@
 """Commits that do not hold up the work: one batch is on its way while the next records are processed.
 
 ``tasks.commit`` is the rule; here each step is taken without waiting, or with, where the caller has to be sure. The
-records of a batch are on their way while its tasks read their writes from the buffer's second layer.
+records of a batch are on their way while its tasks read their writes from the buffer's second layer. While the processing thread
+runs the user's function another one takes the steps (``beside``), so a transaction does not grow old behind a slow call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
@@ -94,7 +95,7 @@ class Share:
 
 
 class Committer:
-    """At most one commit at a time. Used by the processing thread.
+    """At most one commit at a time. Used by the processing thread, and by another while that one runs the user's function.
 
     With a ``TransactionalProducer`` a commit is a transaction. Its calls wait for the broker, so a thread of their own
     makes them, one after another.
@@ -139,16 +140,26 @@ class Committer:
         """Go as far as possible, or to the end with ``wait``. How it ended, or None while it is on its way."""
         if self._step is None:
             return CommitStep.DONE
-        while self._step in self._take:
-            outcome = self._take[self._step](wait)
-            if outcome is None:
-                return None
-            self._step = next_step(self._step, outcome, exactly_once=self._transactions is not None)
+        if not self._take_steps(self._take.keys(), wait):
+            return None
         self._ended, self._step = self._step, None
         self.done_total += self._ended is CommitStep.DONE
         if self._ended is CommitStep.FAILED and self._transactions is None:
             self._producer.abandon()
         return self._ended
+
+    def advance_beside_a_call(self) -> None:
+        """Go as far as possible without touching a store or ending the commit, while the processing thread runs the user's function."""
+        self._take_steps(self._take.keys() - {CommitStep.STORE}, wait=False)
+
+    def _take_steps(self, steps: Collection[CommitStep], wait: bool) -> bool:
+        """Take the next steps, as long as they are among these; False where one of them has to wait."""
+        while self._step is not None and self._step in steps:
+            outcome = self._take[self._step](wait)
+            if outcome is None:
+                return False
+            self._step = next_step(self._step, outcome, exactly_once=self._transactions is not None)
+        return True
 
     def settle(self) -> None:
         """Between two commits: see that nothing of a failed one stays open, as who restores its tasks waits for that.

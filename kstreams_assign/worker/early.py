@@ -282,9 +282,7 @@ class EarlyProbing:
         """Reads from the topic's present end: what members told before is told again (``SAME_AGAIN_MS``)."""
         self._make_topic()
         config = self._config
-        reader = InputConsumer(
-            config.bootstrap_servers, config.client, group_id=config.application_id, admin=self._admin
-        )
+        reader = InputConsumer(config.bootstrap_servers, config.client, group_id=config.application_id)
         clients.enter_context(closing(reader))
         reader.add(self._admin.end_offsets([self._partition], REQUEST_S))
         return reader

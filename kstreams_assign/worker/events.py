@@ -31,6 +31,7 @@ TOLD = frozenset(
             "closed",
         ),
         *("task_resumed", "listening", "http_listening", "session_began", "session_ended"),
+        "batch_limited",
     }
 )
 """Events that are for people, too."""

@@ -15,9 +15,12 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
+from kstreams_assign.adapters.clock import monotonic_ms
+from kstreams_assign.config import Config
 from kstreams_assign.errors import StateError
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.tasks.batch_size import Amount, BatchSize, CommitSize
 from kstreams_assign.tasks.buffer import Taken
 from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.tasks.lifecycle import TaskState
@@ -25,7 +28,10 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.task import Process, Task
 
-POLL_RECORDS_MAX = 2_000
+WAITING_BYTES_MAX = 64 << 20
+"""Of keys and values that wait for commits in this process, those of the commit on its way included."""
+
+REPORT_INTERVAL_MS = 10_000
 
 NOTHING = Taken({}, {}, ())
 _timestamp_of = itemgetter(Record._fields.index("timestamp_ms"))
@@ -56,6 +62,7 @@ class Running:
     sealed: bool = False
     fresh: bool = True
     told: dict[TopicPartition, str] = field(default_factory=dict)
+    written_bytes: int = 0
 
     @property
     def news(self) -> bool:
@@ -75,8 +82,14 @@ class Running:
         """These are being worked on, at least one: their times count once the offset behind them is committed."""
         self.times[partition].saw(records[-1].offset + 1, max(map(_timestamp_of, records)))
 
+    def grown_bytes(self) -> int:
+        """Return the bytes that wait for a commit and did not when this was asked last."""
+        before, self.written_bytes = self.written_bytes, self.task.waiting_bytes()
+        return self.written_bytes - before
+
     def take(self) -> Work:
         """A commit begins: what is sealed, and the offsets put off before."""
+        self.written_bytes = 0
         offsets = {**self.deferred, **self.handled}
         taken = self.task.take() if self.sealed else NOTHING
         self.positions.update(offsets)
@@ -103,6 +116,10 @@ class Loop(Protocol):
 
     def order(self, work: Callable[[], None]) -> None:
         """Have something done on the loop's thread; from any thread."""
+        ...
+
+    def emit(self, event: str, **facts: object) -> None:
+        """Report an event; from any thread."""
         ...
 
     def rewind(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -163,26 +180,53 @@ class Labour:
 class Functions(Labour):
     """The user's functions, by subtopology: called with every batch, and done with it when they return."""
 
-    def __init__(self, functions: Sequence[Process], records_max: int) -> None:
+    def __init__(self, functions: Sequence[Process], config: Config) -> None:
         self._functions = functions
-        self._records_max = records_max
-        self._buffered = 0
-        self._in_commit = 0
+        self._batch = BatchSize(config.max_poll_records, config.max_poll_bytes, config.max_poll_interval_ms)
+        self._commit = CommitSize(config.buffered_records_max, WAITING_BYTES_MAX)
+        self._turned, self._waiting, self._in_commit = Amount(), Amount(), Amount()
+        self._reported_ms: int | None = None
+
+    def connect(self, loop: Loop, facts: Callable[[], Facts]) -> None:  # noqa: ARG002  # the facts are for sessions
+        self._loop = loop
 
     def appetite(self) -> int:
-        return 0 if self._buffered + self._in_commit >= self._records_max else POLL_RECORDS_MAX
+        return min(self._batch.records, self._commit.left(self._waiting + self._in_commit))
+
+    def wants_commit(self) -> bool:
+        """As soon as nothing more can be worked on before it."""
+        return self._waiting.records > 0 and self.appetite() == 0
 
     def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> None:
         running.saw(partition, records)
+        began_ms = monotonic_ms()
         self._functions[running.task.id.subtopology](running.task, running.task.batch(records))
         running.seal({partition: records[-1].offset + 1})
-        self._buffered += len(records)
+        done = Amount(len(records), running.grown_bytes(), monotonic_ms() - began_ms)
+        self._waiting, self._turned = self._waiting + done, self._turned + done
+
+    def turn(self) -> None:
+        if self._turned.records:
+            self._report(self._batch.learn(self._turned))
+            self._turned = Amount()
 
     def commit_begins(self) -> None:
-        self._in_commit, self._buffered = self._buffered, 0
+        self._in_commit, self._waiting = self._waiting, Amount()
 
-    def commit_ends(self, end: CommitStep) -> None:  # noqa: ARG002  # however it ended, it is no longer under way
-        self._in_commit = 0
+    def commit_ends(self, end: CommitStep) -> None:
+        failed, self._in_commit = self._in_commit, Amount()
+        if end is CommitStep.DONE:
+            self._commit.grow()
+        elif end is CommitStep.FAILED:
+            self._commit.shrink(failed)
+            self._report(f"a commit of {failed.records} records that wrote {failed.written_bytes:,} bytes failed")
 
     def dropped(self, reason: str) -> None:  # noqa: ARG002  # tells more than is needed here
-        self._buffered = self._in_commit = 0
+        self._waiting = self._in_commit = Amount()
+
+    def _report(self, limit: str | None) -> None:
+        """Say which limit was met, now and then: a function of changing speed meets one often."""
+        now_ms = monotonic_ms()
+        if limit is not None and (self._reported_ms is None or now_ms - self._reported_ms >= REPORT_INTERVAL_MS):
+            self._reported_ms = now_ms
+            self._loop.emit("batch_limited", limit=limit, records=self._batch.records, commit=self._commit.records)

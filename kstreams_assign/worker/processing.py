@@ -17,7 +17,7 @@ from typing import Protocol
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerUnavailable, OffsetOutOfRange, StateError
+from kstreams_assign.errors import BrokerUnavailable, CommitDeferred, CommitRefused, OffsetOutOfRange, StateError
 from kstreams_assign.group import member as group_member
 from kstreams_assign.group.values import Adopted, WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
@@ -36,6 +36,7 @@ from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Value
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.setbacks import Setbacks
+from kstreams_assign.worker.start_positions import LogEnds, StartPositions
 from kstreams_assign.worker.task import Task
 from kstreams_assign.worker.turns import CommitTurns, Group, Held
 
@@ -104,9 +105,10 @@ class Processor:
         self.turned_ms = monotonic_ms()
         self.restoring: Restoring
 
-    def connect(self, group: Group, restoring: Restoring) -> None:
+    def connect(self, group: Group, restoring: Restoring, log_ends: LogEnds) -> None:
         """Get to know the other two threads' fronts, before ``run``."""
         self.group, self.restoring = group, restoring
+        self._starts = StartPositions(self._config, self._shape.repartition_topics, log_ends, group.commit)
         timeout_s = self._config.session_timeout_ms / 3000
         committer = Committer(self._producer, group, timeout_s, self._log)
         self._commits = CommitTurns(
@@ -157,6 +159,7 @@ class Processor:
 
     def run(self) -> None:
         """Until ``stop``. Errors of the user's code and of the state end it and are raised; nothing is committed then."""
+        self._commits.start()
         try:
             while self._running:
                 self._turn()
@@ -220,22 +223,22 @@ class Processor:
                 self._feed(task_id, partition, records)
 
     def _reset_positions(self) -> None:
-        """Read on where the policy says; asked again the next turn where no broker answers."""
+        """Read on where the policy says. Asked again the next turn where no broker answers, or a commit could still say otherwise."""
         self._out_of_range &= self._task_of.keys()
-        if not self._out_of_range:
+        if not self._out_of_range or self._commits.busy:
             return
-        internal = {
-            p for p in self._out_of_range if p.topic in self._shape.repartition_topics
-        }  # none of it may be left out
         try:
-            at = {
-                **self._inputs.reset_positions(internal, "earliest", RESET_S),
-                **self._inputs.reset_positions(self._out_of_range - internal, self._config.auto_offset_reset, RESET_S),
-            }
+            at = self._starts.resolve(self._out_of_range, RESET_S)
         except BrokerUnavailable as cause:
             self._log.emit("lookup_failed", what="input positions", reason=str(cause))
             return
-        self._out_of_range.clear()
+        except (CommitDeferred, CommitRefused):
+            return
+        for partition, offset in at.items():
+            running = self._held[self._task_of[partition]].running
+            if running is not None:
+                running.seal({partition: offset})
+        self._out_of_range -= at.keys()
         self._inputs.add(at)
 
     def _feed(self, task_id: TaskId, partition: TopicPartition, records: Sequence[Record]) -> None:
@@ -246,11 +249,16 @@ class Processor:
             running.fresh = False
             self._log.emit("first_record", task=str(task_id), offset=records[0].offset, partition=str(partition))
         try:
-            self._labour.work(running, partition, records)
+            with self._commits.calling():
+                self._labour.work(running, partition, records)
         except StateError as error:
             self.broken(task_id, error)
             return
         self.records_total += len(records)
+        self.turned_ms = monotonic_ms()
+
+    def emit(self, event: str, **facts: object) -> None:
+        self._log.emit(event, **facts)
 
     def rewind(self, positions: Mapping[TopicPartition, int]) -> None:
         """The labour's wish: read these again from there. On the loop's own thread."""

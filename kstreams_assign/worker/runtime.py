@@ -64,6 +64,7 @@ from kstreams_assign.worker.past import Past
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.restoring import RestoreThread
+from kstreams_assign.worker.start_positions import StartPositions
 from kstreams_assign.worker.task import Subtopology, Task
 from kstreams_assign.worker.waiting import WaitingTasks, look_of
 
@@ -225,9 +226,7 @@ class Worker(Engine):
     ) -> None:
         flows = [sub.flow for sub in topology]
         order = described_order(flows, topology_description)
-        functions = Functions(
-            [_nothing if n is None else topology[n].process for n in order], config.buffered_records_max
-        )
+        functions = Functions([_nothing if n is None else topology[n].process for n in order], config)
         super().__init__(config, in_order(flows, order), functions, on_event)
 
 
@@ -275,7 +274,11 @@ class _Running:
         )
         self._metadata = CommittedMetadata(servers, client, group_id=group_id, timeout_s=LOOKUP_TIMEOUT_S)
         self._inputs = InputConsumer(
-            servers, fetching, group_id=group_id, admin=admin, read_committed=config.exactly_once
+            servers,
+            fetching,
+            group_id=group_id,
+            read_committed=config.exactly_once,
+            max_bytes=config.max_poll_bytes,
         )
         self._producer = record_producer(config, local.directory.process_id)
         self._processor = Processor(
@@ -321,11 +324,12 @@ class _Running:
             self._ending.set,
             Past(config, Members(local.directory.path, process), log),
         )
+        self._starts = StartPositions(config, shape.repartition_topics, admin, self._membership.commit)
         self.lookup = Lookup(self._topology, lambda: self._membership.hosts, self._processor, self._restoring)
         self._known: tuple[int | None, Topology] | None = None
         self._emptying = Emptying(local.directory.trash, self._guarded)
         self._waiting = WaitingTasks(group_id, servers, look_of(config, self._admin, log, LOOKUP_TIMEOUT_S), log)
-        self._processor.connect(self._membership, self._restoring)
+        self._processor.connect(self._membership, self._restoring, admin)
         self._restoring.receiver = self._processor
         self.parts = Parts(
             config,
@@ -427,16 +431,11 @@ class _Running:
         return open_task_stores(self._local.directory.task_path(task), names, timestamped=sub.timestamped)
 
     def _positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Position]:
-        """Committed offsets; where there are none, what ``auto_offset_reset`` says, and the start of an internal topic."""
+        """Committed offsets; where there are none, those where input begins."""
         offsets = self._committed.read(partitions, LOOKUP_TIMEOUT_S)
         metadata = self._metadata.read(offsets)
-        fresh = {partition for partition in partitions if partition not in offsets}
-        skipped = self._config.auto_offset_reset == "latest"
-        at_end = {p for p in fresh if skipped and p.topic not in self._shape.repartition_topics}
-        if at_end:
-            offsets.update(self._admin.end_offsets(at_end, LOOKUP_TIMEOUT_S))
-        if fresh > at_end:
-            offsets.update(self._admin.start_offsets(fresh - at_end, LOOKUP_TIMEOUT_S))
+        if fresh := set(partitions) - offsets.keys():
+            offsets.update(self._starts.resolve_patiently(fresh, LOOKUP_TIMEOUT_S))
         return {p: Position(offset, metadata.get(p, "")) for p, offset in offsets.items()}
 
     # --- upkeep ---------------------------------------------------------------------

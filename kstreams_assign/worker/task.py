@@ -115,6 +115,10 @@ class Task:
         """The worker's side: these are worked on next."""
         return Batch(records, self.at_work)
 
+    def waiting_bytes(self) -> int:
+        """The worker's side: the bytes of keys and values that were written and sent since the last commit began."""
+        return self._buffer.size_bytes()
+
     def take(self) -> Taken:
         """The worker's side: a commit begins."""
         return self._buffer.take()

@@ -7,6 +7,7 @@ What lives here: the turns of commits, and ``Held``, a task in this process. Wha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +18,7 @@ from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.tasks.lifecycle import TaskState
+from kstreams_assign.worker.beside import BesideCalls
 from kstreams_assign.worker.committing import Committer, OffsetCommits, Share
 from kstreams_assign.worker.labour import Labour, Running
 
@@ -80,6 +82,20 @@ class CommitTurns:
         self._waiting: list[Callable[[], None]] = []
         self._called_after: list[Callable[[], None]] = []
         self._freed_after: list[Callable[[], None]] = []
+        self._beside = BesideCalls(committer.advance_beside_a_call)
+
+    def start(self) -> None:
+        """Have the commit on its way carried on while the user's function runs."""
+        self._beside.start()
+
+    def calling(self) -> AbstractContextManager[None]:
+        """Inside, the user's function runs. Raises what the commit on its way met meanwhile."""
+        return self._beside.calling()
+
+    @property
+    def busy(self) -> bool:
+        """A commit is on its way."""
+        return self._committer.busy
 
     @property
     def near(self) -> bool:
@@ -153,6 +169,7 @@ class CommitTurns:
             self._finish_one()
 
     def close(self) -> None:
+        self._beside.close()
         self._committer.close()
 
     @property

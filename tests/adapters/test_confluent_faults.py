@@ -79,7 +79,7 @@ def test_every_client_refuses_a_setting_that_does_not_exist_and_names_it():
     admin = ClusterAdmin("127.0.0.1:1")
     for make in (
         lambda: ClusterAdmin("127.0.0.1:1", wrong),
-        lambda: InputConsumer("127.0.0.1:1", wrong, group_id="g", admin=admin),
+        lambda: InputConsumer("127.0.0.1:1", wrong, group_id="g"),
         lambda: ConfluentChangelogReader("127.0.0.1:1", wrong, group_id="g", admin=admin),
         lambda: RecordProducer("127.0.0.1:1", wrong, delivery_timeout_ms=1000),
     ):

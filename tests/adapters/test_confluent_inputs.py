@@ -34,8 +34,8 @@ def admin(broker):
 
 
 @pytest.fixture
-def inputs(broker, admin):
-    made = InputConsumer(broker, group_id="g", admin=admin)
+def inputs(broker):
+    made = InputConsumer(broker, group_id="g")
     yield made
     made.close()
 
@@ -250,7 +250,7 @@ def test_an_offset_that_is_gone_is_raised_after_the_records_and_the_partition_ma
         until(collected.poll, lambda _: False)
     assert raised.value.partitions == (gone,)
     collected.until_offset(good, 9)
-    inputs.add(inputs.reset_positions([gone], "earliest", PATIENCE_S))
+    inputs.add({gone: 5})
     assert collected.until_offset(gone, 9).offsets == {gone: [5, 6, 7, 8, 9], good: list(range(10))}
 
 
@@ -272,14 +272,6 @@ def test_an_offset_that_is_gone_is_not_kept_back_until_a_record_comes(inputs):
     assert time.monotonic() - started < PATIENCE_S / 4
 
 
-def test_where_to_start_without_a_committed_offset(broker, admin, inputs):
-    at = TopicPartition(new_topic(admin, 1), 0)
-    put(broker, at, [(b"k", b"v")] * 10)
-    delete_before(broker, at, 4)
-    assert inputs.reset_positions([at], "earliest", PATIENCE_S) == {at: 4}
-    assert inputs.reset_positions([at], "latest", PATIENCE_S) == {at: 10}
-
-
 def test_read_committed_passes_over_what_was_aborted(broker, admin):
     at = TopicPartition(new_topic(admin, 1), 0)
     producer = transactional(broker)
@@ -289,7 +281,7 @@ def test_read_committed_passes_over_what_was_aborted(broker, admin):
         producer.flush()
         finish()
     for read_committed, expected in ((True, [2]), (False, [0, 2])):
-        inputs = InputConsumer(broker, group_id="g", admin=admin, read_committed=read_committed)
+        inputs = InputConsumer(broker, group_id="g", read_committed=read_committed)
         inputs.add({at: 0})
         assert Collected(inputs).until_offset(at, 2).offsets[at] == expected
         inputs.close()
@@ -297,7 +289,7 @@ def test_read_committed_passes_over_what_was_aborted(broker, admin):
 
 def test_a_broker_out_of_reach_brings_nothing_and_blocks_no_longer_than_asked():
     address = closed_port()
-    inputs = InputConsumer(address, group_id="g", admin=ClusterAdmin(address))
+    inputs = InputConsumer(address, group_id="g")
     started = time.monotonic()
     inputs.add({TopicPartition("t", 0): 0})
     assert inputs.poll(10, 0.2) == {}

@@ -143,7 +143,7 @@ class Stage:
         partitions = {TopicPartition(self.changelog, number): 0 for number in range(self.partitions)}
         totals: dict[bytes, int] = {}
         went_back, deadline = 0, time.monotonic() + COUNTED_S
-        with closing(InputConsumer(self.servers, group_id=self.name, admin=self._admin)) as reader:
+        with closing(InputConsumer(self.servers, group_id=self.name)) as reader:
             reader.add(partitions)
             while (missing := short_of(sent, totals)) and time.monotonic() < deadline:
                 for records in reader.poll(50_000, 0.3).values():

@@ -63,7 +63,7 @@ class Payments:
             producer.flush(PATIENCE_S)
         self._sent.update(KEYS)
         totals: dict[bytes, int] = {}
-        with closing(InputConsumer(self.broker, group_id="guide", admin=self._admin)) as reader:
+        with closing(InputConsumer(self.broker, group_id="guide")) as reader:
             changelog = "payments-app-totals-payments-changelog"
             reader.add({TopicPartition(changelog, partition): 0 for partition in range(PARTITIONS)})
 

@@ -95,7 +95,7 @@ class Group(Stage):
         where = kept_in(self._admin, OFFSETS_TOPIC, self.name, PATIENCE_S)
         key, end = encode_offsets_key(GroupMetadataKey(self.name)), self._admin.bounds([where], PATIENCE_S)[where][1]
         found: dict[int, GroupMetadata] = {}
-        with closing(InputConsumer(self.servers, group_id=self.name, admin=self._admin)) as reader:
+        with closing(InputConsumer(self.servers, group_id=self.name)) as reader:
             reader.add({where: 0})
             read = 0
             while read < end - 1:

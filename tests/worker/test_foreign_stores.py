@@ -62,7 +62,7 @@ class Headers:
         """What Java wrote beside the value."""
         changelog = TopicPartition(changelog_topic(self.NAME, store), 0)
         found: list[Record] = []
-        with closing(InputConsumer(self.broker, group_id="looks", admin=self.admin)) as reader:
+        with closing(InputConsumer(self.broker, group_id="looks")) as reader:
             reader.add({changelog: 0})
 
             def read() -> bool:

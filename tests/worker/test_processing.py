@@ -86,15 +86,16 @@ class Room:
         self.source = TopicPartition(f"{name}-in", 0)
         self.desk.admin.create_topics({self.source.topic: 1, f"{name}-totals-changelog": 1}, 20)
         self.group, self.orders = HeldGroup(), Orders()
-        self.inputs = InputConsumer(broker, group_id=name, admin=self.desk.admin)
+        self.inputs = InputConsumer(broker, group_id=name)
         self.directory = StateDirectory(folder, "app", clock_ms=monotonic_ms)
         self.active = Adopted({TASK: (self.source,)}, frozenset(), frozenset())
         flow = Flow.of([self.source.topic], ["totals"], [])
+        config = Config(application_id=name, bootstrap_servers=broker, state_dir=str(folder), commit_interval_ms=100)
         self.loop = Processor(
-            Config(application_id=name, bootstrap_servers=broker, state_dir=str(folder), commit_interval_ms=100),
+            config,
             [flow],
             topology_shape([flow]),
-            Functions([lambda _task, _records: None], 1_000),
+            Functions([lambda _task, _records: None], config),
             self.inputs,
             self.desk.producer,
             self.directory,
@@ -102,7 +103,7 @@ class Room:
             Purging((), 30_000, RecordDeletions(broker), monotonic_ms, EventLog("test", None)),
             EventLog("test", None),
         )
-        self.loop.connect(self.group, self.orders)
+        self.loop.connect(self.group, self.orders, self.desk.admin)
 
     def run(self) -> None:
         self.loop.adopt(1, self.active)

@@ -16,7 +16,7 @@ from confluent_kafka import Message
 
 from kstreams_assign.adapters.confluent.admin import ClusterAdmin
 from kstreams_assign.adapters.confluent.feed import Feed, Taken, offset_of, runs
-from kstreams_assign.adapters.confluent.headers import readable_headers
+from kstreams_assign.adapters.confluent.headers import headers_of, readable_headers
 from kstreams_assign.adapters.confluent.settings import Setting
 from kstreams_assign.adapters.confluent.source_limits import SourceLimits
 from kstreams_assign.model import TopicPartition
@@ -151,7 +151,7 @@ def _by_partition(
 def _refuse_headers(topic: str, store: str, messages: list[Message]) -> None:
     """One call for each record, in C, of which nearly all have none."""
     try:
-        headers, names = list(filter(None, map(Message.headers, messages))), set[str]()
+        headers, names = list(filter(None, map(headers_of, messages))), set[str]()
     except SystemError:
         headers, names = list(filter(None, readable_headers(messages))), {"a name that is not UTF-8"}
     if headers or names:

@@ -24,6 +24,10 @@ topic_of = cast("Callable[[Message], str]", Message.topic)
 partition_number_of = cast("Callable[[Message], int]", Message.partition)
 offset_of = cast("Callable[[Message], int]", Message.offset)
 
+BATCH_BYTES_MAX = 16 << 20
+_FIRST_RECORDS = 64
+_SAMPLE_RECORDS = 32
+
 _LEARN_S = 0.5
 _LEARN_ONE_BY_ONE = 4
 
@@ -59,6 +63,7 @@ class Feed:
         read_committed: bool,
         tuning: Mapping[str, Setting],
         needed: Mapping[str, Setting],
+        max_bytes: int = BATCH_BYTES_MAX,
     ) -> None:
         isolation = "read_committed" if read_committed else "read_uncommitted"
         ours = {**_NEEDED, **needed, "group.id": group_id, "isolation.level": isolation}
@@ -68,6 +73,8 @@ class Feed:
         self._paused: set[TopicPartition] = set()
         self._known: set[str] = set()
         self._fault: KStreamsAssignError | None = None
+        self._max_bytes = max_bytes
+        self._record_bytes = max_bytes / _FIRST_RECORDS
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
         """Start at these offsets; a partition that is read already goes on from the new one."""
@@ -103,12 +110,13 @@ class Feed:
     def take(self, max_records: int, timeout_s: float) -> Taken:
         """Wait for the first record or event, then take what is there without waiting.
 
-        Raises ``BrokerError`` for what does not pass by itself (not authorized), after the records that came before it
+        At most ``max_records``, and about ``max_bytes``: how many records have so many bytes is judged by those taken before. Raises ``BrokerError`` for what does not pass by itself (not authorized), after the records that came before it
         were taken. A partition that does not exist just brings nothing: librdkafka waits for it without a word.
         """
         if self._fault is not None:
             told, self._fault = self._fault, None
             raise told
+        max_records = max(1, min(max_records, int(self._max_bytes / self._record_bytes)))
         with translating("read"):
             # One consume() of many would wait for all of them, up to its timeout; each call lets go of Python's lock, which
             # a busy thread gives back 5 ms later.
@@ -117,9 +125,16 @@ class Feed:
                 messages = self._consumer.consume(1, timeout_s)
                 if messages and max_records > 1:
                     messages += self._consumer.consume(max_records - 1, 0)
-        if any(map(Message.error, messages)):
-            return self._without_events(messages)
-        return Taken(messages, {}, {})
+        taken = self._without_events(messages) if any(map(Message.error, messages)) else Taken(messages, {}, {})
+        self._measure(taken.messages)
+        return taken
+
+    def _measure(self, messages: list[Message]) -> None:
+        """Learn how large records are, from a sample; what was learned before counts half as much each time."""
+        if messages:
+            sample = messages[:: 1 + len(messages) // _SAMPLE_RECORDS]
+            mean = sum(len(message) + len(message.key() or b"") for message in sample) / len(sample)
+            self._record_bytes = max(mean, self._record_bytes / 2, 1)
 
     def ends(self) -> dict[TopicPartition, int]:
         """High watermarks as of the newest fetch of each partition that is read; asks nobody, and leaves out what is not known."""

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import cast
 
 from confluent_kafka import Message
 
 from kstreams_assign.adapters.confluent.settings import OncePerHalfMinute
 from kstreams_assign.tasks.record import Headers
+
+# A record that was read has its headers as a list of pairs; the client's types allow for what a producer takes.
+headers_of = cast("Callable[[Message], Headers | None]", Message.headers)
 
 LOGGER = logging.getLogger("kstreams_assign.adapters.confluent.headers")
 LOGGER.addFilter(OncePerHalfMinute())
@@ -23,13 +27,13 @@ LOGGER.addFilter(OncePerHalfMinute())
 def readable_headers(messages: Iterable[Message]) -> Iterator[Headers | None]:
     """Return the headers of each record without those whose name is not UTF-8; None for a record that has no headers.
 
-    Slower than ``Message.headers``, which is enough where no call of it raises ``SystemError``. Logs a warning for each topic partition.
+    Slower than ``headers_of``, which is enough where no call of it raises ``SystemError``. Logs a warning for each topic partition.
     """
     for message in messages:
         try:
-            headers = message.headers()
+            headers = headers_of(message)
         except SystemError:
-            headers = message.headers()
+            headers = headers_of(message)
         if not headers:
             yield None
             continue

@@ -10,13 +10,11 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
-from typing import Literal
 
 from confluent_kafka import Message
 
-from kstreams_assign.adapters.confluent.admin import ClusterAdmin
-from kstreams_assign.adapters.confluent.feed import Feed, offset_of, runs
-from kstreams_assign.adapters.confluent.headers import readable_headers
+from kstreams_assign.adapters.confluent.feed import BATCH_BYTES_MAX, Feed, offset_of, runs
+from kstreams_assign.adapters.confluent.headers import headers_of, readable_headers
 from kstreams_assign.adapters.confluent.settings import Setting
 from kstreams_assign.errors import OffsetOutOfRange
 from kstreams_assign.model import TopicPartition
@@ -36,7 +34,10 @@ _make_record = partial(tuple.__new__, Record)
 
 
 class InputConsumer:
-    """Reads input partitions at given offsets. Used by one thread; ``admin`` stays the caller's to close."""
+    """Reads input partitions at given offsets. Used by one thread.
+
+    ``max_bytes`` bounds what one ``poll`` brings, roughly, as records have to be taken before their size is known.
+    """
 
     def __init__(
         self,
@@ -44,12 +45,17 @@ class InputConsumer:
         client: Mapping[str, str] | None = None,
         *,
         group_id: str,
-        admin: ClusterAdmin,
         read_committed: bool = False,
+        max_bytes: int = BATCH_BYTES_MAX,
     ) -> None:
-        self._admin = admin
         self._feed = Feed(
-            bootstrap_servers, client, group_id=group_id, read_committed=read_committed, tuning=_TUNING, needed={}
+            bootstrap_servers,
+            client,
+            group_id=group_id,
+            read_committed=read_committed,
+            tuning=_TUNING,
+            needed={},
+            max_bytes=max_bytes,
         )
         self._gone: dict[TopicPartition, int] = {}
 
@@ -75,7 +81,7 @@ class InputConsumer:
         """What has arrived, oldest first in each partition; waits for the first record only.
 
         Raises ``OffsetOutOfRange`` for partitions whose position the broker no longer holds, once everything read
-        before has been handed out; they are removed, and may be added again at ``reset_positions``.
+        before has been handed out; they are removed, and may be added again elsewhere.
         Raises ``BrokerError`` for what waiting does not mend. A broker out of reach just brings nothing.
         """
         taken = self._feed.take(max_records, 0 if self._gone else timeout_s)
@@ -87,13 +93,6 @@ class InputConsumer:
     def ends(self) -> Mapping[TopicPartition, int]:
         """Where each partition ended when it was last fetched; asks nobody."""
         return self._feed.ends()
-
-    def reset_positions(
-        self, partitions: Iterable[TopicPartition], policy: Literal["earliest", "latest"], timeout_s: float
-    ) -> Mapping[TopicPartition, int]:
-        """Where to start without a committed offset (``auto.offset.reset``). Raises ``BrokerUnavailable``."""
-        at = self._admin.start_offsets if policy == "earliest" else self._admin.end_offsets
-        return at(partitions, timeout_s)
 
     def close(self) -> None:
         self._feed.close()
@@ -112,7 +111,7 @@ def _records(messages: list[Message]) -> dict[TopicPartition, list[Record]]:
     found: dict[TopicPartition, list[Record]] = {}
     for partition, run in runs(messages):
         try:
-            rows = list(_rows(partition, run, map(Message.headers, run)))
+            rows = list(_rows(partition, run, map(headers_of, run)))
         except SystemError:  # a header's name is not UTF-8
             rows = list(_rows(partition, run, readable_headers(run)))
         found.setdefault(partition, []).extend(map(_make_record, rows))

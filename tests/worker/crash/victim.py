@@ -21,7 +21,7 @@ import confluent_kafka
 
 from kstreams_assign import Config, Record, Task, Worker
 from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitStep, Outcome
-from kstreams_assign.worker import labour, runtime
+from kstreams_assign.worker import runtime
 from tests.worker.crash import app
 from tests.worker.crash.calls import Watch, install
 from tests.worker.crash.points import Point
@@ -110,7 +110,7 @@ class _Played:
         small_batches()
         if self._part.planted is not None:
             PLANTS[self._part.planted]()
-        config = Config(**self._part.config)
+        config = Config(**{**self._part.config, "max_poll_records": BATCH_RECORDS})
         topology = app.topology(self._name, self.work, purges=self._part.purges)
         self._worker = Worker(config, topology, on_event=self.hear)
         closed_by(self._pipe, self._close)
@@ -137,8 +137,8 @@ class _Played:
 
 def small_batches() -> None:
     """So that a few inputs make many commits, and a few changelog records a restore in bulk and its end."""
-    assert labour.POLL_RECORDS_MAX > BATCH_RECORDS < runtime.RESTORE_BATCH_RECORDS
-    labour.POLL_RECORDS_MAX = runtime.RESTORE_BATCH_RECORDS = BATCH_RECORDS
+    assert runtime.RESTORE_BATCH_RECORDS > BATCH_RECORDS
+    runtime.RESTORE_BATCH_RECORDS = BATCH_RECORDS
     runtime.PACING = replace(runtime.PACING, rebuild_records=2 * BATCH_RECORDS)
 
 
