@@ -272,7 +272,9 @@ class _Running:
             timestamped=shape.timestamped_changelogs(group_id),
             bare=shape.bare_changelogs(group_id),
         )
-        self._metadata = CommittedMetadata(servers, client, group_id=group_id, timeout_s=LOOKUP_TIMEOUT_S)
+        self._metadata = CommittedMetadata(
+            servers, client, group_id=group_id, timeout_s=LOOKUP_TIMEOUT_S, stable=config.exactly_once
+        )
         self._inputs = InputConsumer(
             servers,
             fetching,

@@ -1,16 +1,18 @@
 """The metadata beside a group's committed offsets, byte for byte.
 
 confluent-kafka 2.16 reads on behind the end of a text that another client committed, so what it shows of one cannot be used; kafka-python
-reads what is there. What lives here: one client that stays. What must not: what the text means (``wire.offset_metadata``), offsets
-(``confluent.committed``, which can wait for transactions).
+reads what is there. Its public ``list_group_offsets`` cannot ask for stable offsets (KIP-447), so a method that is not public sets that field
+(``_list_group_offsets_requests``, 3.0.12). What lives here: one client that stays. What must not: what the text means
+(``wire.offset_metadata``), offsets (``confluent.committed``).
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from typing import Any
 
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
@@ -24,12 +26,24 @@ _ENDS = "\x00"  # confluent-kafka writes a zero byte behind it
 
 
 class CommittedMetadata:
-    """Asks for the metadata of one group's commits; connects with the first question, or before. Threads may share it."""
+    """Asks for the metadata of one group's commits; connects with the first question, or before. Threads may share it.
 
-    def __init__(self, bootstrap_servers: str, client: Mapping[str, str], *, group_id: str, timeout_s: float) -> None:
+    ``stable`` waits for transactions that are about to commit some (KIP-447).
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        client: Mapping[str, str],
+        *,
+        group_id: str,
+        timeout_s: float,
+        stable: bool = False,
+    ) -> None:
         self._servers, self._client = bootstrap_servers, client
         self._group_id = group_id
         self._timeout_s = timeout_s
+        self._kind = _StableAdmin if stable else Admin
         self._asking = threading.RLock()
         self._admin: Admin | None = None
         self._closing = ExitStack()
@@ -63,7 +77,7 @@ class CommittedMetadata:
 
     def _connected(self) -> Admin:
         if self._admin is None:
-            client = connected(Admin, self._servers, self._client, self._timeout_s)
+            client = connected(self._kind, self._servers, self._client, self._timeout_s)
             self._admin = self._closing.enter_context(client)
         return self._admin
 
@@ -71,3 +85,11 @@ class CommittedMetadata:
         with self._asking:
             self._admin = None
             self._closing.close()
+
+
+class _StableAdmin(Admin):
+    def _list_group_offsets_requests(self, group_specs: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
+        """Ask for stable offsets; brokers before 2.5 do not know the field, and it is not sent to them."""
+        for group_id, request in super()._list_group_offsets_requests(group_specs):
+            request.require_stable = True
+            yield group_id, request
