@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.demo.stage import Stage
 from kstreams_assign.demo.summary import summarize
 from tests.demo.drive import QUICK, all_run, finish, quick, start, turn_for, turn_until
@@ -38,6 +39,7 @@ def test_ten_kills_at_any_time_lose_nothing(broker, tmp_path):
 def test_a_kill_shows_in_the_summary_with_its_gap_and_its_cause(broker, tmp_path):
     """Standbys take over after the session timeout; until then nobody knows."""
     session_timeout_ms = 10_000  # so that a busy machine ends none before
+    began_ms = monotonic_ms()
     settings = quick("kill-once", worker={**QUICK, "session_timeout_ms": session_timeout_ms})
     with Stage(broker, tmp_path, settings) as stage:
         start(stage, "w1", "w2")
@@ -57,8 +59,9 @@ def test_a_kill_shows_in_the_summary_with_its_gap_and_its_cause(broker, tmp_path
             acceptable_lag=settings.worker["acceptable_recovery_lag"],
             seconds=0,
         )
+    whole_ms = monotonic_ms() - began_ms
     moves = [move for move in facts["moves"] if move["cause"] == "crash"]
     assert sorted(move["task"] for move in moves) == lost_tasks
     assert {(move["from"], move["to"], move["warm"]) for move in moves} == {("w1", "w2", True)}
-    assert all(session_timeout_ms * 0.7 < move["gap_ms"] < session_timeout_ms + 20_000 for move in moves), moves
+    assert all(session_timeout_ms * 0.5 < move["gap_ms"] < whole_ms for move in moves), moves
     assert (facts["lost"], facts["adopted"]) == (0, 6 + len(lost_tasks))
