@@ -12,7 +12,7 @@ from tests.worker.app import PARTITIONS, App
 from tests.worker.process import Process
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
-SESSION_MS = 60_000
+SESSION_MS = 120_000  # nothing waits for its end, and a busy machine starts a process in half of it
 SETTINGS: Mapping[str, Any] = {
     "session_timeout_ms": SESSION_MS,
     "processing_guarantee": "exactly_once_v2",

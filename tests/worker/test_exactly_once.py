@@ -107,7 +107,7 @@ def test_a_worker_that_slept_past_its_session_writes_nothing_that_counts(
 
 def test_ten_rebalances_without_a_fault_abort_nothing(app: App) -> None:
     """``python -m tests.worker.many_rebalances`` does the same a hundred times and more."""
-    facts = rebalance(app, 10, 120, **PATIENT)
+    facts = rebalance(app, 10, 200, **PATIENT)
     assert facts["rebalances"] >= 10
     assert {name: facts[name] for name in UNWANTED} == dict.fromkeys(UNWANTED, 0)
     assert facts["exact"]
