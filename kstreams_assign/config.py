@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+from kstreams_assign.client_settings import MemberTimes, refuse_settings
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import HostInfo
 
@@ -24,6 +25,8 @@ MEMBERSHIP_OPERATIONS = ("default", "leave_group", "remain_in_group")
 RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 TAGS_MAX, TAG_KEY_LENGTH_MAX, TAG_VALUE_LENGTH_MAX = 5, 20, 30
 """Kafka: ``MAX_RACK_AWARE_ASSIGNMENT_TAG_LIST_SIZE`` and its neighbours."""
+TOKEN_CHARACTERS_MIN, TOKEN_CHARACTERS_MAX = 16, 255
+"""Of ``socket_token``; a text of the sidecar's protocol has 255 characters at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,8 @@ class Config:
     ``repartition_purge_interval_ms``: how often consumed records of repartition topics are deleted.
     ``client_rack`` (Kafka: ``client.rack``) is where this member stands: it is told to the group, and records are fetched from a replica
     there if the brokers allow it. ``rack_aware_assignment_traffic_cost`` and ``..._non_overlap_cost`` left out are the assignor's own.
-    ``http`` (HOST:PORT, port 0 takes a free one) serves health, metrics and the status page. ``client`` goes to every Kafka client as it is (SASL, TLS), in librdkafka's dotted names.
+    ``http`` (HOST:PORT, port 0 takes a free one) serves health, metrics and the status page. ``client`` is for the Kafka clients (SASL, TLS, buffers), in
+    librdkafka's dotted names: each reaches every client that it concerns, or is refused here.
     """
 
     application_id: str
@@ -155,6 +159,8 @@ class Config:
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be one of {', '.join(choices)}")
         self._check_shapes()
         self._check_racks()
+        self._check_token()
+        refuse_settings(self.client, MemberTimes(self.exactly_once, self.session_timeout_ms))
         if self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
             raise ConfigError(
                 f"heartbeat_interval_ms = {self.heartbeat_interval_ms}: must be at most a third of "
@@ -176,6 +182,16 @@ class Config:
         tags = self.rack_aware_assignment_tags
         if not isinstance(tags, tuple | list) or not all(isinstance(tag, str) for tag in tags):
             raise ConfigError(f"rack_aware_assignment_tags = {tags!r}: must be a list of texts")
+
+    def _check_token(self) -> None:
+        token = self.socket_token
+        if token is None:
+            return
+        if not isinstance(token, str) or not TOKEN_CHARACTERS_MIN <= len(token) <= TOKEN_CHARACTERS_MAX:
+            size = f"{len(token)} characters" if isinstance(token, str) else f"a value of type {type(token).__name__}"
+            raise ConfigError(
+                f"socket_token ({size}, not shown): must be a text of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters"
+            )
 
     def _check_racks(self) -> None:
         """Costs, and tags as ``StreamsConfig`` takes them."""

@@ -20,7 +20,18 @@ PACKAGE = ROOT / "kstreams_assign"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 
-PURE_ROOMS = ("model.py", "errors.py", "topology", "wire", "assign", "group", "tasks", "observe", "restore/progress.py")
+PURE_ROOMS = (
+    "model.py",
+    "errors.py",
+    "client_settings",
+    "topology",
+    "wire",
+    "assign",
+    "group",
+    "tasks",
+    "observe",
+    "restore/progress.py",
+)
 IMPURE = {"time", "random", "threading", "socket", "asyncio", "subprocess", "selectors", "multiprocessing", "secrets"}
 
 ONE_ROOM = {

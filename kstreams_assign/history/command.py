@@ -47,6 +47,7 @@ def follow(
 
     Example: kstreams-assign history follow -b localhost:9092 --out history --client security.protocol=SSL
     """
+    from kstreams_assign.client_settings import client_pairs
     from kstreams_assign.history import live
     from kstreams_assign.history.follow import Settings
 
@@ -55,7 +56,7 @@ def follow(
         bootstrap_servers=bootstrap_servers,
         records=records,
         master=master,
-        client=_pairs("--client", client),
+        client=client_pairs(client or (), with_kafka_python=False),
         conf=_pairs("--conf", conf),
         settings=Settings(once=once, every_s=every_s),
     )

@@ -40,7 +40,7 @@ class Asked:
     bootstrap_servers: str | None = None
     records: Path | None = None
     master: str = "local[*]"
-    client: Mapping[str, str] = field(default_factory=dict)
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)
     conf: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     timeout_s: float = 10.0

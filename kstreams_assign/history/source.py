@@ -33,7 +33,7 @@ class Broker:
     """Read from a cluster. ``client`` are settings by librdkafka's names, as everywhere in this package."""
 
     bootstrap_servers: str
-    client: Mapping[str, str] = field(default_factory=dict)
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)
     partitions: int = 50
     """How many the topic has. Naming them keeps Spark's reader from joining a group, which would write into the topic."""
     records_a_batch: int = 500_000

@@ -15,8 +15,9 @@ from difflib import get_close_matches
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.confluent.group_records import GroupRecord, last_group_record
-from kstreams_assign.adapters.kafka_python import GroupDescriber, describes_groups, kafka_python_settings
+from kstreams_assign.adapters.kafka_python import GroupDescriber, describes_groups
 from kstreams_assign.adapters.kafka_python.groups import DescribedGroup
+from kstreams_assign.client_settings import refuse_settings
 from kstreams_assign.errors import BrokerError, GroupNotFound, MalformedUserData, NotAStreamsGroup
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.observe.snapshot import GroupMember, GroupSnapshot
@@ -152,7 +153,7 @@ def group_reader(
     bootstrap_servers: str, client: Mapping[str, str] | None = None, timeout_s: float = 10.0
 ) -> Iterator[GroupReader]:
     """A reader for as long as the block. Raises ``BrokerUnavailable`` where no broker answers within ``timeout_s``."""
-    kafka_python_settings(client or {})  # a wrong setting is told before anybody is asked
+    refuse_settings(client or {})
     admin = ClusterAdmin(bootstrap_servers, client)
     admin.reach(timeout_s)  # says best why nobody answers
     with describes_groups(bootstrap_servers, client, timeout_s) as describer:

@@ -16,6 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 
+from kstreams_assign.client_settings import client_pairs
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
 from kstreams_assign.insight.fetch import group_reader, take_snapshot
 from kstreams_assign.insight.show import show
@@ -39,7 +40,7 @@ class Asked:
     bootstrap_servers: str | None = None
     topology: Path | None = None
     told: Mapping[str, Any] = field(default_factory=dict)
-    client: Mapping[str, str] = field(default_factory=dict)
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_s: float = 10.0
 
 
@@ -52,18 +53,7 @@ def asked(
     timeout_s: float,
 ) -> Asked:
     """Checked words of the command. Raises ``ConfigError`` for a setting that is none."""
-    return Asked(source, bootstrap_servers, topology, told_settings(settings), client_settings(client), timeout_s)
-
-
-def client_settings(pairs: Iterable[str]) -> dict[str, str]:
-    """``key=value`` texts for the Kafka clients, in librdkafka's names. Raises ``ConfigError``."""
-    found = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not (equals and key):
-            raise ConfigError(f"--client {pair}: write KEY=VALUE, as in security.protocol=SASL_SSL")
-        found[key] = value
-    return found
+    return Asked(source, bootstrap_servers, topology, told_settings(settings), client_pairs(client), timeout_s)
 
 
 def find_snapshot(wanted: Asked) -> GroupSnapshot:

@@ -35,14 +35,14 @@ def transactions(
     """
     import json
 
+    from kstreams_assign.client_settings import client_pairs
     from kstreams_assign.errors import ConfigError
     from kstreams_assign.insight import transactions as work
-    from kstreams_assign.insight.inspect import client_settings
 
     if given is not None and not end:
         raise ConfigError(f"--as {given.value}: says how to end something; give --end, too")
     asked = work.Asked(
-        application_id, bootstrap_servers, topic or (), client_settings(client or ()), timeout_s, end, given
+        application_id, bootstrap_servers, topic or (), client_pairs(client or ()), timeout_s, end, given
     )
     look = work.open_transactions(asked)
     print(json.dumps(work.as_json(asked, look), indent=2) if as_json else "\n".join(work.as_lines(asked, look)))

@@ -7,8 +7,10 @@ writes go to the first. An application that dies rolls back by not having commit
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import merge
 from itertools import chain, repeat
 from operator import itemgetter
@@ -51,19 +53,19 @@ class WriteBuffer:
     ``leaving`` is what ``take`` took and ``landed`` has not yet said to be in the store.
     """
 
-    writes: dict[str, dict[bytes, bytes | None]] = field(default_factory=dict)
-    times: dict[str, dict[bytes, int]] = field(default_factory=dict)
+    writes: dict[str, dict[bytes, bytes | None]] = field(default_factory=partial(defaultdict, dict))
+    times: dict[str, dict[bytes, int]] = field(default_factory=partial(defaultdict, dict))
     leaving: dict[str, dict[bytes, bytes | None]] = field(default_factory=dict)
     emitted: list[Emitted] = field(default_factory=list)
 
     def put(self, store: str, key: bytes, value: bytes | None, time_ms: int) -> None:
-        self.writes.setdefault(store, {})[key] = value
-        self.times.setdefault(store, {})[key] = time_ms
+        self.writes[store][key] = value
+        self.times[store][key] = time_ms
 
     def put_many(self, store: str, entries: Mapping[bytes, bytes | None], times_ms: Mapping[bytes, int]) -> None:
         """``times_ms`` has the same keys."""
-        self.writes.setdefault(store, {}).update(entries)
-        self.times.setdefault(store, {}).update(times_ms)
+        self.writes[store].update(entries)
+        self.times[store].update(times_ms)
 
     def get(self, store: str, key: bytes) -> bytes | _Absent | None:
         newest = self.writes.get(store, _NOTHING).get(key, ABSENT)
@@ -102,7 +104,7 @@ class WriteBuffer:
         """Begin a commit: answer with what is here, which goes on being read until ``landed``."""
         taken = Taken(self.writes, self.times, self.emitted)
         self.leaving = self.writes
-        self.writes, self.times, self.emitted = {}, {}, []
+        self.drop()
         return taken
 
     def landed(self) -> None:
@@ -111,7 +113,7 @@ class WriteBuffer:
 
     def drop(self) -> None:
         """Forget what no ``take`` took."""
-        self.writes, self.times, self.emitted = {}, {}, []
+        self.writes, self.times, self.emitted = defaultdict(dict), defaultdict(dict), []
 
     def size_bytes(self) -> int:
         """Keys and values that no ``take`` took, without headers."""

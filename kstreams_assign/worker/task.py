@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition
@@ -18,7 +19,11 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.topology.flows import Flow, Repartition
 from kstreams_assign.worker.at_work import AtWork, Batch
+from kstreams_assign.worker.given import BYTES_OR_NONE, Place
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
+
+# A named tuple's own constructors are Python functions; this stays in C for every record.
+_make_emitted = partial(tuple.__new__, Emitted)
 
 
 class Task:
@@ -61,7 +66,7 @@ class Task:
         if name not in stores or self._stores is None:
             raise ConfigError(f"store {name!r}: subtopology {self.id.subtopology} declares {[*stores] or 'none'}")
         view = TimestampedKeyValueStore if stores[name].timestamped else KeyValueStore
-        return view(name, self._stores, self._buffer, self.at_work)
+        return view(name, self._stores, self._buffer, self.at_work, self.id)
 
     def partition_time(self, topic: str) -> int | None:
         """The newest timestamp (ms) among the committed records of this task's partition of a source, whoever worked on them, Java too.
@@ -88,19 +93,34 @@ class Task:
         """Send a record with the next commit. Without ``partition`` Java's partitioner chooses by key.
 
         Without ``timestamp_ms`` and ``headers`` it takes those of the record at work, as in Java; ``headers=()`` drops them.
-        A repartition topic goes by its short name. Raises ``ConfigError`` for a topic that is not among the subtopology's sinks.
+        A repartition topic goes by its short name. Raises ``ConfigError`` for a topic that is not among the subtopology's sinks, and
+        ``TypeError`` for what is not bytes.
         """
         record = self.at_work.record
-        if headers is None:
-            headers = record.headers or ()
-        if timestamp_ms is None:
-            timestamp_ms = record.timestamp_ms
         to = self._sinks.get(topic)
         if to is None:
             raise ConfigError(
                 f"topic {topic!r}: subtopology {self.id.subtopology} declares the sinks {sorted(self._sinks)}"
             )
-        self._buffer.emitted.append(Emitted(to, key, value, tuple(headers), partition, timestamp_ms))
+        if type(key) not in BYTES_OR_NONE or type(value) not in BYTES_OR_NONE:
+            self._place(topic).check("key", (key,), BYTES_OR_NONE)
+            self._place(topic).check("value", (value,), BYTES_OR_NONE)
+        if headers is not None:
+            headers = self._place(topic).headers(headers)
+        elif record.headers:
+            headers = tuple(record.headers)
+        else:
+            headers = ()
+        if partition is not None:
+            partition = self._place(topic).number("partition", partition, "the number of one of the topic's partitions")
+        if timestamp_ms is None:
+            timestamp_ms = record.timestamp_ms
+        else:
+            timestamp_ms = self._place(topic).number("timestamp_ms", timestamp_ms, ">= 0, milliseconds since 1970")
+        self._buffer.emitted.append(_make_emitted((to, key, value, headers, partition, timestamp_ms)))
+
+    def _place(self, topic: str) -> Place:
+        return Place(self.id, f"output {topic!r}", self.at_work)
 
     @property
     def sinks(self) -> Mapping[str, str]:
@@ -109,7 +129,11 @@ class Task:
 
     def emit_many(self, records: Iterable[Emitted]) -> None:
         """The worker's side: send records whose topics, by the names that ``emit`` takes, have been checked."""
-        self._buffer.emitted.extend(one._replace(topic=self._sinks[one.topic]) for one in records)
+        checked = list(records)
+        for one in checked:
+            if type(one.key) not in BYTES_OR_NONE or type(one.value) not in BYTES_OR_NONE:
+                self._place(one.topic).check("key or value", (one.key, one.value), BYTES_OR_NONE)
+        self._buffer.emitted.extend(one._replace(topic=self._sinks[one.topic]) for one in checked)
 
     def batch(self, records: Sequence[Record]) -> Batch:
         """The worker's side: these are worked on next."""

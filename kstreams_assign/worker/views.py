@@ -5,13 +5,14 @@ What must not live here: when to commit, what a database is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from kstreams_assign.errors import ConfigError
+from kstreams_assign.model import TaskId
 from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.tasks.buffer import ABSENT, WriteBuffer
 from kstreams_assign.tasks.stamped import ValueAndTime, stamped, value_and_time, value_of
 from kstreams_assign.worker.at_work import AtWork
+from kstreams_assign.worker.given import BYTES, BYTES_OR_NONE, Place
 
 Pair = tuple[bytes, bytes | None]
 
@@ -19,12 +20,14 @@ Pair = tuple[bytes, bytes | None]
 class KeyValueStore:
     """A task's view of one of its stores.
 
-    Each write has a time, its changelog record's: ``timestamp_ms``, else that of the record at work.
+    Each write has a time, its changelog record's: ``timestamp_ms``, else that of the record at work. Keys are bytes, values bytes
+    or None; anything else raises ``TypeError`` at once, also a bytearray and a memoryview, which their owner may change.
     """
 
-    __slots__ = ("_at_work", "_buffer", "_name", "_stores")
+    __slots__ = ("_at_work", "_buffer", "_name", "_place", "_stores")
 
-    def __init__(self, name: str, stores: TaskStores, buffer: WriteBuffer, at_work: AtWork) -> None:
+    def __init__(self, name: str, stores: TaskStores, buffer: WriteBuffer, at_work: AtWork, task: TaskId) -> None:
+        self._place = Place(task, f"store {name!r}", at_work)
         self._name = name
         self._stores = stores
         self._buffer = buffer
@@ -32,11 +35,15 @@ class KeyValueStore:
 
     def get(self, key: bytes) -> bytes | None:
         """The newest value of a key, or None."""
+        if type(key) is not bytes:
+            self._place.check("key", (key,))
         buffered = self._buffer.get(self._name, key)
         return self._stores.get(self._name, key) if buffered is ABSENT else buffered  # type: ignore[return-value]
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The newest values of many keys, in their order; one look at the disk for all of them."""
+        if not BYTES.issuperset(map(type, keys)):
+            self._place.check("key", keys)
         buffered = self._buffer.get_many(self._name, keys)
         missing = [key for key, value in zip(keys, buffered, strict=True) if value is ABSENT]
         stored = dict(zip(missing, self._stores.get_many(self._name, missing), strict=True)) if missing else {}
@@ -45,8 +52,10 @@ class KeyValueStore:
             for key, value in zip(keys, buffered, strict=True)
         ]
 
-    def put(self, key: bytes, value: bytes, timestamp_ms: int | None = None) -> None:
-        """Write a value. It reaches the store, the changelog and the standbys with the next commit."""
+    def put(self, key: bytes, value: bytes | None, timestamp_ms: int | None = None) -> None:
+        """Write a value; None deletes, as in Java. It reaches the store, the changelog and the standbys with the next commit."""
+        if type(key) is not bytes or type(value) is not bytes:
+            self._check((key,), (value,))
         time_ms = self._at_work.record.timestamp_ms if timestamp_ms is None else self._time(timestamp_ms)
         self._buffer.put(self._name, key, value, time_ms)
 
@@ -56,11 +65,13 @@ class KeyValueStore:
         """Write many values at once; None deletes. ``timestamps_ms``: one for each."""
         pairs = list(entries)
         keys = [key for key, _ in pairs]
+        self._check(keys, [value for _, value in pairs])
         times = [self._time(None)] * len(pairs) if timestamps_ms is None else list(map(self._time, timestamps_ms))
         self._buffer.put_many(self._name, dict(self._laid_out(pairs, times)), dict(zip(keys, times, strict=True)))
 
     def delete(self, key: bytes, timestamp_ms: int | None = None) -> None:
         """Remove a key (a tombstone in the changelog)."""
+        self._check((key,), ())
         self._buffer.put(self._name, key, None, self._time(timestamp_ms))
 
     def range(
@@ -70,15 +81,20 @@ class KeyValueStore:
         return self._range(start, end, reverse)
 
     def _range(self, start: bytes | None, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        self._place.check("an end of the range", (start, end), BYTES_OR_NONE)
         stored = self._stores.range(self._name, start, end, reverse=reverse)
         return self._buffer.overlay(self._name, stored, start, end, reverse=reverse)
 
     def _time(self, timestamp_ms: int | None) -> int:
         if timestamp_ms is None:
             return self._at_work.record.timestamp_ms
-        if timestamp_ms < 0:
-            raise ConfigError(f"timestamp_ms = {timestamp_ms}: must be >= 0, milliseconds since 1970")
-        return timestamp_ms
+        return self._place.number("timestamp_ms", timestamp_ms, ">= 0, milliseconds since 1970")
+
+    def _check(self, keys: Collection[bytes], values: Collection[bytes | None]) -> None:
+        if not BYTES.issuperset(map(type, keys)):
+            self._place.check("key", keys)
+        if not BYTES_OR_NONE.issuperset(map(type, values)):
+            self._place.check("value", values, BYTES_OR_NONE)
 
     def _laid_out(self, pairs: Sequence[Pair], _times: Sequence[int]) -> Iterable[Pair]:
         """As the store holds them."""
@@ -109,9 +125,11 @@ class TimestampedKeyValueStore(KeyValueStore):
         """As ``get_with_timestamp``, for many keys."""
         return [None if stored is None else value_and_time(stored) for stored in super().get_many(keys)]
 
-    def put(self, key: bytes, value: bytes, timestamp_ms: int | None = None) -> None:
+    def put(self, key: bytes, value: bytes | None, timestamp_ms: int | None = None) -> None:
+        if type(key) is not bytes or type(value) is not bytes:
+            self._check((key,), (value,))
         time_ms = self._at_work.record.timestamp_ms if timestamp_ms is None else self._time(timestamp_ms)
-        self._buffer.put(self._name, key, stamped(value, time_ms), time_ms)
+        self._buffer.put(self._name, key, None if value is None else stamped(value, time_ms), time_ms)
 
     def range(
         self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False

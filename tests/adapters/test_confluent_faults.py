@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, InputConsumer, RecordProducer
 from kstreams_assign.adapters.confluent.faults import FAULTS, PASSING, fault, translating
 from kstreams_assign.adapters.confluent.settings import OncePerHalfMinute, logger, merged
+from kstreams_assign.client_settings import ClientRole
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, DeliveryFailed, TaskMigrated
 
 
@@ -51,10 +52,18 @@ def test_what_passes_by_itself_is_exactly_what_is_called_unavailable():
 
 
 def test_the_callers_settings_win_over_tuning_and_lose_to_what_is_needed():
-    ours = merged(
-        "b:1", {"a": "caller", "b": "caller", "bootstrap.servers": "x"}, {"a": "tuned", "c": 1}, {"b": "need"}
-    )
-    assert (ours["a"], ours["b"], ours["c"], ours["bootstrap.servers"]) == ("caller", "need", 1, "b:1")
+    client = {"batch.size": "7", "isolation.level": "read_committed", "linger.ms": "9"}
+    tuning = {"batch.size": 1, "check.crcs": True, "queue.buffering.max.ms": 5}
+    for role in (ClientRole.CONSUMER, ClientRole.PRODUCER):
+        ours = merged(role, "b:1", client, tuning, {"isolation.level": "read_uncommitted"})
+        assert ours["isolation.level"] == "read_uncommitted"
+        assert ours["check.crcs"] is True
+        assert ours["bootstrap.servers"] == "b:1"
+        its_own = {"batch.size": "7", "queue.buffering.max.ms": "9"} if role is ClientRole.PRODUCER else {**tuning}
+        assert {name: ours[name] for name in ("batch.size", "queue.buffering.max.ms")} == {
+            name: its_own[name] for name in ("batch.size", "queue.buffering.max.ms")
+        }
+        assert "linger.ms" not in ours
 
 
 def test_the_same_log_line_comes_once_numbers_aside(caplog):

@@ -7,6 +7,8 @@ from kafka.admin import KafkaAdminClient
 
 from kstreams_assign.adapters.kafka_python import kafka_python_settings
 from kstreams_assign.adapters.kafka_python.settings import _NAMES
+from kstreams_assign.client_settings import refuse_settings
+from kstreams_assign.client_settings.rules import MEMBERSHIP_SECURITY
 from kstreams_assign.errors import ConfigError
 
 
@@ -41,5 +43,12 @@ def test_kafka_python_knows_every_name_in_the_table():
 
 
 def test_security_that_cannot_be_handed_over_is_refused():
-    with pytest.raises(ConfigError, match=r"client setting ssl\.keystore\.location = 'k': must be one of"):
-        kafka_python_settings({"ssl.keystore.location": "k"})
+    for name in ("ssl.keystore.location", "sasl.oauthbearer.config", "https.ca.location"):
+        with pytest.raises(
+            ConfigError, match=rf"client: {name}.*: the client that holds the membership has no counter"
+        ):
+            refuse_settings({name: "k"})
+
+
+def test_security_that_is_not_refused_is_handed_over():
+    assert set(MEMBERSHIP_SECURITY) == {name for name in _NAMES if name.startswith(("sasl.", "ssl."))}

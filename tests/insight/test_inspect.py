@@ -131,7 +131,7 @@ def test_a_group_that_everybody_left_is_empty(app: App, run: Cli) -> None:
         (["no-such-file"], 2, "no-such-file: no such file; name the brokers of a group by --bootstrap-servers"),
         (["g", "--watch"], 2, "--watch needs --bootstrap-servers"),
         (["g", "--set", "x=1"], 2, "--set x=1: write KEY=VALUE"),
-        (["g", "--client", "x"], 2, "--client x: write KEY=VALUE"),
+        (["g", "--client", "x"], 2, "--client: write KEY=VALUE"),
         (["g", "-b", "127.0.0.1:1", "--timeout", "0.5"], 3, "127.0.0.1:1"),
         (["g", "-b", "127.0.0.1:1", "--client", "sasl.magic=1"], 2, "client setting sasl.magic"),
     ],

@@ -15,7 +15,8 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kstreams_assign.adapters.confluent.faults import fault, translating
-from kstreams_assign.adapters.confluent.settings import Setting, logger, merged
+from kstreams_assign.adapters.confluent.settings import Setting, made, merged
+from kstreams_assign.client_settings import ClientRole
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 
@@ -37,7 +38,8 @@ class CommittedOffsets:
             "isolation.level": "read_committed" if stable else "read_uncommitted",  # decides whether it waits
         }
         self._about = f"committed offsets of {group_id}"
-        self._settings = merged(bootstrap_servers, client, {}, needed)
+        self._client = client
+        self._settings = merged(ClientRole.CONSUMER, bootstrap_servers, client, {}, needed)
         self._consumer: Consumer | None = None
         self._asking = threading.RLock()
 
@@ -60,7 +62,7 @@ class CommittedOffsets:
     def _read(self, wanted: list[ClientPartition], timeout_s: float) -> dict[TopicPartition, int]:
         with translating(self._about):
             if self._consumer is None:
-                self._consumer = Consumer(self._settings, logger=logger)
+                self._consumer = made(Consumer, self._settings, self._client, self._about)
             told = self._consumer.committed(wanted, timeout_s)
         for at in told:
             if at.error is not None:

@@ -13,8 +13,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from kstreams_assign.adapters.confluent.faults import describe, translating
-from kstreams_assign.adapters.confluent.settings import logger, merged
+from kstreams_assign.adapters.confluent.faults import describe
+from kstreams_assign.adapters.confluent.settings import made, merged
+from kstreams_assign.client_settings import ClientRole
 from kstreams_assign.model import TopicPartition
 
 
@@ -22,8 +23,8 @@ class RecordDeletions:
     """One request at a time. Used by one thread; holds nothing that has to be closed."""
 
     def __init__(self, bootstrap_servers: str, client: Mapping[str, str] | None = None) -> None:
-        with translating(f"admin client of {bootstrap_servers}"):
-            self._admin = AdminClient(merged(bootstrap_servers, client, {}, {}), logger=logger)
+        settings = merged(ClientRole.ADMIN, bootstrap_servers, client, {}, {})
+        self._admin = made(AdminClient, settings, client, f"admin client of {bootstrap_servers}")
         self._asked: Mapping[ClientPartition, Future[Any]] = {}
 
     def delete_before(self, offsets: Mapping[TopicPartition, int]) -> None:

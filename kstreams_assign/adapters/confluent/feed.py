@@ -15,7 +15,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kstreams_assign.adapters.confluent.faults import OFFSET_GONE, PARTITION_EOF, PASSING, fault, translating
-from kstreams_assign.adapters.confluent.settings import Setting, logger, merged
+from kstreams_assign.adapters.confluent.settings import Setting, made, merged
+from kstreams_assign.client_settings import ClientRole
+from kstreams_assign.client_settings import read_committed as asks_read_committed
 from kstreams_assign.errors import KStreamsAssignError
 from kstreams_assign.model import TopicPartition
 
@@ -51,7 +53,8 @@ class Feed:
     """A consumer on explicit partitions. Used by one thread.
 
     ``group_id`` is never joined and nothing is committed to it; librdkafka demands one and looks its coordinator up, so
-    under access control it must be one the client may describe (the application id).
+    under access control it must be one the client may describe (the application id). ``isolation.level`` in ``client`` may ask
+    for committed records where ``read_committed`` does not.
     """
 
     def __init__(
@@ -65,10 +68,10 @@ class Feed:
         needed: Mapping[str, Setting],
         max_bytes: int = BATCH_BYTES_MAX,
     ) -> None:
-        isolation = "read_committed" if read_committed else "read_uncommitted"
+        isolation = "read_committed" if read_committed or asks_read_committed(client or {}) else "read_uncommitted"
         ours = {**_NEEDED, **needed, "group.id": group_id, "isolation.level": isolation}
-        with translating(f"consumer of {bootstrap_servers}"):
-            self._consumer = Consumer(merged(bootstrap_servers, client, tuning, ours), logger=logger)
+        settings = merged(ClientRole.CONSUMER, bootstrap_servers, client, tuning, ours)
+        self._consumer = made(Consumer, settings, client, f"consumer of {bootstrap_servers}")
         self._read: set[TopicPartition] = set()
         self._paused: set[TopicPartition] = set()
         self._known: set[str] = set()

@@ -16,12 +16,12 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
 from kstreams_assign.adapters.confluent.faults import translating
-from kstreams_assign.adapters.confluent.settings import logger, merged
+from kstreams_assign.adapters.confluent.settings import made, merged, refuse_what_librdkafka_refuses
+from kstreams_assign.client_settings import ClientRole, shown, without_secrets
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
 
 _BETWEEN_LOOKS_S = 0.05
-_SECRET = "sasl.password"  # noqa: S105  # its name
-_SIGNING_IN = ("security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", _SECRET)
+_SIGNING_IN = ("security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password")
 _CERTIFICATES = ("security.protocol", "ssl.ca.location", "ssl.certificate.location")
 _KEYS: Mapping[int, tuple[str, ...]] = {
     KafkaError._AUTHENTICATION: _SIGNING_IN,
@@ -66,9 +66,9 @@ class FirstContact:
         """Raises ``ConfigError`` for settings that librdkafka does not take."""
         self._servers, self._client = bootstrap_servers, dict(client or {})
         self._heard, self._made = _Heard(), False
-        with translating(f"admin client of {bootstrap_servers}"):
-            settings = merged(bootstrap_servers, client, {}, {})
-            self.admin = AdminClient({**settings, "error_cb": self._heard.hear}, logger=logger)  # type: ignore[dict-item]
+        refuse_what_librdkafka_refuses(self._client)
+        settings = {**merged(ClientRole.ADMIN, bootstrap_servers, client, {}, {}), "error_cb": self._heard.hear}
+        self.admin = made(AdminClient, settings, client, f"admin client of {bootstrap_servers}")
 
     def make(self, deadline: float) -> None:
         """Return once a broker has ever answered the client, until then wait for one (``time.monotonic``).
@@ -108,9 +108,6 @@ class FirstContact:
 
     def _refused(self, refusal: KafkaError) -> ConfigError:
         self._heard.refusal = None  # who asks again may be let in
-        shown = (
-            key if key == _SECRET else f"{key} = {self._client[key]!r}"
-            for key in _KEYS[refusal.code()]
-            if key in self._client
-        )
-        return ConfigError(f"client: {', '.join(shown)}: {self._servers} refused it: {refusal.str()}")
+        settings = ", ".join(shown(key, self._client[key]) for key in _KEYS[refusal.code()] if key in self._client)
+        said = without_secrets(refusal.str(), self._client)
+        return ConfigError(f"client: {settings}: {self._servers} refused it: {said}")

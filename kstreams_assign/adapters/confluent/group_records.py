@@ -17,7 +17,8 @@ from kstreams_assign.adapters.confluent.admin import ClusterAdmin
 from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC, kept_in
 from kstreams_assign.adapters.confluent.faults import PARTITION_EOF, PASSING, fault, translating
 from kstreams_assign.adapters.confluent.feed import offset_of
-from kstreams_assign.adapters.confluent.settings import Setting, logger, merged
+from kstreams_assign.adapters.confluent.settings import Setting, made, merged
+from kstreams_assign.client_settings import ClientRole
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire import GroupMetadataKey, encode_offsets_key
@@ -74,9 +75,9 @@ class _Tail:
         self._key = encode_offsets_key(GroupMetadataKey(group))
         self._where = where
         self._deadline = deadline
-        with translating(f"reader of {where}"):
-            settings = merged(bootstrap_servers, client, {}, {**_NEEDED, "group.id": group})
-            self._consumer = Consumer(settings, logger=logger)
+        needed: Mapping[str, Setting] = {**_NEEDED, "group.id": group}
+        settings = merged(ClientRole.CONSUMER, bootstrap_servers, client, {}, needed)
+        self._consumer = made(Consumer, settings, client, f"reader of {where}")
 
     def last(self, begin: int, end: int) -> GroupRecord | None:
         """Steps of 500, 2,000, 8,000 … offsets; the first that holds the key ends the search."""

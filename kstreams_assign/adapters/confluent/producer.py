@@ -13,13 +13,15 @@ from typing import Any, NamedTuple, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kstreams_assign.adapters.confluent.faults import ABSENT, FAULTS, REMEDIES, describe, fault, translating
+from kstreams_assign.adapters.confluent.faults import ABSENT, FAULTS, REMEDIES, describe, fault
 from kstreams_assign.adapters.confluent.feed import offset_of, partition_number_of, topic_of
-from kstreams_assign.adapters.confluent.settings import Setting, logger, merged
+from kstreams_assign.adapters.confluent.settings import Setting, made, merged
+from kstreams_assign.client_settings import MESSAGE_BYTES_MAX, ClientRole
+from kstreams_assign.client_settings import delivery_timeout_ms as delivery_timeout_of
 from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, RecordRefused, TaskMigrated
 from kstreams_assign.model import TopicPartition
 
-_TUNING: Mapping[str, Setting] = {"linger.ms": 5}
+_TUNING: Mapping[str, Setting] = {"linger.ms": 5, "message.max.bytes": MESSAGE_BYTES_MAX}
 _NEEDED: Mapping[str, Setting] = {
     # Java's for keyed records; librdkafka's own default would send a key elsewhere than a Java member does.
     "partitioner": "murmur2_random",
@@ -60,7 +62,7 @@ class RecordProducer:
 
     Make it early: librdkafka needs half a second until a new producer has its id and may send.
     ``needed`` goes over everything else. ``delivery_timeout_ms`` (``message.timeout.ms``) must be below the session timeout: what a process that slept still
-    holds has then expired before another owns its tasks.
+    holds has then expired before another owns its tasks. ``client`` may name less.
     """
 
     def __init__(
@@ -71,10 +73,12 @@ class RecordProducer:
         delivery_timeout_ms: int,
         needed: Mapping[str, Setting] | None = None,
     ) -> None:
+        delivery_timeout_ms = delivery_timeout_of(client or {}, delivery_timeout_ms)
         needed = {**_NEEDED, "message.timeout.ms": delivery_timeout_ms, **(needed or {})}
         # A topic that is gone is told before its records have waited too long, which would be a failure that may pass.
         told_gone = {"topic.metadata.propagation.max.ms": min(delivery_timeout_ms * 3 // 4, _PROPAGATION_MAX_MS)}
-        self._settings = merged(bootstrap_servers, client, {**_TUNING, **told_gone}, needed)
+        self._client = client
+        self._settings = merged(ClientRole.PRODUCER, bootstrap_servers, client, {**_TUNING, **told_gone}, needed)
         self._producer = self._connected()
         # Told before the first of the waiting records is lost.
         self._room_timeout_s = delivery_timeout_ms / 2000
@@ -203,8 +207,7 @@ class RecordProducer:
         self._producer, self._spoiled = self._connected(), False
 
     def _connected(self) -> Producer:
-        with translating(f"producer to {self._settings['bootstrap.servers']}"):
-            return Producer(self._settings, logger=logger)
+        return made(Producer, self._settings, self._client, f"producer to {self._settings['bootstrap.servers']}")
 
     def _not_queued(self, error: KafkaError, arguments: tuple[Any, ...]) -> KStreamsAssignError:
         topic, value, key, partition, *_ = arguments

@@ -1,6 +1,7 @@
 """What every librdkafka client here is configured with, in which order settings win, and where its log lines go.
 
-Tuning is below the caller's ``client`` settings (SASL, TLS, buffers), what correctness needs is above them.
+Tuning is below the caller's ``client`` settings (SASL, TLS, buffers), what correctness needs is above them. Which of the caller's
+settings are refused, so that none is overridden silently, is in ``client_settings``.
 """
 
 from __future__ import annotations
@@ -8,15 +9,26 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from kstreams_assign.adapters.confluent.faults import fault
+from kstreams_assign.client_settings import (
+    ClientRole,
+    for_client,
+    own_name,
+    reconnect_backoff_max_ms,
+    without_secrets,
+)
+
+Client = TypeVar("Client")
 Setting = str | int | float | bool
 
 _SAME_AGAIN_S = 30.0
 
 _EVERYWHERE: Mapping[str, Setting] = {
-    # The default, 10 s, is how long a client may go on sleeping after its broker came back.
-    "reconnect.backoff.max.ms": 1_000,
     "socket.nagle.disable": True,
 }
 
@@ -47,10 +59,46 @@ logger.addFilter(OncePerHalfMinute())
 
 
 def merged(
+    role: ClientRole,
     bootstrap_servers: str,
     client: Mapping[str, str] | None,
     tuning: Mapping[str, Setting],
     needed: Mapping[str, Setting],
 ) -> dict[str, Setting]:
-    """Settings of one client: ``tuning`` < the caller's ``client`` < what is ``needed``."""
-    return {**_EVERYWHERE, **tuning, **(client or {}), **needed, "bootstrap.servers": bootstrap_servers}
+    """Settings of one client, by their own names: ``tuning`` < what of the caller's ``client`` concerns it < what is ``needed``."""
+    asked = for_client(client or {}, role)
+    ours = {**_EVERYWHERE, "reconnect.backoff.max.ms": reconnect_backoff_max_ms(asked), **tuning}
+    return {
+        **{own_name(name): value for name, value in ours.items()},
+        **asked,
+        **{own_name(name): value for name, value in needed.items()},
+        "bootstrap.servers": bootstrap_servers,
+    }
+
+
+def made(
+    make: Callable[..., Client], settings: Mapping[str, object], client: Mapping[str, str] | None, about: str
+) -> Client:
+    """A client of librdkafka, with its log lines handed to ``logger``. Raises ours, without a secret of ``client`` in its text."""
+    try:
+        return make(dict(settings), logger=logger)
+    except KafkaException as raised:
+        error = raised.args[0]
+    # Not from ``raised``: its own text may repeat what the client was given.
+    refused = fault(error, about)
+    raise type(refused)(without_secrets(str(refused), client or {}))
+
+
+def refuse_what_librdkafka_refuses(client: Mapping[str, str]) -> None:
+    """Try the settings out on a consumer and a producer without brokers, as some are refused only for others beside them.
+
+    Raises ``ConfigError``.
+    """
+    tried: tuple[tuple[ClientRole, Callable[..., Consumer | Producer], Mapping[str, Setting]], ...] = (
+        (ClientRole.CONSUMER, Consumer, {"group.id": "tried out"}),
+        (ClientRole.PRODUCER, Producer, {}),
+    )
+    for role, make, needed in tried:
+        settings = merged(role, "", client, {}, needed)
+        if settings.keys() & {own_name(name) for name in client}:
+            made(make, settings, client, "client").close()

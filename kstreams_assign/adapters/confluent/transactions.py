@@ -20,6 +20,7 @@ from confluent_kafka import libversion as librdkafka_version
 
 from kstreams_assign.adapters.confluent.faults import FAULTS, describe, fault
 from kstreams_assign.adapters.confluent.producer import RecordProducer
+from kstreams_assign.client_settings import transaction_delivery_limit_ms, transaction_timeout_ms
 from kstreams_assign.errors import (
     BrokerError,
     BrokerUnavailable,
@@ -31,13 +32,6 @@ from kstreams_assign.errors import (
 )
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TopicPartition
-
-TRANSACTION_TIMEOUT_MS = 10_000
-"""How long the broker waits for a producer that is silent in a transaction; whoever takes its tasks over waits as long."""
-
-DELIVERY_TIMEOUT_MS = TRANSACTION_TIMEOUT_MS * 4 // 5
-"""A record may wait as long as a partition takes to get another leader: who slept meanwhile is fenced, whatever still arrives. But
-less long than the transaction itself."""
 
 _METADATA = struct.Struct("<7si")
 _PROBES = (MemberId(-1, "", None), MemberId(-1, "", "an instance"))
@@ -51,7 +45,8 @@ _FORBIDDEN: Mapping[int, str] = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "allow this client to write under that transactional id",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "allow this client idempotent writes",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "allow this client to read in the group",
-    KafkaError.INVALID_TRANSACTION_TIMEOUT: f"the broker's transaction.max.timeout.ms is below {TRANSACTION_TIMEOUT_MS}",
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "the broker's transaction.max.timeout.ms is below this producer's "
+    "transaction.timeout.ms: raise the one, or set a smaller other under client",
 }
 """What no other attempt mends -> what to do."""
 
@@ -66,7 +61,8 @@ class TransactionalProducer(RecordProducer):
     ``transactional_id`` fences: of two producers with the same one only the newer may go on, and what the older had begun is
     taken back. ``prepare``, ``begin``, ``send_offsets``, ``commit`` and ``abort`` wait for the broker, each for
     ``timeout_s`` at most; they may be called by another thread than the records are produced by, one call at a time.
-    Raises ``ConfigError`` where this librdkafka writes group metadata otherwise than is known here.
+    ``transaction_timeout_ms`` is how long the broker waits for this producer while it is silent in a transaction; the successor of its
+    tasks waits as long. Raises ``ConfigError`` where this librdkafka writes group metadata otherwise than is known here.
     """
 
     def __init__(
@@ -76,14 +72,16 @@ class TransactionalProducer(RecordProducer):
         *,
         group_id: str,
         transactional_id: str,
-        delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS,
+        delivery_timeout_ms: int | None = None,
     ) -> None:
         refuse_unknown_metadata(librdkafka_writes)
+        self.transaction_timeout_ms = transaction_timeout_ms(client or {})
+        longest_ms = transaction_delivery_limit_ms(self.transaction_timeout_ms)
         super().__init__(
             bootstrap_servers,
             client,
-            delivery_timeout_ms=min(delivery_timeout_ms, DELIVERY_TIMEOUT_MS),
-            needed={"transactional.id": transactional_id, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS},
+            delivery_timeout_ms=longest_ms if delivery_timeout_ms is None else min(delivery_timeout_ms, longest_ms),
+            needed={"transactional.id": transactional_id, "transaction.timeout.ms": self.transaction_timeout_ms},
         )
         self._group_id = group_id
         self._about = f"transactional id {transactional_id}"

@@ -1,19 +1,28 @@
-"""The ``client`` settings (SASL, TLS) in librdkafka's dotted names, as kafka-python calls them: one table."""
+"""The ``client`` settings (SASL, TLS) in librdkafka's dotted names, as kafka-python calls them: one table.
+
+Which of them are refused because kafka-python has no counterpart is decided before (``client_settings``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kstreams_assign.errors import ConfigError
+from kstreams_assign.client_settings import own_name, reconnect_backoff_max_ms
+
+
+def _unless_0(value: str) -> int | None:
+    """librdkafka's 0 leaves it to the system, as kafka-python's None does."""
+    return int(value) or None
+
 
 _NAMES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "client.id": ("client_id", str),
     "topic.metadata.refresh.interval.ms": ("metadata_max_age_ms", int),
     "reconnect.backoff.ms": ("reconnect_backoff_ms", int),
-    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", int),
+    "socket.send.buffer.bytes": ("send_buffer_bytes", _unless_0),
+    "socket.receive.buffer.bytes": ("receive_buffer_bytes", _unless_0),
     "security.protocol": ("security_protocol", str.upper),
-    "sasl.mechanism": ("sasl_mechanism", str.upper),
     "sasl.mechanisms": ("sasl_mechanism", str.upper),
     "sasl.username": ("sasl_plain_username", str),
     "sasl.password": ("sasl_plain_password", str),
@@ -25,19 +34,10 @@ _NAMES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "ssl.crl.location": ("ssl_crlfile", str),
     "ssl.endpoint.identification.algorithm": ("ssl_check_hostname", lambda value: value.lower() == "https"),
 }
-_OURS = {"reconnect_backoff_max_ms": 1_000}
-"""Java's. kafka-python's own is 30 s: after an outage of twenty seconds a member may sleep until its session is over."""
-_MUST_BE_UNDERSTOOD = ("sasl.", "ssl.")
 
 
 def kafka_python_settings(client: Mapping[str, str]) -> dict[str, Any]:
-    """What kafka-python is to be given for these settings. Tuning of librdkafka has no counterpart and is left out.
-
-    Raises ``ConfigError`` for a setting of SASL or TLS that cannot be handed over.
-    """
-    strange = [key for key in client if key.startswith(_MUST_BE_UNDERSTOOD) and key not in _NAMES]
-    if strange:
-        known = ", ".join(key for key in _NAMES if key.startswith(_MUST_BE_UNDERSTOOD))
-        raise ConfigError(f"client setting {strange[0]} = {client[strange[0]]!r}: must be one of {known}")
-    known_here = {key: _NAMES[key] for key in client if key in _NAMES}
-    return _OURS | {name: read(client[key]) for key, (name, read) in known_here.items()}
+    """What kafka-python is to be given for these settings. Tuning of librdkafka has no counterpart and is left out."""
+    named = {own_name(name): value for name, value in client.items()}
+    translated = {_NAMES[name][0]: _NAMES[name][1](value) for name, value in named.items() if name in _NAMES}
+    return {"reconnect_backoff_max_ms": reconnect_backoff_max_ms(client), **translated}

@@ -66,6 +66,7 @@ class _Field(NamedTuple):
     allowed: str
     default: Any
     needed: bool
+    secret: bool
 
 
 def _read(op: str, name: str, field: _Field, message: Message) -> Any:
@@ -77,7 +78,8 @@ def _read(op: str, name: str, field: _Field, message: Message) -> Any:
     try:
         return field.check(value)
     except ValueError:
-        raise refused("bad_request", f"{op}: {name} = {_shown(value)}: must be {field.allowed}") from None
+        given = "(not shown)" if field.secret else f"= {_shown(value)}"
+        raise refused("bad_request", f"{op}: {name} {given}: must be {field.allowed}") from None
 
 
 def _shown(value: object) -> str:
@@ -221,7 +223,7 @@ def _compiled(spec: Mapping[str, Any]) -> _Field:
         numbers = "an array of whole numbers" if spec["type"] == "integers" else "a whole number"
         allowed = f"{numbers} from {spec['least']} to {spec['most']}"
     needed = "default" not in spec and not spec.get("optional", False)
-    return _Field(_TYPES[spec["type"]](spec), allowed, spec.get("default"), needed)
+    return _Field(_TYPES[spec["type"]](spec), allowed, spec.get("default"), needed, spec.get("secret", False))
 
 
 _FIELDS: Mapping[str, Mapping[str, _Field]] = {

@@ -32,7 +32,7 @@ class Limits:
     """What a session may ask for. ``partition_counts`` are of the topology's topics."""
 
     records_max: int
-    record_bytes_max: int = 1_000_000 - 512
+    record_bytes_max: int = 1_000_000
     partition_counts: Mapping[str, int] = field(default_factory=dict)
 
 

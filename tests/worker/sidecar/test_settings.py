@@ -61,7 +61,7 @@ def test_what_is_told_beside_the_file_goes_over_it(tmp_path):
 
 @pytest.mark.parametrize("pair", ["num_standby_replicas", "=2"])
 def test_what_is_no_pair_is_refused(tmp_path, pair):
-    with pytest.raises(ConfigError, match=rf"--set {pair}: write KEY=VALUE"):
+    with pytest.raises(ConfigError, match="--set: write KEY=VALUE"):
         SidecarSettings.from_toml(tmp_path / "worker.toml", [pair])
 
 
@@ -123,7 +123,7 @@ def test_what_is_no_pair_is_refused(tmp_path, pair):
         (PLAIN.replace("app.sock", "x" * 108) + TOPOLOGY, "must be a path of 1 to 107 bytes"),
         (PLAIN.replace("app.sock", "tcp://0.0.0.0:1") + TOPOLOGY, "on loopback only"),
         (PLAIN.replace("app.sock", "tcp://127.0.0.1:1") + TOPOLOGY, "TCP needs a socket_token"),
-        (PLAIN + "socket_token = 'short'\n" + TOPOLOGY, "socket_token: must be a text of at least 16"),
+        (PLAIN + "socket_token = 'short'\n" + TOPOLOGY, "must be a text of 16 to 255 characters"),
         (PLAIN.replace('socket = "app.sock"', "") + TOPOLOGY, "socket = None: must be a path"),
         (PLAIN + "sockett = 'x'\n" + TOPOLOGY, "sockett: no such setting"),
         ("what is this", "worker.toml"),

@@ -1,0 +1,42 @@
+"""What a caller may set under ``client``: pure tables and checks, for every command and every kind of member alike.
+
+``names`` is what librdkafka has, ``rules`` which of it is passed on and which is refused, ``texts`` how a setting is shown in an error.
+What must not live here: a Kafka client, or the names that kafka-python has for these settings (``adapters.kafka_python``).
+"""
+
+from __future__ import annotations
+
+from kstreams_assign.client_settings.rules import (
+    MESSAGE_BYTES_MAX,
+    ClientRole,
+    MemberTimes,
+    client_pairs,
+    delivery_limit_ms,
+    delivery_timeout_ms,
+    for_client,
+    own_name,
+    read_committed,
+    reconnect_backoff_max_ms,
+    refuse_settings,
+    transaction_delivery_limit_ms,
+    transaction_timeout_ms,
+)
+from kstreams_assign.client_settings.texts import shown, without_secrets
+
+__all__ = [
+    "MESSAGE_BYTES_MAX",
+    "ClientRole",
+    "MemberTimes",
+    "client_pairs",
+    "delivery_limit_ms",
+    "delivery_timeout_ms",
+    "for_client",
+    "own_name",
+    "read_committed",
+    "reconnect_backoff_max_ms",
+    "refuse_settings",
+    "shown",
+    "transaction_delivery_limit_ms",
+    "transaction_timeout_ms",
+    "without_secrets",
+]
