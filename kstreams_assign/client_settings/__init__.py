@@ -21,7 +21,7 @@ from kstreams_assign.client_settings.rules import (
     transaction_delivery_limit_ms,
     transaction_timeout_ms,
 )
-from kstreams_assign.client_settings.texts import shown, without_secrets
+from kstreams_assign.client_settings.texts import secrets_of, shown, without_secrets
 
 __all__ = [
     "MESSAGE_BYTES_MAX",
@@ -35,6 +35,7 @@ __all__ = [
     "read_committed",
     "reconnect_backoff_max_ms",
     "refuse_settings",
+    "secrets_of",
     "shown",
     "transaction_delivery_limit_ms",
     "transaction_timeout_ms",

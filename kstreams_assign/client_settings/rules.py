@@ -60,6 +60,7 @@ _REFUSED: Mapping[str, str] = {
     "log.queue": _LOG,
     "enable.partition.eof": "each reader sets it as it needs it; leave it out",
     "consume.callback.max.messages": _CODE,
+    "delivery.report.only.error": "a commit waits for the offset of every record; leave it out",
     **dict.fromkeys(("partition.assignment.strategy", "group.protocol.type", "group.protocol"), _GROUP),
     "group.remote.assignor": _GROUP,
     **dict.fromkeys(("auto.commit.interval.ms", "offset.store.method", "offset.store.path"), _COMMITS),
@@ -75,15 +76,14 @@ _REFUSED: Mapping[str, str] = {
 
 _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
 _ONCE = "a record is written once and in order"
-_COUNTED = "a commit waits for the offset of every record"
 _VERIFIED = "the client that holds the membership has no such switch"
 _FIXED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "enable.idempotence": (_TRUE, _ONCE),
     "request.required.acks": (("all", "-1"), _ONCE),
     "queuing.strategy": (("fifo",), _ONCE),
     "partitioner": (("murmur2_random",), "a Java member sends a key to the same partition"),
-    "delivery.report.only.error": (_FALSE, _COUNTED),
-    "produce.offset.report": (_TRUE, _COUNTED),
+    "queue.buffering.backpressure.threshold": (("1",), _ONCE),
+    "produce.offset.report": (_TRUE, "a commit waits for the offset of every record"),
     "enable.auto.commit": (_FALSE, _COMMITS),
     "auto.commit.enable": (_FALSE, _COMMITS),
     "enable.auto.offset.store": (_FALSE, _COMMITS),

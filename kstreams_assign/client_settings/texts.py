@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kstreams_assign.client_settings.names import PROPERTIES
 
@@ -18,6 +18,7 @@ _TEXTS_WITHOUT_SECRETS = frozenset(
         "metadata.broker.list",
         "partition.assignment.strategy",
         "partitioner",
+        "plugin.library.paths",
         "sasl.kerberos.principal",
         "sasl.kerberos.service.name",
         "sasl.mechanisms",
@@ -49,9 +50,13 @@ def shown(name: str, value: str) -> str:
     return f"{name} = {value!r}" if holds_no_secret(name) else f"{name} (its value is not shown)"
 
 
-def without_secrets(text: str, client: Mapping[str, object]) -> str:
+def secrets_of(client: Mapping[str, str]) -> frozenset[str]:
+    """Values that must not be shown."""
+    return frozenset(value for name, value in client.items() if value and not holds_no_secret(name))
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
     """A client library's text, in which it may repeat what it was given."""
-    secrets = {str(value) for name, value in client.items() if not holds_no_secret(name)} - {""}
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, _HIDDEN)
     return text

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from kstreams_assign.adapters.confluent.faults import translating
 from kstreams_assign.adapters.confluent.settings import made, merged, refuse_what_librdkafka_refuses
-from kstreams_assign.client_settings import ClientRole, shown, without_secrets
+from kstreams_assign.client_settings import ClientRole, secrets_of, shown, without_secrets
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
 
 _BETWEEN_LOOKS_S = 0.05
@@ -109,5 +109,5 @@ class FirstContact:
     def _refused(self, refusal: KafkaError) -> ConfigError:
         self._heard.refusal = None  # who asks again may be let in
         settings = ", ".join(shown(key, self._client[key]) for key in _KEYS[refusal.code()] if key in self._client)
-        said = without_secrets(refusal.str(), self._client)
+        said = without_secrets(refusal.str(), secrets_of(self._client))
         return ConfigError(f"client: {settings}: {self._servers} refused it: {said}")

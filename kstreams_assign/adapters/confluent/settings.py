@@ -20,6 +20,7 @@ from kstreams_assign.client_settings import (
     for_client,
     own_name,
     reconnect_backoff_max_ms,
+    secrets_of,
     without_secrets,
 )
 
@@ -31,6 +32,9 @@ _SAME_AGAIN_S = 30.0
 _EVERYWHERE: Mapping[str, Setting] = {
     "socket.nagle.disable": True,
 }
+
+
+_SILENT: Mapping[str, Setting] = {"log_level": 0}
 
 
 class OncePerHalfMinute(logging.Filter):
@@ -53,8 +57,26 @@ class OncePerHalfMinute(logging.Filter):
         return fresh
 
 
+class WithoutSecrets(logging.Filter):
+    """Takes the secrets of every client made here out of each line: with ``debug = "conf"`` librdkafka lists what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._secrets: frozenset[str] = frozenset()
+
+    def learn(self, client: Mapping[str, str]) -> None:
+        """Take out the secrets of this client, too."""
+        self._secrets |= secrets_of(client)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = without_secrets(record.getMessage(), self._secrets), None
+        return True
+
+
 logger = logging.getLogger("kstreams_assign.adapters.confluent")
 """Takes librdkafka's own log lines, which would otherwise go to standard error. Handed over during polls."""
+_without_secrets = WithoutSecrets()
+logger.addFilter(_without_secrets)
 logger.addFilter(OncePerHalfMinute())
 
 
@@ -80,13 +102,14 @@ def made(
     make: Callable[..., Client], settings: Mapping[str, object], client: Mapping[str, str] | None, about: str
 ) -> Client:
     """A client of librdkafka, with its log lines handed to ``logger``. Raises ours, without a secret of ``client`` in its text."""
+    _without_secrets.learn(client or {})
     try:
         return make(dict(settings), logger=logger)
     except KafkaException as raised:
         error = raised.args[0]
     # Not from ``raised``: its own text may repeat what the client was given.
     refused = fault(error, about)
-    raise type(refused)(without_secrets(str(refused), client or {}))
+    raise type(refused)(without_secrets(str(refused), secrets_of(client or {})))
 
 
 def refuse_what_librdkafka_refuses(client: Mapping[str, str]) -> None:
@@ -95,9 +118,10 @@ def refuse_what_librdkafka_refuses(client: Mapping[str, str]) -> None:
     Raises ``ConfigError``.
     """
     tried: tuple[tuple[ClientRole, Callable[..., Consumer | Producer], Mapping[str, Setting]], ...] = (
-        (ClientRole.CONSUMER, Consumer, {"group.id": "tried out"}),
-        (ClientRole.PRODUCER, Producer, {}),
+        (ClientRole.CONSUMER, Consumer, {"group.id": "tried out", **_SILENT}),
+        (ClientRole.PRODUCER, Producer, _SILENT),
     )
+    client = {name: value for name, value in client.items() if name != "debug"}
     for role, make, needed in tried:
         settings = merged(role, "", client, {}, needed)
         if settings.keys() & {own_name(name) for name in client}:
