@@ -43,7 +43,7 @@ OUT_OF_THE_WAY = {
     "receive.message.max.bytes": "100000001",
     "message.timeout.ms": "7999",
     "socket.timeout.ms": "9999",
-    "transaction.timeout.ms": "9998",
+    "transaction.timeout.ms": "9999",
     "internal.termination.signal": "0",
     "isolation.level": "read_committed",
     "reconnect.backoff.max.ms": "101",
@@ -133,7 +133,7 @@ def test_a_setting_reaches_every_client_that_it_concerns_or_is_refused_by_name(n
         assert all(text.startswith(f"client: {name}") for text in texts)
         return
     if own == "plugin.library.paths":  # no plugin of librdkafka is here: it is looked for
-        with pytest.raises(ConfigError, match="plugin.library.paths"):
+        with pytest.raises(ConfigError, match="plugin a text"):
             ClusterAdmin(NOBODY, {name: value})
         return
     concerned = CONCERNED[PROPERTIES[name].clients]
