@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kstreams_assign import Record, Task
-from tests.worker.app import PARTITIONS, App, count
+from kstreams_assign import Record, Task, TopicPartition
+from kstreams_assign.adapters.confluent import CommittedOffsets
+from kstreams_assign.worker.locating import partition_of
+from tests.worker.app import PARTITIONS, PATIENCE_S, App, count, until
 
 EXACTLY_ONCE = {"processing_guarantee": "exactly_once_v2", "commit_interval_ms": 100}
 
@@ -20,19 +22,12 @@ def work_for(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
-def compute_for(seconds: float) -> None:
-    """As a function that computes in Python: it keeps the interpreter's lock."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        pass
-
-
-def slowly(cost: Callable[[float], None], seconds: float) -> Callable[[Task, Sequence[Record]], None]:
-    """Counts as ``count`` does, and each record costs so much."""
+def slowly(seconds: float) -> Callable[[Task, Sequence[Record]], None]:
+    """Counts as ``count`` does, and each record takes so long."""
 
     def count_slowly(task: Task, records: Sequence[Record]) -> None:
         for record in records:
-            cost(seconds)
+            work_for(seconds)
             count(task, [record])
 
     return count_slowly
@@ -43,7 +38,7 @@ def test_exactly_once_a_slow_function_gets_smaller_batches_and_commits_between_t
 ) -> None:
     app = App(broker, "slow-function", tmp_path)
     app.send([b"one key, one partition"] * 2_500)  # at 6 ms a batch of them outlives a transaction of 10 s
-    worker = app.start(1, slowly(work_for, 0.006), **EXACTLY_ONCE)
+    worker = app.start(1, slowly(0.006), **EXACTLY_ONCE)
     worker.until_event("batch_limited")
     app.until_counted(read_committed=True)
     app.until_committed()
@@ -54,17 +49,35 @@ def test_exactly_once_a_slow_function_gets_smaller_batches_and_commits_between_t
     app.stop()
 
 
-@pytest.mark.parametrize("cost", [work_for, compute_for])
-def test_exactly_once_a_commit_goes_on_beside_a_record_that_takes_long(
-    broker: str, tmp_path: Path, cost: Callable[[float], None]
+@pytest.mark.parametrize("computing", [False, True])
+def test_exactly_once_a_commit_ends_while_the_next_call_is_still_at_work(
+    broker: str, tmp_path: Path, *, computing: bool
 ) -> None:
-    app = App(broker, f"slow-record-{cost.__name__.replace('_', '-')}", tmp_path)
-    app.send([b"one key, one partition"] * 6)
-    worker = app.start(1, slowly(cost, 4), **EXACTLY_ONCE)  # a commit has more steps than fit into 10 s one call each
+    app = App(broker, f"beside-a-call-{computing}".lower(), tmp_path)
+    committed, offsets = threading.Event(), CommittedOffsets(broker, None, group_id=app.name)
+    partition = TopicPartition(app.name, partition_of(b"a key", PARTITIONS))
+
+    def watch() -> None:
+        until(lambda: offsets.read([partition], PATIENCE_S).get(partition) == 1)
+        committed.set()
+
+    def count_and_wait(task: Task, records: Sequence[Record]) -> None:
+        count(task, records)
+        if records[0].offset == 0:
+            work_for(0.3)  # longer than the commit interval, so a commit begins when this call returns
+        elif records[0].offset == 1:
+            threading.Thread(target=watch, daemon=True).start()
+            deadline = time.monotonic() + PATIENCE_S
+            while not committed.wait(0 if computing else 0.05):
+                assert time.monotonic() < deadline, "the commit waits for this call"
+
+    app.send([b"a key"] * 2)
+    worker = app.start(1, count_and_wait, max_poll_records=1, **EXACTLY_ONCE)
     app.until_counted(read_committed=True)
-    app.until_committed()
+    assert worker.error is None
     assert worker.named("transaction_aborted") == []
     app.stop()
+    offsets.close()
 
 
 def test_exactly_once_a_function_that_sends_much_gets_smaller_batches(broker: str, tmp_path: Path) -> None:
@@ -91,7 +104,7 @@ def test_exactly_once_a_function_that_sends_much_gets_smaller_batches(broker: st
 def test_at_least_once_slow_records_never_keep_the_member_from_its_signs_of_life(broker: str, tmp_path: Path) -> None:
     app = App(broker, "slow-poll", tmp_path)
     app.send([b"one key, one partition"] * 60)
-    worker = app.start(1, slowly(work_for, 0.2), max_poll_interval_ms=5_000)  # 60 records of 0.2 s take longer
+    worker = app.start(1, slowly(0.2), max_poll_interval_ms=5_000)  # 60 records of 0.2 s take longer
     worker.until_running(PARTITIONS)
     app.until_counted()
     assert worker.named("stalled") == []
