@@ -23,7 +23,7 @@ from kstreams_assign.assign.fallback_prior import fallback_prior
 from kstreams_assign.assign.high_availability import high_availability
 from kstreams_assign.assign.lags import TaskLags, by_lag, caught_up, lag_of, previous_tasks, rank
 from kstreams_assign.assign.learner import LearnerMarks, LearnerPlan, learn, learner, revoke_being_learned
-from kstreams_assign.assign.least_movement import least_movement
+from kstreams_assign.assign.least_movement import least_movement, least_movement_by_rank
 from kstreams_assign.assign.racks import cross_rack_partitions, why_not_rack_aware
 from kstreams_assign.assign.should_rebalance import Movement, available_movements, should_rebalance
 from kstreams_assign.assign.sticky import sticky
@@ -42,7 +42,7 @@ from kstreams_assign.assign.values import (
 VERSIONS: Mapping[str, Mapping[int, Assignor]] = MappingProxyType(
     {
         "high_availability": {1: high_availability},
-        "least_movement": {1: least_movement},
+        "least_movement": {1: least_movement_by_rank, 2: least_movement},
         "sticky": {1: sticky},
         "fallback_prior": {1: fallback_prior},
         "learner": {1: learner},

@@ -19,7 +19,7 @@ from kstreams_assign.assign.subtopologies import Subtopologies
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 
 Pair = tuple[bool, int, int, int, int, int]
-"""(not caught up, what it means for the spread, rank, the task negated, its owner, a client with a copy)."""
+"""(not caught up, what it means for the spread, offsets to restore, the task negated, its owner, a client with a copy)."""
 
 Leavers = list[tuple[int, int, int, list[int]]]
 """A heap of (what its leaving means for the spread, lag, client, the tasks of a subtopology that may leave there)."""
@@ -32,7 +32,8 @@ def final_owners(held: Holdings) -> list[int]:
     """The client that is to run each task.
 
     1. A task whose owner is among the most caught-up stays, as long as its owner has a seat for it.
-    2. A task without such an owner goes to one of its most caught-up clients, if seats allow.
+    2. A task without such an owner goes to one of its most caught-up clients, if seats allow: to that with the least to
+       restore. Where all count as caught up, it goes to a client with a copy.
     3. Everything else changes its owner once: to who has a copy first, then so that subtopologies spread, then the
        tasks with the least to restore, then the last ones.
     4. What is cheaper together, as ``least_movement`` weighs it, is exchanged. Mostly nothing is, and a bound shows it.
@@ -43,19 +44,30 @@ def final_owners(held: Holdings) -> list[int]:
     leaving = Leaving(staying, room)
     prices = Prices(held)
     bound = leaving.least_cost(prices)
+    goals = {client for client in range(len(held.clients)) if room.is_open(client)}
     matching = Matching(room, held.capacity)
-    choosy.sort(key=lambda each: (len(each[1]), -held.cold[each[0]]))
-    homeless = [task for task, best in choosy if not matching.seat(task, best)]
+    choosy.sort(key=lambda each: (len(each[1]), -held.cold_restore[each[0]]))
+    homeless = [task for task, best in choosy if not matching.seat(task, best, held.restore)]
+    without_copy = [
+        task
+        for task in anywhere
+        if not ((copies := held.with_copies(task)) and matching.seat(task, copies, held.restore))
+    ]
     for client, seated in enumerate(matching.seated):
         for task in seated:
             owners[task] = client
-    for task in (*homeless, *anywhere):
+    for task in (*homeless, *without_copy):
         owners[task] = NOBODY
     if leaving.left or choosy or anywhere:
         moving = Moving(held, owners, room, leaving)
-        moving.move(homeless, anywhere)
-        # whoever had no owner runs where that costs least, if nobody is homeless
-        if homeless or not moving.kinds.are_even() or _cost(prices, staying, owners) > bound:
+        moving.move(homeless, without_copy)
+        orphans = chain((task for task, _ in choosy), anywhere)
+        if (
+            homeless
+            or not moving.kinds.are_even()
+            or any(prices.excess(task, owners[task], goals) for task in orphans)
+            or _cost(prices, staying, owners) > bound
+        ):
             Exchanges(held, owners, room, moving.kinds, prices).settle()
     return owners
 
@@ -153,19 +165,19 @@ class Moving:
                 self._give(-last, source, client)
 
     def _pairs(self, source: int, tasks: list[int], is_open: set[int]) -> list[Pair]:
-        told, holders = self.held.told, self.held.holders
+        told, holders, restore_of = self.held.told, self.held.holders, self.held.restore_of
         return [
-            self._pair(task, source, rank, client)
+            self._pair(task, source, rank, restore_of(lag), client)
             for task in tasks
             if not is_open.isdisjoint(told[task])
-            for rank, _, client in holders(task, source)
+            for rank, lag, client in holders(task, source)
             if client in is_open
         ]
 
-    def _pair(self, task: int, source: int, rank: int, client: int) -> Pair:
+    def _pair(self, task: int, source: int, rank: int, restore: int, client: int) -> Pair:
         kind = self.kinds.of[task]
         spread = self.kinds.taking(kind, client) + (0 if source == NOBODY else self.kinds.giving(kind, source))
-        return rank > 0, spread, rank, -task, source, client
+        return rank > 0, spread, restore, -task, source, client
 
     def _may_leave(self, source: int) -> bool:
         return source == NOBODY or self.leaving.allows(source)
@@ -228,7 +240,7 @@ class Moving:
         tasks that stay remain spread.
         """
         staying = [task for task in self.leaving.staying[source] if task not in self.moved]
-        told, cold = self.held.told, self.held.cold
+        told, cold = self.held.told, self.held.cold_restore
         crowd = Counter(chain.from_iterable(told[task] for task in staying))
         lightest = []
         for _, tasks in groupby(reversed(staying), key=self.kinds.of.__getitem__):
@@ -249,7 +261,7 @@ class Moving:
         return heights
 
     def _leaver_key(self, source: int, tasks: list[int]) -> tuple[int, int, int]:
-        return self.kinds.giving(self.kinds.of[tasks[-1]], source), self.held.cold[tasks[-1]], source
+        return self.kinds.giving(self.kinds.of[tasks[-1]], source), self.held.cold_restore[tasks[-1]], source
 
     def _deal(self, tasks: list[int]) -> None:
         """Seat the tasks where their subtopology is thin, on clients with the most open seats."""

@@ -12,7 +12,7 @@ from kstreams_assign.assign.java_order import sorted_tasks
 from kstreams_assign.assign.lags import UNBOUNDED_LAG, TaskLags
 from kstreams_assign.assign.values import Cluster
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, process_order
+from kstreams_assign.model import RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM, TaskId, process_order
 
 NOBODY = -1
 
@@ -21,21 +21,24 @@ class Holdings:
     """Previous owners and lags. Raises ``ConfigError`` when a client lacks the lag of a stateful task.
 
     ``told[task]`` maps client -> lag where that is not ``untold[task]``, the lag of everybody else; stateless tasks are told by
-    nobody and their lag is 0. ``cold[task]`` is the rank of everybody else. ``owner[task]`` ran the task before, or is
-    ``NOBODY``.
+    nobody and their lag is 0. ``cold[task]`` is the rank of everybody else, ``cold_restore[task]`` what they have to restore.
+    ``owner[task]`` ran the task before, or is ``NOBODY``. ``by_rank``: a caught-up copy counts as complete, as version 1 of
+    the assignor has it; otherwise the offsets that it lacks count.
     """
 
-    def __init__(self, cluster: Cluster, acceptable_recovery_lag: int) -> None:
+    def __init__(self, cluster: Cluster, acceptable_recovery_lag: int, *, by_rank: bool = False) -> None:
         self.clients = sorted(cluster.clients, key=lambda client: process_order(client.process_id))
         self.capacity = [client.capacity for client in self.clients]
         self.stateful = len(cluster.stateful)
         self.tasks = sorted_tasks(cluster.stateful) + (sorted_tasks(cluster.stateless) if cluster.stateless else [])
         self.acceptable = acceptable_recovery_lag
+        self.restore_of = self.rank_of if by_rank else offsets_to_restore
         self.numbers = {task: number for number, task in enumerate(self.tasks)}
         self.told: list[dict[int, int]] = [{} for _ in self.tasks]
         self.untold = self._read_lags() + [0] * (len(self.tasks) - self.stateful)
         ranks = {lag: self.rank_of(lag) for lag in set(self.untold)}
         self.cold = [ranks[lag] for lag in self.untold]
+        self.cold_restore = self.cold if by_rank else [offsets_to_restore(lag) for lag in self.untold]
         self.owner = [NOBODY] * len(self.tasks)
         for number, client in enumerate(self.clients):
             self._claim(number, client.prev_active)
@@ -88,6 +91,11 @@ class Holdings:
         lag = self.told[task].get(client)
         return self.cold[task] if lag is None else self.rank_of(lag)
 
+    def restore(self, task: int, client: int) -> int:
+        """What the client has to restore of the task, as ``restore_of`` counts it."""
+        lag = self.told[task].get(client)
+        return self.cold_restore[task] if lag is None else self.restore_of(lag)
+
     def least_rank(self, task: int) -> int:
         ranks = [self.rank_of(lag) for lag in self.told[task].values()]
         if len(ranks) < len(self.clients):
@@ -111,14 +119,25 @@ class Holdings:
         worse = {client for client, mine in ranks.items() if mine > least}
         return [client for client in range(len(self.clients)) if client not in worse] if worse else None
 
+    def with_copies(self, task: int) -> list[int]:
+        """The clients that have less to restore than a client without a copy; none where all clients have."""
+        cold = self.cold_restore[task]
+        found = [client for client, lag in self.told[task].items() if self.restore_of(lag) < cold]
+        return found if len(found) < len(self.clients) else []
+
     def holders(self, task: int, without: int) -> list[tuple[int, int, int]]:
         """(rank, lag, client) of everybody with a copy that is worth something; who runs it has the least lag."""
-        rank_of, useless = self.rank_of, max(self.cold[task], 1)
+        rank_of, restore_of, useless = self.rank_of, self.restore_of, max(self.cold_restore[task], 1)
         return [
-            (rank, lag, client)
+            (rank_of(lag), lag, client)
             for client, lag in self.told[task].items()
-            if client != without and (rank := rank_of(lag)) < useless
+            if client != without and restore_of(lag) < useless
         ]
+
+
+def offsets_to_restore(lag: int) -> int:
+    """The offsets that a copy with this lag lacks. An unknown position counts 1: less than all that are known to lack more."""
+    return max(lag, lag == UNKNOWN_OFFSET_SUM)
 
 
 def _all_lags(tasks: Iterable[TaskId], lags: Mapping[TaskId, int]) -> list[int]:

@@ -15,7 +15,9 @@ moves; it never moves a task of its own, for then a table that is balanced other
 their owner as any balanced end allows, stateless ones counted like all others. An orphan that only one process can run now, and
 that has to move on later, counts once. Of all balanced ends that cost so few changes each decision aims at one with the fewest new
 owners without any copy, then the least *spread* (1 + 2 + ... + n for n tasks of a subtopology that a process has outside of its
-share), then the fewest offsets to restore. ``exchanges`` makes that exact. Copies that are made meanwhile may change what
+share), then the fewest offsets to restore. A copy that lacks less than ``acceptable_recovery_lag`` may run its task at once, but it
+still counts by what it lacks: where the whole state of a task is that small, every process may run it, and the process that has
+the state on its disk gets it. ``exchanges`` makes that exact. Copies that are made meanwhile may change what
 is cheapest at the next decision; the number of changes stays. Process ids break ties by their order, so renaming that keeps the
 order renames the plan, and no number of owner changes depends on names.
 
@@ -46,7 +48,18 @@ from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 def least_movement(cluster: Cluster, config: AssignConfig) -> Plan:
     """Decide. Raises ``ConfigError`` when a client has no lag for a stateful task."""
-    held = Holdings(cluster, config.acceptable_recovery_lag)
+    return _decided(Holdings(cluster, config.acceptable_recovery_lag), cluster, config)
+
+
+def least_movement_by_rank(cluster: Cluster, config: AssignConfig) -> Plan:
+    """Decide as version 1: offsets to restore count only where a copy is not caught up.
+
+    So tasks whose whole state is within ``acceptable_recovery_lag`` pass their copies by.
+    """
+    return _decided(Holdings(cluster, config.acceptable_recovery_lag, by_rank=True), cluster, config)
+
+
+def _decided(held: Holdings, cluster: Cluster, config: AssignConfig) -> Plan:
     owners, standbys = _final(held, cluster, config)
     return Stage(held, owners, standbys).plan(config.max_warmup_replicas)
 

@@ -19,53 +19,59 @@ class Prices:
     def __init__(self, held: Holdings) -> None:
         self.held = held
         tasks = len(held.tasks)
-        self.spread = 1 + sum(max(cold, 1) for cold in held.cold)
+        self.spread = 1 + sum(max(cold, 1) for cold in held.cold_restore)
         self.no_copy = self.spread * (2 * tasks + 1) * (tasks + 1)
         self.change = self.no_copy * (tasks + 1)
 
     def grounds(self, task: int) -> tuple[object, ...]:
         """All that the prices of a task depend on."""
         held = self.held
-        return held.owner[task], held.cold[task], *held.told[task].items()
+        return held.owner[task], held.untold[task], *held.told[task].items()
 
     def of(self, task: int) -> tuple[dict[int, int], int]:
         """The price on each client that is special, and on all others."""
         held, change = self.held, self.change
-        told, cold, owner = held.told[task], held.cold[task], held.owner[task]
-        useless = max(cold, 1)
-        copy_gone = self.no_copy + useless if cold else 0
-        ranks = {client: min(held.rank_of(lag), useless) for client, lag in told.items()}
+        told, cold, owner = held.told[task], held.cold_restore[task], held.owner[task]
+        copies = {client: self._copy(held.restore_of(lag), cold) for client, lag in told.items()}
+        others = self.no_copy + cold if cold else 0
         if owner != NOBODY and held.may_run(task, owner):
-            prices = {
-                client: change + (rank if rank < useless else self.no_copy + useless) for client, rank in ranks.items()
-            }
-            prices[owner] = ranks.get(owner, cold)
-            return prices, change + copy_gone
+            prices = {client: change + price for client, price in copies.items()}
+            prices[owner] = min(held.restore(task, owner), max(cold, 1))
+            return prices, change + others
+        # a client that may not run the task yet takes it over from one that may: a change
         least = held.least_rank(task)
-        prices = {
-            client: rank if rank == least else change + (rank if rank < useless else self.no_copy + useless)
-            for client, rank in ranks.items()
-        }
-        return prices, cold if cold == least else change + copy_gone
+        prices = {client: price + change * (held.rank(task, client) > least) for client, price in copies.items()}
+        return prices, others + change * (held.cold[task] > least)
 
     def least_leaving(self, task: int, goals: set[int]) -> int:
         """What it costs at least that the task leaves its owner, which may run it, for one of the goals."""
         held = self.held
-        told, cold, owner = held.told[task], held.cold[task], held.owner[task]
+        told, cold, owner = held.told[task], held.cold_restore[task], held.owner[task]
         best = self.change + (self.no_copy + cold if cold else 0)
         if not goals.isdisjoint(told):
             special = told.keys() & goals
-            costs = [self._copy(held.rank_of(told[client]), cold) for client in special]
+            costs = [self.change + self._copy(held.restore_of(told[client]), cold) for client in special]
             best = min(costs) if len(special) == len(goals) else min(best, *costs)
-        return best if told.get(owner) == RUNNING_OFFSET_SUM else best - held.rank(task, owner)
+        return best if told.get(owner) == RUNNING_OFFSET_SUM else best - held.restore(task, owner)
 
     def leaving(self, task: int, client: int) -> int:
         """What it costs that the task leaves its owner, which may run it, for this client."""
         return self.least_leaving(task, {client})
 
-    def _copy(self, rank: int, cold: int) -> int:
+    def excess(self, task: int, client: int, goals: set[int]) -> int:
+        """How much more than on the best of the goals a task costs on this client that no owner may keep."""
+        held, told = self.held, self.held.told[task]
+        least = min(map(held.restore_of, told.values()), default=0)
+        if not told or (held.restore(task, client) <= least and held.may_run(task, client)):
+            return 0
+        prices, others = self.of(task)
+        special = prices.keys() & goals
+        best = min((prices[goal] for goal in special), default=others)
+        return prices.get(client, others) - (best if len(special) == len(goals) else min(best, others))
+
+    def _copy(self, restore: int, cold: int) -> int:
         useless = max(cold, 1)
-        return self.change + (rank if rank < useless else self.no_copy + useless)
+        return restore if restore < useless else self.no_copy + useless
 
 
 class Surplus(NamedTuple):

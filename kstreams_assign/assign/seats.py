@@ -5,7 +5,7 @@ A matching of tasks with clients, in integers. Which tasks stay and which leave 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kstreams_assign.assign.holdings import NOBODY
 from kstreams_assign.assign.shares import even_shares
@@ -56,9 +56,13 @@ class Matching:
         self.seated: list[dict[int, list[int]]] = [{} for _ in capacity]
         self.full = [False] * len(capacity)
 
-    def seat(self, task: int, best: list[int]) -> bool:
-        """Whether the task has got a seat at one of the clients ``best``."""
+    def seat(self, task: int, best: list[int], restore: Callable[[int, int], int] | None = None) -> bool:
+        """Whether the task has got a seat at one of the clients ``best``; of open ones at that with the least to ``restore``."""
         free = [client for client in best if self.room.is_open(client)]
+        if free and restore:
+            offsets = [restore(task, client) for client in free]
+            least = min(offsets)
+            free = [client for client, own in zip(free, offsets, strict=True) if own == least]
         if free:
             self.put(task, min(free, key=self._preference), best)
             return True

@@ -53,7 +53,7 @@ def _parted(table: StandbyTable, task: int, tags: TagSpread) -> list[int]:
         crowded = not table.has_room(task, client)
         settled = client not in table.copies[task]
         clashes = tags.clashes(owner, found, client)
-        return clashes, settled, table.held.rank(task, client), crowded, table.fullness(client), client
+        return clashes, settled, table.held.restore(task, client), crowded, table.fullness(client), client
 
     for _ in range(table.wanted):
         free = (client for client in range(len(table.column)) if client != owner and client not in found)
@@ -83,7 +83,7 @@ def _move_out(table: StandbyTable, task: int, source: int, goals: Iterable[int])
         least = table.limits.rows[owner].least
 
         def preference(goal: int) -> tuple[int, bool, float, int]:
-            return table.held.rank(task, goal), table.count(owner, goal) >= least[goal], table.fullness(goal), goal
+            return table.held.restore(task, goal), table.count(owner, goal) >= least[goal], table.fullness(goal), goal
 
         table.shift(task, source, min(fit, key=preference))
     return bool(fit)
@@ -103,8 +103,8 @@ def _feed_cell(table: StandbyTable, owner: int, goal: int) -> bool:
     """Tasks that the client holds already come first, then the fullest columns give, and of those the least to restore."""
     lacks = table.limits.rows[owner].least[goal] - table.count(owner, goal)
     tasks = [task for task in table.tasks_of[owner] if goal not in table.copies[task]]
-    tasks.sort(key=lambda task: (table.held.rank(task, goal), -task))
-    warm = [task for task in tasks if table.held.rank(task, goal) < table.held.cold[task]]
+    tasks.sort(key=lambda task: (table.held.restore(task, goal), -task))
+    warm = [task for task in tasks if table.held.restore(task, goal) < table.held.cold_restore[task]]
     moved = 0
     for choice in (warm, tasks):
         while moved < lacks and _take_from_fullest(table, owner, goal, choice):
@@ -141,8 +141,8 @@ def _feed_column(table: StandbyTable, goal: int, least: int) -> bool:
     near = [task for task, owner in enumerate(table.owners) if room[owner] and goal not in table.copies[task]]
     warm = [task for task in near if goal in table.held.told[task]]
     near.reverse()
-    near.sort(key=table.held.cold.__getitem__)
-    for task in (*sorted(warm, key=lambda task: (table.held.rank(task, goal), -task)), *near):
+    near.sort(key=table.held.cold_restore.__getitem__)
+    for task in (*sorted(warm, key=lambda task: (table.held.restore(task, goal), -task)), *near):
         if column[goal] >= least:
             break
         for source in table.copies[task]:

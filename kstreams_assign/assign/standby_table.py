@@ -81,13 +81,13 @@ class StandbyTable:
         return self.tags.clashes(owner, rest, goal) <= self.tags.clashes(owner, rest, source)
 
     def spare_holders(self, task: int) -> Iterator[int]:
-        """Ranks of the copies that the task has and that are in no use."""
+        """What each copy of the task that is in no use has to restore."""
         used = (self.owners[task], *self.copies[task])
-        return (self.held.rank_of(lag) for client, lag in self.held.told[task].items() if client not in used)
+        return (self.held.restore_of(lag) for client, lag in self.held.told[task].items() if client not in used)
 
     def first_to_move(self, tasks: Iterable[int]) -> list[int]:
         """First the tasks that somebody holds without use, then the least to restore, then the last."""
-        told, cold = self.held.told, self.held.cold
+        told, cold = self.held.told, self.held.cold_restore
         bound: list[int] = []
         free: list[tuple[int, int]] = []
         for task in tasks:

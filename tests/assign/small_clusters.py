@@ -1,7 +1,7 @@
 """All small clusters, and what ``least_movement`` promises of each, found by trying every possible answer.
 
 A cluster is drawn as one row of letters a task, one column a client. ``R``: runs there, ``O``: was its owner and has no state,
-``F``: a copy that is caught up, ``P``: one that is not, ``-``: nothing. Lower-case ``r`` runs a stateless task.
+``F``: a copy that has everything, ``N``: one that lacks a little, ``P``: one that lacks much, ``-``: nothing. Lower-case ``r`` runs a stateless task.
 """
 
 from __future__ import annotations
@@ -35,20 +35,24 @@ from kstreams_assign.assign.standby_table import StandbyTable
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 END, PART, ACCEPTABLE = 1000, 400, 100
-SUM = {"R": RUNNING_OFFSET_SUM, "F": END, "P": PART}
-RANK = {"R": 0, "F": 0, "P": END - PART, "O": END, "-": END}
+NEAR = END - 50
+SUM = {"R": RUNNING_OFFSET_SUM, "F": END, "N": NEAR, "P": PART}
+LAG = {"R": 0, "F": 0, "N": END - NEAR, "P": END - PART, "O": END, "-": END}
+TINY = END
+"""As ``acceptable``: whole tasks lack no more than is acceptable, so every client is caught up."""
 
 Rows = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Small:
-    """A cluster, drawn; ``kinds`` has the subtopology of each row."""
+    """A cluster, drawn; ``kinds`` has the subtopology of each row, ``acceptable`` the acceptable lag."""
 
     rows: Rows
     kinds: tuple[int, ...]
     threads: tuple[int, ...]
     standbys: int
+    acceptable: int = ACCEPTABLE
 
     @property
     def tasks(self) -> list[TaskId]:
@@ -56,7 +60,7 @@ class Small:
 
     @property
     def config(self) -> AssignConfig:
-        return AssignConfig(acceptable_recovery_lag=ACCEPTABLE, num_standby_replicas=self.standbys)
+        return AssignConfig(acceptable_recovery_lag=self.acceptable, num_standby_replicas=self.standbys)
 
     def cluster(self) -> Cluster:
         """Client n has the process id n + 1."""
@@ -85,7 +89,7 @@ def rows_of(clients: int, copies_max: int, letters: str) -> list[str]:
     """Every row of a stateful task: at most one owner, at most so many copies beside it."""
     rows = ("".join(row) for row in product(letters, repeat=clients))
     return [
-        row for row in rows if row.count("R") + row.count("O") <= 1 and row.count("P") + row.count("F") <= copies_max
+        row for row in rows if row.count("R") + row.count("O") <= 1 and sum(map(row.count, "PNF")) <= copies_max
     ]
 
 
@@ -96,7 +100,13 @@ def stateless_rows_of(clients: int) -> list[str]:
 
 
 def small_clusters(
-    clients: int, kinds: tuple[int, ...], copies_max: int, letters: str = "-PFRO", *, reduced: bool = True
+    clients: int,
+    kinds: tuple[int, ...],
+    copies_max: int,
+    letters: str = "-PFRO",
+    *,
+    reduced: bool = True,
+    acceptable: int = ACCEPTABLE,
 ) -> Iterator[Small]:
     """All clusters with 1 or 2 threads a client, no or one standby, each subtopology with or without state.
 
@@ -112,7 +122,8 @@ def small_clusters(
             for chosen in product(*parts):
                 if not _renamed_from_another(chosen, same):
                     rows = tuple(row for part in chosen for row in part)
-                    yield from (Small(rows, kinds, threads, standbys) for standbys in ((0, 1) if clients > 1 else (0,)))
+                    for standbys in (0, 1) if clients > 1 else (0,):
+                        yield Small(rows, kinds, threads, standbys, acceptable)
 
 
 def _renamed_from_another(parts: tuple[Rows, ...], orders: list[tuple[int, ...]]) -> bool:
@@ -155,24 +166,26 @@ def spread(owners: tuple[int, ...], kinds: tuple[int, ...], threads: tuple[int, 
 
 
 @cache
-def prices(row: str) -> list[tuple[int, int, int]]:
-    """Per client what it costs that it runs the task in the end: owner changes, 1 without a copy, offsets to restore."""
+def prices(row: str, acceptable: int) -> list[tuple[int, int, int]]:
+    """Per client what it costs that it runs the task in the end: owner changes, 1 if new without a copy, offsets to restore."""
     if not has_state(row):
         return [(int("r" in row and one != "r"), 0, 0) for one in row]
-    ranks = [0 if RANK[one] <= ACCEPTABLE else RANK[one] for one in row]
+    lags = [LAG[one] for one in row]
+    ranks = [0 if lag <= acceptable else lag for lag in lags]
     owner = max(row.find("R"), row.find("O"))
     may_stay = owner != -1 and ranks[owner] == min(ranks)
     found = []
     for client, mine in enumerate(ranks):
         # where nobody may stay, the first change, to who is most caught up, cannot be helped; of an orphan it is none
         changes = int(client != owner) if may_stay else int(owner != -1) + int(mine > min(ranks))
-        found.append((changes, int(changes > 0 and mine == END), mine))
+        stays = may_stay and client == owner
+        found.append((changes, int(not stays and lags[client] == END), lags[client]))
     return found
 
 
 def cost(small: Small, owners: tuple[int, ...]) -> Cost:
     """What it costs to get there, over all rounds."""
-    each = [prices(row)[owner] for row, owner in zip(small.rows, owners, strict=True)]
+    each = [prices(row, small.acceptable)[owner] for row, owner in zip(small.rows, owners, strict=True)]
     changes, without_copy, offsets = (sum(column) for column in zip(*each, strict=True))
     return changes, without_copy, spread(owners, small.kinds, small.threads), offsets
 
@@ -196,7 +209,7 @@ def faults(small: Small) -> list[str]:
 
 def _dear_owners(small: Small, cluster: Cluster, rounds: list[Round]) -> list[str]:
     best = min(cost(small, owners) for owners in balanced_owners(len(small.rows), small.threads))
-    held = Holdings(cluster, ACCEPTABLE)
+    held = Holdings(cluster, small.acceptable)
     owners = final_owners(held)
     found = []
     changes = sum(len(one.changed) for one in rounds)
@@ -225,7 +238,7 @@ def _left_alone(small: Small, at_rest: Cluster) -> list[str]:
 
 def _dear_standbys(small: Small, cluster: Cluster) -> list[str]:
     """Against all layouts: how far cells and columns are from their limits, and how many copies are to be made."""
-    held = Holdings(cluster, ACCEPTABLE)
+    held = Holdings(cluster, small.acceptable)
     clients = range(len(held.clients))
     if not small.standbys or len(clients) < 3:
         return []
