@@ -15,6 +15,12 @@ from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM, TaskId, process_order
 
 NOBODY = -1
+ORPHANS_MAX = 200
+"""Up to this number of tasks without an owner, copies are compared exactly; beyond it, caught-up copies count as complete.
+
+Each difference between copies is one that the exact search (``exchanges``) has to weigh. A large group that starts with all its
+state on disk would search for minutes to save some records of each.
+"""
 
 
 class Holdings:
@@ -32,16 +38,17 @@ class Holdings:
         self.stateful = len(cluster.stateful)
         self.tasks = sorted_tasks(cluster.stateful) + (sorted_tasks(cluster.stateless) if cluster.stateless else [])
         self.acceptable = acceptable_recovery_lag
-        self.restore_of = self.rank_of if by_rank else offsets_to_restore
         self.numbers = {task: number for number, task in enumerate(self.tasks)}
         self.told: list[dict[int, int]] = [{} for _ in self.tasks]
         self.untold = self._read_lags() + [0] * (len(self.tasks) - self.stateful)
         ranks = {lag: self.rank_of(lag) for lag in set(self.untold)}
         self.cold = [ranks[lag] for lag in self.untold]
-        self.cold_restore = self.cold if by_rank else [offsets_to_restore(lag) for lag in self.untold]
         self.owner = [NOBODY] * len(self.tasks)
         for number, client in enumerate(self.clients):
             self._claim(number, client.prev_active)
+        orphans = sum(owner == NOBODY and bool(told) for owner, told in zip(self.owner, self.told, strict=True))
+        self.restore_of = self.rank_of if by_rank or orphans > ORPHANS_MAX else offsets_to_restore
+        self.cold_restore = self.cold if by_rank else [offsets_to_restore(lag) for lag in self.untold]
 
     def _read_lags(self) -> list[int]:
         """Fill ``told``; answer what everybody else's lag is: the end offset sums, or the largest lag there is."""

@@ -10,9 +10,11 @@ import argparse
 import sys
 from collections import Counter
 
-from tests.assign.small_clusters import Small, faults, small_clusters
+from tests.assign.small_clusters import ACCEPTABLE, TINY, Small, faults, small_clusters
 
-SIZES: list[tuple[int, tuple[int, ...], int, str]] = [
+Size = tuple[int, tuple[int, ...], int, str]
+
+SIZES: list[Size] = [
     *((clients, (0,) * tasks, 4, "-PFRO") for clients in (1, 2) for tasks in (1, 2, 3, 4)),
     *((2, kinds, 4, "-PFRO") for kinds in ((0, 1), (0, 0, 1), (0, 1, 2))),
     *((3, kinds, 4, "-PFRO") for kinds in ((0,), (0, 0), (0, 1))),
@@ -23,8 +25,21 @@ SIZES: list[tuple[int, tuple[int, ...], int, str]] = [
     (3, (0, 0, 1, 1), 1, "-PFR"),
     (3, (0, 0, 0), 4, "-PFRO"),
     (2, (0, 0, 1, 1), 4, "-PFRO"),
+    *((2, kinds, 4, "-PNFRO") for kinds in ((0,), (0, 0), (0, 1), (0, 0, 0))),
+    *((3, kinds, 3, "-PNFR") for kinds in ((0,), (0, 0))),
 ]
 """Clients, the subtopology of each task, copies of a task beside its owner, letters."""
+
+TINY_SIZES: list[Size] = [
+    *((2, (0,) * tasks, 4, "-PFRO") for tasks in (1, 2, 3, 4)),
+    *((2, kinds, 4, "-PFRO") for kinds in ((0, 1), (0, 0, 1), (0, 1, 2))),
+    *((3, kinds, 4, "-PFRO") for kinds in ((0,), (0, 0), (0, 1))),
+    *((4, kinds, 2, "-PFR") for kinds in ((0,), (0, 0), (0, 1))),
+    *((3, kinds, 1, "-PFR") for kinds in ((0, 0, 0), (0, 0, 1), (0, 1, 2))),
+    *((3, kinds, 1, "-FR") for kinds in ((0, 0, 0, 0), (0, 0, 1, 1))),
+    *((4, kinds, 1, "-FR") for kinds in ((0, 0, 0), (0, 0, 0, 0))),
+]
+"""The same, of tasks whose whole state is within the acceptable lag."""
 
 
 def main(arguments: list[str]) -> int:
@@ -32,14 +47,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--part", default="1/1", help="which of how many parts of the work")
     part, parts = map(int, parser.parse_args(arguments).part.split("/"))
     total, broken = Counter[str](), 0
-    for clients, kinds, copies_max, letters in SIZES:
+    sizes = [*((size, ACCEPTABLE) for size in SIZES), *((size, TINY) for size in TINY_SIZES)]
+    for (clients, kinds, copies_max, letters), acceptable in sizes:
         seen = Counter[str]()
-        for number, small in enumerate(small_clusters(clients, kinds, copies_max, letters)):
+        for number, small in enumerate(small_clusters(clients, kinds, copies_max, letters, acceptable=acceptable)):
             if number % parts == part - 1:
                 seen["clusters"] += 1
                 broken += _judged(small, seen)
         total += seen
-        print(f"{clients} clients, tasks of subtopologies {kinds}, {letters}: {_told(seen)}", flush=True)
+        size = f"{clients} clients, tasks of subtopologies {kinds}, {letters}, acceptable lag {acceptable}"
+        print(f"{size}: {_told(seen)}", flush=True)
     print(f"all: {_told(total)}")
     return int(broken > 0)
 

@@ -6,6 +6,7 @@
     caught up [I3 [T4 ..]]                           these standbys and warm-ups have read to the end; without names, all
     assign high_availability                         decide and adopt; answers the new table
     propose least_movement                           decide and tell, but leave the group as it is
+    propose least_movement 1                         the same in this version of the assignor
     kip First Rebalance                              input: a table of the KIP; answers how the last decision differs from it
 
 ``T2@500`` lags 500 offsets behind; without ``@`` a copy has caught up. ``T2`` has state, ``t2`` has none.
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from kstreams_assign.assign import (
-    ASSIGNORS,
+    VERSIONS,
     AssignConfig,
     Client,
     Cluster,
@@ -108,7 +109,8 @@ class Group:
 
     def propose(self, words: list[str], _: list[str]) -> list[str]:
         cluster = self.cluster()
-        plan = ASSIGNORS[words[0]](cluster, self.config)
+        versions = VERSIONS[words[0]]
+        plan = versions[int(words[1]) if len(words) > 1 else max(versions)](cluster, self.config)
         self.last = {name: plan.placements[number(name)] for name in sorted(self.instances, key=number)}
         return [*table(self.last), *self.notes(cluster, plan), *check(cluster, self.config, plan)]
 
