@@ -1,7 +1,8 @@
 """When the leader asks for the next rebalance before the probing interval ends: two pure parts.
 
 KIP-441 waits a fixed interval because leader and members "have no channel". Members of ours publish how far their copies
-are (``worker.early``), so the leader knows what a rebalance *would* change: ``gain`` asks the assignor itself. ``Prober``
+are (``worker.early``), so the leader knows what a rebalance *would* change: ``gain`` asks the assignor itself. A warm-up that
+has caught up and becomes a standby counts as a change, although no owner changes: until then the group is not at rest. ``Prober``
 decides when that is worth a rebalance. Only the leader asks, once a generation, so it never becomes the storm for which
 the KIP rejects rebalances that members trigger by themselves. Without news the interval holds. Under a leader that hears nothing
 (Java's) each member of ours asks for its own copies, by the same rule and only for those that were ``behind`` when the generation began:
@@ -36,10 +37,26 @@ PATIENCE = 2
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What a rebalance would bring now: ``moves`` tasks change hands; ``under_way`` copies that tell are not caught up."""
+    """What a rebalance would bring now.
+
+    ``moves`` tasks change hands; ``under_way`` copies that tell are not caught up. ``standbys`` warm-ups have caught up and
+    become standbys, which changes no owner but ends the extra copy, and the wait for it.
+    """
 
     moves: int
     under_way: int
+    standbys: int = 0
+
+    @property
+    def changes(self) -> int:
+        """How many things a rebalance would change that somebody waits for."""
+        return self.moves + self.standbys
+
+    def __str__(self) -> str:
+        moved = f"{self.moves} tasks can change hands" if self.moves or not self.standbys else ""
+        settled = f"{self.standbys} warm-ups can become standbys" if self.standbys else ""
+        waiting = f"{self.under_way} copies are still on their way" if self.under_way else ""
+        return ", ".join(part for part in (moved, settled, waiting) if part)
 
 
 Sums = Mapping[TaskId, int]
@@ -61,7 +78,12 @@ def gain(standing: Standing, told: Mapping[UUID, Sums], end_offset_sums: Sums) -
         if client.process_id in told
         for task in client.prev_standby
     )
-    return Gain(sum(owners[task] != process for task, process in then.items()), under_way)
+    standbys = sum(
+        caught_up(client.lags[task], acceptable)
+        for client in clients
+        for task in standing.plan.placements[client.process_id].warmup & plan.placements[client.process_id].standby
+    )
+    return Gain(sum(owners[task] != process for task, process in then.items()), under_way, standbys)
 
 
 def behind(tasks: Collection[TaskId], sums: Sums, end_offset_sums: Sums, acceptable: int) -> frozenset[TaskId]:
@@ -125,23 +147,23 @@ class Prober:
     def __init__(self, floor_ms: int = FLOOR_MS) -> None:
         self._floor_ms = floor_ms
         self._began_ms = self._gained_ms = 0
-        self._moves = 0
+        self._changes = 0
         self._asked = True  # nothing is due before a decision
 
     def handle(self, event: Event, now_ms: int) -> Answer:
         if isinstance(event, Decided):
             self._began_ms = self._gained_ms = now_ms
-            self._moves, self._asked = 0, False
+            self._changes, self._asked = 0, False
             return Wait()
         if self._asked:
             return Wait()
         return self._judge(event.gain, now_ms)
 
     def _judge(self, found: Gain, now_ms: int) -> Answer:
-        if found.moves > self._moves:
+        if found.changes > self._changes:
             self._gained_ms = now_ms
-        self._moves = found.moves
-        if not found.moves:
+        self._changes = found.changes
+        if not found.changes:
             return Wait()
         due_ms = self._began_ms + self._floor_ms
         if found.under_way:
@@ -149,5 +171,4 @@ class Prober:
         if now_ms < due_ms:
             return Wait(due_ms)
         self._asked = True
-        others = f", {found.under_way} copies are still on their way" if found.under_way else ""
-        return Rejoin(f"{PROBE}, early: {found.moves} tasks can change hands{others}")
+        return Rejoin(f"{PROBE}, early: {found}")

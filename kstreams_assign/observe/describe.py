@@ -41,7 +41,8 @@ class Description:
 
     ``balanced_instances`` and ``balanced_subtopologies`` are KIP-441's two conditions. ``waiting``: warm-ups, each with its
     lag; where the leader does not tell warm-ups from standbys, the copies that a move waits for. ``next_moves``: what a
-    rebalance would change once all copies that can have caught up; ``asks_again``: whether it would ask for another probe.
+    rebalance would change once all copies that can have caught up, ``next_standbys`` the warm-ups, each with its process, that it
+    would keep as standbys; ``asks_again``: whether it would ask for another probe.
     ``restores``: per process the stateful tasks that nobody else has a copy of; ``risks``: those that have copies, none of
     them caught up when it last told. ``unowned``: tasks without a process.
     """
@@ -52,6 +53,7 @@ class Description:
     balanced_subtopologies: bool
     waiting: tuple[CopyLag, ...]
     next_moves: tuple[Move, ...]
+    next_standbys: tuple[tuple[TaskId, UUID], ...]
     asks_again: bool
     restores: Mapping[UUID, tuple[TaskId, ...]]
     risks: Mapping[UUID, tuple[TaskId, ...]]
@@ -73,7 +75,7 @@ def describe(group: ObservedGroup) -> Description:
     """Judge the group as it is. A group without readable members gets empty judgements and counts as balanced."""
     lags = copy_lags(group)
     if not group.decoded.processes:
-        return Description(group, lags, True, True, (), (), False, {}, {}, tuple(sorted(group.tasks)), ())
+        return Description(group, lags, True, True, (), (), (), False, {}, {}, tuple(sorted(group.tasks)), ())
     closing = {key for key, copy in lags.items() if not copy.stuck and copy.told != UNKNOWN_OFFSET_SUM} & group.copies
     later = group.assignor(group.cluster_at_next_join(closing), group.config)
     next_moves = _moves(group, later)
@@ -88,6 +90,13 @@ def describe(group: ObservedGroup) -> Description:
         balanced_subtopologies=subtopology_balanced(owners),
         waiting=_waiting(group, lags, next_moves),
         next_moves=next_moves,
+        next_standbys=tuple(
+            sorted(
+                (task, p)
+                for p, task in _warmups(group)
+                if p in later.placements and task in later.placements[p].standby
+            )
+        ),
         asks_again=later.probing,
         restores=restores,
         risks=risks,
@@ -102,11 +111,16 @@ def _moves(group: ObservedGroup, plan: Plan) -> tuple[Move, ...]:
     return tuple(Move(task, before.get(task), after[task]) for task in sorted([*changed, *adopted]))
 
 
+def _warmups(group: ObservedGroup) -> set[tuple[UUID, TaskId]]:
+    """Every warm-up with its process, where the leader tells warm-ups from standbys."""
+    return {(one.process_id, task) for one in group.decoded.processes for task in one.warmup or ()}
+
+
 def _waiting(
     group: ObservedGroup, lags: Mapping[tuple[UUID, TaskId], CopyLag], moves: tuple[Move, ...]
 ) -> tuple[CopyLag, ...]:
     targets = {(move.target, move.task) for move in moves}
-    told = {(one.process_id, task) for one in group.decoded.processes for task in one.warmup or ()}
+    told = _warmups(group)
     stuck = {key for key, copy in lags.items() if copy.stuck} & group.copies
     awaited = told if group.decoded.trailer else (targets & group.copies) | stuck
     return tuple(lags[key] for key in sorted(awaited & lags.keys(), key=lambda key: (key[1], str(key[0]))))

@@ -34,7 +34,7 @@ def until_probe(group: PlayedGroup, standing: Standing, due_ms: int, offsets_per
     if offsets_per_s is None:
         group.read_all()
         floor_ms = _early_floor_ms(group)
-        early = floor_ms is not None and _gain_moves(group, standing)
+        early = floor_ms is not None and _gain_changes(group, standing)
         group.now_ms = min(due_ms, group.now_ms + (floor_ms or 0)) if early else due_ms
         return
     prober = _prober(group)
@@ -76,8 +76,8 @@ def _prober(group: PlayedGroup) -> Prober | None:
     return prober
 
 
-def _gain_moves(group: PlayedGroup, standing: Standing) -> bool:
-    return gain(standing, _published(group), group.state.ends).moves > 0
+def _gain_changes(group: PlayedGroup, standing: Standing) -> bool:
+    return gain(standing, _published(group), group.state.ends).changes > 0
 
 
 def _published(group: PlayedGroup) -> Mapping[UUID, Sums]:

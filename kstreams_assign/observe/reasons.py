@@ -99,10 +99,12 @@ def _probe(about: Description, names: Mapping[UUID, str]) -> list[str]:
     when = f"the next probing rebalance is {_due(due_ms - group.decoded.snapshot.taken_ms)}{latest}"
     if not group.ends_known:
         return [f"{when}; changelog end offsets are not known here, so what it moves is not either"]
-    if not moves:
+    kept = _listed([f"{task} on {names[process]}" for task, process in about.next_standbys])
+    changes = [*([f"moves {moves}"] if moves else []), *([f"keeps as standbys {kept}"] if about.next_standbys else [])]
+    if not changes:
         return [f"{when}; it would move nothing as far as can be told"]
     again = ", then probes go on" if about.asks_again else ", then the group is settled"
-    return [f"{when}; once the warm-ups have caught up it moves {moves}{again}"]
+    return [f"{when}; once the warm-ups have caught up it {' and '.join(changes)}{again}"]
 
 
 def _follow_up(about: Description, names: Mapping[UUID, str]) -> list[str]:

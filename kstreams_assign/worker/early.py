@@ -208,7 +208,7 @@ class EarlyProbing:
         self._heard.gain = found
         answer = self._heard.answer = self._prober.handle(Told(found), now_ms)
         if isinstance(answer, Rejoin):
-            self._log.emit("early_probe", reason=answer.reason, moves=found.moves)
+            self._log.emit("early_probe", reason=answer.reason, moves=found.moves, standbys=found.standbys)
             self._rejoin(answer.reason)
 
     # --- a member's part -----------------------------------------------------------

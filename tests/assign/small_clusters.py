@@ -88,9 +88,7 @@ def has_state(row: str) -> bool:
 def rows_of(clients: int, copies_max: int, letters: str) -> list[str]:
     """Every row of a stateful task: at most one owner, at most so many copies beside it."""
     rows = ("".join(row) for row in product(letters, repeat=clients))
-    return [
-        row for row in rows if row.count("R") + row.count("O") <= 1 and sum(map(row.count, "PNF")) <= copies_max
-    ]
+    return [row for row in rows if row.count("R") + row.count("O") <= 1 and sum(map(row.count, "PNF")) <= copies_max]
 
 
 def stateless_rows_of(clients: int) -> list[str]:

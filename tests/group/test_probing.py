@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -12,6 +13,7 @@ from kstreams_assign.assign import ASSIGNORS, AssignConfig, Client, Cluster, Tas
 from kstreams_assign.group.probing import Decided, Gain, Prober, Rejoin, Told, Wait, gain
 from kstreams_assign.group.values import Standing
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
+from tests.assign.small_clusters import ACCEPTABLE, END, TINY, small_clusters
 
 TASKS = [TaskId(0, partition) for partition in range(6)]
 ENDS = dict.fromkeys(TASKS, 50_000)
@@ -46,6 +48,47 @@ def test_once_all_copies_are_caught_up_the_gain_is_the_next_rounds_owner_changes
     told = {client.process_id: ENDS for client in now.cluster.clients}
     rounds = converge(after(now.cluster, now.plan, ENDS), CONFIG, now.assign, ENDS)
     assert gain(now, told, ENDS) == Gain(len(rounds[0].changed), 0)
+
+
+def stateless_scale_out(name: str) -> Standing:
+    """Two processes share two stateful tasks with a standby each and six stateless ones; a third process joins."""
+    stateful, stateless = frozenset(TASKS[:2]), frozenset(TaskId(1, partition) for partition in range(6))
+    ends = {task: ENDS[task] for task in TASKS[:2]}
+    config = AssignConfig(acceptable_recovery_lag=100, num_standby_replicas=1)
+    members = tuple(Client(process, lags=TaskLags(ends, {})) for process in (OLD, NEW))
+    last = converge(Cluster(members, stateful, stateless), config, ASSIGNORS[name], ends)[-1]
+    rest = after(last.cluster, last.plan, ends)
+    cluster = replace(rest, clients=(*rest.clients, Client(UUID(int=3), lags=TaskLags(ends, {}))))
+    return Standing(cluster, ASSIGNORS[name](cluster, config), config, ASSIGNORS[name])
+
+
+def test_a_warm_up_that_becomes_a_standby_is_a_gain_although_no_owner_changes():
+    now = stateless_scale_out("least_movement")
+    ((process, warmup),) = [(p, placed.warmup) for p, placed in now.plan.placements.items() if placed.warmup]
+    ends = {task: ENDS[task] for task in now.cluster.stateful}
+    assert gain(now, {process: dict.fromkeys(warmup, 10)}, ends) == Gain(0, 1)
+    found = gain(now, {process: dict.fromkeys(warmup, 49_950)}, ends)
+    assert found == Gain(0, 0, standbys=1)
+    prober = Prober(floor_ms=10_000)
+    prober.handle(Decided(), 0)
+    assert prober.handle(Told(found), 9_999) == Wait(10_000)
+    assert prober.handle(Told(found), 10_000) == Rejoin("probing rebalance, early: 1 warm-ups can become standbys")
+
+
+@pytest.mark.parametrize("name", ["least_movement", "high_availability"])
+@pytest.mark.parametrize("acceptable", [ACCEPTABLE, TINY])
+def test_a_probe_that_is_due_brings_something_once_all_copies_have_caught_up(name, acceptable):
+    """Or the group would wait for the probing interval, and for nothing else."""
+    seen = 0
+    for small in small_clusters(3, (0, 0), 1, "-PFR", acceptable=acceptable):
+        cluster, ends = small.cluster(), dict.fromkeys(small.tasks, END)
+        plan = ASSIGNORS[name](cluster, small.config)
+        if plan.probing:
+            seen += 1
+            now = Standing(cluster, plan, small.config, ASSIGNORS[name])
+            told = {client.process_id: ends for client in cluster.clients}
+            assert gain(now, told, dict.fromkeys(cluster.stateful, END)).changes, small
+    assert (seen > 0) == (acceptable == ACCEPTABLE)
 
 
 def test_nothing_is_asked_before_the_floor_nor_without_a_gain_and_then_once():

@@ -52,6 +52,25 @@ def test_a_process_that_comes_later_gets_its_tasks_warm(assignor):
     assert "active" in arrived[-1]
 
 
+def test_a_group_rests_soon_after_a_scale_out_that_moves_stateless_tasks_alone():
+    """The new process gets stateless tasks, and a warm-up that becomes a standby: no owner changes with that."""
+    grown = quiet(
+        partitions=2,
+        stateless_partitions=6,
+        records_per_s=0,
+        late=(0, 0, 60_000),
+        probing_rebalance_interval_ms=600_000,
+    )
+    played = play(grown, told=True)
+    assert played.violations == ()
+    joined = [line for line in played.lines if "P2  assigned" in line]
+    assert "warm-up" in joined[0]
+    assert "standby" in joined[-1]
+    assert "warm-up" not in joined[-1]
+    began_s, ended_s = (float(line.split()[0]) for line in (joined[0], joined[-1]))
+    assert ended_s - began_s < 20, "not the probing interval of ten minutes"
+
+
 def test_a_static_member_that_comes_back_within_its_session_causes_no_rebalance():
     killed = Fault(30_000, "kill", 1, 2_000)
     static = replace(quiet(static=True), plan=(killed,))

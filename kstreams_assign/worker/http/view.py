@@ -124,9 +124,10 @@ def _leaders_text(early: EarlyView, monotonic_ms: int) -> str:
     if early.gain is None:
         return "the leader listens; nobody has told yet how far their copies are"
     others = f", copies still on their way: {early.gain.under_way}" if early.gain.under_way else ""
-    if not early.gain.moves:
+    if not early.gain.changes:
         return f"the leader listens; no task could change hands yet{others}"
-    found = f"tasks that could change hands: {early.gain.moves}{others}"
+    standbys = f", warm-ups that could become standbys: {early.gain.standbys}" if early.gain.standbys else ""
+    found = f"tasks that could change hands: {early.gain.moves}{standbys}{others}"
     if isinstance(early.answer, Rejoin):
         return f"{found}; the leader has asked for a rebalance"
     until_ms = early.answer.until_ms if isinstance(early.answer, Wait) else None

@@ -17,6 +17,7 @@ from kstreams_assign import Config, Subtopology
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from tests.adapters.confluent_cluster import until as asked_until
 from tests.worker.app import PARTITIONS, Running, count
+from tests.worker.app import until as until_met
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
 WITHIN_S = 90
@@ -86,6 +87,47 @@ def test_while_a_newcomer_warms_up_neither_may_be_scaled_and_both_say_why(app):
     assert [one.labels["task_id"] for one in found["kstreams_assign_task_lag"]] == [
         task["task"] for task in json.loads(ask(old, "/tasks")[1])
     ]
+
+
+def pass_on(task, records):
+    for record in records:
+        task.emit(f"{record.topic}-out", record.key, record.value)
+
+
+def test_a_scale_out_that_moves_stateless_tasks_alone_is_soon_over(app):
+    """The newcomer warms up copies that become standbys, and no owner changes with that."""
+    stateless = f"{app.name}-clicks"
+    ClusterAdmin(app.broker).create_topics({stateless: 6, f"{stateless}-out": 1}, WITHIN_S)
+    app.send(WORDS)
+    floor_ms = 3_000
+
+    def start(number):
+        settings = {**SETTINGS, "early_probing_floor_ms": floor_ms, "num_standby_replicas": 1}
+        config = Config(app.name, app.broker, str(app.folder / f"{number}"), session_timeout_ms=30_000, **settings)
+        counts = Subtopology(count, [app.name], ["totals"], [f"{app.name}-counts"])
+        running = Running(config, [counts, Subtopology(pass_on, [stateless], [], [f"{stateless}-out"])])
+        app.workers.append(running)
+        return running, port_of(running)
+
+    def scalable(port):
+        until_met(lambda: ask(port, "/scalable")[0] == 200)
+
+    _, old = start(1)
+    second, new = start(2)
+    second.until(lambda events: any(e["event"] == "assigned" and e["standby"] for e in events))
+    app.until_counted()
+    scalable(old)
+    scalable(new)
+    third, newest = start(3)
+    third.until(lambda events: any(e["event"] == "assigned" and e["warmup"] for e in events))
+    scalable(newest)
+    assigned = third.named("assigned")
+    first_ms, last_ms = (event["time_ms"] for event in (assigned[0], assigned[-1]))
+    assert not assigned[-1]["warmup"]
+    assert assigned[-1]["standby"]
+    assert {task.partition("_")[0] for task in assigned[-1]["active"]} == {"1"}
+    print(f"scalable {last_ms - first_ms} ms after the first assignment")
+    assert last_ms - first_ms < floor_ms + 20_000, "the interval is ten minutes"
 
 
 class AskedAtOnce(Running):
