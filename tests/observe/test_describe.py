@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from uuid import UUID
 
@@ -53,6 +54,13 @@ def test_a_scale_out_is_explained():
     assert "not balanced: tasks per thread differ by more than one" in text
     assert f"losing {FIRST} would cost a restore of 0_0, 0_2, 0_4, 0_5 (up to 200,000 records)" in text
     assert f"losing {FIRST} may cost a restore of 0_1, 0_3" in text
+
+
+def test_a_warm_up_that_becomes_a_standby_is_named():
+    text = said(scaled_out(members=3, partitions=2, num_standby_replicas=1))
+    assert re.search(
+        r"once the warm-ups have caught up it keeps as standbys 0_\d on .*, then the group is settled", text
+    )
 
 
 def test_a_settled_group_is_quiet():

@@ -179,7 +179,7 @@ BUGS = (
         "dormant state is reported without the mutex",
         "no state deleted under a reported lag",
         lambda patch: patch.setattr(membership, "OffsetSums", BoastfulSums),
-        45,
+        33,
     ),
     Bug("nobody waits for the old owner", "one active owner per task and generation", nobody_waits, 3),
     Bug(
