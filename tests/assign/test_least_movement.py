@@ -12,8 +12,9 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstreams_assign.assign import Client, Cluster, Plan, TaskLags, converge, least_movement
-from kstreams_assign.model import process_order
+from kstreams_assign.assign import VERSIONS, AssignConfig, Client, Cluster, Plan, TaskLags, converge, least_movement
+from kstreams_assign.assign.holdings import ORPHANS_MAX
+from kstreams_assign.model import TaskId, process_order
 from tests.assign.jsonl import read_cluster, read_config
 from tests.assign.problems import assign_problem
 
@@ -130,3 +131,20 @@ def test_another_process_with_other_hashes_decides_alike():
     }
     assert len(told) == 1
     assert told.pop().count(b"\n") == 40
+
+
+def test_a_large_group_that_starts_with_all_its_state_on_disk_restores_nothing_from_the_beginning():
+    """More tasks without an owner than are compared exactly (``holdings.ORPHANS_MAX``)."""
+    random = Random(1)
+    ends = {TaskId(0, partition): 500 for partition in range(2 * ORPHANS_MAX)}
+    holders = {task: random.sample(range(4), 2) for task in ends}
+    clients = []
+    for number in range(4):
+        sums = {task: 500 - random.randrange(50) for task in ends if number in holders[task]}
+        clients.append(Client(UUID(int=number), 1, frozenset(), frozenset(sums), TaskLags(ends, sums)))
+    cold = []
+    for version in (2, 1):
+        plan = VERSIONS["least_movement"][version](Cluster(tuple(clients), frozenset(ends)), AssignConfig())
+        cold.append(sum(owner.int not in holders[task] for task, owner in plan.owners.items()))
+    assert cold[0] == 0
+    assert cold[1] > 0, "version 1 did not tell copies apart"
