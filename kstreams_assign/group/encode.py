@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
@@ -16,6 +17,8 @@ from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition,
 from kstreams_assign.wire import AssignmentInfo, GroupTrailer
 
 Partitions = Mapping[TaskId, tuple[TopicPartition, ...]]
+_END_POINT = re.compile(r"(?P<host>[!-~]{1,255}):(?P<port>[0-9]{1,5})")
+_PORT_MAX = 65_535
 HostMap = dict[HostInfo, tuple[TopicPartition, ...]]
 
 
@@ -119,9 +122,8 @@ def _partitions(placed: Iterable[TaskId], tasks: Partitions) -> tuple[TopicParti
 
 
 def _host(end_point: str | None) -> HostInfo | None:
-    if not end_point:
+    """Return what ``HOST:PORT`` names; None for text that names no address, as members send what they like."""
+    address = _END_POINT.fullmatch(end_point or "")
+    if address is None or int(address["port"]) > _PORT_MAX:
         return None
-    host, colon, port = end_point.rpartition(":")
-    if not colon or not port.isdecimal():
-        return None
-    return HostInfo(host, int(port))
+    return HostInfo(address["host"], int(address["port"]))

@@ -1,6 +1,6 @@
 """What crosses the group's protocol, as values: who joined, what was decided, what a member is given.
 
-No bytes of the consumer protocol here (the adapter's client reads those) and no decisions (``leader``, ``member``).
+No bytes of the consumer protocol here (``joining`` reads those) and no decisions (``leader``, ``member``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ class MemberId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """One entry of a JoinGroup response as the leader gets it (``ConsumerPartitionAssignor.Subscription``)."""
+    """One entry of a JoinGroup response as the leader gets it (``ConsumerPartitionAssignor.Subscription``).
+
+    ``damage``: why its bytes could not be read; they are its ``user_data`` then, and nothing else is known of it.
+    """
 
     member_id: str
     topics: tuple[str, ...]
@@ -47,6 +50,7 @@ class JoinedMember:
     user_data: bytes
     instance_id: str | None = None
     rack: str | None = None
+    damage: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,9 @@ def read_group(members: Sequence[JoinedMember], dialect: Dialect = APACHE) -> Gr
     future: dict[str, int] = {}
     version = supported = dialect.latest_version
     for member in sorted(members, key=lambda m: m.member_id):
+        if member.damage is not None:
+            unreadable[member.member_id] = member.damage
+            continue
         try:
             info = dialect.read_report(member.user_data)
         except MalformedUserData as cause:

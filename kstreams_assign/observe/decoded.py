@@ -15,6 +15,7 @@ from kstreams_assign.assign import one_rack
 from kstreams_assign.errors import MalformedUserData, NotAStreamsGroup
 from kstreams_assign.group.adoption import active_tasks, adopted
 from kstreams_assign.group.dialects import DIALECTS, Dialect, MemberReport
+from kstreams_assign.group.joining import read_given, read_member
 from kstreams_assign.group.values import Adopted, ErrorCode, JoinedMember
 from kstreams_assign.group.view import GroupView, read_group
 from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
@@ -22,8 +23,6 @@ from kstreams_assign.observe.snapshot import GroupMember, GroupSnapshot
 from kstreams_assign.wire import (
     AssignmentInfo,
     GroupTrailer,
-    decode_consumer_assignment,
-    decode_consumer_subscription,
 )
 
 CONSUMER = "consumer"
@@ -192,18 +191,14 @@ def _dialect(snapshot: GroupSnapshot) -> Dialect:
 
 def _read_subscription(member: GroupMember) -> DecodedMember:
     try:
-        told = decode_consumer_subscription(member.subscription)
+        return DecodedMember(member, read_member(member.member_id, member.subscription, member.instance_id))
     except MalformedUserData as why:
         return DecodedMember(member, unreadable=(f"subscription: {why}",))
-    joined = JoinedMember(
-        member.member_id, told.topics, told.owned_partitions, told.user_data or b"", member.instance_id, told.rack_id
-    )
-    return DecodedMember(member, joined)
 
 
 def _read_assignment(member: DecodedMember, dialect: Dialect, process: UUID) -> DecodedMember:
     try:
-        given = decode_consumer_assignment(member.described.assignment)
+        given = read_given(member.described.assignment)
         info = dialect.read_assignment(given.user_data or b"")
         active = active_tasks(given.assigned_partitions, info) if info.error_code == ErrorCode.NONE else {}
     except MalformedUserData as why:

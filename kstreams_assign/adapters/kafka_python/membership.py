@@ -8,6 +8,8 @@ Three entry points are not public in kafka-python 3.0.12 and there is no public 
 by itself), ``_coordinator.request_rejoin`` (KIP-568) and what ``lease`` watches. So are
 ``_coordinator._generation`` and ``_subscription``, by which a membership lost in the midst of a join is noticed,
 ``_cluster``, which knows the topics without asking for them, and ``_handle_heartbeat_response``, which alone learns that a static member is fenced.
+``_perform_assignment`` and ``_on_join_complete_async`` get bytes that other members wrote, and the client's own decoding of them ends the member at
+the first damage; so they are decoded here (``group.joining``), and the client gets bytes of ours.
 ``metadata``, ``assign`` and ``on_assignment`` run on the I/O thread that also heartbeats; what we do there never waits,
 but for the leader's look-ups, which have a deadline while heartbeats are off anyway.
 """
@@ -21,20 +23,30 @@ from typing import Any, Protocol
 from kafka import KafkaConsumer
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
-from kafka.errors import FencedInstanceIdError
-from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka.errors import FencedInstanceIdError, RetriableError, UnknownError
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
 from kstreams_assign.adapters.kafka_python.faults import translated
 from kstreams_assign.adapters.kafka_python.lease import Lease
 from kstreams_assign.errors import CommitDeferred, CommitRefused
+from kstreams_assign.group.joining import read_given, read_member_or_damage
 from kstreams_assign.group.values import JoinedMember, MemberAssignment, MemberId
 from kstreams_assign.model import TopicPartition
+from kstreams_assign.wire import (
+    ConsumerAssignment,
+    ConsumerSubscription,
+    encode_consumer_assignment,
+    encode_consumer_subscription,
+)
 
 _NO_METADATA: Mapping[TopicPartition, str] = MappingProxyType({})
 SUBSCRIPTION_VERSION = 1  # with owned partitions (KIP-429); what Java 2.4 and later reads
 RACK_VERSION = 3  # with the rack; whoever does not know it reads what it knows
+
+
+class CoordinatorFailed(RetriableError):  # type: ignore[misc]
+    """The coordinator answered with an error that has no meaning of its own (``UNKNOWN_SERVER_ERROR``)."""
 
 
 class Protocolist(Protocol):
@@ -94,6 +106,9 @@ class GroupClient:
         self._coordinator = self._consumer._coordinator
         self._lease = Lease(self._coordinator, settings["session_timeout_ms"] / 1000)
         self._protocolist = protocolist
+        _read_foreign_bytes(self._coordinator, assignor)
+        self._failures: dict[str, CoordinatorFailed] = {}
+        self._retry_where_the_coordinator_fails()
         assignor.before_join = self._notice_loss
         self._fenced: FencedInstanceIdError | None = None
         self._notice_fencing()
@@ -118,6 +133,21 @@ class GroupClient:
 
         self._coordinator._handle_heartbeat_response = handle_heartbeat_response
 
+    def _retry_where_the_coordinator_fails(self) -> None:
+        """The client gives up at an unexpected error of the coordinator; but metadata that another member damaged causes that, too."""
+        process = self._coordinator._process_join_group_response
+
+        def process_join_group_response(response: Any, send_time: float) -> Any:
+            try:
+                return process(response, send_time)
+            except UnknownError as cause:
+                self._failures["join"] = CoordinatorFailed(
+                    "the group's coordinator failed, and its log says why (damaged metadata of another member can be the cause)"
+                )
+                raise self._failures["join"] from cause
+
+        self._coordinator._process_join_group_response = process_join_group_response
+
     def needs_join(self) -> bool:
         """Whether the broker, the topics' metadata or ``request_rejoin`` wants a rebalance."""
         return bool(self._coordinator.need_rejoin())
@@ -131,9 +161,15 @@ class GroupClient:
         self._coordinator.request_rejoin()
 
     def join(self, timeout_s: float) -> bool:
-        """Send JoinGroup if there is need and wait for the assignment; False while it is still awaited."""
+        """Send JoinGroup if there is need and wait for the assignment; False while it is still awaited.
+
+        Raises ``BrokerUnavailable`` where the coordinator failed; call it again then.
+        """
         with translated("join the group"):
-            return bool(self._coordinator.poll(timeout_ms=timeout_s * 1000)) and not self.needs_join()
+            joined = bool(self._coordinator.poll(timeout_ms=timeout_s * 1000)) and not self.needs_join()
+            if not joined and (failure := self._failures.pop("join", None)) is not None:
+                raise failure
+        return joined
 
     def beat(self, *, alive: bool) -> None:
         """Tell the client that this member is ``alive``: it leaves the group by itself after ``max_poll_interval_ms`` without.
@@ -207,14 +243,36 @@ class GroupClient:
         return (member_id, coordinator.group_instance_id) if leave and not by_itself and member_id else None
 
 
+def _read_foreign_bytes(coordinator: Any, assignor: _StreamAssignor) -> None:
+    """Decode what other members wrote before the client does, and give the client bytes that it can read."""
+    perform, complete = coordinator._perform_assignment, coordinator._on_join_complete_async
+
+    def perform_assignment(leader_id: str, protocol_name: str, members: Sequence[Any]) -> Any:
+        assignor.joined = [
+            read_member_or_damage(member.member_id, bytes(member.metadata), member.group_instance_id)
+            for member in members
+        ]
+        for member in members:
+            member.metadata = _NO_TOPICS  # the client watches this member's own topics in any case
+        return perform(leader_id, protocol_name, members)
+
+    async def on_join_complete(generation: int, member_id: str, protocol: str, assignment: bytes) -> None:
+        given = read_given(bytes(assignment))
+        await complete(generation, member_id, protocol, _assignment(given.assigned_partitions, given.user_data))
+
+    coordinator._perform_assignment, coordinator._on_join_complete_async = perform_assignment, on_join_complete
+
+
 class _StreamAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
-    """The assignor's wire side: ConsumerProtocol there, our values here."""
+    """The assignor's wire side: bytes of the consumer protocol there, our values here."""
 
     def __init__(self, protocol_name: str, protocolist: Protocolist, topics: tuple[str, ...], rack: str | None) -> None:
         self._name = protocol_name
         self._rack = rack
         self._protocolist = protocolist
         self.topics = list(topics)
+        self.joined: list[JoinedMember] = []
+        """The members of the round that this one leads."""
         self.before_join: Callable[[], None] = lambda: None
 
     @property
@@ -224,23 +282,24 @@ class _StreamAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
     def supported_protocols(self) -> list[RebalanceProtocol]:
         return [RebalanceProtocol.COOPERATIVE]
 
-    def metadata(self, topics: Iterable[str]) -> Any:
+    def metadata(self, topics: Iterable[str]) -> bytes:
         self.before_join()
         owned, user_data = self._protocolist.subscription()
-        return ConsumerProtocolSubscription(
-            version=SUBSCRIPTION_VERSION if self._rack is None else RACK_VERSION,
-            rack_id=self._rack,
-            topics=sorted(topics),
-            user_data=user_data,
-            owned_partitions=list(_by_topic(owned).items()),
+        return encode_consumer_subscription(
+            ConsumerSubscription(
+                version=SUBSCRIPTION_VERSION if self._rack is None else RACK_VERSION,
+                rack_id=self._rack,
+                topics=tuple(sorted(topics)),
+                user_data=user_data,
+                owned_partitions=tuple(sorted(owned)),
+            )
         )
 
-    def assign(self, cluster: Any, members: Iterable[Any]) -> dict[str, Any]:
-        joined = [_joined(member) for member in members]
-        topics = {topic for member in joined for topic in member.topics}
+    def assign(self, cluster: Any, members: Iterable[Any]) -> dict[str, bytes]:  # noqa: ARG002  # see ``joined``
+        topics = {topic for member in self.joined for topic in member.topics}
         counts = {topic: len(cluster.partitions_for_topic(topic) or ()) for topic in topics}
-        answers = self._protocolist.lead(joined, counts)
-        return {member: _assignment(answer) for member, answer in answers.items()}
+        answers = self._protocolist.lead(self.joined, counts)
+        return {member: _assignment(sorted(answer.partitions), answer.user_data) for member, answer in answers.items()}
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
         partitions = [TopicPartition(*p) for p in assignment.partitions()]
@@ -263,28 +322,8 @@ class _LostListener(ConsumerRebalanceListener):  # type: ignore[misc]
         self._protocolist.lost()
 
 
-def _joined(member: Any) -> JoinedMember:
-    subscription = member.metadata
-    owned = [TopicPartition(t.topic, p) for t in subscription.owned_partitions or () for p in t.partitions]
-    return JoinedMember(
-        member_id=member.member_id,
-        topics=tuple(subscription.topics),
-        owned=tuple(owned),
-        user_data=bytes(subscription.user_data or b""),
-        instance_id=member.group_instance_id,
-        rack=getattr(subscription, "rack_id", None),
-    )
+_NO_TOPICS = encode_consumer_subscription(ConsumerSubscription(version=0, topics=()))
 
 
-def _assignment(answer: MemberAssignment) -> Any:
-    partitions = list(_by_topic(answer.partitions).items())
-    return ConsumerProtocolAssignment(
-        version=SUBSCRIPTION_VERSION, assigned_partitions=partitions, user_data=answer.user_data
-    )
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        topics.setdefault(topic, []).append(partition)
-    return topics
+def _assignment(partitions: Iterable[TopicPartition], user_data: bytes | None) -> bytes:
+    return encode_consumer_assignment(ConsumerAssignment(SUBSCRIPTION_VERSION, tuple(partitions), user_data))

@@ -1,7 +1,7 @@
 """The socket: connections, each with its session machine, and the one that may work.
 
 What lives here: asyncio, in a thread of its own. What must not: what a request means (``session``, ``desk``). Bounds: a few
-connections, a time to say hello, a number of unanswered requests, and no reading from whoever does not read.
+connections that have not been let in, a time to say hello, a number of unanswered requests, and no reading from whoever does not read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from kstreams_assign.worker.sidecar.session import (
 )
 
 HELLO_TIMEOUT_S = 5.0
-CONNECTIONS_MAX = 16
+WAITING_MAX = 16
+"""Connections that have not been let in. One more takes the place of the oldest, so those that stay silent shut nobody out."""
+
 UNSENT_BYTES_MAX = 64 << 20
 """Events for a peer that does not read may grow to this; then it is taken for gone."""
 
@@ -60,6 +62,7 @@ class Server:
         self.work = work
         self.log: EventLog
         self._connections: set[_Connection] = set()
+        self._waiting: dict[_Connection, None] = {}  # not let in yet, the oldest first
         self._current: _Connection | None = None
         self._loop: asyncio.AbstractEventLoop
         self._ready = threading.Event()
@@ -107,10 +110,12 @@ class Server:
 
     # --- for connections ------------------------------------------------------------------
 
-    def came(self, connection: _Connection) -> bool:
-        """Whether there is room for one more."""
+    def came(self, connection: _Connection) -> None:
+        """Make room for the connection where too many wait to be let in."""
         self._connections.add(connection)
-        return len(self._connections) <= CONNECTIONS_MAX
+        self._waiting[connection] = None
+        if len(self._waiting) > WAITING_MAX:
+            next(iter(self._waiting)).abort()
 
     def greet(self, connection: _Connection, request: Request) -> Mapping[str, Any]:
         """Let a session in. Raises ``SidecarRefused``."""
@@ -122,10 +127,12 @@ class Server:
         if self._current is not None:
             raise refused("busy", "another session is open")
         self._current = connection
+        self._waiting.pop(connection, None)
         return self._welcome
 
     def went(self, connection: _Connection) -> None:
         """The session of a connection is over: another may come."""
+        self._waiting.pop(connection, None)
         if self._current is connection:
             self._current = None
 
@@ -160,10 +167,8 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        if self._server.came(self):
-            self._loop.call_later(HELLO_TIMEOUT_S, self._too_late)
-        else:
-            self._act(self._session.gone())
+        self._server.came(self)
+        self._loop.call_later(HELLO_TIMEOUT_S, self._too_late)
 
     def data_received(self, data: bytes) -> None:
         self._act(self._session.receive(data))

@@ -15,7 +15,7 @@ import pytest
 from kstreams_assign.errors import ConfigError, SidecarGone, SidecarRefused
 from kstreams_assign.worker.sidecar import server
 from kstreams_assign.worker.sidecar.client import SidecarClient
-from kstreams_assign.worker.sidecar.server import CONNECTIONS_MAX
+from kstreams_assign.worker.sidecar.server import WAITING_MAX
 from tests.worker.sidecar.shop import PARTITIONS, STORE, Shop, add_up, add_up_until, sink_of
 from tests.worker.sidecar_fuzz import polite_session, run
 
@@ -194,14 +194,17 @@ def test_a_second_session_is_told_that_the_first_is_open(shop: Shop) -> None:
     shop.connect().close()
 
 
-def test_no_more_connections_are_held_than_a_few(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_connections_are_few_and_shut_no_application_out(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "HELLO_TIMEOUT_S", 100.0)  # so that nobody goes meanwhile for saying nothing
     shop.start().until_running(PARTITIONS)
     with ExitStack() as stack:
-        for _ in range(CONNECTIONS_MAX):
-            stack.enter_context(_silent(shop))
-        assert stack.enter_context(_silent(shop)).recv(1) == b""
-    polite_session(str(shop.folder / "1.sock"))
+        silent = [stack.enter_context(_silent(shop)) for _ in range(3 * WAITING_MAX)]
+        assert [each.recv(1) for each in silent[: 2 * WAITING_MAX]] == [b""] * 2 * WAITING_MAX, "the oldest are closed"
+        polite_session(str(shop.folder / "1.sock"))
+        with shop.connect() as session:
+            silent += [stack.enter_context(_silent(shop)) for _ in range(2 * WAITING_MAX)]
+            assert [each.recv(1) for each in silent[2 * WAITING_MAX : -WAITING_MAX]] == [b""] * 2 * WAITING_MAX
+            assert session.tasks(), "the open session is not one of those that wait"
 
 
 def _silent(shop: Shop) -> socket.socket:

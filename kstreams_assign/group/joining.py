@@ -1,0 +1,50 @@
+"""What a member sends in JoinGroup and gets in SyncGroup, read from the bytes of the consumer protocol.
+
+What lives here: the check that the names in these bytes can be topics. What must not: user-data (``dialects``), layouts (``wire``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kstreams_assign.errors import MalformedUserData
+from kstreams_assign.group.values import JoinedMember
+from kstreams_assign.topology.internal import TOPIC_NAME
+from kstreams_assign.wire import ConsumerAssignment, decode_consumer_assignment, decode_consumer_subscription
+
+_NAME_SHOWN_MAX = 60
+
+
+def read_member(member_id: str, metadata: bytes, instance_id: str | None) -> JoinedMember:
+    """Return a member of a JoinGroup response. Raises ``MalformedUserData``."""
+    subscription = decode_consumer_subscription(metadata)
+    _refuse_impossible_topics("ConsumerProtocolSubscription", subscription.topics)
+    return JoinedMember(
+        member_id=member_id,
+        topics=subscription.topics,
+        owned=subscription.owned_partitions,
+        user_data=subscription.user_data or b"",
+        instance_id=instance_id,
+        rack=subscription.rack_id,
+    )
+
+
+def read_member_or_damage(member_id: str, metadata: bytes, instance_id: str | None) -> JoinedMember:
+    """Return a member of a JoinGroup response; if its bytes cannot be read, the reason is its ``damage``."""
+    try:
+        return read_member(member_id, metadata, instance_id)
+    except MalformedUserData as cause:
+        return JoinedMember(member_id, (), (), metadata, instance_id, damage=str(cause))
+
+
+def read_given(assignment: bytes) -> ConsumerAssignment:
+    """Return the assignment of a SyncGroup response. Raises ``MalformedUserData``."""
+    given = decode_consumer_assignment(assignment)
+    _refuse_impossible_topics("ConsumerProtocolAssignment", {partition.topic for partition in given.assigned_partitions})
+    return given
+
+
+def _refuse_impossible_topics(message: str, topics: Iterable[str]) -> None:
+    for topic in topics:
+        if not TOPIC_NAME.fullmatch(topic):
+            raise MalformedUserData(f"{message}: {topic[:_NAME_SHOWN_MAX]!r} cannot be the name of a topic")
