@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from kstreams_assign.errors import StateDirectoryLocked
+from kstreams_assign.state.forking import open_here
 
 LOCK_FILE = ".lock"
 LOOKS_MAX = 10_000
@@ -30,13 +31,13 @@ class Holder(NamedTuple):
 
 
 def take_lock(folder: Path) -> IO[bytes]:
-    """Lock the directory for as long as the file is open, so the lock ends with the process however that dies.
+    """Lock the directory for as long as the file is open, so the lock ends with the process however that dies, and not with its children.
 
     The file is never deleted: two processes could then lock two files of one name. Raises ``StateDirectoryLocked``
     naming the holder, ``OSError`` where files cannot be made or locked.
     """
     path = folder / LOCK_FILE
-    file = path.open("a+b")
+    file = open_here(lambda: path.open("a+b", buffering=0))
     try:
         taken = _lock(file)
     except OSError:
@@ -49,7 +50,6 @@ def take_lock(folder: Path) -> IO[bytes]:
         )
     file.truncate(0)
     file.write(json.dumps({"pid": os.getpid(), "host": platform.node()}).encode())
-    file.flush()
     return file
 
 
@@ -80,7 +80,7 @@ def holder(folder: Path) -> Holder | None:
     """Who has the directory now; None if nobody has. Changes nothing. Raises ``FileNotFoundError`` if nobody ever had."""
     path = folder / LOCK_FILE
     try:
-        with path.open("rb") as file:
+        with open_here(lambda: path.open("rb", buffering=0)) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return None
     except BlockingIOError:

@@ -117,10 +117,9 @@ def raw_member(broker: str, group: str, topic: str, metadata: bytes, assignment:
         bootstrap_servers=broker,
         group_id=group,
         enable_auto_commit=False,
-        session_timeout_ms=3_000,
-        heartbeat_interval_ms=500,
-        max_poll_interval_ms=5_000,
-        request_timeout_ms=6_000,
+        session_timeout_ms=60_000,
+        max_poll_interval_ms=120_000,
+        request_timeout_ms=6_000,  # a LeaveGroup behind a JoinGroup that is never answered
         partition_assignment_strategy=[assignor],
     )
     try:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, cast
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import HostInfo
+from kstreams_assign.state.forking import open_here
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.http.as_json import as_json, tasks_json, verdict_json
 from kstreams_assign.worker.http.metrics import exposition
@@ -79,7 +80,7 @@ class StatusServer:
 
     def __init__(self, address: HostInfo) -> None:
         try:
-            self._server = _Server(address)
+            self._server = open_here(lambda: _Server(address))
         except OSError as cause:
             raise ConfigError(f"http = {host_text(address)!r}: cannot listen there: {cause}") from cause
         self._public = not _loops_back(address.host)
@@ -125,6 +126,10 @@ class _Server(ThreadingTCPServer):
         super().__init__((host, address.port), _Handler)
         self.address = HostInfo(address.host, self.server_address[1])
         self.names = LOOPBACK_NAMES | {address.host.lower()} if _loops_back(address.host) else None
+
+    def close(self) -> None:
+        """Let go of the address, and nothing else (``state.forking``)."""
+        self.socket.close()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002  # socketserver's signature
         """Whether there is room for one more."""

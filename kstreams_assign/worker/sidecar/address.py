@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.state.forking import open_here
 
 TCP = "tcp://"
 PATH_BYTES_MAX = 107  # sockaddr_un holds 108 with the zero at the end
@@ -69,7 +70,9 @@ def _loops_back(host: str) -> bool:
 def listen(address: Address) -> socket.socket:
     """A socket that accepts at the address. Raises ``ConfigError`` where it is taken or cannot be had."""
     try:
-        return _listen_unix(address.path) if isinstance(address, UnixAddress) else _listen_tcp(address)
+        return open_here(
+            lambda: _listen_unix(address.path) if isinstance(address, UnixAddress) else _listen_tcp(address)
+        )
     except OSError as cause:
         raise ConfigError(f"socket = {address}: cannot listen there: {cause}") from cause
 
