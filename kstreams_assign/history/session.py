@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kstreams_assign.adapters.java import find_java
-from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, KStreamsAssignError, SparkError
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, KStreamsAssignError, SparkError, missing_extra
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,8 +72,8 @@ def _started(master: str, log: Path, settings: Mapping[str, str]) -> SparkSessio
         from pyspark.errors import PySparkRuntimeError
         from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise SparkError("the history needs Spark: pip install 'kstreams-assign[history]'") from error
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) or error from error
     java = find_java()
     conf = SparkConf().setMaster(master).setAppName("kstreams-assign history")
     if master.startswith("local"):

@@ -11,6 +11,7 @@ import os
 import shutil
 import socket
 import ssl
+import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
@@ -45,7 +46,7 @@ class LocalBroker:
 
     ``data_dir`` names the folder to use and keep; without it a fresh one is made and removed by ``stop``. ``settings`` go
     over the broker's own (``server.properties`` keys). Unless ``outlive`` is set, the JVM dies with this process,
-    even when that is killed. Every error is a ``LocalBrokerError``.
+    even when that is killed. Every error is a ``LocalBrokerError``, or ``ExtraMissing`` where the extra ``local`` is not installed.
     """
 
     version = KAFKA_VERSION
@@ -115,7 +116,10 @@ class LocalBroker:
             raise LocalBrokerError(f"the broker runs already, as process {self.pid}")
         with ExitStack() as undo:
             undo.callback(self.stop)
-            self._start_on_free_ports()
+            try:
+                self._start_on_free_ports()
+            except (OSError, subprocess.TimeoutExpired) as cause:
+                raise LocalBrokerError(f"the broker cannot start on {self._data_dir}: {cause}") from cause
             undo.pop_all()
         return self
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.topology.internal import TOPIC_NAME
 
 TOPICS_WITHIN_S = 30.0
+PARTITIONS_MAX = 10_000
+"""Kafka creates no more at once."""
 
 app = typer.Typer(
     help="The embedded Kafka broker alone.\n\nExample: kstreams-assign broker start --json",
@@ -38,10 +43,12 @@ def start(
     from kstreams_assign.adapters.confluent import ClusterAdmin
     from kstreams_assign.local.detached import start_detached
 
-    topics = dict(_named(text) for text in topic or ())
-    broker = start_detached(data_dir, port)
-    ClusterAdmin(broker.bootstrap_servers).create_topics(topics, TOPICS_WITHIN_S)
-    _print(broker.facts(), as_json)
+    topics = read_topics(topic or ())
+
+    def create_topics(bootstrap_servers: str) -> None:
+        ClusterAdmin(bootstrap_servers).create_topics(topics, TOPICS_WITHIN_S)
+
+    _print(start_detached(data_dir, port, prepare=create_topics).facts(), as_json)
 
 
 @app.command()
@@ -65,11 +72,26 @@ def stop(
     _print(broker.facts(), as_json)
 
 
-def _named(text: str) -> tuple[str, int]:
-    name, _, partitions = text.rpartition(":")
-    if not name or not partitions.isdecimal() or int(partitions) < 1:
-        raise ConfigError(f"--topic {text}: must be NAME:PARTITIONS, as in words:2")
-    return name, int(partitions)
+_TOPIC = re.compile(r"(?P<name>.*):(?P<partitions>[0-9]{1,5})", re.DOTALL)
+
+
+def read_topics(texts: Iterable[str]) -> dict[str, int]:
+    """Return the topics of ``--topic`` with their partitions. Raises ``ConfigError`` for what no broker would create."""
+    topics: dict[str, int] = {}
+    for text in texts:
+        topic = _TOPIC.fullmatch(text)
+        if topic is None or int(topic["partitions"]) < 1:
+            raise ConfigError(f"--topic {text}: must be NAME:PARTITIONS, as in words:2")
+        if not TOPIC_NAME.fullmatch(topic["name"]):
+            raise ConfigError(
+                f"--topic {text}: {topic['name']!r} cannot be the name of a topic; allowed are 1 to 249 letters, digits, '.', '_' and '-'"
+            )
+        if topic["name"] in topics:
+            raise ConfigError(f"--topic {text}: {topic['name']!r} is given more than once; give each topic once")
+        topics[topic["name"]] = int(topic["partitions"])
+    if sum(topics.values()) > PARTITIONS_MAX:
+        raise ConfigError(f"--topic: {sum(topics.values()):,} partitions in all; allowed are {PARTITIONS_MAX:,}")
+    return topics
 
 
 def _print(facts: dict[str, str | int], as_json: bool) -> None:

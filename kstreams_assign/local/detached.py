@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import shutil
 import signal
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
-from kstreams_assign.errors import ConfigError
+from kstreams_assign.errors import ConfigError, LocalBrokerError
 from kstreams_assign.local.broker import LocalBroker
 from kstreams_assign.local.jars import Progress, cache_dir, to_stderr
 from kstreams_assign.local.layout import Layout
 
 _STOP_PATIENCE_MS = 10_000
+_UNWRITABLE = re.compile(r"[,\\\x00-\x1f\x7f]")
 
 
 class DetachedBroker(NamedTuple):
@@ -51,19 +56,51 @@ class DetachedBroker(NamedTuple):
 
 
 def start_detached(
-    data_dir: Path | None = None, port: int | None = None, progress: Progress = to_stderr
+    data_dir: Path | None = None,
+    port: int | None = None,
+    progress: Progress = to_stderr,
+    prepare: Callable[[str], None] = lambda _: None,
 ) -> DetachedBroker:
-    """Start a broker that goes on after this process; returns once it answers."""
-    folder = data_dir.resolve() if data_dir else None
-    for other in running_brokers():
-        if other.data_dir == folder:
-            raise ConfigError(f"--data-dir {folder}: the broker {other.pid} runs on it; stop it or name another folder")
-    started = LocalBroker(data_dir=folder, port=port, outlive=True, progress=progress).start()
-    broker = DetachedBroker(
-        started.bootstrap_servers, started.version, started.pid, started.data_dir, started.keeps_data
-    )
-    _remember(broker)
+    """Start a broker that goes on after this process; returns once it answers and ``prepare`` is through with its address.
+
+    Whatever fails ends the broker, and deletes the folder that was made for it.
+    """
+    with ExitStack() as undo:
+        folder = _usable_folder(data_dir, undo) if data_dir else None
+        for other in running_brokers():
+            if other.data_dir == folder:
+                raise ConfigError(
+                    f"--data-dir {folder}: the broker {other.pid} runs on it; stop it or name another folder"
+                )
+        started = LocalBroker(data_dir=folder, port=port, outlive=True, progress=progress).start()
+        undo.callback(started.stop)
+        broker = DetachedBroker(
+            started.bootstrap_servers, started.version, started.pid, started.data_dir, started.keeps_data
+        )
+        prepare(broker.bootstrap_servers)
+        _remember(broker)
+        undo.pop_all()
     return broker
+
+
+def _usable_folder(data_dir: Path, undo: ExitStack) -> Path:
+    """Return the folder, made if it was missing; ``undo`` deletes what was made. Raises ``ConfigError``."""
+    try:
+        folder = data_dir.resolve()
+        if _UNWRITABLE.search(str(folder)):
+            raise ConfigError(
+                f"--data-dir {folder}: Kafka's settings cannot hold a path with a comma, a backslash or a control character"
+            )
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        if missing:
+            undo.callback(shutil.rmtree, missing[-1], ignore_errors=True)
+        with TemporaryFile(dir=folder):
+            return folder
+    except (OSError, RuntimeError) as cause:  # RuntimeError: links that go round in a circle
+        raise ConfigError(
+            f"--data-dir {data_dir}: cannot be used: {cause}; name a folder that this user can write to"
+        ) from cause
 
 
 def stop_detached(data_dir: Path | None = None, pid: int | None = None) -> DetachedBroker | None:
@@ -91,6 +128,8 @@ def running_brokers() -> list[DetachedBroker]:
     found = []
     for path in _records_folder().glob("*.json"):
         broker = _recall(path)
+        if broker is None:
+            continue
         if broker.runs:
             found.append(broker)
         else:
@@ -100,7 +139,11 @@ def running_brokers() -> list[DetachedBroker]:
 
 def _end(broker: DetachedBroker) -> None:
     """SIGTERM, patience, SIGKILL; a process descriptor cannot point at a stranger that got the same id."""
-    descriptor = os.pidfd_open(broker.pid)
+    try:
+        descriptor = os.pidfd_open(broker.pid)
+    except ProcessLookupError:  # it has just ended
+        _forget(broker)
+        return
     try:
         signal.pidfd_send_signal(descriptor, signal.SIGTERM)
         ended = select.poll()
@@ -116,13 +159,22 @@ def _end(broker: DetachedBroker) -> None:
 def _remember(broker: DetachedBroker) -> None:
     record = broker.facts() | {"keeps_data": broker.keeps_data}
     path = _record(broker.pid)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record), encoding="utf-8")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(record), encoding="utf-8")
+    except OSError as cause:
+        raise LocalBrokerError(
+            f"the record of the running broker cannot be written: {cause}; name another folder with KSTREAMS_ASSIGN_CACHE"
+        ) from cause
 
 
-def _recall(path: Path) -> DetachedBroker:
-    record = json.loads(path.read_text(encoding="utf-8"))
-    return DetachedBroker(**{**record, "data_dir": Path(record["data_dir"])})
+def _recall(path: Path) -> DetachedBroker | None:
+    """None for a record that is torn or that another command has just deleted."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return DetachedBroker(**{**record, "data_dir": Path(record["data_dir"])})
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
 
 
 def _forget(broker: DetachedBroker) -> None:

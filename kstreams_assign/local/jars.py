@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kstreams_assign.errors import LocalBrokerError
+from kstreams_assign.errors import LocalBrokerError, missing_extra
 
 if TYPE_CHECKING:
     from jgo.maven import MavenContext
@@ -81,7 +81,8 @@ def class_path(
     """The jars as files, those that are missing fetched first.
 
     With all of them cached this touches no network. ``repositories`` (name -> address) replaces the place that jgo
-    fetches from. Raises ``LocalBrokerError`` when a jar cannot be had or is not the one that was locked.
+    fetches from. Raises ``LocalBrokerError`` when a jar cannot be had or is not the one that was locked, ``ExtraMissing`` when
+    the packages that fetch are not installed.
     """
     wanted = locked_jars() if jars is None else jars
     folder = (cache or cache_dir()) / "jars"
@@ -147,8 +148,8 @@ def _broken_off(what: str, folder: Path, error: Exception) -> str:
 def _maven(partial: Path, repositories: Mapping[str, str] | None) -> MavenContext:
     try:
         from jgo.maven import MavenContext
-    except ImportError as error:
-        raise LocalBrokerError(_no_extra()) from error
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) or error from error
     return MavenContext(
         repo_cache=partial,
         local_repos=[],
@@ -162,14 +163,10 @@ def _trusting_the_system() -> Iterator[None]:
     """Let TLS trust what the machine trusts: a company's own authority is in the system's store, not in certifi's."""
     try:
         import truststore
-    except ImportError as error:
-        raise LocalBrokerError(_no_extra()) from error
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) or error from error
     truststore.inject_into_ssl()
     try:
         yield
     finally:
         truststore.extract_from_ssl()
-
-
-def _no_extra() -> str:
-    return "the embedded broker needs packages that are not installed: pip install 'kstreams-assign[local]'"

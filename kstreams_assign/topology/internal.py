@@ -26,7 +26,7 @@ REPARTITION_SETTINGS: Mapping[str, str] = {
 """Kafka's ``RepartitionTopicConfig``: nothing expires, as members delete what they have consumed; small segments, so that it goes."""
 
 
-TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+TOPIC_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
 """Kafka: ``Topic.validate``."""
 
 

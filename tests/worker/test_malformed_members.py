@@ -49,7 +49,7 @@ def test_a_leader_survives_members_whose_subscription_is_damaged(app: App) -> No
 
 
 @pytest.mark.parametrize("kind", sorted(COORDINATOR_FAILS))
-def test_a_member_outlives_damage_at_which_the_coordinator_fails(app: App, kind: str) -> None:
+def test_a_failing_coordinator_is_outlived(app: App, kind: str) -> None:
     worker = app.start(1)
     worker.until_running(PARTITIONS)
     with raw_member(app.broker, app.name, app.name, subscriptions(app.name)[kind]) as member:
@@ -101,7 +101,7 @@ ASSIGNMENTS = {
 
 
 @pytest.mark.parametrize("kind", ASSIGNMENTS)
-def test_a_follower_names_the_damage_in_the_assignment_of_a_foreign_leader(app: App, kind: str) -> None:
+def test_a_damaged_assignment_is_named(app: App, kind: str) -> None:
     good = encode_consumer_subscription(ConsumerSubscription(1, (app.name,)))
     with raw_member(app.broker, app.name, app.name, good, ASSIGNMENTS[kind]) as leader:
         until(lambda: bool(leader.poll() or leader.user_data is not None))

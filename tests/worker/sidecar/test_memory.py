@@ -41,7 +41,9 @@ HOSTILE: Mapping[str, Callable[[], bytes]] = {
     "short texts": lambda: _filled(b"\xa2ab"),
     "numbers": lambda: _filled(b"\xcd\x12\x34"),
     "extensions": lambda: _filled(b"\xd4\x01\x34"),
-    "arrays that announce more than follows": lambda: _request("keys", b"\xdd\x00\x80\x00\x00" * 500 + b"\xc0" * MIB * 8),
+    "arrays that announce more than follows": lambda: _request(
+        "keys", b"\xdd\x00\x80\x00\x00" * 500 + b"\xc0" * MIB * 8
+    ),
 }
 
 MEASURE = """
