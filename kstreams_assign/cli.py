@@ -151,7 +151,7 @@ def _fail(error: KStreamsAssignError) -> NoReturn:
 class _Pipe(io.FileIO):
     """Standard output; the first write that fails ends the command, with 0 where only the reader has ended, and later ones are dropped."""
 
-    def write(self, data: Any, /) -> int | None:
+    def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
         except OSError as cause:

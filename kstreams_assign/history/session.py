@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kstreams_assign.adapters.java import find_java
-from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, KStreamsAssignError, SparkError, missing_extra
+from kstreams_assign.errors import (
+    BrokerError,
+    BrokerUnavailable,
+    ConfigError,
+    KStreamsAssignError,
+    SparkError,
+    missing_extra,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,14 @@ import msgpack
 import pytest
 
 from kstreams_assign.errors import MalformedFrame
-from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX, Frames, unpack
-from kstreams_assign.worker.sidecar.messages import GREETING_BYTES_MAX, read_request
+from kstreams_assign.worker.sidecar.framing import (
+    ARRAY_BYTES_MIN,
+    FRAME_BYTES_MAX,
+    MAP_BYTES_MIN,
+    Frames,
+    unpack,
+)
+from kstreams_assign.worker.sidecar.messages import GREETING_BYTES_MAX, PROTOCOL, read_request
 
 MIB = 1 << 20
 PEAK_MIB, KEPT_MIB = 500, 64
@@ -103,3 +109,7 @@ def test_small_messages_are_not_bounded_by_their_few_bytes() -> None:
     for message in ({}, {"a": {}}, {"a": [[1], [2]], "b": {}}, {"id": 1, "op": "tasks"}):
         assert unpack(msgpack.packb(message)).keys() == message.keys()
     assert list(islice(unpack(msgpack.packb({"headers": [[]] * 1000}))["headers"], 2)) == [(), ()]
+
+
+def test_the_protocol_names_the_bounds() -> None:
+    assert (PROTOCOL["map_bytes_min"], PROTOCOL["array_bytes_min"]) == (MAP_BYTES_MIN, ARRAY_BYTES_MIN)

@@ -1,0 +1,140 @@
+"""Every command in an install without extras: it works, or one line names the extra that it needs."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from kstreams_assign.errors import EXTRAS
+from tests.plain_install import modules_of, required
+from tests.test_cli import paths_of_commands
+from tests.test_wheel import ROOT, run, wheel
+
+__all__ = ["wheel"]
+pytestmark = pytest.mark.timeout(600)
+NOBODY = "127.0.0.1:1"
+EXTRA_LINE = re.compile(
+    r"kstreams-assign: the package \S+ is not installed; .*: pip install 'kstreams-assign\[(\w+)\]'"
+)
+
+ARGUMENTS: Mapping[tuple[str, ...], tuple[int | str, tuple[str, ...]]] = {
+    # words -> (exit status, or the extra that the command needs; arguments)
+    ("demo",): ("local", ()),
+    ("inspect",): (3, ("group", "-b", NOBODY)),
+    ("what-if",): (3, ("group", "-b", NOBODY)),
+    ("transactions",): (3, ("group", "-b", NOBODY)),
+    ("decode",): (1, ("subscription", "00")),
+    ("worker",): (2, ("--config", "none.toml")),
+    ("drain",): (2, ("--config", "none.toml")),
+    ("clean",): (2, ("--config", "none.toml")),
+    ("history", "follow"): ("history", ("--out", "history", "-b", NOBODY)),
+    ("history", "report"): ("history", ("--out", "history", "--html", "page.html")),
+    ("history", "what-if"): ("history", ("--out", "history")),
+    ("history", "generate"): ("history", ("--records", "records", "--groups", "1")),
+    ("history", "compact"): ("history", ("--out", "history")),
+    ("simulate",): (0, ("--count", "1")),
+    ("simulate", "policies"): (0, ()),
+    ("simulate", "placements"): (0, ()),
+    ("simulate", "probing"): (0, ()),
+    ("simulate", "sweep"): ("history", ("--spark", "local[1]")),
+    ("broker", "start"): ("local", ()),
+    ("broker", "stop"): (1, ()),
+    ("peer", "info"): (0, ()),
+    ("peer", "assign"): (0, ()),
+    ("peer", "assign-threads"): (0, ()),
+    ("peer", "encode-subscription"): (0, ()),
+    ("peer", "decode-subscription"): (0, ()),
+    ("peer", "encode-assignment"): (0, ()),
+    ("peer", "decode-assignment"): (0, ()),
+    ("peer", "bench-assign"): (0, ("--case", "10x2x1x1", "--state", "join", "--seconds", "0.1")),
+    ("peer", "bench-codec"): (0, ("--seconds", "0.01", "--members", "10")),
+}
+
+
+@pytest.fixture(scope="module")
+def plain(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command ``kstreams-assign`` of an environment without any extra."""
+    home = tmp_path_factory.mktemp("plain")
+    venv.create(home, with_pip=False, symlinks=True)
+    python = home / "bin" / "python"
+    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=home).strip())
+    for module in modules_of(required("kstreams-assign")):
+        (site / module.name).symlink_to(module)
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", wheel, folder=home)
+    there = run(
+        python, "-c", f"import importlib.util as u; print([n for n in {[*EXTRAS]} if u.find_spec(n)])", folder=home
+    )
+    assert there == "[]\n"
+    return home / "bin" / "kstreams-assign"
+
+
+def test_every_command_is_called() -> None:
+    groups = {words[:-1] for words in paths_of_commands()} - {("simulate",)}
+    assert set(paths_of_commands()) - groups == ARGUMENTS.keys()
+
+
+@pytest.mark.parametrize("words", ARGUMENTS, ids=" ".join)
+def test_a_command_works_or_names_the_extra_that_it_needs(plain: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    expected, arguments = ARGUMENTS[words]
+    environment = os.environ | {"KSTREAMS_ASSIGN_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [plain, *words, *arguments],
+        cwd=tmp_path,
+        env=environment,
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    if isinstance(expected, str):
+        assert done.returncode == 2, done.stderr
+        line = EXTRA_LINE.fullmatch(done.stderr.splitlines()[-1])
+        assert line is not None, done.stderr
+        assert line[1] == expected
+    else:
+        assert done.returncode == expected, done.stderr
+
+
+def test_help_of_everything_needs_no_extra(plain: Path, tmp_path: Path) -> None:
+    """In one process: each is quick, and starting 40 of them is not."""
+    code = (
+        "from typer.testing import CliRunner\n"
+        "from kstreams_assign import cli\n"
+        f"for words in {paths_of_commands()!r}:\n"
+        "    done = CliRunner().invoke(cli.app, [*words, '--help'])\n"
+        "    assert done.exit_code == 0, (words, done.exception)\n"
+    )
+    run(plain.with_name("python"), "-c", code, folder=tmp_path)
+
+
+def _imported() -> Iterator[str]:
+    for path in (ROOT / "kstreams_assign").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                yield from (alias.name.partition(".")[0] for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                yield node.module.partition(".")[0]
+
+
+def test_every_package_that_is_imported_is_required_or_belongs_to_an_extra() -> None:
+    plain_modules = {module.name.removesuffix(".py") for module in modules_of(required("kstreams-assign"))}
+    others = set(_imported()) - sys.stdlib_module_names - plain_modules - {"kstreams_assign"}
+    assert others <= EXTRAS.keys()
+
+
+def test_the_table_of_extras_is_that_of_the_package() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    names = {re.match(r"[\w-]+", text)[0]: extra for extra in ("local", "history", "rack") for text in declared[extra]}
+    assert names.items() <= EXTRAS.items()
+    assert EXTRAS.items() - names.items() == {("py4j", "history")}, "pyspark brings it"
