@@ -101,12 +101,14 @@ class Loop:
         for record in self.words.consume(1000, 0.05):
             if record.error() is None:
                 task = task_of[record.topic(), record.partition()]
+                self.processed[self.inputs[task]] = record.offset() + 1
+                if record.key() is None:  # a changelog takes no record without a key
+                    continue
                 count = self.counts[task][record.key()] = self.counts[task].get(record.key(), 0) + 1
                 changelog = self.member.changelogs(task)["counts"]
                 told = lambda _, sent, task=task: self.position.update({task: sent.offset() + 1})  # noqa: E731
                 self.producer.produce(changelog.topic, b"%d" % count, record.key(), changelog.partition, told)
                 self.producer.produce("own-loop-counts", b"%d" % count, record.key())
-                self.processed[self.inputs[task]] = record.offset() + 1
 
     def commit(self) -> None:
         if self.processed:

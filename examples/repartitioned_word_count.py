@@ -36,7 +36,7 @@ TOPOLOGY = """Topologies:
 
 def split(task: Task, lines: Sequence[Record]) -> None:
     for line in lines:
-        for word in line.value.split():
+        for word in (line.value or b"").split():  # a line may be deleted: no value
             task.emit("words", word, word)
 
 

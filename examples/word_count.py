@@ -1,4 +1,4 @@
-"""Count words: ``python word_count.py localhost:9092`` reads the topic ``words``, where each record's key is a word."""
+"""Count words: ``python word_count.py localhost:9092`` reads ``words``; a record's key is a word, a record without a key is passed over."""
 
 import sys
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from kstreams_assign import Config, Record, Subtopology, Task, Worker
 
 def count(task: Task, words: Sequence[Record]) -> None:
     counts = task.store("counts")
-    for word in words:
-        total = int(counts.get(word.key) or 0) + 1
-        counts.put(word.key, b"%d" % total)
-        task.emit("word-counts", word.key, b"%d" % total)
+    for word in (record.key for record in words if record.key is not None):
+        total = int(counts.get(word) or 0) + 1
+        counts.put(word, b"%d" % total)
+        task.emit("word-counts", word, b"%d" % total)
 
 
 config = Config(application_id="word-count", bootstrap_servers=sys.argv[1])

@@ -113,3 +113,17 @@ def test_no_secret_shows_when_a_config_is_printed():
     secret = "hunter2-hunter2-hunter2"
     config = Config("app", "broker", client={"sasl.password": secret}, socket_token=secret)
     assert secret not in f"{config!r} {config}"
+
+
+@pytest.mark.parametrize("token", ["s" * 15, "s" * 256, "", 12345678901234567890, b"sixteen bytes ..", ["s" * 16]])
+def test_a_token_that_no_application_could_send_is_refused_and_not_shown(token):
+    with pytest.raises(
+        ConfigError, match=r"socket_token .*, not shown\): must be a text of 16 to 255 characters"
+    ) as raised:
+        Config("app", "broker", socket_token=token)
+    assert not token or str(token) not in str(raised.value)
+
+
+def test_tokens_of_every_allowed_length_are_taken():
+    for length in (16, 255):
+        assert Config("app", "broker", socket_token="s" * length).socket_token == "s" * length

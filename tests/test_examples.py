@@ -67,7 +67,7 @@ def last_values(broker: str, topic: str, wanted: dict[bytes, bytes]) -> dict[byt
 def test_word_count_counts_words_and_ends_on_ctrl_c(broker, tmp_path):
     ClusterAdmin(broker).create_topics({"words": 2, "word-counts": 2}, WITHIN_S)
     producer = RecordProducer(broker, delivery_timeout_ms=WITHIN_S * 1_000)
-    for word in WORDS:
+    for word in [None, *WORDS[:1], None, *WORDS[1:]]:  # a record without a key is no word
         producer.produce("words", None, word, b"")
     producer.flush(WITHIN_S)
     producer.close()

@@ -15,6 +15,7 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from kstreams_assign.adapters.confluent.faults import fault
+from kstreams_assign.adapters.log_secrets import hide_secrets
 from kstreams_assign.client_settings import (
     ClientRole,
     for_client,
@@ -57,26 +58,8 @@ class OncePerHalfMinute(logging.Filter):
         return fresh
 
 
-class WithoutSecrets(logging.Filter):
-    """Takes the secrets of every client made here out of each line: with ``debug = "conf"`` librdkafka lists what it was given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._secrets: frozenset[str] = frozenset()
-
-    def learn(self, client: Mapping[str, str]) -> None:
-        """Take out the secrets of this client, too."""
-        self._secrets |= secrets_of(client)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = without_secrets(record.getMessage(), self._secrets), None
-        return True
-
-
 logger = logging.getLogger("kstreams_assign.adapters.confluent")
 """Takes librdkafka's own log lines, which would otherwise go to standard error. Handed over during polls."""
-_without_secrets = WithoutSecrets()
-logger.addFilter(_without_secrets)
 logger.addFilter(OncePerHalfMinute())
 
 
@@ -102,7 +85,7 @@ def made(
     make: Callable[..., Client], settings: Mapping[str, object], client: Mapping[str, str] | None, about: str
 ) -> Client:
     """A client of librdkafka, with its log lines handed to ``logger``. Raises ours, without a secret of ``client`` in its text."""
-    _without_secrets.learn(client or {})
+    hide_secrets(client or {}, logger.name)
     try:
         return make(dict(settings), logger=logger)
     except KafkaException as raised:

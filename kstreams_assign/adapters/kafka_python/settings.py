@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kstreams_assign.adapters.log_secrets import hide_secrets
 from kstreams_assign.client_settings import own_name, reconnect_backoff_max_ms
 
 
@@ -37,7 +38,11 @@ _NAMES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def kafka_python_settings(client: Mapping[str, str]) -> dict[str, Any]:
-    """What kafka-python is to be given for these settings. Tuning of librdkafka has no counterpart and is left out."""
+    """What kafka-python is to be given for these settings. Tuning of librdkafka has no counterpart and is left out.
+
+    From here on kafka-python's log shows no secret of them.
+    """
+    hide_secrets(client, "kafka")
     named = {own_name(name): value for name, value in client.items()}
     translated = {_NAMES[name][0]: _NAMES[name][1](value) for name, value in named.items() if name in _NAMES}
     return {"reconnect_backoff_max_ms": reconnect_backoff_max_ms(client), **translated}

@@ -116,3 +116,10 @@ def test_every_code_and_event_of_the_closed_lists_is_one_that_the_worker_sends()
         == ERROR_CODES
     )
     assert set(re.findall(r'_push\("(\w+)"', source)) == EVENTS
+
+
+def test_a_token_that_cannot_be_right_is_refused_and_not_repeated():
+    for token in ("s3cret" * 50, 7, b"s3cret", ["s3cret"], ""):
+        with pytest.raises(SidecarRefused) as raised:
+            read_request({"id": 1, "op": "hello", "version": 1, "token": token})
+        assert str(raised.value) == "bad_request: hello: token (not shown): must be str of 1 to 255 characters"
