@@ -182,7 +182,7 @@ def test_the_rights_that_the_guide_names_suffice(
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"sasl_password": "wrong-word"}, "sasl.username = 'orders-app', sasl.password: "),
+        ({"sasl_password": "wrong-word"}, "sasl.username = 'orders-app', sasl.password (its value is not shown): "),
         ({"sasl_mechanism": "SCRAM-SHA-256"}, "sasl.mechanism = 'SCRAM-SHA-256'"),
         ({"ssl_ca_location": str(OTHER_PEM)}, f"ssl.ca.location = '{OTHER_PEM}'"),
     ],
