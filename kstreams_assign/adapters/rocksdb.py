@@ -163,9 +163,13 @@ class RocksTaskStores:
             raise
 
     def get(self, store: str, key: bytes) -> bytes | None:
-        with self._translation:
-            found: bytes | None = self._read_side(store).get(key)
-            return found
+        reads = self._read_side(store)
+        try:  # as `with self._translation` does, which costs as much as a fifth of the read
+            found: bytes | None = reads.get(key)
+        except Exception as error:
+            self._translation.__exit__(type(error), error, None)
+            raise
+        return found
 
     def get_many(self, store: str, keys: Sequence[bytes]) -> list[bytes | None]:
         with self._translation:

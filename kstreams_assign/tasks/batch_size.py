@@ -94,7 +94,8 @@ class BatchSize:
         if self._other is not None:
             each_ms = max(0.0, (took_ms - self._other.took_ms) / (records - self._other.records))
         call_ms = max(0.0, took_ms - each_ms * records)
-        wanted = self.records_max if each_ms == 0 else int(max(CALL_MS, call_ms) / each_ms)
+        allowed_ms = max(CALL_MS, call_ms)
+        wanted = self.records_max if allowed_ms >= each_ms * self.records_max else int(allowed_ms / each_ms)
         if took_ms > self.interval_ms / 4:
             wanted = min(wanted, int(records * self.interval_ms / 4 / took_ms))
         return max(1, min(wanted, self.records_max))

@@ -7,12 +7,10 @@ writes go to the first. An application that dies rolls back by not having commit
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from heapq import merge
-from itertools import chain, repeat
+from itertools import repeat
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -32,95 +30,119 @@ class _Absent:
     """Says that the buffer holds nothing for a key, where None says that the key was deleted."""
 
 
+Row = tuple[str, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int | None, int | None]
+"""An ``Emitted`` as it waits: a plain tuple of bytes and numbers is none of the garbage collector's business, a named one is."""
+
+
 class Taken(NamedTuple):
     """What a commit takes, by store: values (None deletes) and, for the same keys, the time of each; and the records to send."""
 
     writes: Mapping[str, Mapping[bytes, bytes | None]]
     times: Mapping[str, Mapping[bytes, int]]
-    emitted: Sequence[Emitted]
+    emitted: Sequence[Row]
 
 
 ABSENT = _Absent()
-_KEY_AND_VALUE = itemgetter(Emitted._fields.index("key"), Emitted._fields.index("value"))
-_NOTHING: dict[bytes, bytes | None] = {}
 
 
 @dataclass(slots=True)
-class WriteBuffer:
-    """Newest write per store and key, and the emitted records in order. ``None`` as a value deletes.
+class StoreWrites:
+    """The newest write of each key of a store; None as a value deletes.
 
-    ``times`` has the milliseconds of each of ``writes``: what its changelog record will carry.
-    ``leaving`` is what ``take`` took and ``landed`` has not yet said to be in the store.
+    ``times`` has the milliseconds of each of ``writes``: what its changelog record will carry. ``leaving`` is what a commit on its way took.
+    ``size_bytes`` are all that was written since that commit, what was written over included.
     """
 
-    writes: dict[str, dict[bytes, bytes | None]] = field(default_factory=partial(defaultdict, dict))
-    times: dict[str, dict[bytes, int]] = field(default_factory=partial(defaultdict, dict))
-    leaving: dict[str, dict[bytes, bytes | None]] = field(default_factory=dict)
-    emitted: list[Emitted] = field(default_factory=list)
+    writes: dict[bytes, bytes | None] = field(default_factory=dict)
+    times: dict[bytes, int] = field(default_factory=dict)
+    leaving: dict[bytes, bytes | None] = field(default_factory=dict)
+    size_bytes: int = 0
 
-    def put(self, store: str, key: bytes, value: bytes | None, time_ms: int) -> None:
-        self.writes[store][key] = value
-        self.times[store][key] = time_ms
+    def put(self, key: bytes, value: bytes | None, time_ms: int) -> None:
+        self.writes[key] = value
+        self.times[key] = time_ms
+        self.size_bytes += len(key) if value is None else len(key) + len(value)
 
-    def put_many(self, store: str, entries: Mapping[bytes, bytes | None], times_ms: Mapping[bytes, int]) -> None:
+    def put_many(self, entries: Mapping[bytes, bytes | None], times_ms: Mapping[bytes, int]) -> None:
         """``times_ms`` has the same keys."""
-        self.writes[store].update(entries)
-        self.times[store].update(times_ms)
+        self.writes.update(entries)
+        self.times.update(times_ms)
+        self.size_bytes += sum(map(len, entries)) + sum(map(len, filter(None, entries.values())))
 
-    def get(self, store: str, key: bytes) -> bytes | _Absent | None:
-        newest = self.writes.get(store, _NOTHING).get(key, ABSENT)
-        return self.leaving.get(store, _NOTHING).get(key, ABSENT) if newest is ABSENT else newest
+    def get(self, key: bytes) -> bytes | _Absent | None:
+        newest = self.writes.get(key, ABSENT)
+        return self.leaving.get(key, ABSENT) if newest is ABSENT else newest
 
-    def get_many(self, store: str, keys: Sequence[bytes]) -> list[bytes | _Absent | None]:
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | _Absent | None]:
         """As ``get``, for many keys."""
-        writes, leaving = self.writes.get(store, _NOTHING), self.leaving.get(store, _NOTHING)
-        found: list[bytes | _Absent | None] = list(map(writes.get, keys, repeat(ABSENT)))
-        if leaving:
-            older = map(leaving.get, keys, repeat(ABSENT))
+        found: list[bytes | _Absent | None] = list(map(self.writes.get, keys, repeat(ABSENT)))
+        if self.leaving:
+            older = map(self.leaving.get, keys, repeat(ABSENT))
             return [old if new is ABSENT else new for new, old in zip(found, older, strict=True)]
         return found
 
     def overlay(
-        self,
-        store: str,
-        stored: Iterator[tuple[bytes, bytes]],
-        start: bytes | None,
-        end: bytes | None,
-        *,
-        reverse: bool = False,
+        self, stored: Iterator[tuple[bytes, bytes]], start: bytes | None, end: bytes | None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Stored entries of a range, in the order they come, with this buffer's writes laid over them.
+        """Stored entries of a range, in the order they come, with these writes laid over them.
 
         Reads of ``stored`` no more than is asked for; ``reverse`` says that it comes in the opposite of byte order.
         """
-        ours = {**self.leaving.get(store, _NOTHING), **self.writes.get(store, _NOTHING)}
+        ours = {**self.leaving, **self.writes}
         keys = [k for k in ours if (start is None or start <= k) and (end is None or k < end)]
         written = [(key, ours[key]) for key in sorted(keys, reverse=reverse)]
         hidden = ((key, value) for key, value in stored if key not in ours)
         merged = merge(hidden, written, key=itemgetter(0), reverse=reverse)
         return ((key, value) for key, value in merged if value is not None)
 
+    def drop(self) -> None:
+        """Forget what no commit took."""
+        self.writes, self.times, self.size_bytes = {}, {}, 0
+
+
+@dataclass(slots=True)
+class WriteBuffer:
+    """The writes of all stores of a task, and its emitted records in order with the bytes of their keys and values."""
+
+    stores: dict[str, StoreWrites] = field(default_factory=dict)
+    emitted: list[Row] = field(default_factory=list)
+    emitted_bytes: int = 0
+
+    def of(self, store: str) -> StoreWrites:
+        """The writes of one store: the same object as long as the buffer lives."""
+        return self.stores.setdefault(store, StoreWrites())
+
+    def emit_many(self, rows: Sequence[Row]) -> None:
+        self.emitted.extend(rows)
+        self.emitted_bytes += sum(len(key or b"") + len(value or b"") for _, key, value, *_ in rows)
+
     def take(self) -> Taken:
         """Begin a commit: answer with what is here, which goes on being read until ``landed``."""
-        taken = Taken(self.writes, self.times, self.emitted)
-        self.leaving = self.writes
+        written = {name: writes for name, writes in self.stores.items() if writes.writes}
+        taken = Taken(
+            {name: writes.writes for name, writes in written.items()},
+            {name: writes.times for name, writes in written.items()},
+            self.emitted,
+        )
+        for writes in self.stores.values():
+            writes.leaving = writes.writes
         self.drop()
         return taken
 
     def landed(self) -> None:
         """What ``take`` took is in the store now."""
-        self.leaving = {}
+        for writes in self.stores.values():
+            writes.leaving = {}
 
     def drop(self) -> None:
         """Forget what no ``take`` took."""
-        self.writes, self.times, self.emitted = defaultdict(dict), defaultdict(dict), []
+        for writes in self.stores.values():
+            writes.drop()
+        self.emitted, self.emitted_bytes = [], 0
 
     def size_bytes(self) -> int:
-        """Keys and values that no ``take`` took, without headers."""
-        keys = chain.from_iterable(self.writes.values())
-        values = chain.from_iterable(entries.values() for entries in self.writes.values())
-        sent = chain.from_iterable(map(_KEY_AND_VALUE, self.emitted))
-        return sum(map(len, filter(None, chain(keys, values, sent))))
+        """Keys and values that were written and emitted since the last ``take``."""
+        return self.emitted_bytes + sum(writes.size_bytes for writes in self.stores.values())
 
     def __len__(self) -> int:
-        return sum(map(len, self.writes.values())) + len(self.emitted)
+        return sum(len(writes.writes) for writes in self.stores.values()) + len(self.emitted)

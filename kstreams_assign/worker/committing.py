@@ -7,11 +7,12 @@ runs the user's function another one takes the steps (``beside``), so a transact
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import islice, repeat
+from typing import Protocol
 from uuid import UUID
 
 from kstreams_assign.adapters.confluent import RecordProducer, TransactionalProducer
@@ -29,6 +30,7 @@ from kstreams_assign.errors import (
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.ports import TaskStores
+from kstreams_assign.tasks.buffer import Row
 from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
 from kstreams_assign.tasks.stamped import value_of
 from kstreams_assign.worker.events import EventLog
@@ -289,23 +291,22 @@ class Committer:
     def _produce(self, _wait: bool) -> Outcome:
         """Looks at the lease on the way, too: this process may be stopped between any two records."""
         try:
-            for number, (arguments, track) in enumerate(self._records()):
-                if number % LOOK_RECORDS == 0 and self._commits.lease_left_s() <= 0:
-                    return self._out_of_lease()
-                self._producer.produce(*arguments, track=track)
+            for rows, track in self._rows():
+                while some := list(islice(rows, LOOK_RECORDS)):
+                    if self._commits.lease_left_s() <= 0:
+                        return self._out_of_lease()
+                    self._producer.produce_all(some, track=track)
         except _NOT_DELIVERED as cause:
             return self._undelivered(cause)
         return Outcome.OK
 
-    def _records(self) -> Iterator[tuple[tuple[Any, ...], bool]]:
-        """What ``produce`` takes, for every record in order, and whether the record's offset counts."""
+    def _rows(self) -> Iterator[tuple[Iterator[Row], bool]]:
+        """All records in order, in runs, and whether the offsets of a run count."""
         for share in self._shares:
             for store in share.work.taken.writes:
                 if store in share.changelogs:
-                    for record in _changelog_records(share, store):
-                        yield record, True
-            for it in share.work.taken.emitted:
-                yield (it.topic, it.partition, it.key, it.value, it.headers, it.timestamp_ms), False
+                    yield _changelog_rows(share, store), True
+            yield iter(share.work.taken.emitted), False
 
     def _out_of_lease(self) -> Outcome:
         self.trouble = "the session may be over, and records were still on their way"
@@ -341,7 +342,7 @@ class Committer:
         """Whose record it was: a changelog says it, an output's topic and key may fit several."""
         owners = self._owners(refused)
         owners += [
-            s.task for s in self._shares if any(e[:2] == (refused.topic, refused.key) for e in s.work.taken.emitted)
+            s.task for s in self._shares if any(row[:2] == (refused.topic, refused.key) for row in s.work.taken.emitted)
         ]
         return " or ".join(map(str, dict.fromkeys(owners)))
 
@@ -386,13 +387,13 @@ class Committer:
         return Outcome.OK
 
 
-def _changelog_records(share: Share, store: str) -> Iterator[tuple[Any, ...]]:
-    """What ``produce`` takes. The time of a write is its record's, so a timestamped store's changelog holds the bare value."""
-    at = share.changelogs[store]
+def _changelog_rows(share: Share, store: str) -> Iterator[Row]:
+    """The time of a write is its record's, so a timestamped store's changelog holds the bare value."""
+    topic, partition = share.changelogs[store]
     entries, times = share.work.taken.writes[store], share.work.taken.times[store]
+    values: Iterable[bytes | None] = entries.values()
     if store in share.timestamped:
-        for key, stored in entries.items():
-            yield *at, key, None if stored is None else value_of(stored), None, times[key]
-    else:
-        for key, value in entries.items():
-            yield *at, key, value, None, times[key]
+        values = (None if stored is None else value_of(stored) for stored in values)
+    return zip(  # C calls only, for each record of a commit
+        *(repeat(topic), entries, values, repeat(()), repeat(partition), map(times.__getitem__, entries)), strict=False
+    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition
@@ -21,9 +20,6 @@ from kstreams_assign.topology.flows import Flow, Repartition
 from kstreams_assign.worker.at_work import AtWork, Batch
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
-
-# A named tuple's own constructors are Python functions; this stays in C for every record.
-_make_emitted = partial(tuple.__new__, Emitted)
 
 
 class Task:
@@ -117,7 +113,9 @@ class Task:
             timestamp_ms = record.timestamp_ms
         else:
             timestamp_ms = self._place(topic).number("timestamp_ms", timestamp_ms, ">= 0, milliseconds since 1970")
-        self._buffer.emitted.append(_make_emitted((to, key, value, headers, partition, timestamp_ms)))
+        buffer = self._buffer
+        buffer.emitted.append((to, key, value, headers, partition, timestamp_ms))
+        buffer.emitted_bytes += (0 if key is None else len(key)) + (0 if value is None else len(value))
 
     def _place(self, topic: str) -> Place:
         return Place(self.id, f"output {topic!r}", self.at_work)
@@ -133,7 +131,12 @@ class Task:
         for one in checked:
             if type(one.key) not in BYTES_OR_NONE or type(one.value) not in BYTES_OR_NONE:
                 self._place(one.topic).check("key or value", (one.key, one.value), BYTES_OR_NONE)
-        self._buffer.emitted.extend(one._replace(topic=self._sinks[one.topic]) for one in checked)
+        self._buffer.emit_many(
+            [
+                (self._sinks[topic], key, value, headers, partition, timestamp_ms)
+                for topic, key, value, headers, partition, timestamp_ms in checked
+            ]
+        )
 
     def batch(self, records: Sequence[Record]) -> Batch:
         """The worker's side: these are worked on next."""

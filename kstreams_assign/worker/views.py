@@ -24,27 +24,27 @@ class KeyValueStore:
     or None; anything else raises ``TypeError`` at once, also a bytearray and a memoryview, which their owner may change.
     """
 
-    __slots__ = ("_at_work", "_buffer", "_name", "_place", "_stores")
+    __slots__ = ("_at_work", "_name", "_place", "_stores", "_writes")
 
     def __init__(self, name: str, stores: TaskStores, buffer: WriteBuffer, at_work: AtWork, task: TaskId) -> None:
         self._place = Place(task, f"store {name!r}", at_work)
         self._name = name
         self._stores = stores
-        self._buffer = buffer
+        self._writes = buffer.of(name)
         self._at_work = at_work
 
     def get(self, key: bytes) -> bytes | None:
         """The newest value of a key, or None."""
         if type(key) is not bytes:
             self._place.check("key", (key,))
-        buffered = self._buffer.get(self._name, key)
+        buffered = self._writes.get(key)
         return self._stores.get(self._name, key) if buffered is ABSENT else buffered  # type: ignore[return-value]
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The newest values of many keys, in their order; one look at the disk for all of them."""
         if not BYTES.issuperset(map(type, keys)):
             self._place.check("key", keys)
-        buffered = self._buffer.get_many(self._name, keys)
+        buffered = self._writes.get_many(keys)
         missing = [key for key, value in zip(keys, buffered, strict=True) if value is ABSENT]
         stored = dict(zip(missing, self._stores.get_many(self._name, missing), strict=True)) if missing else {}
         return [
@@ -57,7 +57,7 @@ class KeyValueStore:
         if type(key) is not bytes or type(value) is not bytes:
             self._check((key,), (value,))
         time_ms = self._at_work.record.timestamp_ms if timestamp_ms is None else self._time(timestamp_ms)
-        self._buffer.put(self._name, key, value, time_ms)
+        self._writes.put(key, value, time_ms)
 
     def put_many(
         self, entries: Iterable[tuple[bytes, bytes | None]], timestamps_ms: Sequence[int] | None = None
@@ -67,12 +67,12 @@ class KeyValueStore:
         keys = [key for key, _ in pairs]
         self._check(keys, [value for _, value in pairs])
         times = [self._time(None)] * len(pairs) if timestamps_ms is None else list(map(self._time, timestamps_ms))
-        self._buffer.put_many(self._name, dict(self._laid_out(pairs, times)), dict(zip(keys, times, strict=True)))
+        self._writes.put_many(dict(self._laid_out(pairs, times)), dict(zip(keys, times, strict=True)))
 
     def delete(self, key: bytes, timestamp_ms: int | None = None) -> None:
         """Remove a key (a tombstone in the changelog)."""
         self._check((key,), ())
-        self._buffer.put(self._name, key, None, self._time(timestamp_ms))
+        self._writes.put(key, None, self._time(timestamp_ms))
 
     def range(
         self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
@@ -83,7 +83,7 @@ class KeyValueStore:
     def _range(self, start: bytes | None, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         self._place.check("an end of the range", (start, end), BYTES_OR_NONE)
         stored = self._stores.range(self._name, start, end, reverse=reverse)
-        return self._buffer.overlay(self._name, stored, start, end, reverse=reverse)
+        return self._writes.overlay(stored, start, end, reverse=reverse)
 
     def _time(self, timestamp_ms: int | None) -> int:
         if timestamp_ms is None:
@@ -129,7 +129,7 @@ class TimestampedKeyValueStore(KeyValueStore):
         if type(key) is not bytes or type(value) is not bytes:
             self._check((key,), (value,))
         time_ms = self._at_work.record.timestamp_ms if timestamp_ms is None else self._time(timestamp_ms)
-        self._buffer.put(self._name, key, None if value is None else stamped(value, time_ms), time_ms)
+        self._writes.put(key, None if value is None else stamped(value, time_ms), time_ms)
 
     def range(
         self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False

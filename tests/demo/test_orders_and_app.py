@@ -19,6 +19,7 @@ from kstreams_assign.demo.app import (
     totals_topic,
 )
 from kstreams_assign.demo.orders import Order, order_stream, read_key, read_value
+from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.worker.at_work import AtWork
 
 orders = st.builds(Order, st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
@@ -42,7 +43,7 @@ def run(app: Subtopology, stores: OneStore, batches: list[list[Record]]) -> list
         app.process(task, batch)
         taken = task.take()
         stores.values.update(taken.writes[STORE])
-        rows += [record.value for record in taken.emitted]
+        rows += [Emitted(*row).value for row in taken.emitted]
     return rows
 
 

@@ -30,15 +30,15 @@ def test_reads_see_the_writes_as_if_they_had_reached_the_store(
     _write(buffer, twin, taken)
     buffer.take()
     _write(buffer, twin, written)
-    assert list(buffer.overlay("s", iter(_within(stored, start, end)), start, end)) == _within(twin, start, end)
+    assert list(buffer.of("s").overlay(iter(_within(stored, start, end)), start, end)) == _within(twin, start, end)
     for key in stored.keys() | {key for key, _ in taken + written}:
-        seen = buffer.get("s", key)
+        seen = buffer.of("s").get(key)
         assert (stored.get(key) if seen is ABSENT else seen) == twin.get(key)
 
 
 def _write(buffer: WriteBuffer, twin: dict[bytes, bytes], written: list[tuple[bytes, bytes | None]]) -> None:
     for key, value in written:
-        buffer.put("s", key, value, 0)
+        buffer.of("s").put(key, value, 0)
         if value is None:
             twin.pop(key, None)
         else:
@@ -51,10 +51,24 @@ def _within(entries: dict[bytes, bytes], start: bytes | None, end: bytes | None)
 
 def test_a_commit_takes_the_newest_writes_and_they_are_read_until_they_have_landed() -> None:
     buffer = WriteBuffer()
-    buffer.put("s", b"k", b"1", 7)
-    buffer.put("s", b"k", b"2", 5)
+    buffer.of("s").put(b"k", b"1", 7)
+    buffer.of("s").put(b"k", b"2", 5)
     assert buffer.take() == Taken({"s": {b"k": b"2"}}, {"s": {b"k": 5}}, [])
-    assert buffer.get("s", b"k") == b"2"
+    assert buffer.of("s").get(b"k") == b"2"
     assert len(buffer) == 0
     buffer.landed()
-    assert buffer.get("s", b"k") is ABSENT
+    assert buffer.of("s").get(b"k") is ABSENT
+
+
+def test_bytes_are_counted_until_a_commit_takes_them() -> None:
+    buffer = WriteBuffer()
+    buffer.of("s").put(b"key", b"value", 1)
+    buffer.of("s").put(b"key", None, 2)
+    buffer.of("t").put_many({b"k": b"12", b"l": None}, {b"k": 1, b"l": 1})
+    buffer.emit_many([("out", None, b"123", (), None, 1), ("out", b"k", None, (), None, 1)])
+    assert buffer.size_bytes() == 8 + 3 + 4 + 4
+    buffer.take()
+    assert buffer.size_bytes() == 0
+    buffer.of("s").put(b"key", b"value", 1)
+    buffer.drop()
+    assert buffer.size_bytes() == 0

@@ -58,7 +58,7 @@ VALUES: dict[str, Call] = {
 
 @pytest.mark.parametrize("name", ["plain", "stamped"])
 @pytest.mark.parametrize("call", KEYS)
-@pytest.mark.parametrize("wrong", [*WRONG, None], ids=str)
+@pytest.mark.parametrize("wrong", [*WRONG, None], ids=lambda wrong: type(wrong).__name__)
 def test_a_key_that_is_not_bytes_is_refused_where_it_is_given(task: Task, name: str, call: str, wrong: Any) -> None:
     at_work(task)
     with pytest.raises(TypeError) as raised:
@@ -72,7 +72,7 @@ def test_a_key_that_is_not_bytes_is_refused_where_it_is_given(task: Task, name: 
 
 @pytest.mark.parametrize("name", ["plain", "stamped"])
 @pytest.mark.parametrize("call", VALUES)
-@pytest.mark.parametrize("wrong", WRONG, ids=str)
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: type(wrong).__name__)
 def test_a_value_that_is_not_bytes_is_refused_where_it_is_given(task: Task, name: str, call: str, wrong: Any) -> None:
     at_work(task)
     with pytest.raises(

@@ -10,6 +10,7 @@ import pytest
 from kstreams_assign import Record, Store, SubtopologyShape, Task, TaskId, TopicPartition
 from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.stamped import ValueAndTime, stamped
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
@@ -53,7 +54,8 @@ def test_an_output_has_the_time_and_the_headers_of_its_record_unless_it_brings_i
     for _ in task.batch(records(30, 10)):
         task.emit("out", b"k", b"v")
     task.emit("out", b"k", b"v", headers=(), timestamp_ms=7)
-    found = [(emitted.timestamp_ms, list(emitted.headers)) for emitted in task.take().emitted]
+    emitted = [Emitted(*row) for row in task.take().emitted]
+    found = [(record.timestamp_ms, list(record.headers)) for record in emitted]
     assert found == [(STARTED_MS, []), (30, []), (10, HEADERS), (7, [])]
 
 

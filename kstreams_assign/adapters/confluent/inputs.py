@@ -111,10 +111,10 @@ def _records(messages: list[Message]) -> dict[TopicPartition, list[Record]]:
     found: dict[TopicPartition, list[Record]] = {}
     for partition, run in runs(messages):
         try:
-            rows = list(_rows(partition, run, map(headers_of, run)))
+            records = list(map(_make_record, _rows(partition, run, map(headers_of, run))))
         except SystemError:  # a header's name is not UTF-8
-            rows = list(_rows(partition, run, readable_headers(run)))
-        found.setdefault(partition, []).extend(map(_make_record, rows))
+            records = list(map(_make_record, _rows(partition, run, readable_headers(run))))
+        found.setdefault(partition, []).extend(records)
     return found
 
 

@@ -7,7 +7,7 @@ reads the partition off the message, so that a record costs no closure.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
@@ -20,6 +20,7 @@ from kstreams_assign.client_settings import MESSAGE_BYTES_MAX, ClientRole
 from kstreams_assign.client_settings import delivery_timeout_ms as delivery_timeout_of
 from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, RecordRefused, TaskMigrated
 from kstreams_assign.model import TopicPartition
+from kstreams_assign.tasks.buffer import Row
 
 _TUNING: Mapping[str, Setting] = {"linger.ms": 5, "message.max.bytes": MESSAGE_BYTES_MAX}
 _NEEDED: Mapping[str, Setting] = {
@@ -107,22 +108,31 @@ class RecordProducer:
         delivered: Delivered = self._tracked if track else self._untracked
         if on_offset is not None:
             delivered = partial(self._told, on_offset, delivered)
-        arguments: tuple[Any, ...] = (
-            topic,
-            value,
-            key,
-            _ANY_PARTITION if partition is None else partition,
-            delivered,
-            None,
-            _NOW if timestamp_ms is None else timestamp_ms,
-            list(headers) if headers else None,
-        )
-        try:
-            self._producer.produce(*arguments)
-        except BufferError:
-            self._produce_when_room(arguments)
-        except KafkaException as raised:
-            raise self._not_queued(raised.args[0], arguments) from raised
+        self._produce_rows([(topic, key, value, headers or (), partition, timestamp_ms)], delivered)
+
+    def produce_all(self, rows: Iterable[Row], *, track: bool = False) -> None:
+        """Queue records in order. Raises as ``produce`` does, those behind the record that cannot be queued are not."""
+        self._produce_rows(rows, self._tracked if track else self._untracked)
+
+    def _produce_rows(self, rows: Iterable[Row], delivered: Delivered) -> None:
+        produce = self._producer.produce
+        for topic, key, value, headers, partition, timestamp_ms in rows:
+            arguments: tuple[Any, ...] = (
+                topic,
+                value,
+                key,
+                _ANY_PARTITION if partition is None else partition,
+                delivered,
+                None,
+                timestamp_ms or _NOW,
+                list(headers) if headers else None,
+            )
+            try:
+                produce(*arguments)
+            except BufferError:
+                self._produce_when_room(arguments)
+            except KafkaException as raised:
+                raise self._not_queued(raised.args[0], arguments) from raised
 
     def flush(self, timeout_s: float) -> Mapping[TopicPartition, int]:
         """Wait until everything produced is acknowledged; next offsets of the tracked partitions written since the last.

@@ -11,6 +11,7 @@ import pytest
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
@@ -133,7 +134,7 @@ def test_what_is_written_has_the_time_of_the_record_polled_last_or_the_one_that_
     stand.ask("commit")
     taken = stand.running.take().taken
     assert taken.times == {"stamped": {b"a": 7, b"b": 8}, "totals": {b"c": LAST_MS, b"d": 9}}
-    assert [emitted.timestamp_ms for emitted in taken.emitted] == [LAST_MS]
+    assert [Emitted(*row).timestamp_ms for row in taken.emitted] == [LAST_MS]
 
 
 def test_what_is_asked_after_a_commit_waits_until_the_commit_has_begun_and_is_not_in_it(stand):

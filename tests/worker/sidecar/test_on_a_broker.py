@@ -264,7 +264,7 @@ def test_what_the_brokers_would_refuse_at_the_commit_is_refused_before(shop: Sho
         with pytest.raises(SidecarRefused, match=r"no_such_topic.*no partition"):
             session.emit_records("0_0", [out_of_range])
         with pytest.raises(SidecarRefused, match="too_large"):
-            session.put("0_0", STORE, {b"k": b"v" * 1_000_000})
+            session.put("0_0", STORE, {b"k": b"v" * 1_048_588})
         with pytest.raises(SidecarRefused, match="no_such_store"):
             session.put("0_0", "elsewhere", {b"k": b"v"})
         with pytest.raises(SidecarRefused, match="task_migrated"):
