@@ -1,6 +1,6 @@
 """Count per key, ours and the peers' in turn on the same broker: ``python -m bench.count``.
 
-    python -m bench.count                          # library, sidecar, Java Streams, Quix, Faust; 500,000 records, three runs
+    python -m bench.count      # library, sidecar, a loop by hand, Java Streams, Quix, Faust; 500,000 records, three runs
     python -m bench.count --only library java --records 200000 --runs 1
 
 Each application counts the same records (10,000 keys, one partition) with a RocksDB store, a changelog and one output
@@ -40,8 +40,9 @@ LIMIT_S = 300.0
 SLOWER = {"faust": 10}
 """Who gets only so small a part of the records."""
 
+MODULES = {"library": "bench.count.ours", "sidecar": "bench.count.sidecar", "by_hand": "bench.count.by_hand"}
 OURS = ("library", "sidecar")
-NAMES = {"java": "Java Streams 4.3.1", "quix": "Quix Streams", "faust": "Faust"}
+NAMES = {"by_hand": "a loop by hand", "java": "Java Streams 4.3.1", "quix": "Quix Streams", "faust": "Faust"}
 EVERYBODY = (*OURS, *NAMES)
 
 
@@ -163,8 +164,8 @@ def _slower(servers: str, name: str, count: int) -> str:
 
 def _command(name: str) -> list[str] | None:
     """How to start it, before the five arguments: servers, application, state directory, source, sink."""
-    if name in OURS:
-        return [sys.executable, "-m", "bench.count.ours" if name == "library" else "bench.count.sidecar"]
+    if name in MODULES:
+        return [sys.executable, "-m", MODULES[name]]
     if name == "java":
         return _java()
     script = "quix.py" if name == "quix" else "faust_app.py"
