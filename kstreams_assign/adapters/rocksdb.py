@@ -73,6 +73,7 @@ _FAILURES = "rocksdb.background-errors"
 
 _FILES_OF_A_DATABASE = ("MANIFEST-*", "*.sst", "*.log")
 _BARE: frozenset[type[BaseException]] = frozenset({Exception, DbClosedError})
+_RAISED = (*_BARE, OSError)
 
 
 class RocksMemory:
@@ -166,7 +167,7 @@ class RocksTaskStores:
         reads = self._read_side(store)
         try:  # as `with self._translation` does, which costs as much as a fifth of the read
             found: bytes | None = reads.get(key)
-        except Exception as error:
+        except _RAISED as error:
             self._translation.__exit__(type(error), error, None)
             raise
         return found
