@@ -73,7 +73,7 @@ _FAILURES = "rocksdb.background-errors"
 
 _FILES_OF_A_DATABASE = ("MANIFEST-*", "*.sst", "*.log")
 _BARE: frozenset[type[BaseException]] = frozenset({Exception, DbClosedError})
-_RAISED = (*_BARE, OSError)
+_RAISED: tuple[type[BaseException], ...] = (*_BARE, OSError)
 
 
 class RocksMemory:
