@@ -51,10 +51,10 @@ def read_topics(servers: str, topics: Iterable[str], *, committed: bool) -> dict
     with closing(Consumer(settings)) as consumer:
         places = [TopicPartition(topic, partition, 0) for topic in found for partition in range(PARTITIONS)]
         consumer.assign(places)
-        left = len(places)
+        left = {(place.topic, place.partition) for place in places}
         while left:
             messages = consumer.consume(1, WAIT_S) + consumer.consume(10_000, 0)
-            assert messages, f"the ends of {left} partitions of {list(found)} did not come"
+            assert messages, f"the ends of {sorted(left)} did not come"
             for message in messages:
                 if message.error() is None:
                     found[message.topic()].append(
@@ -62,7 +62,7 @@ def read_topics(servers: str, topics: Iterable[str], *, committed: bool) -> dict
                     )
                 else:
                     assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                    left -= 1
+                    left.discard((message.topic(), message.partition()))  # an end that moves on comes again
     return found
 
 
