@@ -37,7 +37,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 
 class KStreamsAssignError(Exception):
@@ -166,12 +167,13 @@ class TransactionAborted(BrokerError):
 class OffsetOutOfRange(BrokerError):
     """The broker does not hold the offset asked for: deleted, compacted away with its segment, or never written.
 
-    ``partitions`` (topic, partition) are no longer read. A store behind them has to be wiped and read from the start.
+    ``positions``: each partition's offset. They are no longer read. A store behind them has to be wiped and
+    read from the start.
     """
 
-    def __init__(self, text: str, partitions: Iterable[tuple[str, int]]) -> None:
+    def __init__(self, text: str, positions: Mapping[Any, int]) -> None:
         super().__init__(text)
-        self.partitions = tuple(partitions)
+        self.positions = positions
 
 
 class SidecarError(KStreamsAssignError):

@@ -80,10 +80,11 @@ class BatchSize:
         return None
 
     def _remember(self, cost: _Cost) -> None:
-        """Keep the last batch, and the last one whose size was another."""
-        small, large = sorted([cost.records, self._last.records if self._last else cost.records])
-        if large >= small * _SIMILAR:
+        """Keep the last batch, and the last one whose size was another, as long as both can have the same two costs."""
+        if self._last is not None and not _similar(self._last.records, cost.records):
             self._other = self._last
+        if self._other is not None and (_similar(self._other.records, cost.records) or _changed(self._other, cost)):
+            self._other = None
         self._last = cost
 
     def _within_time(self) -> int:
@@ -104,6 +105,16 @@ class BatchSize:
         return self.records_max if written_bytes == 0 else max(1, records * self.bytes_max // written_bytes)
 
 
+def _similar(one: float, other: float) -> bool:
+    return max(one, other) < min(one, other) * _SIMILAR
+
+
+def _changed(one: _Cost, other: _Cost) -> bool:
+    """Whether the smaller batch took clearly longer: what a record or a call costs has changed between them."""
+    small, large = sorted([one, other])
+    return small.took_ms > large.took_ms * _SIMILAR
+
+
 @dataclass(slots=True)
 class CommitSize:
     """How many records, and how many bytes written by them, may wait for a commit or be part of one."""
@@ -117,12 +128,14 @@ class CommitSize:
         self.records, self.bytes = self.records_max, self.bytes_max
 
     def shrink(self, failed: Amount) -> None:
-        """After a commit that failed: the next one gets half of it."""
+        """After a commit that failed, of at least one record: the next one gets half of it."""
         self.records = max(1, min(self.records, failed.records // 2))
         self.bytes = max(_COMMIT_BYTES_MIN, min(self.bytes, failed.written_bytes // 2))
 
-    def grow(self) -> None:
-        """After a commit that succeeded: the next one may be a quarter larger."""
+    def grow(self, done: Amount) -> None:
+        """After a commit that succeeded: the next one may be a quarter larger, if this one came near the limit."""
+        if done.records * 2 < self.records and done.written_bytes * 2 < self.bytes:
+            return
         self.records = min(self.records_max, self.records + self.records // 4 + 1)
         self.bytes = min(self.bytes_max, self.bytes + self.bytes // 4)
 

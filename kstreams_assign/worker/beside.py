@@ -50,9 +50,9 @@ class BesideCalls:
         finally:
             with self._turn:
                 self._began_s = None
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+            if self._error is not None:  # also where the function raised: a commit that met it must not go on
+                error, self._error = self._error, None
+                raise error
 
     def _run(self) -> None:
         while not self._closed.wait(INTERVAL_S):

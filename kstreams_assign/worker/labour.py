@@ -141,6 +141,10 @@ class Labour:
         """How many records they would take now."""
         raise NotImplementedError
 
+    def portion(self, running: Running, records: int) -> int:  # noqa: ARG002  # a session takes what it asked for
+        """How many of so many records of a task to work on at once; 0: a commit has to come first."""
+        return records
+
     def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> None:
         """The next records of a partition, oldest first, at least one."""
         raise NotImplementedError
@@ -182,51 +186,59 @@ class Functions(Labour):
 
     def __init__(self, functions: Sequence[Process], config: Config) -> None:
         self._functions = functions
-        self._batch = BatchSize(config.max_poll_records, config.max_poll_bytes, config.max_poll_interval_ms)
+        self._poll_records_max = config.max_poll_records
+        self._batches = [
+            BatchSize(config.max_poll_records, config.max_poll_bytes, config.max_poll_interval_ms) for _ in functions
+        ]
         self._commit = CommitSize(config.buffered_records_max, WAITING_BYTES_MAX)
-        self._turned, self._waiting, self._in_commit = Amount(), Amount(), Amount()
+        self._waiting, self._in_commit = Amount(), Amount()
         self._reported_ms: int | None = None
 
     def connect(self, loop: Loop, facts: Callable[[], Facts]) -> None:  # noqa: ARG002  # the facts are for sessions
         self._loop = loop
 
     def appetite(self) -> int:
-        return min(self._batch.records, self._commit.left(self._waiting + self._in_commit))
+        return min(self._poll_records_max, self._left)
+
+    def portion(self, running: Running, records: int) -> int:
+        return min(records, self._batches[running.task.id.subtopology].records, self._left)
+
+    @property
+    def _left(self) -> int:
+        return self._commit.left(self._waiting + self._in_commit)
 
     def wants_commit(self) -> bool:
         """As soon as nothing more can be worked on before it."""
-        return self._waiting.records > 0 and self.appetite() == 0
+        return self._waiting.records > 0 and self._left == 0
 
     def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> None:
         running.saw(partition, records)
-        began_ms = monotonic_ms()
-        self._functions[running.task.id.subtopology](running.task, running.task.batch(records))
+        subtopology, began_ms = running.task.id.subtopology, monotonic_ms()
+        self._functions[subtopology](running.task, running.task.batch(records))
         running.seal({partition: records[-1].offset + 1})
         done = Amount(len(records), running.grown_bytes(), monotonic_ms() - began_ms)
-        self._waiting, self._turned = self._waiting + done, self._turned + done
-
-    def turn(self) -> None:
-        if self._turned.records:
-            self._report(self._batch.learn(self._turned))
-            self._turned = Amount()
+        self._waiting += done
+        batch = self._batches[subtopology]
+        self._report(batch.learn(done), batch.records)
 
     def commit_begins(self) -> None:
         self._in_commit, self._waiting = self._waiting, Amount()
 
     def commit_ends(self, end: CommitStep) -> None:
-        failed, self._in_commit = self._in_commit, Amount()
+        tried, self._in_commit = self._in_commit, Amount()
         if end is CommitStep.DONE:
-            self._commit.grow()
-        elif end is CommitStep.FAILED:
-            self._commit.shrink(failed)
-            self._report(f"a commit of {failed.records} records that wrote {failed.written_bytes:,} bytes failed")
+            self._commit.grow(tried)
+        elif end is CommitStep.FAILED and tried.records:
+            self._commit.shrink(tried)
+            limit = f"a commit of {tried.records} records that wrote {tried.written_bytes:,} bytes failed"
+            self._report(limit, self._commit.records)
 
     def dropped(self, reason: str) -> None:  # noqa: ARG002  # tells more than is needed here
         self._waiting = self._in_commit = Amount()
 
-    def _report(self, limit: str | None) -> None:
+    def _report(self, limit: str | None, records: int) -> None:
         """Say which limit was met, now and then: a function of changing speed meets one often."""
         now_ms = monotonic_ms()
         if limit is not None and (self._reported_ms is None or now_ms - self._reported_ms >= REPORT_INTERVAL_MS):
             self._reported_ms = now_ms
-            self._loop.emit("batch_limited", limit=limit, records=self._batch.records, commit=self._commit.records)
+            self._loop.emit("batch_limited", limit=limit, records=records)

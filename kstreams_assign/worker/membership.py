@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -137,6 +137,10 @@ class Membership:
 
     def lease_left_s(self) -> float:
         return self._client.lease_left_s()
+
+    def owns(self, partitions: Collection[TopicPartition]) -> bool:
+        with self._lock:
+            return set(partitions).issubset(self._adopted_inputs())
 
     def joined(self) -> bool:
         return self._client.joined()

@@ -17,7 +17,7 @@ from typing import Protocol
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerUnavailable, CommitDeferred, CommitRefused, OffsetOutOfRange, StateError
+from kstreams_assign.errors import OffsetOutOfRange, StateError
 from kstreams_assign.group import member as group_member
 from kstreams_assign.group.values import Adopted, WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
@@ -36,13 +36,13 @@ from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Value
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.setbacks import Setbacks
-from kstreams_assign.worker.start_positions import LogEnds, StartPositions
 from kstreams_assign.worker.task import Task
 from kstreams_assign.worker.turns import CommitTurns, Group, Held
 
 POLL_S = 0.01
 BUSY_POLL_S = 0.002
-RESET_S = 1.0
+TURN_MS = 50
+"""How long records may be worked on before everything else gets its turn."""
 LAGS_EVERY_MS = 1_000
 
 
@@ -96,7 +96,6 @@ class Processor:
         self._releasing: set[TaskId] | None = None
         self._generation: int | None = None
         self._setbacks = Setbacks(monotonic_ms)
-        self._out_of_range: set[TopicPartition] = set()
         self._running = True
         self._ended_by_error = False
         self.records_total = 0
@@ -105,10 +104,9 @@ class Processor:
         self.turned_ms = monotonic_ms()
         self.restoring: Restoring
 
-    def connect(self, group: Group, restoring: Restoring, log_ends: LogEnds) -> None:
-        """Get to know the other two threads' fronts, before ``run``."""
-        self.group, self.restoring = group, restoring
-        self._starts = StartPositions(self._config, self._shape.repartition_topics, log_ends, group.commit)
+    def connect(self, group: Group, restoring: Restoring, lose: Callable[[Mapping[TopicPartition, int]], None]) -> None:
+        """Get to know the other two threads' fronts, before ``run``. ``lose`` is given input offsets that are gone."""
+        self.group, self.restoring, self._lose = group, restoring, lose
         timeout_s = self._config.session_timeout_ms / 3000
         committer = Committer(self._producer, group, timeout_s, self._log)
         self._commits = CommitTurns(
@@ -168,11 +166,13 @@ class Processor:
             raise
 
     def _turn(self) -> None:
-        self.turned_ms = monotonic_ms()
         self._take_orders()
-        self._restore_rested()
-        self._reset_positions()
         self._process()
+        self._keep_house()
+
+    def _keep_house(self) -> None:
+        self.turned_ms = monotonic_ms()
+        self._restore_rested()
         self._commits.turn()
         self._purging.turn()
         self._labour.turn()
@@ -215,47 +215,52 @@ class Processor:
             polled = self._inputs.poll(self._labour.appetite(), self._patience_s)
         except OffsetOutOfRange as cause:
             self._log.emit("input_out_of_range", reason=str(cause), reset=self._config.auto_offset_reset)
-            self._out_of_range.update(TopicPartition(*p) for p in cause.partitions)
+            self._lose_input(cause.positions)
             return
         for partition, records in polled.items():
             task_id = self._task_of.get(partition)
             if task_id is not None:
                 self._feed(task_id, partition, records)
 
-    def _reset_positions(self) -> None:
-        """Read on where the policy says. Asked again the next turn where no broker answers, or a commit could still say otherwise."""
-        self._out_of_range &= self._task_of.keys()
-        if not self._out_of_range or self._commits.busy:
-            return
-        try:
-            at = self._starts.resolve(self._out_of_range, RESET_S)
-        except BrokerUnavailable as cause:
-            self._log.emit("lookup_failed", what="input positions", reason=str(cause))
-            return
-        except (CommitDeferred, CommitRefused):
-            return
-        for partition, offset in at.items():
-            running = self._held[self._task_of[partition]].running
-            if running is not None:
-                running.seal({partition: offset})
-        self._out_of_range -= at.keys()
-        self._inputs.add(at)
+    def _lose_input(self, positions: Mapping[TopicPartition, int]) -> None:
+        """The tasks begin again where ``auto_offset_reset`` says, once what they have done is committed."""
+        self._lose(positions)
+        for task in {self._task_of[partition] for partition in positions if partition in self._task_of}:
+            reason = "the brokers no longer hold its input"
+            self._commits.then(partial(self._begin_anew, task, self._held[task].inputs, reason))
 
     def _feed(self, task_id: TaskId, partition: TopicPartition, records: Sequence[Record]) -> None:
+        """Have records worked on, in as many calls as it takes. What is left of them when the task stops is read again."""
         running = self._held[task_id].running
         if running is None:
             return
         if running.fresh:
             running.fresh = False
             self._log.emit("first_record", task=str(task_id), offset=records[0].offset, partition=str(partition))
-        try:
-            with self._commits.calling():
-                self._labour.work(running, partition, records)
-        except StateError as error:
-            self.broken(task_id, error)
-            return
-        self.records_total += len(records)
-        self.turned_ms = monotonic_ms()
+        done = 0
+        while done < len(records) and self._may_work(task_id, running):
+            portion = records[done : done + self._labour.portion(running, len(records) - done)]
+            try:
+                with self._commits.calling():
+                    self._labour.work(running, partition, portion)
+            except StateError as error:
+                self.broken(task_id, error)
+                return
+            done += len(portion)
+            self.records_total += len(portion)
+
+    def _may_work(self, task_id: TaskId, running: Running) -> bool:
+        """Do what else is due if the last call took long; wait while a commit has to come first. False: it runs no longer."""
+        while self._runs(task_id, running):
+            if self._labour.portion(running, 1) and monotonic_ms() - self.turned_ms < TURN_MS:
+                return True
+            self._keep_house()
+            self._take_orders()
+        return False
+
+    def _runs(self, task_id: TaskId, running: Running) -> bool:
+        held = self._held.get(task_id)
+        return held is not None and held.running is running
 
     def emit(self, event: str, **facts: object) -> None:
         self._log.emit(event, **facts)
@@ -297,12 +302,12 @@ class Processor:
             if set(held.inputs) == set(inputs):
                 continue
             if held.running is not None:
-                self._commits.then(partial(self._begin_anew, task, inputs))
+                self._commits.then(partial(self._begin_anew, task, inputs, "its input partitions have changed"))
             else:
                 held.inputs = inputs
                 self.restoring.restore(task, None, inputs)
 
-    def _begin_anew(self, task: TaskId, inputs: tuple[TopicPartition, ...]) -> None:
+    def _begin_anew(self, task: TaskId, inputs: tuple[TopicPartition, ...], reason: str) -> None:
         """After a commit: a running task goes on with its stores as they are, from what is committed of these inputs."""
         held = self._held.get(task)
         if held is None or held.state not in (TaskState.RUNNING, TaskState.RESTORING):
@@ -310,7 +315,7 @@ class Processor:
         running = held.running is not None
         if running:
             self._fall_back(task, held)
-            self._labour.failed([task], "its input partitions have changed")
+            self._labour.failed([task], reason)
         held.inputs = inputs
         if running:
             self._do(Step.RESTORE, task, held)

@@ -326,12 +326,12 @@ class _Running:
             self._ending.set,
             Past(config, Members(local.directory.path, process), log),
         )
-        self._starts = StartPositions(config, shape.repartition_topics, admin, self._membership.commit)
+        self._starts = StartPositions(config, shape.repartition_topics, admin, self._membership)
         self.lookup = Lookup(self._topology, lambda: self._membership.hosts, self._processor, self._restoring)
         self._known: tuple[int | None, Topology] | None = None
         self._emptying = Emptying(local.directory.trash, self._guarded)
         self._waiting = WaitingTasks(group_id, servers, look_of(config, self._admin, log, LOOKUP_TIMEOUT_S), log)
-        self._processor.connect(self._membership, self._restoring, admin)
+        self._processor.connect(self._membership, self._restoring, self._starts.lose)
         self._restoring.receiver = self._processor
         self.parts = Parts(
             config,
@@ -436,8 +436,8 @@ class _Running:
         """Committed offsets; where there are none, those where input begins."""
         offsets = self._committed.read(partitions, LOOKUP_TIMEOUT_S)
         metadata = self._metadata.read(offsets)
-        if fresh := set(partitions) - offsets.keys():
-            offsets.update(self._starts.resolve_patiently(fresh, LOOKUP_TIMEOUT_S))
+        if missing := self._starts.missing(partitions, offsets):
+            offsets.update(self._starts.resolve(missing, LOOKUP_TIMEOUT_S))
         return {p: Position(offset, metadata.get(p, "")) for p, offset in offsets.items()}
 
     # --- upkeep ---------------------------------------------------------------------

@@ -1,22 +1,25 @@
-"""Where input begins that has no committed offset, or whose committed offset the broker no longer holds (``auto.offset.reset``).
+"""Where input begins that has no committed offset, or whose committed offset the brokers no longer hold.
 
-What must not live here: reading committed offsets, reading input. The idea: "latest" is another offset each time it is asked, and what
-came meanwhile would be lost. So the end offset is looked up once and committed before a record is read; a failed commit, a restart and
-another process then begin at the same record.
+What lives here: ``auto.offset.reset``. What must not: reading committed offsets, reading input. The idea: "latest" is
+another offset each time it is looked up, and the records between two answers would be lost. So an end offset is
+committed before a record is read, and a failed commit, a restart and another process begin at the same record.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerUnavailable, CommitDeferred, CommitRefused
+from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TopicPartition
 
 RETRY_S = 0.05
+PATIENCE_S = 0.5
+"""How long a rebalance is waited for; then other tasks' look-ups get their turn."""
 
 
 class LogEnds(Protocol):
@@ -27,48 +30,78 @@ class LogEnds(Protocol):
     def end_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, int]: ...
 
 
-Commit = Callable[[Mapping[TopicPartition, int], float, Mapping[TopicPartition, str]], None]
-"""``OffsetCommits.commit``."""
+class Group(Protocol):
+    """This member's part in the group. ``member`` and ``commit`` raise ``CommitDeferred`` and ``CommitRefused``."""
+
+    def member(self) -> MemberId: ...
+
+    def owns(self, partitions: Collection[TopicPartition]) -> bool:
+        """Whether all of these are input of this member's active tasks."""
+        ...
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
+    ) -> None: ...
 
 
 class StartPositions:
-    """Used by one thread. ``internal`` are repartition topics, which are always read from their start: nothing of them may be skipped."""
+    """Used by one thread, but for ``lose``.
 
-    def __init__(self, config: Config, internal: Collection[str], log_ends: LogEnds, commit: Commit) -> None:
+    ``internal`` are repartition topics, which are always read from their start: nothing of them may be skipped.
+    """
+
+    def __init__(self, config: Config, internal: Collection[str], log_ends: LogEnds, group: Group) -> None:
         self._latest = config.auto_offset_reset == "latest"
         self._internal = internal
         self._log_ends = log_ends
-        self._commit = commit
-        self._uncommitted: dict[TopicPartition, int] = {}
+        self._group = group
+        self._lost: dict[TopicPartition, int] = {}
+
+    def lose(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Take note that the brokers do not hold these offsets. From any thread."""
+        self._lost.update(positions)
+
+    def missing(
+        self, partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, int]
+    ) -> set[TopicPartition]:
+        """Return the partitions without a committed offset that the brokers hold."""
+        return {p for p in partitions if p not in committed or committed[p] == self._lost.get(p)}
 
     def resolve(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, int]:
-        """Return where each of these begins. An end offset is committed first.
+        """Return where each of these begins. End offsets are committed first.
 
-        Raises ``BrokerUnavailable``, and ``CommitDeferred`` or ``CommitRefused`` where the group takes no commit now; the next call
-        goes on with the same end offsets.
+        Waits for a moment for a rebalance under way. Raises ``BrokerUnavailable`` where that, or a broker, takes longer,
+        and where the partitions are not this member's any more: then what is committed has to be read again.
         """
         at_end = {p for p in partitions if self._latest and p.topic not in self._internal}
         at_start = set(partitions) - at_end
         starts = dict(self._log_ends.start_offsets(at_start, timeout_s)) if at_start else {}
-        unknown = at_end - self._uncommitted.keys()
-        if unknown:
-            self._uncommitted.update(self._log_ends.end_offsets(unknown, timeout_s))
-        ends = {p: self._uncommitted[p] for p in at_end & self._uncommitted.keys()}
-        if ends:
-            self._commit(ends, timeout_s, {})
-        for partition in ends:
-            del self._uncommitted[partition]
-        return starts | ends
+        starts |= self._committed_ends(at_end, timeout_s) if at_end else {}
+        for partition in partitions:
+            self._lost.pop(partition, None)
+        return starts
 
-    def resolve_patiently(
-        self, partitions: Collection[TopicPartition], timeout_s: float
-    ) -> Mapping[TopicPartition, int]:
-        """As ``resolve``, but wait for a rebalance under way. Raises ``BrokerUnavailable`` where it takes longer than ``timeout_s``."""
-        deadline = time.monotonic() + timeout_s
+    def _committed_ends(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, int]:
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                return self.resolve(partitions, timeout_s)
+                return self._commit_ends(partitions, timeout_s)
             except (CommitDeferred, CommitRefused) as cause:
                 if time.monotonic() >= deadline:
-                    raise BrokerUnavailable(f"start positions are not committed yet: {cause}") from cause
+                    raise BrokerUnavailable(
+                        f"the start of {_listed(partitions)} is not committed yet: {cause}"
+                    ) from cause
             threading.Event().wait(RETRY_S)
+
+    def _commit_ends(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, int]:
+        """Under one membership from the first question to the commit: in the next one they may be another member's."""
+        member = self._group.member()
+        ends = self._log_ends.end_offsets(partitions, timeout_s)
+        if self._group.member() != member or not self._group.owns(partitions):
+            raise BrokerUnavailable(f"the start of {_listed(partitions)}: a rebalance came between; looking again")
+        self._group.commit(ends, timeout_s, {})
+        return ends
+
+
+def _listed(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions)))

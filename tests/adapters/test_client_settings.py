@@ -106,7 +106,7 @@ def configured(client: Mapping[str, str], kinds: str, lines: Callable[[], list[s
         before = len(lines())
         with ExitStack() as ends:
             if kind == "C":
-                reader = InputConsumer(NOBODY, client, group_id="g", admin=ADMIN)
+                reader = InputConsumer(NOBODY, client, group_id="g")
                 ends.enter_context(closing(reader))
                 reader._feed._consumer.poll(0)
             elif kind == "P":
@@ -178,11 +178,11 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 def all_clients(client: Mapping[str, str]) -> Iterator[str]:
     """Makes every client of librdkafka that there is, one after another."""
-    admin = ClusterAdmin(NOBODY, client)
+    ClusterAdmin(NOBODY, client)
     yield "admin"
     RecordDeletions(NOBODY, client)
     yield "deletions"
-    InputConsumer(NOBODY, client, group_id="g", admin=admin).close()
+    InputConsumer(NOBODY, client, group_id="g").close()
     yield "inputs"
     asked = CommittedOffsets(NOBODY, client, group_id="g")
     with pytest.raises(Exception, match="committed offsets"):

@@ -248,7 +248,7 @@ def test_an_offset_that_is_gone_is_raised_after_the_records_and_the_partition_ma
     collected = Collected(inputs)
     with pytest.raises(OffsetOutOfRange, match=f"{gone} at 2") as raised:
         until(collected.poll, lambda _: False)
-    assert raised.value.partitions == (gone,)
+    assert raised.value.positions == {gone: 2}
     collected.until_offset(good, 9)
     inputs.add({gone: 5})
     assert collected.until_offset(gone, 9).offsets == {gone: [5, 6, 7, 8, 9], good: list(range(10))}

@@ -79,8 +79,24 @@ def test_a_call_that_comes_near_the_poll_interval_makes_the_next_one_smaller_wha
     assert max(sizes[1:]) <= 2, sizes
 
 
+def test_batches_that_drift_back_to_a_size_of_before_are_compared_with_themselves():
+    size = BatchSize(MAX, BYTES, INTERVAL_MS)
+    for records in (3, 5, 4, 3):
+        assert size.learn(Amount(records, 0, 1)) is None
+
+
+def test_a_function_that_becomes_slow_while_little_comes_in_gets_small_batches_before_much_does():
+    size = BatchSize(MAX, BYTES, INTERVAL_MS)
+    for _ in range(12):
+        size.learn(Amount(size.records, 0, 0.015 * size.records))
+    assert size.learn(Amount(40, 0, 10_000)) == "40 records took 10.0 s"
+    assert size.records == 1
+
+
 @given(
-    st.lists(st.tuples(st.integers(1, MAX), st.floats(0, 1e6), st.integers(0, 1 << 40)), max_size=60),
+    st.lists(
+        st.tuples(st.integers(1, 8) | st.integers(1, MAX), st.floats(0, 1e6), st.integers(0, 1 << 40)), max_size=60
+    ),
     st.integers(1, MAX),
     st.integers(1, 1 << 40),
 )
@@ -102,6 +118,17 @@ def test_a_commit_that_failed_makes_the_next_one_half_as_large():
     assert size.left(Amount(10, 4_000_000)) == 0
 
 
+def test_a_commit_far_below_the_limit_is_no_reason_for_a_larger_one():
+    size = CommitSize(20_000, 64 << 20)
+    size.shrink(Amount(10_000, 8_000_000))
+    for _ in range(100):
+        size.grow(Amount())
+        size.grow(Amount(2_000, 1_000_000))
+    assert (size.records, size.bytes) == (5_000, 4_000_000)
+    size.grow(Amount(100, 3_900_000))
+    assert (size.records, size.bytes) == (6_251, 5_000_000)
+
+
 def test_commits_that_go_on_failing_come_down_to_one_record_and_grow_again_when_one_succeeds():
     size = CommitSize(20_000, 64 << 20)
     for _ in range(40):
@@ -110,6 +137,6 @@ def test_commits_that_go_on_failing_come_down_to_one_record_and_grow_again_when_
     assert size.left(Amount()) == 1, "one record can always be worked on"
     steps = 0
     while (size.records, size.bytes) != (20_000, 64 << 20):
-        size.grow()
+        size.grow(Amount(size.records, size.bytes))
         steps += 1
     assert 30 < steps < 100

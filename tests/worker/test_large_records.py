@@ -50,7 +50,7 @@ def test_the_largest_record_is_written_and_read_and_a_byte_more_is_refused(broke
         send(producer, at, value[:LARGEST])
         with pytest.raises(RecordRefused, match=rf"{LARGEST + 1:,} bytes: raise max\.message\.bytes"):
             send(producer, at, value[: LARGEST + 1])
-    with closing(InputConsumer(broker, group_id="g", admin=admin, read_committed=True)) as reader:
+    with closing(InputConsumer(broker, group_id="g", read_committed=True)) as reader:
         reader.add({at: 0})
         found: list[bytes | None] = []
 

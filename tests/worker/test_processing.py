@@ -103,7 +103,7 @@ class Room:
             Purging((), 30_000, RecordDeletions(broker), monotonic_ms, EventLog("test", None)),
             EventLog("test", None),
         )
-        self.loop.connect(self.group, self.orders, self.desk.admin)
+        self.loop.connect(self.group, self.orders, lambda _positions: None)
 
     def run(self) -> None:
         self.loop.adopt(1, self.active)

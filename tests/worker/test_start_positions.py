@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
 
 from kstreams_assign import Config, Record, Task, TopicPartition
 from kstreams_assign.errors import BrokerUnavailable, CommitDeferred, CommitRefused
+from kstreams_assign.group.values import MemberId
+from kstreams_assign.worker.locating import partition_of
 from kstreams_assign.worker.start_positions import StartPositions
 from tests.worker.app import PARTITIONS, App, count
 
@@ -20,7 +24,9 @@ class Log:
 
     def __init__(self) -> None:
         self.end = 100
-        self.refusal: Exception | None = None
+        self.refusals: list[Exception] = []
+        self.generation = 1
+        self.owned = {SOURCE}
         self.committed: dict[TopicPartition, int] = {}
 
     def start_offsets(self, partitions: Iterable[TopicPartition], _timeout_s: float) -> Mapping[TopicPartition, int]:
@@ -30,17 +36,23 @@ class Log:
         self.end += 10
         return dict.fromkeys(partitions, self.end)
 
+    def member(self) -> MemberId:
+        if self.refusals:
+            raise self.refusals.pop()
+        return MemberId(self.generation, "me", None)
+
+    def owns(self, partitions: Collection[TopicPartition]) -> bool:
+        return self.owned.issuperset(partitions)
+
     def commit(
         self, offsets: Mapping[TopicPartition, int], _timeout_s: float, _metadata: Mapping[TopicPartition, str]
     ) -> None:
-        if self.refusal is not None:
-            raise self.refusal
         self.committed |= offsets
 
 
 def starts(log: Log, policy: str) -> StartPositions:
-    config = Config(application_id="app", bootstrap_servers="localhost:1", auto_offset_reset=policy)
-    return StartPositions(config, {INTERNAL.topic}, log, log.commit)
+    config = Config(application_id="app", bootstrap_servers="localhost:1", auto_offset_reset=policy)  # type: ignore[arg-type]
+    return StartPositions(config, {INTERNAL.topic}, log, log)
 
 
 def test_an_end_is_committed_before_anything_is_read() -> None:
@@ -55,24 +67,41 @@ def test_a_start_needs_no_commit() -> None:
     assert log.committed == {}
 
 
-@pytest.mark.parametrize("refusal", [CommitDeferred("joining"), CommitRefused("over"), BrokerUnavailable("away")])
-def test_an_end_that_could_not_be_committed_is_not_looked_up_again(refusal: Exception) -> None:
+def test_a_rebalance_under_way_is_waited_for() -> None:
     log = Log()
-    positions = starts(log, "latest")
-    log.refusal = refusal
-    for _ in range(3):
-        with pytest.raises(type(refusal)):
-            positions.resolve([SOURCE], 1)
-    log.refusal = None
-    assert positions.resolve([SOURCE], 1) == {SOURCE: 110}
-    assert positions.resolve([SOURCE], 1) == {SOURCE: 120}, "the next time is another question"
+    log.refusals = [CommitDeferred("joining"), CommitRefused("over")]
+    assert starts(log, "latest").resolve([SOURCE], 1) == log.committed == {SOURCE: 110}
 
 
-def test_who_waits_for_a_rebalance_waits_no_longer_than_asked() -> None:
+def test_a_rebalance_that_takes_long_is_no_answer_and_commits_nothing() -> None:
     log = Log()
-    log.refusal = CommitDeferred("joining")
-    with pytest.raises(BrokerUnavailable, match="start positions are not committed yet: joining"):
-        starts(log, "latest").resolve_patiently([SOURCE], 0.2)
+    log.refusals = [CommitDeferred("joining")] * 1_000
+    with pytest.raises(BrokerUnavailable, match="the start of orders-0 is not committed yet: joining"):
+        starts(log, "latest").resolve([SOURCE], 1)
+    assert log.committed == {}
+
+
+def test_nothing_is_committed_for_a_partition_that_is_another_members_by_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+    log.owned = set()
+    with pytest.raises(BrokerUnavailable, match="a rebalance came between"):
+        starts(log, "latest").resolve([SOURCE], 1)
+    log.owned = {SOURCE}
+    generations = iter([1, 2])
+    monkeypatch.setattr(log, "member", lambda: MemberId(next(generations), "me", None))
+    with pytest.raises(BrokerUnavailable, match="a rebalance came between"):
+        starts(log, "latest").resolve([SOURCE], 1)
+    assert log.committed == {}
+
+
+def test_a_committed_offset_counts_until_the_brokers_no_longer_hold_it() -> None:
+    positions = starts(Log(), "earliest")
+    assert positions.missing([SOURCE, INTERNAL], {SOURCE: 7}) == {INTERNAL}
+    positions.lose({SOURCE: 7})
+    assert positions.missing([SOURCE, INTERNAL], {SOURCE: 7}) == {SOURCE, INTERNAL}
+    assert positions.missing([SOURCE], {SOURCE: 8}) == set()
+    positions.resolve([SOURCE], 1)
+    assert positions.missing([SOURCE], {SOURCE: 7}) == set(), "it was looked up since"
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
@@ -94,3 +123,33 @@ def test_latest_is_where_the_group_began_also_after_a_worker_that_committed_noth
     app.start(2, count, **settings)
     app.until_counted(read_committed=guarantee == "exactly_once_v2")
     app.workers[1].stop()
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest"])
+def test_input_whose_offsets_are_gone_begins_where_the_policy_says_and_stays_there(
+    broker: str, tmp_path: Path, policy: str
+) -> None:
+    def fail(_task: Task, _records: Sequence[Record]) -> None:
+        raise ArithmeticError
+
+    app = App(broker, f"gone-{policy}", tmp_path)
+    app.send([b"a key"] * 10)
+    first = app.start(1)
+    app.until_committed()
+    first.stop()
+    app.send([b"a key"] * 30)  # of which the first 20 are deleted
+    raw = AdminClient({"bootstrap.servers": broker})
+    partition = partition_of(b"a key", PARTITIONS)
+    for deleted in raw.delete_records([ClientPartition(app.name, partition, 30)]).values():
+        deleted.result()
+    app.sent[b"a key"] = 20 if policy == "earliest" else 10  # 10, and the 10 that are left or none
+    second = app.start(2, fail, auto_offset_reset=policy)
+    second.until_event("input_out_of_range", reset=policy)
+    if policy == "latest":
+        second.until(lambda events: sum(event["event"] == "running" for event in events) > PARTITIONS)
+        app.send([b"a key"] * 5)  # the worker that began behind the end fails at these
+    assert isinstance(second.until_error(), ArithmeticError)
+    second.join()
+    app.start(3, auto_offset_reset=policy)
+    app.until_counted()
+    app.workers[2].stop()

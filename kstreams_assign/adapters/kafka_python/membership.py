@@ -166,6 +166,7 @@ class GroupClient:
         Raises ``BrokerUnavailable`` where the coordinator failed; call it again then.
         """
         with translated("join the group"):
+            self._failures.pop("join", None)
             joined = bool(self._coordinator.poll(timeout_ms=timeout_s * 1000)) and not self.needs_join()
             if not joined and (failure := self._failures.pop("join", None)) is not None:
                 raise failure
