@@ -60,8 +60,9 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """Spark, started for the block and ended with it. ``log`` gets what its JVM writes; ``settings`` go over ours.
 
-    With ``kafka`` the connector is brought along (fetched once, by Spark). Raises ``SparkError`` when Spark is not installed,
-    does not start or cannot have the connector, ``LocalBrokerError`` without a Java.
+    With ``kafka`` the connector is brought along (fetched once, by Spark). Raises ``SparkError`` when Spark does not start or
+    cannot have the connector, ``ExtraMissing`` when it is not installed, ``ConfigError`` for a master or ``SPARK_HOME`` that
+    is not allowed, ``LocalBrokerError`` without a Java.
     """
     session = _started(master, log, {**SETTINGS, **(_with_connector() if kafka else {}), **(settings or {})})
     gateway = session.sparkContext._gateway  # noqa: SLF001 - pyspark ends a JVM only with its own process
@@ -90,14 +91,26 @@ def _started(master: str, log: Path, settings: Mapping[str, str]) -> SparkSessio
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # It would tell each error on the terminal, with three stack traces, before it raises it.
     logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
-    log.parent.mkdir(parents=True, exist_ok=True)
     try:
+        log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output, _java_home(java.parent.parent):
             gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
             return SparkSession(SparkContext(gateway=gateway, conf=conf))
     except (PySparkRuntimeError, Py4JError) as error:
         SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - as in _end
         raise start_failure(log.read_text(encoding="utf-8", errors="replace"), log) from error
+    except OSError as error:
+        raise launch_failure(error, os.environ.get("SPARK_HOME")) from error
+
+
+def launch_failure(error: OSError, spark_home: str | None) -> KStreamsAssignError:
+    """Return the error for a JVM that the system does not launch, or for a log file that it does not open."""
+    if spark_home is not None and Path(str(error.filename)).name == "spark-submit":
+        return ConfigError(
+            f"SPARK_HOME = {spark_home!r}: {error}; set it to a Spark 4.0 folder that contains bin/spark-submit, "
+            "or unset SPARK_HOME to use the installed pyspark"
+        )
+    return SparkError(f"Spark did not start: {error}")
 
 
 def start_failure(said: str, log: Path) -> KStreamsAssignError:

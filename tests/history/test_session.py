@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, SparkError
-from kstreams_assign.history.session import failure, start_failure
+from kstreams_assign.cli import exit_status
+from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, KStreamsAssignError, SparkError
+from kstreams_assign.history.session import failure, launch_failure, spark_session, start_failure
 
 LOG = Path("spark.log")
 
@@ -40,6 +42,43 @@ def test_a_spark_that_does_not_start_says_why_in_one_line(said, kind, told):
     with pytest.raises(kind, match=told):
         raise error
     assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("fault", ["missing", "not executable", "empty"])
+def test_a_wrong_spark_home_is_refused_by_name(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    home = tmp_path / "spark"
+    if fault == "not executable":
+        (home / "bin").mkdir(parents=True)
+        (home / "bin" / "spark-submit").write_text("#!/bin/sh\n")
+    monkeypatch.setenv("SPARK_HOME", "" if fault == "empty" else str(home))
+    monkeypatch.chdir(tmp_path)
+    with (
+        pytest.raises(KStreamsAssignError) as refused,
+        spark_session("local[1]", log=tmp_path / "spark.log", kafka=False),
+    ):
+        pass
+    assert exit_status(refused.type) == 2
+    assert f"SPARK_HOME = {os.environ['SPARK_HOME']!r}: " in str(refused.value)
+    assert "unset SPARK_HOME" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_log_that_cannot_be_written_is_not_blamed_on_spark_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(SparkError, match=r"did not start: .*File exists: .*file") as failed,
+        spark_session("local[1]", log=tmp_path / "file" / "spark.log", kafka=False),
+    ):
+        pass
+    assert exit_status(failed.type) == 3
+    assert "SPARK_HOME" not in str(failed.value)
+
+
+def test_a_spark_submit_that_cannot_run_is_not_blamed_on_a_spark_home_that_is_not_set():
+    error = launch_failure(PermissionError(13, "Permission denied", "pyspark/./bin/spark-submit"), None)
+    assert type(error) is SparkError
+    assert "Permission denied: 'pyspark/./bin/spark-submit'" in str(error)
 
 
 @pytest.mark.parametrize(
