@@ -1,4 +1,7 @@
-"""Count words: ``python word_count.py localhost:9092`` reads ``words``; a record's key is a word, a record without a key is passed over."""
+"""Count words: ``python word_count.py localhost:9092`` reads the topic ``words``.
+
+A record's key is a word. A record without a key is skipped.
+"""
 
 import sys
 from collections.abc import Sequence

@@ -3,7 +3,8 @@
 What lives here: which command is where, and how an error ends the program. What must not: any work; each command stands in the
 room that does it, as ``<room>/command.py``, and is imported when it is called. Facts go to standard output, progress
 and errors to standard error. Exit status: 0 done, 1 the thing asked about is not so, 2 the call or the configuration is wrong,
-3 the broker or another part is out of reach. A reader of standard output that goes away (``| head``) ends a command in order, with 0.
+3 the broker or another part is out of reach. A reader of standard output that ends early (``| head``) ends a command in
+order, with 0.
 """
 
 from __future__ import annotations
@@ -149,7 +150,10 @@ def _fail(error: KStreamsAssignError) -> NoReturn:
 
 
 class _Pipe(io.FileIO):
-    """Standard output; the first write that fails ends the command, with 0 where only the reader has ended, and later ones are dropped."""
+    """Standard output that ends the command at the first write that fails.
+
+    The exit status is 0 if only the reader has ended. Later writes are dropped.
+    """
 
     def write(self, data: Any, /) -> int:
         try:

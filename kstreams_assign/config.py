@@ -93,13 +93,14 @@ class Config:
     wiped at start (-1: never); it counts from the release or the last sign of life, where Kafka counts from the folder's modification.
     ``group_membership_operation`` says what becomes of the membership at close (Kafka: ``CloseOptions.GroupMembershipOperation``): by
     default a dynamic member leaves and a static one stays until its session ends.
-    ``max_poll_records`` and ``max_poll_bytes`` bound a batch: its input records, and the bytes that it reads or writes. A batch that takes long
-    makes the next one smaller, down to one record.
+    ``max_poll_records`` and ``max_poll_bytes`` bound a batch: its input records, and the bytes that it reads or writes.
+    A batch that takes long makes the next batch smaller, down to a single record.
     ``repartition_purge_interval_ms``: how often consumed records of repartition topics are deleted.
     ``client_rack`` (Kafka: ``client.rack``) is where this member stands: it is told to the group, and records are fetched from a replica
     there if the brokers allow it. ``rack_aware_assignment_traffic_cost`` and ``..._non_overlap_cost`` left out are the assignor's own.
-    ``http`` (HOST:PORT, port 0 takes a free one) serves health, metrics and the status page. ``client`` is for the Kafka clients (SASL, TLS, buffers), in
-    librdkafka's dotted names: each reaches every client that it concerns, or is refused here.
+    ``http`` (HOST:PORT, port 0 takes a free port) serves health, metrics and the status page. ``client`` is for the
+    Kafka clients (SASL, TLS, buffers), in librdkafka's dotted names: each setting reaches every client that it
+    concerns, or is refused here.
     """
 
     application_id: str
@@ -190,7 +191,8 @@ class Config:
         if not isinstance(token, str) or not TOKEN_CHARACTERS_MIN <= len(token) <= TOKEN_CHARACTERS_MAX:
             size = f"{len(token)} characters" if isinstance(token, str) else f"a value of type {type(token).__name__}"
             raise ConfigError(
-                f"socket_token ({size}, not shown): must be a text of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters"
+                f"socket_token ({size}, not shown): "
+                f"must be a text of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters"
             )
 
     def _check_racks(self) -> None:

@@ -78,7 +78,8 @@ def missing_extra(error: ModuleNotFoundError) -> ExtraMissing | None:
     if extra is None:
         return None
     return ExtraMissing(
-        f"the package {package} is not installed; it belongs to the extra {extra!r}: pip install 'kstreams-assign[{extra}]'"
+        f"the package {package} is not installed; it belongs to the extra {extra!r}: "
+        f"pip install 'kstreams-assign[{extra}]'"
     )
 
 

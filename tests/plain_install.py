@@ -1,4 +1,4 @@
-"""An environment as ``pip install kstreams-assign`` makes it: the wheel and what it requires, and nothing of its extras."""
+"""An environment as ``pip install kstreams-assign`` makes it: the wheel and its requirements without any extra."""
 
 from __future__ import annotations
 

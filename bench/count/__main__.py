@@ -1,7 +1,9 @@
 """Count per key, ours and the peers' in turn on the same broker: ``python -m bench.count``.
 
-    python -m bench.count      # library, sidecar, a loop by hand, Java Streams, Quix, Faust; 500,000 records, three runs
+    python -m bench.count      # all applications, 500,000 records, three runs
     python -m bench.count --only library java --records 200000 --runs 1
+
+The applications: library, sidecar, a loop by hand, Java Streams, Quix, Faust.
 
 Each application counts the same records (10,000 keys, one partition) with a RocksDB store, a changelog and one output
 record for each input record, at least once, with its own defaults. The rate is taken from the broker's clock: output records

@@ -1,7 +1,8 @@
-"""Count per key by hand: the quickest plain loop over confluent-kafka and RocksDB, for one process and no hand-over. Arguments: see ``count.py``.
+"""Count per key by hand: the fastest plain loop over confluent-kafka and RocksDB.
 
-At least once: changelog and outputs are acknowledged before the offsets are committed, once a second. A crash counts that second twice, as the
-store is written at once, where ours would not.
+It runs in one process and hands nothing over. For the arguments see ``count.py``. At least once: changelog and outputs
+are acknowledged before the offsets are committed, once a second. After a crash it counts that second twice, because it
+writes to the store at once; the library does not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What the client libraries log, without the secrets that they were given.
 
-With ``debug = "conf"`` librdkafka lists its configuration; at level DEBUG kafka-python logs its own, and each request with its bytes.
+With ``debug = "conf"`` librdkafka lists its configuration; at level DEBUG kafka-python logs its own, and each request
+with its bytes.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from kstreams_assign.assign.subtopologies import Subtopologies
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 
 Pair = tuple[bool, int, int, int, int, int]
-"""(not caught up, what it means for the spread, offsets to restore, the task negated, its owner, a client with a copy)."""
+"""(not caught up, change of the spread, offsets to restore, the task negated, its owner, a client with a copy)."""
 
 Leavers = list[tuple[int, int, int, list[int]]]
 """A heap of (what its leaving means for the spread, lag, client, the tasks of a subtopology that may leave there)."""

@@ -16,20 +16,20 @@ from kstreams_assign.model import RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM, TaskId
 
 NOBODY = -1
 ORPHANS_MAX = 200
-"""Up to this number of tasks without an owner, copies are compared exactly; beyond it, caught-up copies count as complete.
+"""Up to this number of tasks without an owner, copies are compared exactly.
 
-Each difference between copies is one that the exact search (``exchanges``) has to weigh. A large group that starts with all its
-state on disk would search for minutes to save some records of each.
+Beyond it, caught-up copies count as complete. The exact search (``exchanges``) has to weigh each difference between
+copies: a large group that starts with all its state on disk would search for minutes to save some records of each.
 """
 
 
 class Holdings:
     """Previous owners and lags. Raises ``ConfigError`` when a client lacks the lag of a stateful task.
 
-    ``told[task]`` maps client -> lag where that is not ``untold[task]``, the lag of everybody else; stateless tasks are told by
-    nobody and their lag is 0. ``cold[task]`` is the rank of everybody else, ``cold_restore[task]`` what they have to restore.
-    ``owner[task]`` ran the task before, or is ``NOBODY``. ``by_rank``: a caught-up copy counts as complete, as version 1 of
-    the assignor has it; otherwise the offsets that it lacks count.
+    ``told[task]`` maps client -> lag where that is not ``untold[task]``, the lag of all other clients. For a stateless
+    task it is empty, and all lags are 0. ``cold[task]`` is the rank of the other clients, ``cold_restore[task]`` the
+    offsets that they have to restore. ``owner[task]`` ran the task before, or is ``NOBODY``. ``by_rank``: a caught-up
+    copy counts as complete, as in version 1 of the assignor; otherwise the offsets that it lacks count.
     """
 
     def __init__(self, cluster: Cluster, acceptable_recovery_lag: int, *, by_rank: bool = False) -> None:
@@ -46,7 +46,7 @@ class Holdings:
         self.owner = [NOBODY] * len(self.tasks)
         for number, client in enumerate(self.clients):
             self._claim(number, client.prev_active)
-        orphans = sum(owner == NOBODY and bool(told) for owner, told in zip(self.owner, self.told, strict=True))
+        orphans = sum(owner == NOBODY and bool(lags) for owner, lags in zip(self.owner, self.told, strict=True))
         self.restore_of = self.rank_of if by_rank or orphans > ORPHANS_MAX else offsets_to_restore
         self.cold_restore = self.cold if by_rank else [offsets_to_restore(lag) for lag in self.untold]
 
@@ -99,7 +99,7 @@ class Holdings:
         return self.cold[task] if lag is None else self.rank_of(lag)
 
     def restore(self, task: int, client: int) -> int:
-        """What the client has to restore of the task, as ``restore_of`` counts it."""
+        """Return the offsets of the task that the client has to restore, as ``restore_of`` counts them."""
         lag = self.told[task].get(client)
         return self.cold_restore[task] if lag is None else self.restore_of(lag)
 
@@ -127,10 +127,10 @@ class Holdings:
         return [client for client in range(len(self.clients)) if client not in worse] if worse else None
 
     def with_copies(self, task: int) -> list[int]:
-        """The clients that have less to restore than a client without a copy; none where all clients have."""
+        """Return the clients that have less to restore than a client without a copy; none if all clients have."""
         cold = self.cold_restore[task]
-        found = [client for client, lag in self.told[task].items() if self.restore_of(lag) < cold]
-        return found if len(found) < len(self.clients) else []
+        clients = [client for client, lag in self.told[task].items() if self.restore_of(lag) < cold]
+        return clients if len(clients) < len(self.clients) else []
 
     def holders(self, task: int, without: int) -> list[tuple[int, int, int]]:
         """(rank, lag, client) of everybody with a copy that is worth something; who runs it has the least lag."""
@@ -143,7 +143,10 @@ class Holdings:
 
 
 def offsets_to_restore(lag: int) -> int:
-    """The offsets that a copy with this lag lacks. An unknown position counts 1: less than all that are known to lack more."""
+    """Return the number of offsets that a copy with this lag lacks.
+
+    An unknown position counts 1: less than every copy that is known to lack more.
+    """
     return max(lag, lag == UNKNOWN_OFFSET_SUM)
 
 

@@ -15,10 +15,11 @@ moves; it never moves a task of its own, for then a table that is balanced other
 their owner as any balanced end allows, stateless ones counted like all others. An orphan that only one process can run now, and
 that has to move on later, counts once. Of all balanced ends that cost so few changes each decision aims at one with the fewest new
 owners without any copy, then the least *spread* (1 + 2 + ... + n for n tasks of a subtopology that a process has outside of its
-share), then the fewest offsets to restore. A copy that lacks less than ``acceptable_recovery_lag`` may run its task at once, but it
-still counts by what it lacks: where the whole state of a task is that small, every process may run it, and the process that has
-the state on its disk gets it. ``exchanges`` makes that exact. Copies that are made meanwhile may change what
-is cheapest at the next decision; the number of changes stays. Process ids break ties by their order, so renaming that keeps the
+share), then the fewest offsets to restore. A copy that lacks less than ``acceptable_recovery_lag`` may run its task
+at once, but the offsets that it lacks still count: where the whole state of a task is that small, every process may run
+it, and the process that has the state on its disk gets it. ``exchanges`` makes that exact. Copies that are made
+meanwhile may change what is cheapest at the next decision; the number of changes stays. Process ids break ties by
+their order, so renaming that keeps the
 order renames the plan, and no number of owner changes depends on names.
 
 **Standbys** stay where they are, and are spread so that when any one process is lost, its tasks fall to the others as evenly

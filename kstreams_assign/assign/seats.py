@@ -57,7 +57,10 @@ class Matching:
         self.full = [False] * len(capacity)
 
     def seat(self, task: int, best: list[int], restore: Callable[[int, int], int] | None = None) -> bool:
-        """Whether the task has got a seat at one of the clients ``best``; of open ones at that with the least to ``restore``."""
+        """Give the task a seat at a client of ``best``; return whether one of them is open.
+
+        Of several open clients the task goes to the client that has the least to ``restore``.
+        """
         free = [client for client in best if self.room.is_open(client)]
         if free and restore:
             offsets = [restore(task, client) for client in free]

@@ -1,7 +1,8 @@
-"""Every setting that librdkafka 2.16.0 has, as the library itself lists them (``rd_kafka_conf_properties_show``). Facts only.
+"""Every setting of librdkafka 2.16.0, as the library itself lists them (``rd_kafka_conf_properties_show``). Facts only.
 
-A line is a name, its clients (C consumer, P producer, * every client), and what is allowed: numbers from..to, or one of these words; or
-``=`` and the name that it is an alias of. What must not live here: which of them a caller may set (``rules``).
+A line is a name, its clients (C consumer, P producer, * every client), and the allowed values: numbers from..to, or a
+list of words; or ``=`` and the name of which it is an alias. What must not live here: which of them a caller may set
+(``rules``).
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ topic.metadata.refresh.fast.cnt * 0..1000
 topic.metadata.refresh.sparse * true,false
 topic.metadata.propagation.max.ms * 0..3600000
 topic.blacklist *
-debug * generic,broker,topic,metadata,feature,queue,msg,protocol,cgrp,security,fetch,interceptor,plugin,consumer,admin,eos,mock,assignor,conf,telemetry,all
+debug * generic,broker,topic,metadata,feature,queue,msg,protocol,cgrp,security,fetch,interceptor,plugin,consumer,admin,\
+eos,mock,assignor,conf,telemetry,all
 socket.timeout.ms * 10..300000
 socket.blocking.max.ms * 1..60000
 socket.send.buffer.bytes * 0..100000000

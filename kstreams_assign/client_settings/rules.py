@@ -1,7 +1,7 @@
 """Which settings under ``client`` are passed on, to which clients, and which are refused with the reason. Pure.
 
-Nothing is overridden silently: a name stands in one of the tables below and is refused, or fits what they allow and reaches every
-client that it concerns unchanged.
+Nothing is overridden silently: a name is in one of the tables below and is refused, or fits what they allow and reaches
+every client that it concerns unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from kstreams_assign.client_settings.texts import shown
 from kstreams_assign.errors import ConfigError
 
 MESSAGE_BYTES_MAX = 1_048_588
-"""``message.max.bytes`` of our producers: the broker's own default. librdkafka's is 1,000,000, less than the broker takes."""
+"""``message.max.bytes`` of our producers: the broker's own default.
+
+librdkafka's is 1,000,000, less than the broker accepts.
+"""
 
 TRANSACTION_TIMEOUT_MS = 10_000
 
@@ -126,8 +129,9 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 def refuse_settings(
     client: Mapping[str, str], member: MemberTimes | None = None, *, with_kafka_python: bool = True
 ) -> None:
-    """Raise ``ConfigError`` for the first setting that cannot be honoured: its name, its value unless it may be a secret, the fix.
+    """Raise ``ConfigError`` for the first setting that cannot be honoured.
 
+    The error names the setting, its value unless that may be a secret, and the fix.
     ``with_kafka_python``: that client is used as well, so SASL and TLS have to be what both can do.
     """
     names: dict[str, str] = {}
@@ -201,7 +205,10 @@ def _refuse_unfit_times(values: Mapping[str, str], given: Mapping[str, str], mem
             refuse("socket.timeout.ms", f"must be at most {transaction_ms + 100}: transaction.timeout.ms and 100")
     else:
         most_ms = delivery_limit_ms(member.session_timeout_ms)
-        bound = f"two thirds of session_timeout_ms = {member.session_timeout_ms}, or a process that slept writes over its successor"
+        bound = (
+            f"two thirds of session_timeout_ms = {member.session_timeout_ms}, "
+            "or a process that slept writes over its successor"
+        )
         if "transaction.timeout.ms" in values:
             refuse("transaction.timeout.ms", "is for processing_guarantee = 'exactly_once_v2'; leave it out")
     if int(values.get("message.timeout.ms", 0)) > most_ms:
@@ -214,14 +221,18 @@ def _refuse_unfit_times(values: Mapping[str, str], given: Mapping[str, str], mem
 
 
 def delivery_limit_ms(session_timeout_ms: int) -> int:
-    """How long a record may take at least once: what a process that slept still holds has expired before another owns its tasks."""
+    """Return how long a record may take at least once.
+
+    So the records of a process that slept have expired before another process owns its tasks.
+    """
     return session_timeout_ms * 2 // 3
 
 
 def transaction_delivery_limit_ms(transaction_timeout_ms: int) -> int:
-    """How long a record may take exactly once: as long as a partition takes to get another leader, but less long than its transaction.
+    """Return how long a record may take exactly once.
 
-    A process that slept meanwhile is fenced, whatever still arrives.
+    As long as a partition takes to get another leader, but less long than its transaction. A process that slept
+    meanwhile is fenced, whatever still arrives.
     """
     return transaction_timeout_ms * 4 // 5
 
@@ -253,13 +264,17 @@ def own_name(name: str) -> str:
 
 
 def read_committed(client: Mapping[str, str]) -> bool:
-    """Whether the caller asks for records of committed transactions only; a member at least once reads all of them by default."""
+    """Return whether the caller asks for records of committed transactions only.
+
+    By default a member at least once reads the records of all transactions.
+    """
     return client.get("isolation.level", "").casefold() == "read_committed"
 
 
 def for_client(client: Mapping[str, str], role: ClientRole) -> dict[str, str]:
-    """What a client of this role is given, under librdkafka's own names: the rest means nothing to it, and it would warn.
+    """Return the settings that concern a client of this role, under librdkafka's own names.
 
+    The others mean nothing to the client, and it would warn of them.
     A name that the table does not know is left to librdkafka.
     """
     return {
@@ -270,7 +285,10 @@ def for_client(client: Mapping[str, str], role: ClientRole) -> dict[str, str]:
 
 
 def client_pairs(pairs: Iterable[str], *, with_kafka_python: bool = True) -> dict[str, str]:
-    """``KEY=VALUE`` of a command's ``--client`` options, checked. Raises ``ConfigError``; what may be a secret is not shown."""
+    """Return the checked ``KEY=VALUE`` pairs of a command's ``--client`` options.
+
+    Raises ``ConfigError``, without a value that may be a secret.
+    """
     client = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")

@@ -1,6 +1,7 @@
 """What a member sends in JoinGroup and gets in SyncGroup, read from the bytes of the consumer protocol.
 
-What lives here: the check that the names in these bytes can be topics. What must not: user-data (``dialects``), layouts (``wire``).
+What lives here: the check that the names in these bytes can be topics. What must not: user-data (``dialects``), layouts
+(``wire``).
 """
 
 from __future__ import annotations

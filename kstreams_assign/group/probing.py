@@ -1,12 +1,12 @@
 """When the leader asks for the next rebalance before the probing interval ends: two pure parts.
 
-KIP-441 waits a fixed interval because leader and members "have no channel". Members of ours publish how far their copies
-are (``worker.early``), so the leader knows what a rebalance *would* change: ``gain`` asks the assignor itself. A warm-up that
-has caught up and becomes a standby counts as a change, although no owner changes: until then the group is not at rest. ``Prober``
-decides when that is worth a rebalance. Only the leader asks, once a generation, so it never becomes the storm for which
-the KIP rejects rebalances that members trigger by themselves. Without news the interval holds. Under a leader that hears nothing
-(Java's) each member of ours asks for its own copies, by the same rule and only for those that were ``behind`` when the generation began:
-once they are there, none is.
+KIP-441 waits a fixed interval because leader and members "have no channel". Members of ours publish how far their
+copies are (``worker.early``), so the leader knows what a rebalance *would* change: ``gain`` asks the assignor itself. A
+warm-up that has caught up and becomes a standby counts as a change, although no owner changes: until then the group is
+not at rest. ``Prober`` decides when that is worth a rebalance. Only the leader asks, once a generation, so it never
+becomes the storm for which the KIP rejects rebalances that members trigger by themselves. Without news the interval
+holds. Under a leader that hears nothing (Java's) each member of ours asks for its own copies, by the same rule and only
+for those that were ``behind`` when the generation began: once they are there, none is.
 
 The idea of the waiting rule: two warm-ups that end together should need one rebalance, and one that never ends must not
 hold up the others. So the leader waits for what is still under way, but no longer than twice the time it took to get what
@@ -39,8 +39,8 @@ PATIENCE = 2
 class Gain:
     """What a rebalance would bring now.
 
-    ``moves`` tasks change hands; ``under_way`` copies that tell are not caught up. ``standbys`` warm-ups have caught up and
-    become standbys, which changes no owner but ends the extra copy, and the wait for it.
+    ``moves`` tasks change hands; ``under_way`` copies that report a position are not caught up. ``standbys`` warm-ups
+    have caught up and become standbys, which changes no owner but ends the extra copy, and the wait for it.
     """
 
     moves: int

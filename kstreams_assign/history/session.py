@@ -60,9 +60,9 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """Spark, started for the block and ended with it. ``log`` gets what its JVM writes; ``settings`` go over ours.
 
-    With ``kafka`` the connector is brought along (fetched once, by Spark). Raises ``SparkError`` when Spark does not start or
-    cannot have the connector, ``ExtraMissing`` when it is not installed, ``ConfigError`` for a master or ``SPARK_HOME`` that
-    is not allowed, ``LocalBrokerError`` without a Java.
+    With ``kafka`` the connector is brought along (fetched once, by Spark). Raises ``SparkError`` when Spark does not
+    start or cannot have the connector, ``ExtraMissing`` when it is not installed, ``ConfigError`` for a master or
+    ``SPARK_HOME`` that is not allowed, ``LocalBrokerError`` without a Java.
     """
     session = _started(master, log, {**SETTINGS, **(_with_connector() if kafka else {}), **(settings or {})})
     gateway = session.sparkContext._gateway  # noqa: SLF001 - pyspark ends a JVM only with its own process

@@ -46,7 +46,8 @@ class LocalBroker:
 
     ``data_dir`` names the folder to use and keep; without it a fresh one is made and removed by ``stop``. ``settings`` go
     over the broker's own (``server.properties`` keys). Unless ``outlive`` is set, the JVM dies with this process,
-    even when that is killed. Every error is a ``LocalBrokerError``, or ``ExtraMissing`` where the extra ``local`` is not installed.
+    even when that is killed. Every error is a ``LocalBrokerError``, or ``ExtraMissing`` where the extra ``local`` is
+    not installed.
     """
 
     version = KAFKA_VERSION

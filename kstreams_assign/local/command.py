@@ -76,7 +76,10 @@ _TOPIC = re.compile(r"(?P<name>.*):(?P<partitions>[0-9]{1,5})", re.DOTALL)
 
 
 def read_topics(texts: Iterable[str]) -> dict[str, int]:
-    """Return the topics of ``--topic`` with their partitions. Raises ``ConfigError`` for what no broker would create."""
+    """Return the topics of ``--topic`` with their partitions.
+
+    Raises ``ConfigError`` for a topic that no broker would create.
+    """
     topics: dict[str, int] = {}
     for text in texts:
         topic = _TOPIC.fullmatch(text)
@@ -84,7 +87,8 @@ def read_topics(texts: Iterable[str]) -> dict[str, int]:
             raise ConfigError(f"--topic {text}: must be NAME:PARTITIONS, as in words:2")
         if not TOPIC_NAME.fullmatch(topic["name"]):
             raise ConfigError(
-                f"--topic {text}: {topic['name']!r} cannot be the name of a topic; allowed are 1 to 249 letters, digits, '.', '_' and '-'"
+                f"--topic {text}: {topic['name']!r} cannot be the name of a topic; "
+                "allowed are 1 to 249 letters, digits, '.', '_' and '-'"
             )
         if topic["name"] in topics:
             raise ConfigError(f"--topic {text}: {topic['name']!r} is given more than once; give each topic once")

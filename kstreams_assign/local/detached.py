@@ -61,9 +61,10 @@ def start_detached(
     progress: Progress = to_stderr,
     prepare: Callable[[str], None] = lambda _: None,
 ) -> DetachedBroker:
-    """Start a broker that goes on after this process; returns once it answers and ``prepare`` is through with its address.
+    """Start a broker that outlives this process.
 
-    Whatever fails ends the broker, and deletes the folder that was made for it.
+    Returns once the broker answers and ``prepare`` is through with its address. Any failure ends the broker, and
+    deletes the folder that was made for it.
     """
     with ExitStack() as undo:
         folder = _usable_folder(data_dir, undo) if data_dir else None
@@ -89,7 +90,8 @@ def _usable_folder(data_dir: Path, undo: ExitStack) -> Path:
         folder = data_dir.resolve()
         if _UNWRITABLE.search(str(folder)):
             raise ConfigError(
-                f"--data-dir {folder}: Kafka's settings cannot hold a path with a comma, a backslash or a control character"
+                f"--data-dir {folder}: "
+                "Kafka's settings cannot hold a path with a comma, a backslash or a control character"
             )
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
         folder.mkdir(parents=True, exist_ok=True)
@@ -164,7 +166,8 @@ def _remember(broker: DetachedBroker) -> None:
         path.write_text(json.dumps(record), encoding="utf-8")
     except OSError as cause:
         raise LocalBrokerError(
-            f"the record of the running broker cannot be written: {cause}; name another folder with KSTREAMS_ASSIGN_CACHE"
+            f"the record of the running broker cannot be written: {cause}; "
+            "name another folder with KSTREAMS_ASSIGN_CACHE"
         ) from cause
 
 

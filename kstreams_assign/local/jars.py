@@ -81,8 +81,8 @@ def class_path(
     """The jars as files, those that are missing fetched first.
 
     With all of them cached this touches no network. ``repositories`` (name -> address) replaces the place that jgo
-    fetches from. Raises ``LocalBrokerError`` when a jar cannot be had or is not the one that was locked, ``ExtraMissing`` when
-    the packages that fetch are not installed.
+    fetches from. Raises ``LocalBrokerError`` when a jar cannot be had or is not the jar that was locked,
+    ``ExtraMissing`` when the packages that fetch are not installed.
     """
     wanted = locked_jars() if jars is None else jars
     folder = (cache or cache_dir()) / "jars"

@@ -41,8 +41,8 @@ class Description:
 
     ``balanced_instances`` and ``balanced_subtopologies`` are KIP-441's two conditions. ``waiting``: warm-ups, each with its
     lag; where the leader does not tell warm-ups from standbys, the copies that a move waits for. ``next_moves``: what a
-    rebalance would change once all copies that can have caught up, ``next_standbys`` the warm-ups, each with its process, that it
-    would keep as standbys; ``asks_again``: whether it would ask for another probe.
+    rebalance would change once all copies that can have caught up, ``next_standbys`` the warm-ups, each with its
+    process, that it would keep as standbys; ``asks_again``: whether it would ask for another probe.
     ``restores``: per process the stateful tasks that nobody else has a copy of; ``risks``: those that have copies, none of
     them caught up when it last told. ``unowned``: tasks without a process.
     """

@@ -1,8 +1,8 @@
 """Files and sockets that belong to this process alone: a forked child closes its copies at once.
 
-A lock (``flock``) and a listening socket last as long as any process has the descriptor. A child that outlives its parent, as one of
-``multiprocessing`` does after a SIGKILL, would keep both in the name of a dead process. Programs that are executed get neither: Python
-opens everything close-on-exec.
+A lock (``flock``) and a listening socket last as long as any process has the descriptor. A child that outlives its
+parent, as a child of ``multiprocessing`` does after a SIGKILL, would keep both in the name of a dead process. Programs
+that are executed get neither: Python opens everything close-on-exec.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _opening = threading.Lock()
 
 
 def open_here(make: Callable[[], T]) -> T:
-    """Return what ``make`` opens; forked children close their copy of it. Their close leaves this process's descriptor, and its lock, alone."""
+    """Return the file or socket that ``make`` opens; forked children close their copy of it.
+
+    Their close leaves this process's descriptor, and its lock, alone.
+    """
     with _opening:
         made = make()
         _open.add(made)

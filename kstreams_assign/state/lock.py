@@ -31,10 +31,11 @@ class Holder(NamedTuple):
 
 
 def take_lock(folder: Path) -> IO[bytes]:
-    """Lock the directory for as long as the file is open, so the lock ends with the process however that dies, and not with its children.
+    """Lock the directory for as long as the file is open.
 
-    The file is never deleted: two processes could then lock two files of one name. Raises ``StateDirectoryLocked``
-    naming the holder, ``OSError`` where files cannot be made or locked.
+    So the lock ends with the process, however that dies, and not with its children. The file is never deleted: two
+    processes could then lock two files of one name. Raises ``StateDirectoryLocked`` naming the holder, ``OSError``
+    where files cannot be made or locked.
     """
     path = folder / LOCK_FILE
     file = open_here(lambda: path.open("a+b", buffering=0))

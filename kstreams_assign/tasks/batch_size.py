@@ -1,8 +1,9 @@
 """How many records the next batch may have, and how much may wait for a commit. Pure: no clock, no records.
 
-A commit covers whole calls of the user's function only, since a function may read ahead and hold results in variables. So a batch that
-takes long delays commits, revocations and the sign of life that ``max_poll_interval_ms`` asks for, and what a batch writes has to fit
-into memory and into one transaction. ``BatchSize`` learns from each batch, ``CommitSize`` from each commit.
+A commit covers whole calls of the user's function only, since a function may read ahead and hold results in variables.
+So a batch that takes long delays commits, revocations and the sign of life that ``max_poll_interval_ms`` asks for, and
+the writes of a batch have to fit into memory and into one transaction. ``BatchSize`` learns from each batch,
+``CommitSize`` from each commit.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 FIRST_RECORDS = 16
-"""The first batch is small: nothing is known yet of what a record costs, and doubling gets to thousands in eight batches."""
+"""The first batch is small, because the cost of a record is unknown; doubling gets to thousands in eight batches."""
 
 CALL_MS = 250
 """How long a batch should take. Java works on one record at a time and can commit between any two."""
@@ -48,9 +49,10 @@ class _Cost(NamedTuple):
 class BatchSize:
     """Records of the next batch, from 1 to ``records_max``.
 
-    ``bytes_max`` bounds what a batch writes and sends. ``interval_ms`` (``max_poll_interval_ms``) is when the group gives a member up.
-    A function may have a cost for each call (a request, for example) beside the cost of each record. Smaller batches do not
-    spare the first, so two batches of different size tell the costs apart, and only the second is kept within ``CALL_MS``.
+    ``bytes_max`` bounds what a batch writes and sends. ``interval_ms`` (``max_poll_interval_ms``) is when the group
+    gives a member up. A function may have a cost for each call (a request, for example) beside the cost of each record.
+    Smaller batches do not reduce the cost of a call. So two batches of different size separate the costs, and only the
+    cost of the records is kept within ``CALL_MS``.
     """
 
     records_max: int
@@ -88,7 +90,10 @@ class BatchSize:
         self._last = cost
 
     def _within_time(self) -> int:
-        """How many records take ``CALL_MS``, or as long as the call itself costs; never so many that the group gives up."""
+        """Return how many records take ``CALL_MS``, or as long as the call itself costs.
+
+        Never so many that the group gives the member up.
+        """
         assert self._last is not None
         records, took_ms = self._last
         each_ms = took_ms / records
@@ -140,5 +145,5 @@ class CommitSize:
         self.bytes = min(self.bytes_max, self.bytes + self.bytes // 4)
 
     def left(self, waiting: Amount) -> int:
-        """Return how many records may be worked on beside those that wait already; 0 where a commit has to come first."""
+        """Return how many more records may be worked on beside those that wait; 0 if a commit has to come first."""
         return max(0, self.records - waiting.records) if waiting.written_bytes < self.bytes else 0

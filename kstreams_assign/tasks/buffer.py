@@ -31,7 +31,10 @@ class _Absent:
 
 
 Row = tuple[str, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int | None, int | None]
-"""An ``Emitted`` as it waits: a plain tuple of bytes and numbers is none of the garbage collector's business, a named one is."""
+"""An ``Emitted`` as it waits.
+
+The garbage collector does not track a plain tuple of bytes and numbers, but it tracks a named tuple.
+"""
 
 
 class Taken(NamedTuple):
@@ -49,8 +52,8 @@ ABSENT = _Absent()
 class StoreWrites:
     """The newest write of each key of a store; None as a value deletes.
 
-    ``times`` has the milliseconds of each of ``writes``: what its changelog record will carry. ``leaving`` is what a commit on its way took.
-    ``size_bytes`` are all that was written since that commit, what was written over included.
+    ``times`` has the milliseconds of each of ``writes``: the timestamp of its changelog record. ``leaving`` is what a
+    commit on its way took. ``size_bytes`` are all that was written since that commit, what was written over included.
     """
 
     writes: dict[bytes, bytes | None] = field(default_factory=dict)

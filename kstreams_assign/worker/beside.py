@@ -1,8 +1,9 @@
 """A thread that carries on the commit on its way while the processing thread runs the user's function.
 
-What lives here: whose turn it is. What must not: the steps of a commit. The idea: the processing thread drives commits between two calls,
-because a thread that competes with running Python code for its interpreter lock waits 5 ms for each record's acknowledgement. But a
-call may take longer than a transaction may last, and then waiting for the lock is the lesser evil.
+What lives here: whose turn it is. What must not: the steps of a commit. The idea: the processing thread drives commits
+between two calls, because a thread that competes with running Python code for its interpreter lock waits 5 ms for each
+record's acknowledgement. But a call may take longer than a transaction may last, and then waiting for the lock is the
+lesser evil.
 """
 
 from __future__ import annotations

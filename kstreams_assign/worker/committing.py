@@ -1,8 +1,9 @@
 """Commits that do not hold up the work: one batch is on its way while the next records are processed.
 
 ``tasks.commit`` is the rule; here each step is taken without waiting, or with, where the caller has to be sure. The
-records of a batch are on their way while its tasks read their writes from the buffer's second layer. While the processing thread
-runs the user's function another one takes the steps (``beside``), so a transaction does not grow old behind a slow call.
+records of a batch are on their way while its tasks read their writes from the buffer's second layer. While the
+processing thread runs the user's function another thread takes the steps (``beside``), so a transaction does not grow
+old behind a slow call.
 """
 
 from __future__ import annotations
@@ -97,10 +98,11 @@ class Share:
 
 
 class Committer:
-    """At most one commit at a time. Used by the processing thread, and by another while that one runs the user's function.
+    """At most one commit at a time.
 
-    With a ``TransactionalProducer`` a commit is a transaction. Its calls wait for the broker, so a thread of their own
-    makes them, one after another.
+    The processing thread uses it, and another thread while the processing thread runs the user's function. With
+    a ``TransactionalProducer`` a commit is a transaction. Its calls wait for the broker, so a thread of their own makes
+    them, one after another.
     """
 
     def __init__(self, producer: RecordProducer, commits: OffsetCommits, timeout_s: float, log: EventLog) -> None:
@@ -151,7 +153,10 @@ class Committer:
         return self._ended
 
     def advance_beside_a_call(self) -> None:
-        """Go as far as possible without touching a store or ending the commit, while the processing thread runs the user's function."""
+        """Go as far as possible while the processing thread runs the user's function.
+
+        Neither touches a store nor ends the commit.
+        """
         self._take_steps(self._take.keys() - {CommitStep.STORE}, wait=False)
 
     def _take_steps(self, steps: Collection[CommitStep], wait: bool) -> bool:

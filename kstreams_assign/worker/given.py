@@ -1,6 +1,7 @@
-"""What a task's code gives its stores and outputs, checked where it is given: a wrong type ends that call and nothing else.
+"""Check what a task's code gives its stores and outputs: a wrong type ends that call and nothing else.
 
-What lives here: which types are allowed, and the error that says where the code was. What must not: what is done with the values.
+What lives here: which types are allowed, and the error that says where the code was. What must not: what is done with
+the values.
 """
 
 from __future__ import annotations

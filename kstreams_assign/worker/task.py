@@ -89,8 +89,8 @@ class Task:
         """Send a record with the next commit. Without ``partition`` Java's partitioner chooses by key.
 
         Without ``timestamp_ms`` and ``headers`` it takes those of the record at work, as in Java; ``headers=()`` drops them.
-        A repartition topic goes by its short name. Raises ``ConfigError`` for a topic that is not among the subtopology's sinks, and
-        ``TypeError`` for what is not bytes.
+        A repartition topic goes by its short name. Raises ``ConfigError`` for a topic that is not among the
+        subtopology's sinks, and ``TypeError`` for what is not bytes.
         """
         record = self.at_work.record
         to = self._sinks.get(topic)

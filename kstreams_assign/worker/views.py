@@ -20,8 +20,9 @@ Pair = tuple[bytes, bytes | None]
 class KeyValueStore:
     """A task's view of one of its stores.
 
-    Each write has a time, its changelog record's: ``timestamp_ms``, else that of the record at work. Keys are bytes, values bytes
-    or None; anything else raises ``TypeError`` at once, also a bytearray and a memoryview, which their owner may change.
+    Each write has a time, its changelog record's: ``timestamp_ms``, else that of the record at work. Keys are bytes,
+    values bytes or None; anything else raises ``TypeError`` at once, also a bytearray and a memoryview, which their
+    owner may change.
     """
 
     __slots__ = ("_at_work", "_name", "_place", "_stores", "_writes")
@@ -53,7 +54,10 @@ class KeyValueStore:
         ]
 
     def put(self, key: bytes, value: bytes | None, timestamp_ms: int | None = None) -> None:
-        """Write a value; None deletes, as in Java. It reaches the store, the changelog and the standbys with the next commit."""
+        """Write a value; None deletes, as in Java.
+
+        The write reaches the store, the changelog and the standbys with the next commit.
+        """
         if type(key) is not bytes or type(value) is not bytes:
             self._check((key,), (value,))
         time_ms = self._at_work.record.timestamp_ms if timestamp_ms is None else self._time(timestamp_ms)

@@ -1,4 +1,7 @@
-"""Every setting that librdkafka has, through the clients themselves: what is not refused by name reaches each client it concerns."""
+"""Every setting of librdkafka, through the clients themselves.
+
+A setting that is not refused by name reaches each client that it concerns.
+"""
 
 from __future__ import annotations
 
@@ -197,7 +200,7 @@ def all_clients(client: Mapping[str, str]) -> Iterator[str]:
 
 
 def test_what_a_client_needs_overrides_nothing_that_a_caller_may_set(recorded):
-    """But for what concerns other clients: whether committed offsets wait, and a group's record, are no matter of isolation."""
+    """Except ``isolation.level`` for committed offsets and a group's records, where it has another meaning."""
     machine = {"plugin.library.paths", "security.protocol", "sasl.mechanisms"}  # would need files here
     asked = {
         name: a_value(name)
@@ -228,7 +231,7 @@ def test_settings_that_only_do_not_go_together_are_refused_before_any_broker_is_
 
 @pytest.mark.parametrize("name", [name for name in PROPERTIES if not holds_no_secret(name)])
 def test_no_client_shows_the_value_of_a_secret(name, lines):
-    """Each client is made as if nothing had been refused: neither its error nor a line of its log repeats what it was given."""
+    """Neither the error nor the log of a client repeats the value, also where nothing refuses it before."""
     client = {name: SECRET, "debug": "conf,security", "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
     if name.startswith(("sasl.oauthbearer", "enable.sasl")):
         client["sasl.mechanism"] = "OAUTHBEARER"

@@ -36,7 +36,7 @@ def test_it_is_read_as_it_was_written_and_empty_where_nothing_was(broker):
 
 
 def test_a_stable_read_waits_for_the_end_of_an_open_transaction(broker):
-    """A transaction's offsets count once its markers are written, which is after ``commit_transaction`` has returned."""
+    """A transaction's offsets count once its markers are written, after ``commit_transaction`` has returned."""
     group, at = f"g-{uuid4().hex}", TopicPartition(new_topic(ClusterAdmin(broker), 1), 0)
     consumer = Consumer({"bootstrap.servers": broker, "group.id": group})
     consumer.commit(offsets=[ClientPartition(*at, 7, "before")], asynchronous=False)

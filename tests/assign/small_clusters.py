@@ -1,7 +1,8 @@
 """All small clusters, and what ``least_movement`` promises of each, found by trying every possible answer.
 
 A cluster is drawn as one row of letters a task, one column a client. ``R``: runs there, ``O``: was its owner and has no state,
-``F``: a copy that has everything, ``N``: one that lacks a little, ``P``: one that lacks much, ``-``: nothing. Lower-case ``r`` runs a stateless task.
+``F``: a complete copy, ``N``: a copy that lacks a little, ``P``: a copy that lacks much, ``-``: nothing. Lower-case
+``r`` runs a stateless task.
 """
 
 from __future__ import annotations
@@ -165,7 +166,10 @@ def spread(owners: tuple[int, ...], kinds: tuple[int, ...], threads: tuple[int, 
 
 @cache
 def prices(row: str, acceptable: int) -> list[tuple[int, int, int]]:
-    """Per client what it costs that it runs the task in the end: owner changes, 1 if new without a copy, offsets to restore."""
+    """Return per client the cost of running the task in the end.
+
+    The cost is (owner changes, 1 if new without a copy, offsets to restore).
+    """
     if not has_state(row):
         return [(int("r" in row and one != "r"), 0, 0) for one in row]
     lags = [LAG[one] for one in row]

@@ -30,7 +30,10 @@ EXACTLY_ONCE = MemberTimes(exactly_once=True, session_timeout_ms=45_000)
 
 
 def listed(folder: Path) -> dict[str, tuple[str, str, str]]:
-    """Name -> own name, clients and what is allowed, as the installed librdkafka itself lists them; the first of each name counts."""
+    """Return name -> (own name, clients, allowed values), as the installed librdkafka itself lists them.
+
+    The first row of each name counts.
+    """
     (library,) = (Path(confluent_kafka.__file__).parents[1] / "confluent_kafka.libs").glob("librdkafka*")
     rdkafka, libc = ctypes.CDLL(str(library)), ctypes.CDLL(None)
     libc.fopen.restype, written = ctypes.c_void_p, folder / "properties.md"

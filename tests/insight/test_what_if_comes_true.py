@@ -159,7 +159,8 @@ def test_a_third_worker_brings_the_owner_changes_the_rounds_and_the_rebalances_t
     settings = {"assignor": assignor, "max_warmup_replicas": warmups}
     app = start(f"foretold-{assignor.replace('_', '-')}", 2, **settings)
     ours, other = foretold(app, capsys, {"max_warmup_replicas": warmups}, add=1)
-    # what-if lets warm-ups end together. On a busy machine one may take three times as long as another, and then the leader does not wait for it.
+    # what-if lets warm-ups end together. On a busy machine a warm-up may take three times as long as another,
+    # and then the leader does not wait for it.
     monkeypatch.setattr(probing, "PATIENCE", 1_000)
     before, generation = len(app.decisions()), app.generation()
     app.start(3, **SETTINGS, **settings)

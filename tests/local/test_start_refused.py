@@ -1,4 +1,4 @@
-"""``broker start`` with what cannot be: nothing is started, or what was started is ended, and nothing is left behind."""
+"""``broker start`` with wrong arguments or a failing start: no process and no folder is left behind."""
 
 from __future__ import annotations
 

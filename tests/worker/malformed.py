@@ -61,7 +61,7 @@ COORDINATOR_FAILS = frozenset(
         "a text",
     }
 )
-"""With such a member Kafka's own coordinator (4.3.1) answers JoinGroup with UNKNOWN_SERVER_ERROR until the member is taken out."""
+"""With such damage Kafka's own coordinator (4.3.1) answers UNKNOWN_SERVER_ERROR to JoinGroup until the member leaves."""
 
 
 class _Writing(AbstractPartitionAssignor):  # type: ignore[misc]

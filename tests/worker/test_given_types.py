@@ -1,4 +1,4 @@
-"""What a task's code gives its stores and outputs: a wrong type is refused in that call, and names where the code was."""
+"""A task's code gives its stores and outputs a wrong type: the call fails, and the error names the code's place."""
 
 from __future__ import annotations
 

@@ -19,8 +19,11 @@ from tests.worker.app import PARTITIONS, App, until
 BATCH_BYTES_MAX = 1_048_588
 """A broker's default ``message.max.bytes``: Kafka's ``ServerLogConfigs.MAX_MESSAGE_BYTES_DEFAULT``."""
 LARGEST = BATCH_BYTES_MAX - 61 - (3 + 1 + 1 + 1 + 1 + 3 + 1)
-"""Of a batch of one record without headers, key and value together: the batch's own 61 bytes, then the record's length, attributes,
-two deltas, the lengths of a key below 64 bytes and of the value, and how many headers."""
+"""Key and value together, in a batch of one record without headers.
+
+Subtracted are the batch's own 61 bytes, then the record's length, attributes, two deltas, the lengths of a key below 64
+bytes and of the value, and the number of headers.
+"""
 
 GUARANTEES = pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 

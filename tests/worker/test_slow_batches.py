@@ -1,4 +1,7 @@
-"""Functions that take long or write much: commits go on, transactions stay within their timeout, and batches find their size."""
+"""Functions that take long or write much.
+
+Commits go on, transactions stay within their timeout, and batches adapt their size.
+"""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ class Feed:
     """A consumer on explicit partitions. Used by one thread.
 
     ``group_id`` is never joined and nothing is committed to it; librdkafka demands one and looks its coordinator up, so
-    under access control it must be one the client may describe (the application id). ``isolation.level`` in ``client`` may ask
-    for committed records where ``read_committed`` does not.
+    under access control it must be a group that the client may describe (the application id). ``isolation.level`` in
+    ``client`` may ask for committed records where ``read_committed`` does not.
     """
 
     def __init__(
@@ -113,7 +113,8 @@ class Feed:
     def take(self, max_records: int, timeout_s: float) -> Taken:
         """Wait for the first record or event, then take what is there without waiting.
 
-        At most ``max_records``, and about ``max_bytes``: how many records have so many bytes is judged by those taken before. Raises ``BrokerError`` for what does not pass by itself (not authorized), after the records that came before it
+        At most ``max_records``, and about ``max_bytes``: the number is estimated from the records taken before.
+        Raises ``BrokerError`` for an error that does not pass by itself (not authorized), after the records before it
         were taken. A partition that does not exist just brings nothing: librdkafka waits for it without a word.
         """
         if self._fault is not None:

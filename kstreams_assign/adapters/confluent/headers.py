@@ -1,8 +1,9 @@
 """Headers of records that confluent-kafka read.
 
-What lives here: reading the headers of records whose header names are not UTF-8. Kafka's protocol says that names are UTF-8, and no
-broker checks it, so any client may write other bytes. confluent-kafka has no name to offer for such a header: the first
-``Message.headers`` raises ``SystemError``, later ones return tuples whose first item is missing, which Python must not touch.
+What lives here: reading the headers of records whose header names are not UTF-8. Kafka's protocol defines names as
+UTF-8, but no broker checks them, so any client may write other bytes. confluent-kafka has no name for such a header:
+the first ``Message.headers`` raises ``SystemError``, later calls return tuples whose first item is missing, which
+Python must not touch.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ LOGGER.addFilter(OncePerHalfMinute())
 def readable_headers(messages: Iterable[Message]) -> Iterator[Headers | None]:
     """Return the headers of each record without those whose name is not UTF-8; None for a record that has no headers.
 
-    Slower than ``headers_of``, which is enough where no call of it raises ``SystemError``. Logs a warning for each topic partition.
+    Slower than ``headers_of``, which is enough where no call of it raises ``SystemError``. Logs a warning for each
+    topic partition.
     """
     for message in messages:
         try:

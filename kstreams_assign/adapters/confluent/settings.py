@@ -1,7 +1,7 @@
 """What every librdkafka client here is configured with, in which order settings win, and where its log lines go.
 
-Tuning is below the caller's ``client`` settings (SASL, TLS, buffers), what correctness needs is above them. Which of the caller's
-settings are refused, so that none is overridden silently, is in ``client_settings``.
+The caller's ``client`` settings (SASL, TLS, buffers) override tuning, and the settings that correctness needs override
+both. ``client_settings`` defines which of the caller's settings are refused, so that none is overridden silently.
 """
 
 from __future__ import annotations
@@ -70,7 +70,10 @@ def merged(
     tuning: Mapping[str, Setting],
     needed: Mapping[str, Setting],
 ) -> dict[str, Setting]:
-    """Settings of one client, by their own names: ``tuning`` < what of the caller's ``client`` concerns it < what is ``needed``."""
+    """Return the settings of one client, by their own names.
+
+    ``needed`` overrides those of the caller's ``client`` that concern it, and these override ``tuning``.
+    """
     asked = for_client(client or {}, role)
     ours = {**_EVERYWHERE, "reconnect.backoff.max.ms": reconnect_backoff_max_ms(asked), **tuning}
     return {
@@ -84,7 +87,10 @@ def merged(
 def made(
     make: Callable[..., Client], settings: Mapping[str, object], client: Mapping[str, str] | None, about: str
 ) -> Client:
-    """A client of librdkafka, with its log lines handed to ``logger``. Raises ours, without a secret of ``client`` in its text."""
+    """Return a client of librdkafka that logs to ``logger``.
+
+    Raises the project's own errors, without a secret of ``client`` in their text.
+    """
     hide_secrets(client or {}, logger.name)
     try:
         return make(dict(settings), logger=logger)
@@ -96,9 +102,9 @@ def made(
 
 
 def refuse_what_librdkafka_refuses(client: Mapping[str, str]) -> None:
-    """Try the settings out on a consumer and a producer without brokers, as some are refused only for others beside them.
+    """Make a consumer and a producer without brokers, to try the settings out.
 
-    Raises ``ConfigError``.
+    librdkafka refuses some settings only in combination with others. Raises ``ConfigError``.
     """
     tried: tuple[tuple[ClientRole, Callable[..., Consumer | Producer], Mapping[str, Setting]], ...] = (
         (ClientRole.CONSUMER, Consumer, {"group.id": "tried out", **_SILENT}),

@@ -61,8 +61,9 @@ class TransactionalProducer(RecordProducer):
     ``transactional_id`` fences: of two producers with the same one only the newer may go on, and what the older had begun is
     taken back. ``prepare``, ``begin``, ``send_offsets``, ``commit`` and ``abort`` wait for the broker, each for
     ``timeout_s`` at most; they may be called by another thread than the records are produced by, one call at a time.
-    ``transaction_timeout_ms`` is how long the broker waits for this producer while it is silent in a transaction; the successor of its
-    tasks waits as long. Raises ``ConfigError`` where this librdkafka writes group metadata otherwise than is known here.
+    ``transaction_timeout_ms`` is how long the broker waits for this producer while it is silent in a transaction; the
+    successor of its tasks waits as long. Raises ``ConfigError`` if this librdkafka writes group metadata in a form that
+    is not known here.
     """
 
     def __init__(

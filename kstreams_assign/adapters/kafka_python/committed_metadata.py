@@ -1,9 +1,9 @@
 """The metadata beside a group's committed offsets, byte for byte.
 
-confluent-kafka 2.16 reads on behind the end of a text that another client committed, so what it shows of one cannot be used; kafka-python
-reads what is there. Its public ``list_group_offsets`` cannot ask for stable offsets (KIP-447), so a method that is not public sets that field
-(``_list_group_offsets_requests``, 3.0.12). What lives here: one client that stays. What must not: what the text means
-(``wire.offset_metadata``), offsets (``confluent.committed``).
+confluent-kafka 2.16 reads on behind the end of a text that another client committed, so what it shows of one cannot be
+used; kafka-python reads what is there. Its public ``list_group_offsets`` cannot ask for stable offsets (KIP-447), so a
+method that is not public sets that field (``_list_group_offsets_requests``, 3.0.12). What lives here: one client that
+stays. What must not: what the text means (``wire.offset_metadata``), offsets (``confluent.committed``).
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ Three entry points are not public in kafka-python 3.0.12 and there is no public 
 by itself), ``_coordinator.request_rejoin`` (KIP-568) and what ``lease`` watches. So are
 ``_coordinator._generation`` and ``_subscription``, by which a membership lost in the midst of a join is noticed,
 ``_cluster``, which knows the topics without asking for them, and ``_handle_heartbeat_response``, which alone learns that a static member is fenced.
-``_perform_assignment`` and ``_on_join_complete_async`` get bytes that other members wrote, and the client's own decoding of them ends the member at
-the first damage; so they are decoded here (``group.joining``), and the client gets bytes of ours.
+``_perform_assignment`` and ``_on_join_complete_async`` get bytes that other members wrote, and the client's own decoder
+ends the member at the first damage; so they are decoded here (``group.joining``), and the client gets bytes of ours.
 ``metadata``, ``assign`` and ``on_assignment`` run on the I/O thread that also heartbeats; what we do there never waits,
 but for the leader's look-ups, which have a deadline while heartbeats are off anyway.
 """
@@ -134,7 +134,10 @@ class GroupClient:
         self._coordinator._handle_heartbeat_response = handle_heartbeat_response
 
     def _retry_where_the_coordinator_fails(self) -> None:
-        """The client gives up at an unexpected error of the coordinator; but metadata that another member damaged causes that, too."""
+        """Keep the client from giving up at an unexpected error of the coordinator.
+
+        Metadata that another member damaged causes such an error, too.
+        """
         process = self._coordinator._process_join_group_response
 
         def process_join_group_response(response: Any, send_time: float) -> Any:
@@ -142,7 +145,8 @@ class GroupClient:
                 return process(response, send_time)
             except UnknownError as cause:
                 self._failures["join"] = CoordinatorFailed(
-                    "the group's coordinator failed, and its log says why (damaged metadata of another member can be the cause)"
+                    "the group's coordinator failed, and its log says why "
+                    "(damaged metadata of another member can be the cause)"
                 )
                 raise self._failures["join"] from cause
 

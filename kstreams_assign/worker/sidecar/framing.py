@@ -20,8 +20,11 @@ FRAME_BYTES_MAX = 16 << 20
 """Both stand in ``protocol/sidecar.json``, too; here for clients, which read no schema."""
 
 MAP_BYTES_MIN, ARRAY_BYTES_MIN = 20, 4
-"""A frame has at least so many bytes for each map in it and for each array that is not empty. The smallest map of the protocol (a record
-to emit) and the smallest array (a header) have more; maps and arrays of less take up to 90 times their bytes of memory."""
+"""A frame has at least so many bytes for each map in it and for each array that is not empty.
+
+The smallest map of the protocol (a record to emit) and the smallest array (a header) have more; smaller maps and arrays
+take up to 90 times their bytes of memory.
+"""
 
 _BYTES_FREE = 64
 """For the map of the message itself, which may be smaller."""
@@ -58,7 +61,8 @@ class Frames:
 def unpack(packed: bytes) -> Message:
     """One msgpack map with text keys; arrays become tuples. Raises ``MalformedFrame`` for anything else.
 
-    Memory: at most some 30 times the size of the frame, and none before the frame is known to have all that its lengths announce.
+    Memory: at most some 30 times the size of the frame, and none before the frame is known to have all that its lengths
+    announce.
     """
     try:
         _skip(packed)
@@ -106,7 +110,8 @@ class _Bounded:
         self._bytes_left -= size
         if self._bytes_left < 0:
             raise ValueError(
-                f"more maps and arrays than its size allows: {MAP_BYTES_MIN} bytes for each map, {ARRAY_BYTES_MIN} for each array"
+                f"more maps and arrays than its size allows: "
+                f"{MAP_BYTES_MIN} bytes for each map, {ARRAY_BYTES_MIN} for each array"
             )
 
 

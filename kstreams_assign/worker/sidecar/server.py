@@ -1,7 +1,8 @@
 """The socket: connections, each with its session machine, and the one that may work.
 
 What lives here: asyncio, in a thread of its own. What must not: what a request means (``session``, ``desk``). Bounds: a few
-connections that have not been let in, a time to say hello, a number of unanswered requests, and no reading from whoever does not read.
+connections that have not been let in, a time to say hello, a number of unanswered requests, and no reading from a peer
+that does not read.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ from kstreams_assign.worker.sidecar.session import (
 
 HELLO_TIMEOUT_S = 5.0
 WAITING_MAX = 16
-"""Connections that have not been let in. One more takes the place of the oldest, so those that stay silent shut nobody out."""
+"""Connections that have not been let in.
+
+Another connection takes the place of the oldest, so silent connections shut no client out.
+"""
 
 UNSENT_BYTES_MAX = 64 << 20
 """Events for a peer that does not read may grow to this; then it is taken for gone."""

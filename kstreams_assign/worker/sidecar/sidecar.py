@@ -18,7 +18,10 @@ from kstreams_assign.worker.sidecar.settings import SidecarSettings
 
 LOOKUP_TIMEOUT_S = 20.0
 RECORD_OVERHEAD_BYTES = 77
-"""Of a batch of one record beside key, value and headers: 61, and 16 for the record's own numbers (Kafka: ``DefaultRecord``)."""
+"""Of a batch of one record beside key, value and headers.
+
+61 for the batch, and 16 for the record's own numbers (Kafka: ``DefaultRecord``).
+"""
 
 
 class Sidecar:

@@ -1,4 +1,7 @@
-"""What a frame may take of memory: bounded while it is read, and given back afterwards; each frame in a process of its own."""
+"""The memory that a frame takes: bounded while it is read, and given back afterwards.
+
+Each frame is read in a process of its own.
+"""
 
 from __future__ import annotations
 
