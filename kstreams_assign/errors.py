@@ -72,7 +72,7 @@ class ExtraMissing(ConfigError):
 
 
 def missing_extra(error: ModuleNotFoundError) -> ExtraMissing | None:
-    """Return the error that names the extra of the module that was not found; None for a module of no extra."""
+    """Return the error that names the extra of the missing module; None for a module of no extra."""
     package = (error.name or "").partition(".")[0]
     extra = EXTRAS.get(package)
     if extra is None:

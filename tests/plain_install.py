@@ -33,6 +33,6 @@ def _is_elsewhere(marker: str) -> bool:
 def modules_of(names: set[str]) -> Iterator[Path]:
     """The files and folders that these distributions put beside each other."""
     for name in sorted(names):
-        found = distribution(name)
-        tops = {file.parts[0] for file in found.files or ()} - NO_MODULES
-        yield from (Path(str(found.locate_file(top))) for top in sorted(tops))
+        package = distribution(name)
+        tops = {file.parts[0] for file in package.files or ()} - NO_MODULES
+        yield from (Path(str(package.locate_file(top))) for top in sorted(tops))

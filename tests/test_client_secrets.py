@@ -29,7 +29,7 @@ from kstreams_assign.worker.sidecar.settings import SidecarSettings
 from tests.worker.app import App
 
 SECRET = "marker-of-a-secret"  # not one
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 SECRETS = [*(name for name in PROPERTIES if not holds_no_secret(name)), "sasl.pasword", "no.such.setting"]
 
 TOML = """
@@ -66,7 +66,7 @@ def test_a_configuration_does_not_show_it(name: str, tmp_path: Path):
     shown = []
     for client in ({name: SECRET}, {name: 5}, {name: [SECRET]}, {name: SECRET, "linger.ms": "x"}):
         try:
-            shown.append(repr(Config("app", NOBODY, client=client)))  # type: ignore[arg-type]
+            shown.append(repr(Config("app", NO_BROKER, client=client)))  # type: ignore[arg-type]
         except ConfigError as error:
             shown.append(text_of(error))
     file = tmp_path / "worker.toml"
@@ -82,9 +82,9 @@ def test_a_configuration_does_not_show_it(name: str, tmp_path: Path):
 
 
 COMMANDS = {
-    "inspect": ("inspect", "group", "-b", NOBODY, "--timeout", "0.5"),
-    "what-if": ("what-if", "group", "-b", NOBODY, "--timeout", "0.5", "--add", "1"),
-    "transactions": ("transactions", "group", "-b", NOBODY, "--timeout", "0.5"),
+    "inspect": ("inspect", "group", "-b", NO_BROKER, "--timeout", "0.5"),
+    "what-if": ("what-if", "group", "-b", NO_BROKER, "--timeout", "0.5", "--add", "1"),
+    "transactions": ("transactions", "group", "-b", NO_BROKER, "--timeout", "0.5"),
 }
 
 
@@ -104,7 +104,7 @@ def test_a_command_does_not_show_it(command: str, given: str, name: str):
 
 def test_a_command_of_the_history_does_not_show_it(tmp_path: Path):
     for pair in (SECRET, f"={SECRET}", f"sasl.pasword={SECRET}", f"group.id={SECRET}"):
-        arguments = ["history", "follow", "-b", NOBODY, "--out", str(tmp_path / "out"), "--client", pair]
+        arguments = ["history", "follow", "-b", NO_BROKER, "--out", str(tmp_path / "out"), "--client", pair]
         done = CliRunner().invoke(cli, arguments)
         assert done.exception is not None
         assert pair.startswith("group.id") or SECRET not in done.output + text_of(done.exception)
@@ -112,7 +112,7 @@ def test_a_command_of_the_history_does_not_show_it(tmp_path: Path):
 
 def test_what_a_command_was_asked_does_not_show_it(tmp_path: Path):
     client = {"sasl.password": SECRET}
-    for asked in (Asked("g", client=client), HistoryAsked(tmp_path, client=client), Broker(NOBODY, client)):
+    for asked in (Asked("g", client=client), HistoryAsked(tmp_path, client=client), Broker(NO_BROKER, client)):
         assert SECRET not in repr(asked)
 
 
@@ -191,7 +191,7 @@ def test_signing_in_shows_no_password_even_where_it_goes_over_the_wire_as_it_is(
             with describes_groups(
                 asking.bootstrap_servers, {**client, "sasl.mechanism": mechanism}, timeout_s=30
             ) as groups:
-                assert groups.describe("nobody") is None
+                assert groups.describe("no-such-group") is None
             ClusterAdmin(asking.bootstrap_servers, {**client, "sasl.mechanism": mechanism}).reach(30)
         with pytest.raises(KStreamsAssignError):
             ClusterAdmin(asking.bootstrap_servers, {**client, "sasl.password": password}).reach(30)

@@ -1,4 +1,4 @@
-"""A reader of standard output that goes away ends a command in order: exit status 0, and nothing on standard error."""
+"""A reader of standard output that ends early ends a command in order: exit status 0, and nothing on standard error."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def started(*words: str) -> Iterator[subprocess.Popen[bytes]]:
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
     assert process.stderr is not None
-    told = process.stderr.read()
-    return process.wait(100), told
+    errors = process.stderr.read()
+    return process.wait(100), errors
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_reader_that_takes_one_line_of_many() -> None:
         assert ended(process) == (0, b"")
 
 
-def test_json_lines_end_with_the_first_answer_that_nobody_reads() -> None:
+def test_json_lines_end_with_the_first_answer_that_is_not_read() -> None:
     with started("peer", "decode-subscription") as process:
         process.stdin.write(LINE)
         process.stdin.flush()
@@ -60,7 +60,7 @@ def test_a_command_that_watches_ends_with_its_reader(app_on_broker: App) -> None
     with started("inspect", app_on_broker.name, "-b", app_on_broker.broker, "--watch") as process:
         assert process.stdout.readline()
         process.stdout.close()
-        app_on_broker.start(2)  # so that there is something to tell
+        app_on_broker.start(2)  # so that the next output differs
         assert ended(process) == (0, b"")
 
 
@@ -75,8 +75,8 @@ def app_on_broker(broker: str, tmp_path) -> Iterator[App]:
 def test_a_failure_before_the_end_keeps_its_status() -> None:
     with started("decode", "subscription", "00") as process:
         process.stdout.close()
-        status, told = ended(process)
-    assert (status, told.count(b"\n")) == (1, 1)
+        status, errors = ended(process)
+    assert (status, errors.count(b"\n")) == (1, 1)
 
 
 def test_a_disk_that_is_full_is_one_line() -> None:

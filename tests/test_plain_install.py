@@ -21,7 +21,7 @@ from tests.test_wheel import ROOT, run, wheel
 
 __all__ = ["wheel"]
 pytestmark = pytest.mark.timeout(600)
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 EXTRA_LINE = re.compile(
     r"kstreams-assign: the package \S+ is not installed; .*: pip install 'kstreams-assign\[(\w+)\]'"
 )
@@ -29,14 +29,14 @@ EXTRA_LINE = re.compile(
 ARGUMENTS: Mapping[tuple[str, ...], tuple[int | str, tuple[str, ...]]] = {
     # words -> (exit status, or the extra that the command needs; arguments)
     ("demo",): ("local", ()),
-    ("inspect",): (3, ("group", "-b", NOBODY)),
-    ("what-if",): (3, ("group", "-b", NOBODY)),
-    ("transactions",): (3, ("group", "-b", NOBODY)),
+    ("inspect",): (3, ("group", "-b", NO_BROKER)),
+    ("what-if",): (3, ("group", "-b", NO_BROKER)),
+    ("transactions",): (3, ("group", "-b", NO_BROKER)),
     ("decode",): (1, ("subscription", "00")),
     ("worker",): (2, ("--config", "none.toml")),
     ("drain",): (2, ("--config", "none.toml")),
     ("clean",): (2, ("--config", "none.toml")),
-    ("history", "follow"): ("history", ("--out", "history", "-b", NOBODY)),
+    ("history", "follow"): ("history", ("--out", "history", "-b", NO_BROKER)),
     ("history", "report"): ("history", ("--out", "history", "--html", "page.html")),
     ("history", "what-if"): ("history", ("--out", "history")),
     ("history", "generate"): ("history", ("--records", "records", "--groups", "1")),

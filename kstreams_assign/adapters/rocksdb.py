@@ -166,11 +166,11 @@ class RocksTaskStores:
     def get(self, store: str, key: bytes) -> bytes | None:
         reads = self._read_side(store)
         try:  # as `with self._translation` does, which costs as much as a fifth of the read
-            found: bytes | None = reads.get(key)
+            value: bytes | None = reads.get(key)
         except _RAISED as error:
             self._translation.__exit__(type(error), error, None)
             raise
-        return found
+        return value
 
     def get_many(self, store: str, keys: Sequence[bytes]) -> list[bytes | None]:
         with self._translation:

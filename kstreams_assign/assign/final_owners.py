@@ -165,11 +165,11 @@ class Moving:
                 self._give(-last, source, client)
 
     def _pairs(self, source: int, tasks: list[int], is_open: set[int]) -> list[Pair]:
-        told, holders, restore_of = self.held.told, self.held.holders, self.held.restore_of
+        lags, holders, restore_of = self.held.told, self.held.holders, self.held.restore_of
         return [
             self._pair(task, source, rank, restore_of(lag), client)
             for task in tasks
-            if not is_open.isdisjoint(told[task])
+            if not is_open.isdisjoint(lags[task])
             for rank, lag, client in holders(task, source)
             if client in is_open
         ]
@@ -240,8 +240,8 @@ class Moving:
         tasks that stay remain spread.
         """
         staying = [task for task in self.leaving.staying[source] if task not in self.moved]
-        told, cold = self.held.told, self.held.cold_restore
-        crowd = Counter(chain.from_iterable(told[task] for task in staying))
+        lags, cold = self.held.told, self.held.cold_restore
+        crowd = Counter(chain.from_iterable(lags[task] for task in staying))
         lightest = []
         for _, tasks in groupby(reversed(staying), key=self.kinds.of.__getitem__):
             near = nsmallest(SOME + 4 * most, tasks, key=cold.__getitem__)

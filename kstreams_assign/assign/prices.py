@@ -31,8 +31,8 @@ class Prices:
     def of(self, task: int) -> tuple[dict[int, int], int]:
         """The price on each client that is special, and on all others."""
         held, change = self.held, self.change
-        told, cold, owner = held.told[task], held.cold_restore[task], held.owner[task]
-        copies = {client: self._copy(held.restore_of(lag), cold) for client, lag in told.items()}
+        lags, cold, owner = held.told[task], held.cold_restore[task], held.owner[task]
+        copies = {client: self._copy(held.restore_of(lag), cold) for client, lag in lags.items()}
         others = self.no_copy + cold if cold else 0
         if owner != NOBODY and held.may_run(task, owner):
             prices = {client: change + price for client, price in copies.items()}
@@ -46,13 +46,13 @@ class Prices:
     def least_leaving(self, task: int, goals: set[int]) -> int:
         """What it costs at least that the task leaves its owner, which may run it, for one of the goals."""
         held = self.held
-        told, cold, owner = held.told[task], held.cold_restore[task], held.owner[task]
+        lags, cold, owner = held.told[task], held.cold_restore[task], held.owner[task]
         best = self.change + (self.no_copy + cold if cold else 0)
-        if not goals.isdisjoint(told):
-            special = told.keys() & goals
-            costs = [self.change + self._copy(held.restore_of(told[client]), cold) for client in special]
+        if not goals.isdisjoint(lags):
+            special = lags.keys() & goals
+            costs = [self.change + self._copy(held.restore_of(lags[client]), cold) for client in special]
             best = min(costs) if len(special) == len(goals) else min(best, *costs)
-        return best if told.get(owner) == RUNNING_OFFSET_SUM else best - held.restore(task, owner)
+        return best if lags.get(owner) == RUNNING_OFFSET_SUM else best - held.restore(task, owner)
 
     def leaving(self, task: int, client: int) -> int:
         """What it costs that the task leaves its owner, which may run it, for this client."""
@@ -60,9 +60,9 @@ class Prices:
 
     def excess(self, task: int, client: int, goals: set[int]) -> int:
         """How much more than on the best of the goals a task costs on this client that no owner may keep."""
-        held, told = self.held, self.held.told[task]
-        least = min(map(held.restore_of, told.values()), default=0)
-        if not told or (held.restore(task, client) <= least and held.may_run(task, client)):
+        held, lags = self.held, self.held.told[task]
+        least = min(map(held.restore_of, lags.values()), default=0)
+        if not lags or (held.restore(task, client) <= least and held.may_run(task, client)):
             return 0
         prices, others = self.of(task)
         special = prices.keys() & goals

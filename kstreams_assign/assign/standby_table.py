@@ -86,12 +86,12 @@ class StandbyTable:
         return (self.held.restore_of(lag) for client, lag in self.held.told[task].items() if client not in used)
 
     def first_to_move(self, tasks: Iterable[int]) -> list[int]:
-        """First the tasks that somebody holds without use, then the least to restore, then the last."""
-        told, cold = self.held.told, self.held.cold_restore
+        """First the tasks with a copy that is not in use, then the least to restore, then the last."""
+        lags, cold = self.held.told, self.held.cold_restore
         bound: list[int] = []
         free: list[tuple[int, int]] = []
         for task in tasks:
-            if len(told[task]) > len(self.copies[task]) + (self.owners[task] in told[task]):
+            if len(lags[task]) > len(self.copies[task]) + (self.owners[task] in lags[task]):
                 free.append((min(self.spare_holders(task), default=cold[task]), -task))
             else:
                 bound.append(task)

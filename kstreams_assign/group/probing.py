@@ -49,7 +49,7 @@ class Gain:
 
     @property
     def changes(self) -> int:
-        """How many things a rebalance would change that somebody waits for."""
+        """Return how many awaited changes a rebalance would bring."""
         return self.moves + self.standbys
 
     def __str__(self) -> str:
@@ -159,16 +159,16 @@ class Prober:
             return Wait()
         return self._judge(event.gain, now_ms)
 
-    def _judge(self, found: Gain, now_ms: int) -> Answer:
-        if found.changes > self._changes:
+    def _judge(self, gain: Gain, now_ms: int) -> Answer:
+        if gain.changes > self._changes:
             self._gained_ms = now_ms
-        self._changes = found.changes
-        if not found.changes:
+        self._changes = gain.changes
+        if not gain.changes:
             return Wait()
         due_ms = self._began_ms + self._floor_ms
-        if found.under_way:
+        if gain.under_way:
             due_ms = max(due_ms, self._gained_ms + PATIENCE * (self._gained_ms - self._began_ms))
         if now_ms < due_ms:
             return Wait(due_ms)
         self._asked = True
-        return Rejoin(f"{PROBE}, early: {found}")
+        return Rejoin(f"{PROBE}, early: {gain}")

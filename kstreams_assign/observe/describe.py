@@ -112,17 +112,17 @@ def _moves(group: ObservedGroup, plan: Plan) -> tuple[Move, ...]:
 
 
 def _warmups(group: ObservedGroup) -> set[tuple[UUID, TaskId]]:
-    """Every warm-up with its process, where the leader tells warm-ups from standbys."""
-    return {(one.process_id, task) for one in group.decoded.processes for task in one.warmup or ()}
+    """Return every warm-up with its process, if the leader reports warm-ups apart from standbys."""
+    return {(process.process_id, task) for process in group.decoded.processes for task in process.warmup or ()}
 
 
 def _waiting(
     group: ObservedGroup, lags: Mapping[tuple[UUID, TaskId], CopyLag], moves: tuple[Move, ...]
 ) -> tuple[CopyLag, ...]:
     targets = {(move.target, move.task) for move in moves}
-    told = _warmups(group)
+    warmups = _warmups(group)
     stuck = {key for key, copy in lags.items() if copy.stuck} & group.copies
-    awaited = told if group.decoded.trailer else (targets & group.copies) | stuck
+    awaited = warmups if group.decoded.trailer else (targets & group.copies) | stuck
     return tuple(lags[key] for key in sorted(awaited & lags.keys(), key=lambda key: (key[1], str(key[0]))))
 
 

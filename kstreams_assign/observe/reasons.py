@@ -103,8 +103,8 @@ def _probe(about: Description, names: Mapping[UUID, str]) -> list[str]:
     changes = [*([f"moves {moves}"] if moves else []), *([f"keeps as standbys {kept}"] if about.next_standbys else [])]
     if not changes:
         return [f"{when}; it would move nothing as far as can be told"]
-    again = ", then probes go on" if about.asks_again else ", then the group is settled"
-    return [f"{when}; once the warm-ups have caught up it {' and '.join(changes)}{again}"]
+    afterwards = ", then probes go on" if about.asks_again else ", then the group is settled"
+    return [f"{when}; once the warm-ups have caught up it {' and '.join(changes)}{afterwards}"]
 
 
 def _follow_up(about: Description, names: Mapping[UUID, str]) -> list[str]:

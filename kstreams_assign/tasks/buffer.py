@@ -78,11 +78,11 @@ class StoreWrites:
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | _Absent | None]:
         """As ``get``, for many keys."""
-        found: list[bytes | _Absent | None] = list(map(self.writes.get, keys, repeat(ABSENT)))
+        newest: list[bytes | _Absent | None] = list(map(self.writes.get, keys, repeat(ABSENT)))
         if self.leaving:
             older = map(self.leaving.get, keys, repeat(ABSENT))
-            return [old if new is ABSENT else new for new, old in zip(found, older, strict=True)]
-        return found
+            return [old if new is ABSENT else new for new, old in zip(newest, older, strict=True)]
+        return newest
 
     def overlay(
         self, stored: Iterator[tuple[bytes, bytes]], start: bytes | None, end: bytes | None, *, reverse: bool = False

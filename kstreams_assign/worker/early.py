@@ -204,11 +204,11 @@ class EarlyProbing:
         self._heard = _Heard(generation)
         self._prober.handle(Decided(), now_ms)
 
-    def _judge(self, found: Gain, now_ms: int) -> None:
-        self._heard.gain = found
-        answer = self._heard.answer = self._prober.handle(Told(found), now_ms)
+    def _judge(self, gain: Gain, now_ms: int) -> None:
+        self._heard.gain = gain
+        answer = self._heard.answer = self._prober.handle(Told(gain), now_ms)
         if isinstance(answer, Rejoin):
-            self._log.emit("early_probe", reason=answer.reason, moves=found.moves, standbys=found.standbys)
+            self._log.emit("early_probe", reason=answer.reason, moves=gain.moves, standbys=gain.standbys)
             self._rejoin(answer.reason)
 
     # --- a member's part -----------------------------------------------------------

@@ -128,9 +128,9 @@ class Task:
     def emit_many(self, records: Iterable[Emitted]) -> None:
         """The worker's side: send records whose topics, by the names that ``emit`` takes, have been checked."""
         checked = list(records)
-        for one in checked:
-            if type(one.key) not in BYTES_OR_NONE or type(one.value) not in BYTES_OR_NONE:
-                self._place(one.topic).check("key or value", (one.key, one.value), BYTES_OR_NONE)
+        for record in checked:
+            if type(record.key) not in BYTES_OR_NONE or type(record.value) not in BYTES_OR_NONE:
+                self._place(record.topic).check("key or value", (record.key, record.value), BYTES_OR_NONE)
         self._buffer.emit_many(
             [
                 (self._sinks[topic], key, value, headers, partition, timestamp_ms)

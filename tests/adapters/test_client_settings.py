@@ -37,8 +37,8 @@ from kstreams_assign.client_settings.texts import holds_no_secret
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TopicPartition
 
-NOBODY = "127.0.0.1:1"
-SECRET = "marker-of-a-secret"  # not one
+NO_BROKER = "127.0.0.1:1"
+SECRET = "marker-of-a-secret"  # not a real secret
 OUT_OF_THE_WAY = {
     # what its neighbours or the machine would object to
     "fetch.max.bytes": "52428801",
@@ -59,13 +59,13 @@ OUT_OF_THE_WAY = {
     "broker.version.fallback": "0.11.0",
 }
 CONFIGS = [
-    Config("app", NOBODY),
-    Config("app", NOBODY, processing_guarantee="exactly_once_v2"),
+    Config("app", NO_BROKER),
+    Config("app", NO_BROKER, processing_guarantee="exactly_once_v2"),
 ]
 
 
 def a_value(name: str) -> str:
-    """One that librdkafka takes for this setting."""
+    """Return a value that librdkafka accepts for this setting."""
     if name in OUT_OF_THE_WAY:
         return OUT_OF_THE_WAY[name]
     if name in _FIXED:
@@ -77,13 +77,13 @@ def a_value(name: str) -> str:
 
 
 def refusals(name: str) -> list[str]:
-    """What a member at least once and one exactly once say of it; nothing where one of them honours it."""
+    """Return the errors of members at least once and exactly once; none if a member accepts the setting."""
     texts = []
     for config in CONFIGS:
         try:
             Config(
                 "app",
-                NOBODY,
+                NO_BROKER,
                 processing_guarantee=config.processing_guarantee,
                 client={name: a_value(PROPERTIES[name].name)},
             )
@@ -97,35 +97,35 @@ def refusals(name: str) -> list[str]:
 @pytest.fixture
 def lines(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     """librdkafka's log lines, repeated ones too."""
-    monkeypatch.setattr(logger, "filters", [it for it in logger.filters if not isinstance(it, OncePerHalfMinute)])
+    monkeypatch.setattr(logger, "filters", [each for each in logger.filters if not isinstance(each, OncePerHalfMinute)])
     caplog.set_level(logging.DEBUG, logger.name)
     return lambda: [record.getMessage().partition("]: ")[2].strip() for record in caplog.records]
 
 
 def configured(client: Mapping[str, str], kinds: str, lines: Callable[[], list[str]]) -> dict[str, list[str]]:
-    """Kind of client -> the lines in which it lists what it is configured with."""
-    told: dict[str, list[str]] = {}
+    """Return kind of client -> the lines in which the client lists its configuration."""
+    lines_of: dict[str, list[str]] = {}
     for kind in kinds:
         before = len(lines())
         with ExitStack() as ends:
             if kind == "C":
-                reader = InputConsumer(NOBODY, client, group_id="g")
+                reader = InputConsumer(NO_BROKER, client, group_id="g")
                 ends.enter_context(closing(reader))
                 reader._feed._consumer.poll(0)
             elif kind == "P":
-                writer = ends.enter_context(closing(RecordProducer(NOBODY, client, delivery_timeout_ms=30_000)))
+                writer = ends.enter_context(closing(RecordProducer(NO_BROKER, client, delivery_timeout_ms=30_000)))
                 writer._producer.poll(0)
             elif kind == "T":
-                both = TransactionalProducer(NOBODY, client, group_id="g", transactional_id="t")
+                both = TransactionalProducer(NO_BROKER, client, group_id="g", transactional_id="t")
                 ends.enter_context(closing(both))
                 both._producer.poll(0)
             else:
-                ClusterAdmin(NOBODY, client)._admin.poll(0)
-        told[kind] = [line.partition("[thrd:app]:")[2].strip() or line for line in lines()[before:]]
-    return told
+                ClusterAdmin(NO_BROKER, client)._admin.poll(0)
+        lines_of[kind] = [line.partition("[thrd:app]:")[2].strip() or line for line in lines()[before:]]
+    return lines_of
 
 
-ADMIN = ClusterAdmin(NOBODY)
+ADMIN = ClusterAdmin(NO_BROKER)
 CONCERNED = {"*": "CPT*", "C": "C", "P": "PT"}
 
 
@@ -137,16 +137,16 @@ def test_a_setting_reaches_every_client_that_it_concerns_or_is_refused_by_name(n
         return
     if own == "plugin.library.paths":  # no plugin of librdkafka is here: it is looked for
         with pytest.raises(ConfigError, match="plugin a text"):
-            ClusterAdmin(NOBODY, {name: value})
+            ClusterAdmin(NO_BROKER, {name: value})
         return
     concerned = CONCERNED[PROPERTIES[name].clients]
     shown = f"{own} = {value}"
-    for kind, told in configured(
+    for kind, configuration in configured(
         {name: value, "debug": "conf"} if own != "debug" else {name: "conf"}, "CPT*", lines
     ).items():
-        there = [line for line in told if line.startswith(f"{own} = ")]
-        assert "Client configuration:" in told
-        assert not [line for line in told if "CONFWARN" in line]
+        there = [line for line in configuration if line.startswith(f"{own} = ")]
+        assert "Client configuration:" in configuration
+        assert not [line for line in configuration if "CONFWARN" in line]
         if kind in concerned and own == "debug":
             assert there == ["debug = conf"]
         elif kind in concerned and holds_no_secret(name) and there != [f"{own} = [redacted]"]:  # more than we hide
@@ -181,21 +181,21 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 def all_clients(client: Mapping[str, str]) -> Iterator[str]:
     """Makes every client of librdkafka that there is, one after another."""
-    ClusterAdmin(NOBODY, client)
+    admin = ClusterAdmin(NO_BROKER, client)
     yield "admin"
-    RecordDeletions(NOBODY, client)
+    RecordDeletions(NO_BROKER, client)
     yield "deletions"
-    InputConsumer(NOBODY, client, group_id="g").close()
+    InputConsumer(NO_BROKER, client, group_id="g").close()
     yield "inputs"
-    asked = CommittedOffsets(NOBODY, client, group_id="g")
+    asked = CommittedOffsets(NO_BROKER, client, group_id="g")
     with pytest.raises(Exception, match="committed offsets"):
         asked.read([TopicPartition("t", 0)], 0.0)
     yield "committed"
-    _Tail(NOBODY, client, "g", TopicPartition("t", 0), 0.0)._consumer.close()
+    _Tail(NO_BROKER, client, "g", TopicPartition("t", 0), 0.0)._consumer.close()
     yield "tail"
-    RecordProducer(NOBODY, client, delivery_timeout_ms=30_000).close()
+    RecordProducer(NO_BROKER, client, delivery_timeout_ms=30_000).close()
     yield "producer"
-    TransactionalProducer(NOBODY, client, group_id="g", transactional_id="t").close()
+    TransactionalProducer(NO_BROKER, client, group_id="g", transactional_id="t").close()
     yield "transactions"
 
 
@@ -226,7 +226,7 @@ def test_settings_that_only_do_not_go_together_are_refused_before_any_broker_is_
     ):
         refuse_settings(client)
         with pytest.raises(ConfigError, match=says):
-            ClusterAdmin(NOBODY, client)
+            ClusterAdmin(NO_BROKER, client)
 
 
 @pytest.mark.parametrize("name", [name for name in PROPERTIES if not holds_no_secret(name)])
@@ -238,7 +238,7 @@ def test_no_client_shows_the_value_of_a_secret(name, lines):
     texts = []
     for kind in "CPT*":
         try:
-            texts += [line for told in configured(client, kind, lines).values() for line in told]
+            texts += [line for configuration in configured(client, kind, lines).values() for line in configuration]
         except (
             ConfigError,
             TypeError,

@@ -99,9 +99,9 @@ def test_headers_whose_name_is_not_utf8_are_left_out_and_everything_else_comes(b
     poison = [("first", b"1"), (NotUtf8("bad"), b"2"), (NotUtf8("worse"), b"3"), ("last", b"")]
     put_with_headers(broker, at, [(b"a", [("h", b"1")]), (b"b", poison), (b"c", [(NotUtf8("only"), b"")]), (b"d", [])])
     inputs.add({at: 0})
-    found = []
-    until(lambda: found.extend(inputs.poll(10, 0.2).get(at, [])), lambda _: len(found) == 4)
-    assert [(record.key, record.headers) for record in found] == [
+    read = []
+    until(lambda: read.extend(inputs.poll(10, 0.2).get(at, [])), lambda _: len(read) == 4)
+    assert [(record.key, record.headers) for record in read] == [
         (b"a", [("h", b"1")]),
         (b"b", [("first", b"1"), ("last", b"")]),
         (b"c", []),

@@ -171,18 +171,18 @@ def prices(row: str, acceptable: int) -> list[tuple[int, int, int]]:
     The cost is (owner changes, 1 if new without a copy, offsets to restore).
     """
     if not has_state(row):
-        return [(int("r" in row and one != "r"), 0, 0) for one in row]
-    lags = [LAG[one] for one in row]
+        return [(int("r" in row and letter != "r"), 0, 0) for letter in row]
+    lags = [LAG[letter] for letter in row]
     ranks = [0 if lag <= acceptable else lag for lag in lags]
     owner = max(row.find("R"), row.find("O"))
     may_stay = owner != -1 and ranks[owner] == min(ranks)
-    found = []
+    costs = []
     for client, mine in enumerate(ranks):
         # where nobody may stay, the first change, to who is most caught up, cannot be helped; of an orphan it is none
         changes = int(client != owner) if may_stay else int(owner != -1) + int(mine > min(ranks))
         stays = may_stay and client == owner
-        found.append((changes, int(not stays and lags[client] == END), lags[client]))
-    return found
+        costs.append((changes, int(not stays and lags[client] == END), lags[client]))
+    return costs
 
 
 def cost(small: Small, owners: tuple[int, ...]) -> Cost:

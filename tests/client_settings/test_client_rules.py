@@ -40,14 +40,14 @@ def listed(folder: Path) -> dict[str, tuple[str, str, str]]:
     file = ctypes.c_void_p(libc.fopen(str(written).encode(), b"w"))
     rdkafka.rd_kafka_conf_properties_show(file)
     libc.fclose(file)
-    found: dict[str, tuple[str, str, str]] = {}
+    rows: dict[str, tuple[str, str, str]] = {}
     for line in written.read_text(encoding="utf-8").splitlines():
         name, *rest = (cell.strip() for cell in line.split(" | "))
         if len(rest) >= 5 and name != "Property":
             clients, allowed, about = rest[0], rest[1].replace(" .. ", "..").replace(", ", ","), rest[4]
             own = about.split("`")[1] if about.startswith("Alias for `") else name
-            found.setdefault(name, (own, clients, allowed))
-    return found
+            rows.setdefault(name, (own, clients, allowed))
+    return rows
 
 
 def test_the_table_is_the_list_of_the_installed_librdkafka(tmp_path):

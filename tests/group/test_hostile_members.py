@@ -26,7 +26,7 @@ each_dialect = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DI
 HOSTILE = "hostile"
 
 
-def metadata(dialect: Dialect, **told: object) -> bytes:
+def metadata(dialect: Dialect, **fields: object) -> bytes:
     report = MemberReport(
         version=dialect.latest_version,
         latest_supported_version=dialect.latest_version,
@@ -37,7 +37,7 @@ def metadata(dialect: Dialect, **told: object) -> bytes:
         client_tags={} if dialect.tells_lags else {"zone": "a"},
         trailer=MemberTrailer({"least_movement": 1}),
     )
-    user_data = dialect.write_report(replace(report, **told))
+    user_data = dialect.write_report(replace(report, **fields))
     owned = (TopicPartition("orders", 1), TopicPartition("orders", 2))
     return encode_consumer_subscription(ConsumerSubscription(3, ("orders",), user_data, owned, 4, "rack"))
 

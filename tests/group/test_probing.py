@@ -67,12 +67,12 @@ def test_a_warm_up_that_becomes_a_standby_is_a_gain_although_no_owner_changes():
     ((process, warmup),) = [(p, placed.warmup) for p, placed in now.plan.placements.items() if placed.warmup]
     ends = {task: ENDS[task] for task in now.cluster.stateful}
     assert gain(now, {process: dict.fromkeys(warmup, 10)}, ends) == Gain(0, 1)
-    found = gain(now, {process: dict.fromkeys(warmup, 49_950)}, ends)
-    assert found == Gain(0, 0, standbys=1)
+    settled = gain(now, {process: dict.fromkeys(warmup, 49_950)}, ends)
+    assert settled == Gain(0, 0, standbys=1)
     prober = Prober(floor_ms=10_000)
     prober.handle(Decided(), 0)
-    assert prober.handle(Told(found), 9_999) == Wait(10_000)
-    assert prober.handle(Told(found), 10_000) == Rejoin("probing rebalance, early: 1 warm-ups can become standbys")
+    assert prober.handle(Told(settled), 9_999) == Wait(10_000)
+    assert prober.handle(Told(settled), 10_000) == Rejoin("probing rebalance, early: 1 warm-ups can become standbys")
 
 
 @pytest.mark.parametrize("name", ["least_movement", "high_availability"])
@@ -86,8 +86,8 @@ def test_a_probe_that_is_due_brings_something_once_all_copies_have_caught_up(nam
         if plan.probing:
             seen += 1
             now = Standing(cluster, plan, small.config, ASSIGNORS[name])
-            told = {client.process_id: ends for client in cluster.clients}
-            assert gain(now, told, dict.fromkeys(cluster.stateful, END)).changes, small
+            sums = {client.process_id: ends for client in cluster.clients}
+            assert gain(now, sums, dict.fromkeys(cluster.stateful, END)).changes, small
     assert (seen > 0) == (acceptable == ACCEPTABLE)
 
 

@@ -32,7 +32,7 @@ SETTINGS: Mapping[str, Any] = {
     "early_probing_floor_ms": 4_000,
     "session_timeout_ms": SESSION_MS,
 }
-"""Nobody is caught up from the start, and the leader asks soon."""
+"""No copy is caught up from the start, and the leader asks soon."""
 
 
 class WideApp(App):

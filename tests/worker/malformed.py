@@ -61,7 +61,7 @@ COORDINATOR_FAILS = frozenset(
         "a text",
     }
 )
-"""With such damage Kafka's own coordinator (4.3.1) answers UNKNOWN_SERVER_ERROR to JoinGroup until the member leaves."""
+"""With such damage Kafka's coordinator (4.3.1) answers UNKNOWN_SERVER_ERROR to JoinGroup until the member leaves."""
 
 
 class _Writing(AbstractPartitionAssignor):  # type: ignore[misc]

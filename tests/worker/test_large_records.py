@@ -55,14 +55,14 @@ def test_the_largest_record_is_written_and_read_and_a_byte_more_is_refused(broke
             send(producer, at, value[: LARGEST + 1])
     with closing(InputConsumer(broker, group_id="g", read_committed=True)) as reader:
         reader.add({at: 0})
-        found: list[bytes | None] = []
+        values: list[bytes | None] = []
 
         def read() -> bool:
-            found.extend(record.value for records in reader.poll(10, 0.5).values() for record in records)
-            return len(found) >= 2
+            values.extend(record.value for records in reader.poll(10, 0.5).values() for record in records)
+            return len(values) >= 2
 
         until(read)
-    assert found[:2] == [b"small", value[:LARGEST]]
+    assert values[:2] == [b"small", value[:LARGEST]]
 
 
 @GUARANTEES

@@ -1,4 +1,4 @@
-"""Input that nobody has committed begins where it began first, whatever fails after that."""
+"""Input without a committed offset begins where it began first, whatever fails after that."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_latest_is_where_the_group_began_also_after_a_worker_that_committed_noth
 
     app = App(broker, f"latest-{guarantee.replace('_', '-')}", tmp_path)
     app.send([b"before"] * 10)
-    app.sent.clear()  # nobody is to see these
+    app.sent.clear()  # no task is to see these
     settings = {"processing_guarantee": guarantee, "auto_offset_reset": "latest"}
     first = app.start(1, fail, **settings)
     first.until_running(PARTITIONS)

@@ -55,8 +55,8 @@ def test_an_output_has_the_time_and_the_headers_of_its_record_unless_it_brings_i
         task.emit("out", b"k", b"v")
     task.emit("out", b"k", b"v", headers=(), timestamp_ms=7)
     emitted = [Emitted(*row) for row in task.take().emitted]
-    found = [(record.timestamp_ms, list(record.headers)) for record in emitted]
-    assert found == [(STARTED_MS, []), (30, []), (10, HEADERS), (7, [])]
+    stamped = [(record.timestamp_ms, list(record.headers)) for record in emitted]
+    assert stamped == [(STARTED_MS, []), (30, []), (10, HEADERS), (7, [])]
 
 
 def test_a_time_that_is_told_counts(task: Task) -> None:

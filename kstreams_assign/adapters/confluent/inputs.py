@@ -108,14 +108,14 @@ class InputConsumer:
 
 
 def _records(messages: list[Message]) -> dict[TopicPartition, list[Record]]:
-    found: dict[TopicPartition, list[Record]] = {}
+    records_of: dict[TopicPartition, list[Record]] = {}
     for partition, run in runs(messages):
         try:
             records = list(map(_make_record, _rows(partition, run, map(headers_of, run))))
         except SystemError:  # a header's name is not UTF-8
             records = list(map(_make_record, _rows(partition, run, readable_headers(run))))
-        found.setdefault(partition, []).extend(records)
-    return found
+        records_of.setdefault(partition, []).extend(records)
+    return records_of
 
 
 def _rows(

@@ -76,10 +76,10 @@ class RecordProducer:
     ) -> None:
         delivery_timeout_ms = delivery_timeout_of(client or {}, delivery_timeout_ms)
         needed = {**_NEEDED, "message.timeout.ms": delivery_timeout_ms, **(needed or {})}
-        # A topic that is gone is told before its records have waited too long, which would be a failure that may pass.
-        told_gone = {"topic.metadata.propagation.max.ms": min(delivery_timeout_ms * 3 // 4, _PROPAGATION_MAX_MS)}
+        # librdkafka must report a deleted topic before its records have waited too long: that failure may pass.
+        deleted_topics = {"topic.metadata.propagation.max.ms": min(delivery_timeout_ms * 3 // 4, _PROPAGATION_MAX_MS)}
         self._client = client
-        self._settings = merged(ClientRole.PRODUCER, bootstrap_servers, client, {**_TUNING, **told_gone}, needed)
+        self._settings = merged(ClientRole.PRODUCER, bootstrap_servers, client, {**_TUNING, **deleted_topics}, needed)
         self._producer = self._connected()
         # Told before the first of the waiting records is lost.
         self._room_timeout_s = delivery_timeout_ms / 2000

@@ -127,13 +127,13 @@ def _leaders_text(early: EarlyView, monotonic_ms: int) -> str:
     if not early.gain.changes:
         return f"the leader listens; no task could change hands yet{others}"
     standbys = f", warm-ups that could become standbys: {early.gain.standbys}" if early.gain.standbys else ""
-    found = f"tasks that could change hands: {early.gain.moves}{standbys}{others}"
+    summary = f"tasks that could change hands: {early.gain.moves}{standbys}{others}"
     if isinstance(early.answer, Rejoin):
-        return f"{found}; the leader has asked for a rebalance"
+        return f"{summary}; the leader has asked for a rebalance"
     until_ms = early.answer.until_ms if isinstance(early.answer, Wait) else None
     if until_ms is None:
-        return found
-    return f"{found}; the leader asks for a rebalance in {span(until_ms - monotonic_ms)}"
+        return summary
+    return f"{summary}; the leader asks for a rebalance in {span(until_ms - monotonic_ms)}"
 
 
 def way_of(progress: TaskProgress, monotonic_ms: int) -> Way:
