@@ -125,7 +125,6 @@ def configured(client: Mapping[str, str], kinds: str, lines: Callable[[], list[s
     return lines_of
 
 
-ADMIN = ClusterAdmin(NO_BROKER)
 CONCERNED = {"*": "CPT*", "C": "C", "P": "PT"}
 
 
@@ -181,7 +180,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 def all_clients(client: Mapping[str, str]) -> Iterator[str]:
     """Makes every client of librdkafka that there is, one after another."""
-    admin = ClusterAdmin(NO_BROKER, client)
+    ClusterAdmin(NO_BROKER, client)
     yield "admin"
     RecordDeletions(NO_BROKER, client)
     yield "deletions"
