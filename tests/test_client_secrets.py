@@ -176,7 +176,7 @@ def test_signing_in_shows_no_password_even_where_it_goes_over_the_wire_as_it_is(
     broker: str,  # noqa: ARG001  # the part
     caplog: pytest.LogCaptureFixture,
 ):
-    """kafka-python logs each request with its bytes, also the one with user and password."""
+    """kafka-python logs each request with its bytes, also the request with user and password."""
     caplog.set_level(logging.DEBUG)
     password = f"{SECRET}, with a backslash \\ in it"
     client = {

@@ -32,8 +32,8 @@ def final_owners(held: Holdings) -> list[int]:
     """The client that is to run each task.
 
     1. A task whose owner is among the most caught-up stays, as long as its owner has a seat for it.
-    2. A task without such an owner goes to one of its most caught-up clients, if seats allow: to that with the least to
-       restore. Where all count as caught up, it goes to a client with a copy.
+    2. A task without such an owner goes to one of its most caught-up clients, if seats allow: to the client with
+       the least to restore. Where all count as caught up, it goes to a client with a copy.
     3. Everything else changes its owner once: to who has a copy first, then so that subtopologies spread, then the
        tasks with the least to restore, then the last ones.
     4. What is cheaper together, as ``least_movement`` weighs it, is exchanged. Mostly nothing is, and a bound shows it.

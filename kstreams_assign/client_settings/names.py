@@ -14,7 +14,7 @@ LIBRDKAFKA = "2.16.0"
 
 
 class Property(NamedTuple):
-    """A setting of librdkafka. ``name`` is the one that its aliases stand for; ``allowed`` is empty for any text."""
+    """A setting of librdkafka. ``name`` is the name that its aliases stand for; ``allowed`` is empty for any text."""
 
     name: str
     clients: str

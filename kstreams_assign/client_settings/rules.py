@@ -238,7 +238,7 @@ def transaction_delivery_limit_ms(transaction_timeout_ms: int) -> int:
 
 
 def transaction_timeout_ms(client: Mapping[str, str]) -> int:
-    """``transaction.timeout.ms`` of a transactional producer: how long a broker waits for one that is silent."""
+    """``transaction.timeout.ms`` of a transactional producer: how long a broker waits for a silent producer."""
     return int(client.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
 
 

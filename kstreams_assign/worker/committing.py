@@ -160,7 +160,7 @@ class Committer:
         self._take_steps(self._take.keys() - {CommitStep.STORE}, wait=False)
 
     def _take_steps(self, steps: Collection[CommitStep], wait: bool) -> bool:
-        """Take the next steps, as long as they are among these; False where one of them has to wait."""
+        """Take the next steps, as long as they are among these; return False if a step has to wait."""
         while self._step is not None and self._step in steps:
             outcome = self._take[self._step](wait)
             if outcome is None:

@@ -193,7 +193,7 @@ class Session:
             self._refusal = refused("malformed", str(cause))
             return News.MALFORMED
         except SidecarRefused as cause:
-            self._refusal = refused(cause.code, cause.text)  # the caught one keeps the whole message alive
+            self._refusal = refused(cause.code, cause.text)  # the caught error keeps the whole message alive
             return News.WRONG
         if request.op == "hello":
             return self._hello(request)
