@@ -110,13 +110,13 @@ class BatchSize:
         return self.records_max if written_bytes == 0 else max(1, records * self.bytes_max // written_bytes)
 
 
-def _similar(one: float, other: float) -> bool:
-    return max(one, other) < min(one, other) * _SIMILAR
+def _similar(records: int, other_records: int) -> bool:
+    return max(records, other_records) < min(records, other_records) * _SIMILAR
 
 
-def _changed(one: _Cost, other: _Cost) -> bool:
+def _changed(cost: _Cost, other: _Cost) -> bool:
     """Whether the smaller batch took clearly longer: what a record or a call costs has changed between them."""
-    small, large = sorted([one, other])
+    small, large = sorted([cost, other])
     return small.took_ms > large.took_ms * _SIMILAR
 
 

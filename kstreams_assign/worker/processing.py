@@ -230,7 +230,7 @@ class Processor:
             self._commits.then(partial(self._begin_anew, task, self._held[task].inputs, reason))
 
     def _feed(self, task_id: TaskId, partition: TopicPartition, records: Sequence[Record]) -> None:
-        """Have records worked on, in as many calls as it takes. What is left of them when the task stops is read again."""
+        """Have records worked on in as many calls as it takes. The rest is read again where the task stops."""
         running = self._held[task_id].running
         if running is None:
             return
@@ -250,17 +250,13 @@ class Processor:
             self.records_total += len(portion)
 
     def _may_work(self, task_id: TaskId, running: Running) -> bool:
-        """Do what else is due if the last call took long; wait while a commit has to come first. False: it runs no longer."""
-        while self._runs(task_id, running):
+        """Keep house after a long call, and while a commit has to come first. False: the task has stopped."""
+        while (held := self._held.get(task_id)) is not None and held.running is running:
             if self._labour.portion(running, 1) and monotonic_ms() - self.turned_ms < TURN_MS:
                 return True
             self._keep_house()
             self._take_orders()
         return False
-
-    def _runs(self, task_id: TaskId, running: Running) -> bool:
-        held = self._held.get(task_id)
-        return held is not None and held.running is running
 
     def emit(self, event: str, **facts: object) -> None:
         self._log.emit(event, **facts)

@@ -70,7 +70,7 @@ class StartPositions:
     def resolve(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, int]:
         """Return where each of these begins. End offsets are committed first.
 
-        Waits for a moment for a rebalance under way. Raises ``BrokerUnavailable`` where that, or a broker, takes longer,
+        Waits for a moment for a rebalance under way. Raises ``BrokerUnavailable`` where that or a broker takes longer,
         and where the partitions are not this member's any more: then what is committed has to be read again.
         """
         at_end = {p for p in partitions if self._latest and p.topic not in self._internal}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition as ClientPartition
@@ -51,7 +52,8 @@ class Log:
 
 
 def starts(log: Log, policy: str) -> StartPositions:
-    config = Config(application_id="app", bootstrap_servers="localhost:1", auto_offset_reset=policy)  # type: ignore[arg-type]
+    settings: dict[str, Any] = {"auto_offset_reset": policy}
+    config = Config(application_id="app", bootstrap_servers="localhost:1", **settings)
     return StartPositions(config, {INTERNAL.topic}, log, log)
 
 
