@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import pytest
 
 from kstreams_assign import TopicPartition
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
-from kstreams_assign.group import probing
 from kstreams_assign.insight.fetch import take_snapshot
 from kstreams_assign.insight.inspect import Asked
 from kstreams_assign.insight.what_if import Change, what_if
@@ -32,7 +32,7 @@ SETTINGS: Mapping[str, Any] = {
     "early_probing_floor_ms": 4_000,
     "session_timeout_ms": SESSION_MS,
 }
-"""No copy is caught up from the start, and the leader asks soon."""
+"""Nobody is caught up from the start, and the leader asks soon."""
 
 
 class WideApp(App):
@@ -79,8 +79,17 @@ class WideApp(App):
         return spread and not last["withheld"] and last["next_probe_ms"] is None
 
     def decisions(self) -> list[Mapping[str, Any]]:
-        found = [event for one in (*self.workers, *self.gone) for event in one.named("decision")]
-        return sorted(found, key=lambda event: event["time_ms"])
+        return self.events("decision")
+
+    def events(self, *names: str) -> list[Mapping[str, Any]]:
+        """The events of these names of all workers, in order of time."""
+        events = [event for worker in (*self.workers, *self.gone) for name in names for event in worker.named(name)]
+        return sorted(events, key=lambda event: event["time_ms"])
+
+    def history(self) -> str:
+        """What an assertion about rebalances shows when it fails."""
+        names = ("joining", "decision", "assigned", "adopted", "early_probe", "lost", "lookup_failed", "task_failed")
+        return "\n".join(map(str, self.events(*names)))
 
 
 def generation_of(broker: str, group: str) -> int:
@@ -151,7 +160,6 @@ def came_true(app: WideApp, decisions_before: int, generation_before: int) -> di
 def test_a_third_worker_brings_the_owner_changes_the_rounds_and_the_rebalances_that_were_foretold(
     start: Callable[..., WideApp],
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
     assignor: str,
     warmups: int,
     expected: Mapping[str, int],
@@ -159,15 +167,20 @@ def test_a_third_worker_brings_the_owner_changes_the_rounds_and_the_rebalances_t
     settings = {"assignor": assignor, "max_warmup_replicas": warmups}
     app = start(f"foretold-{assignor.replace('_', '-')}", 2, **settings)
     ours, other = foretold(app, capsys, {"max_warmup_replicas": warmups}, add=1)
-    # what-if lets warm-ups end together. On a busy machine a warm-up may take three times as long as another,
-    # and then the leader does not wait for it.
-    monkeypatch.setattr(probing, "PATIENCE", 1_000)
     before, generation = len(app.decisions()), app.generation()
     app.start(3, **SETTINGS, **settings)
     until(lambda: len(app.decisions()) > before and app.at_rest(3))
     really = came_true(app, before, generation)
-    assert {key: ours[key] for key in really} == really
-    assert expected.items() <= really.items()
+    new = app.decisions()[before:]
+    probes = app.events("early_probe")
+    follow_ups = [later for earlier, later in pairwise(new) if earlier["withheld"]]
+    assert really["rebalances"] == 1 + len(probes) + len(follow_ups), app.history()
+    # what-if lets warm-ups end together, and after the follow-up. A busy machine may do otherwise: then the leader hands over in other portions.
+    together = not any("still on their way" in probe["reason"] for probe in probes)
+    if not together or any(decision["changed"] for decision in follow_ups):
+        really = {key: value for key, value in really.items() if key not in {"rounds", "rebalances"}}
+    assert {key: ours[key] for key in really} == really, app.history()
+    assert {key: ours[key] for key in expected} == expected
     assert ours["owner_changes_range"] == [expected["owner_changes"]] * 2
     assert other["assignor"] != assignor
 
