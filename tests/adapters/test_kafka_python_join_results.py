@@ -25,26 +25,27 @@ def coordinator() -> SimpleNamespace:
     joins: list[object] = []
 
     async def join_and_sync() -> bytes:
-        joins.append(coordinator._generation)
-        coordinator._generation = object()
+        joins.append(state._generation)
+        state._generation = object()
         return b"assignment %d" % len(joins)
 
     async def on_join_complete(*arguments: object) -> None:
-        coordinator.adopted.append(arguments[-1])
+        state.adopted.append(arguments[-1])
 
-    coordinator = SimpleNamespace(
+    state = SimpleNamespace(
         joins=joins,
         adopted=[],
         _generation=object(),
         _do_join_and_sync_async=join_and_sync,
         _on_join_complete_async=on_join_complete,
     )
-    keep_join_results(coordinator)
-    return coordinator
+    keep_join_results(state)
+    return state
 
 
 def try_to_join(coordinator: SimpleNamespace) -> bytes:
-    return asyncio.run(coordinator._do_join_and_sync_async())
+    assignment: bytes = asyncio.run(coordinator._do_join_and_sync_async())
+    return assignment
 
 
 def test_a_result_that_was_not_adopted_is_returned_again_without_another_join(coordinator: SimpleNamespace) -> None:
