@@ -43,7 +43,6 @@ class MemberTimes(NamedTuple):
 _CODE = "it is a function or an object, and client holds texts only; leave it out"
 _COMMITS = "the member itself commits offsets; commit_interval_ms says how often"
 _GROUP = "a Kafka Streams group has its own protocol; leave it out"
-_SHARE = "it is for share groups; leave it out"
 _LOG = "log lines go to Python's logging, logger 'kstreams_assign.adapters.confluent'; leave it out"
 _PEM = "it is a form for programs in C; name a file by ssl.key.location, ssl.certificate.location and ssl.ca.location"
 
@@ -56,6 +55,7 @@ _REFUSED: Mapping[str, str] = {
     "session.timeout.ms": "use session_timeout_ms",
     "heartbeat.interval.ms": "use heartbeat_interval_ms",
     "max.poll.interval.ms": "use max_poll_interval_ms",
+    "max.poll.records": "use max_poll_records",
     "auto.offset.reset": "use auto_offset_reset",
     "transactional.id": "it is made of application_id and the process id; set processing_guarantee = 'exactly_once_v2'",
     "statistics.interval.ms": "nothing receives librdkafka's statistics; the member's own metrics are served at http",
@@ -68,7 +68,7 @@ _REFUSED: Mapping[str, str] = {
     "group.remote.assignor": _GROUP,
     **dict.fromkeys(("auto.commit.interval.ms", "offset.store.method", "offset.store.path"), _COMMITS),
     "offset.store.sync.interval.ms": _COMMITS,
-    **dict.fromkeys(("max.poll.records", "share.acknowledgement.mode"), _SHARE),
+    "share.acknowledgement.mode": "it is for share groups; leave it out",
     **dict.fromkeys(("ssl_key", "ssl_certificate", "ssl_ca"), _PEM),
     **dict.fromkeys(
         (name for name in PROPERTIES if name.endswith("_cb") or name in ("dr_cb", "dr_msg_cb", "msg_order_cmp")), _CODE
