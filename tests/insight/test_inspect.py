@@ -133,7 +133,7 @@ def test_a_group_that_everybody_left_is_empty(app: App, run: Cli) -> None:
         (["g", "--set", "x=1"], 2, "--set x=1: write KEY=VALUE"),
         (["g", "--client", "x"], 2, "--client: write KEY=VALUE"),
         (["g", "-b", "127.0.0.1:1", "--timeout", "0.5"], 3, "127.0.0.1:1"),
-        (["g", "-b", "127.0.0.1:1", "--client", "sasl.magic=1"], 2, "client setting sasl.magic"),
+        (["g", "-b", "127.0.0.1:1", "--client", "sasl.magic=1"], 2, "'sasl.magic': librdkafka"),
     ],
 )
 def test_a_wrong_call_and_a_broker_out_of_reach_have_their_statuses(run: Cli, words, status, said) -> None:
