@@ -9,6 +9,7 @@ import socketserver
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -86,7 +87,8 @@ class Right(NamedTuple):
 
 def the_guides() -> list[Right]:
     lines = GUIDE.read_text(encoding="utf-8").splitlines()
-    rows = [line.strip("|").split("|") for line in lines if line.startswith("| ")]
+    begins = lines.index("| Resource | Name | Operations | For |")
+    rows = [line.strip("|").split("|") for line in takewhile(bool, lines[begins:]) if line.startswith("| ")]
     rights = [Right(*(cell.strip().strip("`") for cell in row)) for row in rows[1:]]
     assert len(rights) == 9
     return rights
