@@ -93,11 +93,6 @@ class CommitTurns:
         return self._beside.calling()
 
     @property
-    def busy(self) -> bool:
-        """A commit is on its way."""
-        return self._committer.busy
-
-    @property
     def near(self) -> bool:
         """A commit is on its way, or will be at once."""
         return self._committer.busy or bool(self._waiting)

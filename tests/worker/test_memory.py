@@ -16,8 +16,9 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 
 RECORDS, RECORD_BYTES = 12_000, 100_000
 PEAK_MIB = 900
-"""Below the 1,144 MiB of all values: 256 MiB for RocksDB's write buffers, 64 MiB each for fetched input and for what waits for
-commits, copies on the way to the broker, and the libraries themselves: some 500 in all. 2,100 to 2,500 without a bound in bytes."""
+"""Below the 1,144 MiB of all values: 256 MiB for RocksDB's write buffers, 64 MiB each for fetched input and for what
+waits for commits, copies on the way to the broker, and the libraries themselves: some 500 in all. 2,100 to 2,500
+without a bound in bytes."""
 PATIENCE_S = 240.0
 
 

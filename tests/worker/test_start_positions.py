@@ -106,13 +106,15 @@ def test_a_committed_offset_counts_until_the_brokers_no_longer_hold_it() -> None
     assert positions.missing([SOURCE], {SOURCE: 7}) == set(), "it was looked up since"
 
 
+def fail(_task: Task, _records: Sequence[Record]) -> None:
+    """End the worker before anything is committed."""
+    raise ArithmeticError
+
+
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 def test_latest_is_where_the_group_began_also_after_a_worker_that_committed_nothing(
     broker: str, tmp_path: Path, guarantee: str
 ) -> None:
-    def fail(_task: Task, _records: Sequence[Record]) -> None:
-        raise ArithmeticError
-
     app = App(broker, f"latest-{guarantee.replace('_', '-')}", tmp_path)
     app.send([b"before"] * 10)
     app.sent.clear()  # no task is to see these
@@ -131,9 +133,6 @@ def test_latest_is_where_the_group_began_also_after_a_worker_that_committed_noth
 def test_input_whose_offsets_are_gone_begins_where_the_policy_says_and_stays_there(
     broker: str, tmp_path: Path, policy: str
 ) -> None:
-    def fail(_task: Task, _records: Sequence[Record]) -> None:
-        raise ArithmeticError
-
     app = App(broker, f"gone-{policy}", tmp_path)
     app.send([b"a key"] * 10)
     first = app.start(1)

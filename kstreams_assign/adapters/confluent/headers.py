@@ -29,8 +29,8 @@ def readable_headers(messages: Iterable[Message]) -> Iterator[Headers | None]:
     """Return the headers of each record without those whose name is not UTF-8; None for a record that has no headers.
 
     Calls ``headers_of`` by ``map``: where Python has specialized a call of its own, it does not notice that an error is
-    set beside the result, and raises it in whichever call comes next. Slower than ``headers_of`` alone, which is enough where no call of it raises ``SystemError``. Logs a warning for each
-    topic partition.
+    set beside the result, and raises it in whichever call comes next. Slower than ``headers_of`` alone, which is enough
+    where no call of it raises ``SystemError``. Logs a warning for each topic partition.
     """
     for message in messages:
         try:

@@ -1,7 +1,9 @@
 """kafka-python: the membership, and the groups as brokers describe them. The one room that imports ``kafka``.
 
-``membership`` joins a group and carries commits; ``committed_metadata`` reads what stands beside them; ``admin`` takes members out; ``groups`` asks about any group, for the raw bytes of its members, which
-no other client hands out; ``connections`` mends how it connects, ``join_results`` how it joins; ``settings`` translates librdkafka's names, ``faults`` errors. confluent-kafka moves the records.
+``membership`` joins a group and carries commits; ``committed_metadata`` reads what stands beside them; ``admin``
+takes members out; ``groups`` asks about any group, for the raw bytes of its members, which no other client hands out;
+``connections`` mends how it connects, ``join_results`` how it joins; ``settings`` translates librdkafka's names,
+``faults`` errors. confluent-kafka moves the records.
 """
 
 from __future__ import annotations
