@@ -22,7 +22,13 @@ from kstreams_assign.model import (
 )
 from kstreams_assign.observe.decoded import DecodedGroup
 from kstreams_assign.observe.snapshot import GroupSnapshot
-from kstreams_assign.topology.described import REPARTITION, Described, internal_topics, matching, read_description
+from kstreams_assign.topology.described import (
+    REPARTITION,
+    DescribedSubtopology,
+    internal_topics,
+    read_description,
+    topic_matcher,
+)
 from kstreams_assign.topology.internal import is_internal
 
 CHANGELOG = "-changelog"
@@ -55,13 +61,13 @@ def given_topology(text: str, snapshot: GroupSnapshot, name: str = "--topology")
 
 
 def _shape(
-    one: Described, snapshot: GroupSnapshot, internal: Collection[str], assumed: dict[str, str], name: str
+    one: DescribedSubtopology, snapshot: GroupSnapshot, internal: Collection[str], assumed: dict[str, str], name: str
 ) -> SubtopologyShape:
     full = {topic: _full_name(topic, snapshot, internal) for topic in one.topics}
     found = set(full.values())
     others = [topic for topic in snapshot.partition_counts if not is_internal(snapshot.group, topic)]
     for pattern in one.patterns:
-        found.update(filter(matching(pattern, name), others))
+        found.update(filter(topic_matcher(pattern, name), others))
     return SubtopologyShape(
         () if one.is_global else tuple(sorted(found)),
         _stores(one, snapshot, assumed),
@@ -80,7 +86,7 @@ def _full_name(topic: str, snapshot: GroupSnapshot, internal: Collection[str]) -
     return full if topic in internal or (topic not in there and full in there) else topic
 
 
-def _stores(one: Described, snapshot: GroupSnapshot, assumed: dict[str, str]) -> tuple[Store, ...]:
+def _stores(one: DescribedSubtopology, snapshot: GroupSnapshot, assumed: dict[str, str]) -> tuple[Store, ...]:
     stores = []
     for store, logged in one.stores.items():
         topic = changelog_topic(snapshot.group, store)

@@ -23,7 +23,7 @@ REPARTITION = "-repartition"
 
 
 @dataclass(slots=True)
-class Described:
+class DescribedSubtopology:
     """One subtopology. ``patterns`` stand for topics that match; ``stores`` may be logged or not (None: not told).
 
     Internal topics stand without the application's name: ``words-repartition``.
@@ -36,7 +36,7 @@ class Described:
     is_global: bool = False
 
 
-def internal_topics(listed: Iterable[Described]) -> frozenset[str]:
+def internal_topics(listed: Iterable[DescribedSubtopology]) -> frozenset[str]:
     """The topics that the subtopologies hand on to each other, as they stand there: read by one, written by one, and named so."""
     listed = list(listed)
     written = {topic for one in listed for topic in one.sinks} | {
@@ -45,7 +45,7 @@ def internal_topics(listed: Iterable[Described]) -> frozenset[str]:
     return frozenset(t for one in listed for t in one.topics if t.endswith(REPARTITION) and t in written)
 
 
-def read_description(text: str, name: str) -> list[Described]:
+def read_description(text: str, name: str) -> list[DescribedSubtopology]:
     """The subtopologies in the order of their numbers. Raises ``ConfigError`` naming the file (``name``)."""
     found = _from_java(text, name) if "Sub-topology:" in text else _from_toml(text, name)
     if not found:
@@ -53,12 +53,12 @@ def read_description(text: str, name: str) -> list[Described]:
     return found
 
 
-def _from_java(text: str, name: str) -> list[Described]:
-    numbered: dict[int, Described] = {}
-    current = Described()
+def _from_java(text: str, name: str) -> list[DescribedSubtopology]:
+    numbered: dict[int, DescribedSubtopology] = {}
+    current = DescribedSubtopology()
     for line in text.splitlines():
         if begins := SUBTOPOLOGY.fullmatch(line):
-            current = Described(is_global=begins["store"] is not None)
+            current = DescribedSubtopology(is_global=begins["store"] is not None)
             numbered[int(begins[1])] = current
         elif (source := SOURCE.fullmatch(line)) and not current.is_global:
             _add_source(current, source["topics"])
@@ -75,7 +75,7 @@ def _from_java(text: str, name: str) -> list[Described]:
     return [numbered[number] for number in sorted(numbered)]
 
 
-def _add_source(current: Described, topics: str) -> None:
+def _add_source(current: DescribedSubtopology, topics: str) -> None:
     """``[a, b]``, or the pattern that a source subscribes to, as it is."""
     if topics.startswith("[") and topics.endswith("]"):
         current.topics += _names(topics[1:-1])
@@ -87,7 +87,7 @@ def _names(listed: str) -> list[str]:
     return [one for one in listed.split(", ") if one]
 
 
-def _from_toml(text: str, name: str) -> list[Described]:
+def _from_toml(text: str, name: str) -> list[DescribedSubtopology]:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as wrong:
@@ -97,13 +97,13 @@ def _from_toml(text: str, name: str) -> list[Described]:
     return [_described(one, f"{name}: subtopology {number}") for number, one in enumerate(listed)]
 
 
-def _described(table: Mapping[str, Any], name: str) -> Described:
+def _described(table: Mapping[str, Any], name: str) -> DescribedSubtopology:
     topics, internal = _list(table, "sources", name), [_named(one) for one in _list(table, "repartition_sources", name)]
     patterns = [table["sources_pattern"]] if isinstance(table, dict) and "sources_pattern" in table else []
     if not (topics or internal or patterns) or not all(isinstance(t, str) for t in (*topics, *internal, *patterns)):
         raise ConfigError(f"{name}: sources = {[*topics, *internal]!r}: must be a list of topics that is not empty")
     stores = dict(_store(one, name) for one in _list(table, "stores", name))
-    return Described(
+    return DescribedSubtopology(
         [*topics, *(f"{one}{REPARTITION}" for one in internal)],
         patterns,
         stores=stores,
@@ -131,7 +131,7 @@ def _list(table: Mapping[str, Any], key: str, name: str) -> list[Any]:
     return found
 
 
-def matching(pattern: str, name: str) -> Callable[[str], bool]:
+def topic_matcher(pattern: str, name: str) -> Callable[[str], bool]:
     """Whether a topic matches a source's pattern. Raises ``ConfigError`` for one that Python cannot read."""
     try:
         compiled = re.compile(pattern)

@@ -83,7 +83,7 @@ def _refuse_pattern(pattern: str) -> None:
         raise ConfigError(f"sources_pattern = {pattern!r}: cannot be read: {wrong}") from None
 
 
-def bound(flows: Sequence[Flow], application_id: str) -> tuple[Flow, ...]:
+def bind_flows(flows: Sequence[Flow], application_id: str) -> tuple[Flow, ...]:
     """With the full names of internal topics: a sink that some subtopology reads as a repartition topic is that one.
 
     Raises ``ConfigError`` for a name that stands for two things. What is bound already stays as it is.
@@ -96,7 +96,7 @@ def bound(flows: Sequence[Flow], application_id: str) -> tuple[Flow, ...]:
         raise ConfigError(
             f"topology: {', '.join(both)}: named among sources and among repartition_sources; rename one of both"
         )
-    return tuple(_bound(flow, full, told) for flow in flows)
+    return tuple(_bind_flow(flow, full, told) for flow in flows)
 
 
 def _internal(flows: Sequence[Flow]) -> dict[str, Repartition]:
@@ -111,7 +111,7 @@ def _internal(flows: Sequence[Flow]) -> dict[str, Repartition]:
     return found
 
 
-def _bound(flow: Flow, full: Mapping[str, str], told: Mapping[str, RepartitionTopic]) -> Flow:
+def _bind_flow(flow: Flow, full: Mapping[str, str], told: Mapping[str, RepartitionTopic]) -> Flow:
     sinks = {name: full.get(topic, topic) for name, topic in flow.sinks.items()}
     mine = tuple(told[full[one.name]] for one in flow.repartition)
     shape = replace(

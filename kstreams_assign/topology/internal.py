@@ -51,7 +51,7 @@ def missing_sources(topology: TopologyShape, counts: Mapping[str, int]) -> list[
     return [topic for topic in topology.source_topics if topic not in internal and not counts.get(topic)]
 
 
-def with_repartition(topology: TopologyShape, counts: Mapping[str, int]) -> Mapping[str, int]:
+def add_repartition_counts(topology: TopologyShape, counts: Mapping[str, int]) -> Mapping[str, int]:
     """``counts`` and those of ``repartition_counts``, whose errors it raises."""
     return {**counts, **repartition_counts(topology, counts)}
 
@@ -129,7 +129,7 @@ def refuse_wrong_counts(expected: Mapping[str, int], there: Mapping[str, int]) -
         )
 
 
-def matched(topology: TopologyShape, application_id: str, topics: Iterable[str]) -> TopologyShape:
+def resolve_patterns(topology: TopologyShape, application_id: str, topics: Iterable[str]) -> TopologyShape:
     """With every topic that a subtopology's pattern matches among its sources; the application's own topics match none.
 
     Raises ``TopologyMismatch`` for a topic that two subtopologies would read by it, as Java does.

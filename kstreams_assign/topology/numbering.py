@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.topology.described import REPARTITION, Described, internal_topics, read_description
+from kstreams_assign.topology.described import REPARTITION, DescribedSubtopology, internal_topics, read_description
 from kstreams_assign.topology.flows import Flow
 
 NAME = "topology_description"
 
 
-def numbered(flows: Sequence[Flow], description: str) -> tuple[int | None, ...]:
+def number_flows(flows: Sequence[Flow], description: str) -> tuple[int | None, ...]:
     """For each of the description's subtopologies the index of its flow; None for that of a global store, which has no tasks.
 
     Raises ``ConfigError`` naming the subtopology, and what is read or stored on one side only.
@@ -39,17 +39,17 @@ def numbered(flows: Sequence[Flow], description: str) -> tuple[int | None, ...]:
     return tuple(order)
 
 
-def in_order(flows: Sequence[Flow], order: Sequence[int | None]) -> tuple[Flow, ...]:
+def order_flows(flows: Sequence[Flow], order: Sequence[int | None]) -> tuple[Flow, ...]:
     """The flows as ``numbered`` says; one that reads nothing for a subtopology without tasks."""
     return tuple(Flow.of(()) if index is None else flows[index] for index in order)
 
 
-def _reads(one: Described, internal: Collection[str]) -> frozenset[str]:
+def _reads(one: DescribedSubtopology, internal: Collection[str]) -> frozenset[str]:
     """The topics as a program names them: internal ones without their ending."""
     return frozenset([*(t.removesuffix(REPARTITION) if t in internal else t for t in one.topics), *one.patterns])
 
 
-def _fitting(number: int, one: Described, reads: frozenset[str], flows: dict[int, Flow]) -> int:
+def _fitting(number: int, one: DescribedSubtopology, reads: frozenset[str], flows: dict[int, Flow]) -> int:
     fits = next((index for index, flow in flows.items() if flow.names == reads), None)
     if fits is None:
         nearest = max(flows.values(), key=lambda flow: len(flow.names & reads), default=None)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.topology.flows import Flow
-from kstreams_assign.topology.numbering import numbered
+from kstreams_assign.topology.numbering import number_flows
 
 
 def described_order(flows: Sequence[Flow], told: str | Path | None) -> Sequence[int | None]:
@@ -15,7 +15,7 @@ def described_order(flows: Sequence[Flow], told: str | Path | None) -> Sequence[
 
     As listed where no description is given. Raises ``ConfigError`` for one that cannot be read or that differs.
     """
-    return range(len(flows)) if told is None else numbered(flows, _text(told))
+    return range(len(flows)) if told is None else number_flows(flows, _text(told))
 
 
 def _text(told: str | Path) -> str:

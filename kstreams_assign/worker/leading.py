@@ -24,9 +24,9 @@ from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.topology.internal import (
     CHANGELOG_SETTINGS,
     REPARTITION_SETTINGS,
-    matched,
+    add_repartition_counts,
     missing_sources,
-    with_repartition,
+    resolve_patterns,
 )
 from kstreams_assign.worker.events import EventLog
 
@@ -81,7 +81,7 @@ class Leading:
     ) -> Question:
         """All that the broker has to tell, and the topics that have to be there. Raises ``TopologyMismatch``."""
         known = [topic for topic, count in counts.items() if count]
-        topology = matched(self._shape, self._config.application_id, known)
+        topology = resolve_patterns(self._shape, self._config.application_id, known)
         partition_counts = self._complete(topology, counts, seen, deadline)
         return Question(
             application_id=self._config.application_id,
@@ -125,7 +125,7 @@ class Leading:
                 there.update(self._admin.partition_counts(asked, _left(deadline)))
             except BrokerError as cause:
                 self._log.emit("lookup_failed", what="source topics", reason=str(cause))
-        return there if missing_sources(topology, there) else with_repartition(topology, there)
+        return there if missing_sources(topology, there) else add_repartition_counts(topology, there)
 
     def _record_bytes_max(self, deadline: float) -> int:
         """What the brokers take of the group's record; asked each time, as an operator may have raised it meanwhile."""

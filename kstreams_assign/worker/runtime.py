@@ -37,15 +37,15 @@ from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.state.opening import open_state
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import Position
-from kstreams_assign.topology.flows import Flow, bound, topology_shape
+from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
 from kstreams_assign.topology.internal import (
-    matched,
+    add_repartition_counts,
     missing_sources,
     refuse_impossible_names,
+    resolve_patterns,
     subscription_pattern,
-    with_repartition,
 )
-from kstreams_assign.topology.numbering import in_order
+from kstreams_assign.topology.numbering import order_flows
 from kstreams_assign.worker.committing import record_producer
 from kstreams_assign.worker.connecting import group_client
 from kstreams_assign.worker.description import described_order
@@ -99,7 +99,7 @@ class Engine:
 
     def __init__(self, config: Config, flows: Sequence[Flow], labour: Labour, on_event: Listener | None) -> None:
         self._config = config
-        self._flows = bound(flows, config.application_id)
+        self._flows = bind_flows(flows, config.application_id)
         self._shape = topology_shape(self._flows)
         refuse_impossible_names(self._shape, config.application_id)
         self._labour = labour
@@ -227,7 +227,7 @@ class Worker(Engine):
         flows = [sub.flow for sub in topology]
         order = described_order(flows, topology_description)
         functions = Functions([_nothing if n is None else topology[n].process for n in order], config)
-        super().__init__(config, in_order(flows, order), functions, on_event)
+        super().__init__(config, order_flows(flows, order), functions, on_event)
 
 
 def _nothing(_task: Task, _records: Sequence[Record]) -> None:
@@ -418,14 +418,14 @@ class _Running:
             shape, counts = self._sources()
             if missing_sources(shape, counts):
                 return shape, counts
-            self._known = generation, (shape, with_repartition(shape, counts))
+            self._known = generation, (shape, add_repartition_counts(shape, counts))
         return self._known[1]
 
     def _sources(self) -> Topology:
         if subscription_pattern(self._shape) is None:
             return self._shape, self._admin.partition_counts(self._shape.source_topics, LOOKUP_TIMEOUT_S)
         counts = self._admin.topics(LOOKUP_TIMEOUT_S)
-        return matched(self._shape, self._config.application_id, counts), counts
+        return resolve_patterns(self._shape, self._config.application_id, counts), counts
 
     def _open_stores(self, task: TaskId) -> RocksTaskStores:
         sub = self._shape.subtopologies[task.subtopology]

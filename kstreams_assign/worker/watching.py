@@ -13,7 +13,7 @@ from kstreams_assign.assign import caught_up, lag_of
 from kstreams_assign.config import Config
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopologyShape
-from kstreams_assign.topology.internal import matched
+from kstreams_assign.topology.internal import resolve_patterns
 from kstreams_assign.worker.leading import Leading
 
 
@@ -44,7 +44,7 @@ class Watch:
     def _more(self, counts: Mapping[str, int]) -> str | None:
         if self._decided is None:
             return None
-        topology = matched(self._shape, self._config.application_id, counts)
+        topology = resolve_patterns(self._shape, self._config.application_id, counts)
         found = sum(counts.get(topic, 0) for topic in topology.source_topics)
         if found <= max(self._decided, self.seen):
             return None

@@ -7,7 +7,7 @@ from uuid import UUID
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.group.leader import lookups
 from kstreams_assign.model import RepartitionTopic, Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
-from kstreams_assign.topology.internal import with_repartition
+from kstreams_assign.topology.internal import add_repartition_counts
 from tests.group.little_group import LittleGroup
 
 WORDS = "app-words-repartition"
@@ -20,13 +20,15 @@ COUNTING = TopologyShape(
 
 
 def test_tasks_and_changelogs_follow_from_the_sources_through_a_repartition_topic():
-    counts = with_repartition(COUNTING, {"lines": 3})
+    counts = add_repartition_counts(COUNTING, {"lines": 3})
     assert sorted(COUNTING.tasks(counts)) == [TaskId(s, p) for s in range(2) for p in range(3)]
     assert lookups(COUNTING, "app", counts).changelog_topics == {"app-counts-changelog": 3}
 
 
 def test_a_group_shares_the_tasks_of_both_subtopologies():
-    little = LittleGroup(COUNTING, dict(with_repartition(COUNTING, {"lines": 3})), AssignConfig(), "least_movement")
+    little = LittleGroup(
+        COUNTING, dict(add_repartition_counts(COUNTING, {"lines": 3})), AssignConfig(), "least_movement"
+    )
     little.add(1)
     little.add(2)
     little.settle()
@@ -56,7 +58,7 @@ def test_a_store_without_a_changelog_is_stateful_for_us_and_not_for_java():
 
 
 def test_a_leader_warns_of_members_that_run_another_topology():
-    little = LittleGroup(COUNTING, dict(with_repartition(COUNTING, {"lines": 1})))
+    little = LittleGroup(COUNTING, dict(add_repartition_counts(COUNTING, {"lines": 1})))
     little.add(1)
     other = little.add(2)
     other.topics = ("lines", "clicks")

@@ -10,11 +10,11 @@ from kstreams_assign.errors import ConfigError, TopologyMismatch
 from kstreams_assign.model import RepartitionTopic, Store, SubtopologyShape, TopologyShape
 from kstreams_assign.topology.internal import (
     is_internal,
-    matched,
     missing_sources,
     refuse_impossible_names,
     refuse_wrong_counts,
     repartition_counts,
+    resolve_patterns,
     subscription_pattern,
 )
 
@@ -112,7 +112,7 @@ PATTERNED = TopologyShape((SubtopologyShape(("a.b",), pattern="region-.*"), Subt
 
 def test_a_pattern_reads_what_matches_with_its_whole_name_and_nothing_internal():
     topics = ["region-eu", "my-region-eu", "region-", "region-app", "b", "a.b", "other"]
-    found = matched(PATTERNED, "region-app", [*topics, "region-app-x-changelog", "region-app-x-repartition"])
+    found = resolve_patterns(PATTERNED, "region-app", [*topics, "region-app-x-changelog", "region-app-x-repartition"])
     assert found.subtopologies[0].sources == ("a.b", "region-", "region-app", "region-eu")
     assert found.subtopologies[1] == PATTERNED.subtopologies[1]
 
@@ -121,7 +121,7 @@ def test_a_topic_that_two_subtopologies_would_read_by_a_pattern_is_refused():
     for pattern in ("reg.*", "b"):
         twice = TopologyShape((*PATTERNED.subtopologies, SubtopologyShape((), pattern=pattern)))
         with pytest.raises(TopologyMismatch, match="matched by a pattern and read by another subtopology"):
-            matched(twice, "app", ["region-eu", "b"])
+            resolve_patterns(twice, "app", ["region-eu", "b"])
 
 
 def test_a_subscription_by_pattern_has_the_named_topics_too():

@@ -6,8 +6,8 @@ import pytest
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import RepartitionTopic, Store
-from kstreams_assign.topology.flows import Flow, Repartition, bound, topology_shape
-from kstreams_assign.topology.numbering import in_order, numbered
+from kstreams_assign.topology.flows import Flow, Repartition, bind_flows, topology_shape
+from kstreams_assign.topology.numbering import number_flows, order_flows
 
 WORDS = """Topologies:
    Sub-topology: 0
@@ -37,8 +37,8 @@ COUNT = Flow.of([], ["counts"], ["word-counts"], ["words"])
 
 
 def test_handlers_are_numbered_by_what_they_read():
-    assert numbered([COUNT, SPLIT], WORDS) == (1, None, 0)
-    assert [flow.names for flow in in_order([COUNT, SPLIT], (1, None, 0))] == [{"lines"}, set(), {"words"}]
+    assert number_flows([COUNT, SPLIT], WORDS) == (1, None, 0)
+    assert [flow.names for flow in order_flows([COUNT, SPLIT], (1, None, 0))] == [{"lines"}, set(), {"words"}]
 
 
 @pytest.mark.parametrize(
@@ -55,30 +55,33 @@ def test_handlers_are_numbered_by_what_they_read():
 )
 def test_a_difference_is_named(flows, said):
     with pytest.raises(ConfigError, match=said):
-        numbered(flows, WORDS)
+        number_flows(flows, WORDS)
 
 
 def test_internal_topics_get_the_applications_name_on_both_sides():
-    split, count = bound([SPLIT, COUNT], "app")
+    split, count = bind_flows([SPLIT, COUNT], "app")
     assert split.sinks == {"words": "app-words-repartition", "seen": "seen"}
     assert count.shape.sources == ("app-words-repartition",)
     assert topology_shape([split, count]).repartition_topics == {
         "app-words-repartition": RepartitionTopic("app-words-repartition")
     }
-    assert bound([split, count], "app") == (split, count), "once bound, it stays so"
+    assert bind_flows([split, count], "app") == (split, count), "once bound, it stays so"
 
 
 def test_the_number_of_partitions_may_be_told_by_one_of_several_readers():
-    readers = bound([Flow.of([], (), (), [Repartition("words", 3)]), COUNT, SPLIT], "app")
+    readers = bind_flows([Flow.of([], (), (), [Repartition("words", 3)]), COUNT, SPLIT], "app")
     assert topology_shape(readers).repartition_topics["app-words-repartition"].partitions == 3
 
 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: bound([COUNT, Flow.of(["words"])], "app"), "words: named among sources and among repartition_sources"),
         (
-            lambda: bound([Flow.of([], (), (), [Repartition("w", n)]) for n in (1, 2)], "app"),
+            lambda: bind_flows([COUNT, Flow.of(["words"])], "app"),
+            "words: named among sources and among repartition_sources",
+        ),
+        (
+            lambda: bind_flows([Flow.of([], (), (), [Repartition("w", n)]) for n in (1, 2)], "app"),
             "repartition topic w: partitions = 1 and 2: must be told alike",
         ),
         (lambda: Flow.of([], pattern="a["), r"sources_pattern = 'a\[': cannot be read"),

@@ -14,10 +14,10 @@ from typing import Any
 from kstreams_assign.config import Config
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store
-from kstreams_assign.topology.flows import Flow, Repartition, bound, topology_shape
+from kstreams_assign.topology.flows import Flow, Repartition, bind_flows, topology_shape
 from kstreams_assign.topology.internal import refuse_impossible_names
 from kstreams_assign.topology.kinds import timestamped_kind
-from kstreams_assign.topology.numbering import in_order
+from kstreams_assign.topology.numbering import order_flows
 from kstreams_assign.worker.description import described_order
 from kstreams_assign.worker.sidecar.address import Address, TcpAddress, read_address
 
@@ -43,7 +43,7 @@ class SidecarSettings:
     def from_mapping(cls, settings: Mapping[str, Any]) -> SidecarSettings:
         """Build from the file's keys. Raises ``ConfigError``."""
         config = Config.from_mapping({key: value for key, value in settings.items() if key != "topology"})
-        flows = bound(read_topology(settings.get("topology")), config.application_id)
+        flows = bind_flows(read_topology(settings.get("topology")), config.application_id)
         refuse_impossible_names(topology_shape(flows), config.application_id)
         return cls(config, flows, _address(config))
 
@@ -87,7 +87,7 @@ def read_topology(topology: object) -> tuple[Flow, ...]:
     if described is not None and not isinstance(described, str):
         raise ConfigError(f"topology.description = {described!r}: must be a file with Java's Topology.describe()")
     flows = [_flow(f"topology.subtopology[{number}]", table) for number, table in enumerate(tables)]
-    return in_order(flows, described_order(flows, described))
+    return order_flows(flows, described_order(flows, described))
 
 
 def _flow(key: str, table: object) -> Flow:

@@ -8,7 +8,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.client_settings import MESSAGE_BYTES_MAX
 from kstreams_assign.errors import ConfigError, KStreamsAssignError
 from kstreams_assign.topology.flows import topology_shape
-from kstreams_assign.topology.internal import matched, subscription_pattern, with_repartition
+from kstreams_assign.topology.internal import add_repartition_counts, resolve_patterns, subscription_pattern
 from kstreams_assign.worker.events import Listener
 from kstreams_assign.worker.runtime import Engine
 from kstreams_assign.worker.sidecar.desk import Desk
@@ -79,11 +79,11 @@ def _partition_counts(settings: SidecarSettings) -> Mapping[str, int]:
     admin = ClusterAdmin(config.bootstrap_servers, config.client)
     if subscription_pattern(shape) is not None:
         there = admin.topics(LOOKUP_TIMEOUT_S)
-        shape = matched(shape, config.application_id, there)
+        shape = resolve_patterns(shape, config.application_id, there)
     named = {sink: topic for flow in settings.flows for sink, topic in flow.sinks.items()}
     wanted = {*named.values(), *shape.source_topics} - shape.repartition_topics.keys()
     counts = admin.partition_counts(wanted, LOOKUP_TIMEOUT_S)
     if missing := sorted(wanted - counts.keys()):
         raise ConfigError(f"topology: the brokers have no topic {', '.join(missing)}; create it first")
-    whole = with_repartition(shape, counts)
+    whole = add_repartition_counts(shape, counts)
     return {**whole, **{sink: whole[topic] for sink, topic in named.items()}}
