@@ -7,13 +7,14 @@ not live here: defaults that depend on the machine, or a setting that only one d
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from kstreams_assign.client_settings import MemberTimes, refuse_settings
+from kstreams_assign.client_settings import MemberTimes, refuse_settings, unknown_key
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import HostInfo
 
@@ -23,10 +24,11 @@ USER_DATA = ("apache", "kip441")
 OFFSET_RESETS = ("earliest", "latest")
 MEMBERSHIP_OPERATIONS = ("default", "leave_group", "remain_in_group")
 RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
+_C = TypeVar("_C", bound="Config")
 TAGS_MAX, TAG_KEY_LENGTH_MAX, TAG_VALUE_LENGTH_MAX = 5, 20, 30
 """Kafka: ``MAX_RACK_AWARE_ASSIGNMENT_TAG_LIST_SIZE`` and its neighbours."""
 TOKEN_CHARACTERS_MIN, TOKEN_CHARACTERS_MAX = 16, 255
-"""Of ``socket_token``; a text of the sidecar's protocol has 255 characters at most."""
+"""Length of ``socket_token``; a string of the sidecar's protocol has 255 characters at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class _Range:
         return f"a whole number >= {self.least}" + ("" if self.most is None else f" and <= {self.most}")
 
 
-_RANGES: Mapping[str, _Range] = {
+RANGES: Mapping[str, _Range] = {
     "num_standby_replicas": _Range(0),
     "acceptable_recovery_lag": _Range(0),
     "max_warmup_replicas": _Range(1),
@@ -59,7 +61,7 @@ _RANGES: Mapping[str, _Range] = {
     "repartition_purge_interval_ms": _Range(0),
     "replication_factor": _Range(-1, 32_767),
 }
-_CHOICES: Mapping[str, tuple[str, ...]] = {
+CHOICES: Mapping[str, tuple[str, ...]] = {
     "assignor": ASSIGNOR_NAMES,
     "processing_guarantee": GUARANTEES,
     "auto_offset_reset": OFFSET_RESETS,
@@ -67,8 +69,8 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "group_membership_operation": MEMBERSHIP_OPERATIONS,
     "rack_aware_assignment_strategy": RACK_AWARE_STRATEGIES,
 }
-_COSTS = ("rack_aware_assignment_traffic_cost", "rack_aware_assignment_non_overlap_cost")
-_COST = _Range(0, 1_000_000)
+COSTS = ("rack_aware_assignment_traffic_cost", "rack_aware_assignment_non_overlap_cost")
+COST_RANGE = _Range(0, 1_000_000)
 
 
 def _address(key: str, text: object) -> HostInfo | None:
@@ -80,82 +82,177 @@ def _address(key: str, text: object) -> HostInfo | None:
     return HostInfo(host, int(port))
 
 
+def _refuse_unknown_keys(config: type[Config], keys: Iterable[str]) -> None:
+    known = {each.name for each in fields(config)}
+    for key in keys:
+        if key not in known:
+            raise ConfigError(unknown_key(key, known))
+
+
+def _refuse_misspelt_keys(config: type[_C]) -> type[_C]:
+    """Let the constructor raise ``ConfigError`` for an unknown keyword, with the key that may be meant."""
+    make = config.__init__
+
+    @wraps(make)
+    def checked(self: _C, *values: Any, **settings: Any) -> None:
+        _refuse_unknown_keys(type(self), settings)
+        make(self, *values, **settings)
+
+    setattr(config, "__init__", checked)  # noqa: B010  # a type checker refuses the assignment
+    return config
+
+
+@_refuse_misspelt_keys
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The settings of one member. Raises ``ConfigError`` naming the key, the value and what is allowed.
+    """Hold the settings of one member; every value is checked when the object is made.
 
-    Kafka's meaning and default where Kafka has the key (``StreamsConfig``); times are milliseconds.
-    With ``early_probing`` the leader does not wait for the probing interval once tasks can change hands, but at least
-    ``early_probing_floor_ms`` between two rebalances. With ``warmup_queue`` a member is told of all its warm-ups at once and
-    restores ``max_warmup_replicas`` of them at a time; what is caught up stays, and one rebalance hands all of it over.
-    ``process_name`` gives the process id: the same name, the same id, also on an empty volume; no two processes of a group may share
-    one. Without it the id is drawn once and kept in ``state_dir``. ``state_cleanup_dir_max_age_ms``: state that was last at work longer ago is
-    wiped at start (-1: never); it counts from the release or the last sign of life, where Kafka counts from the folder's modification.
-    ``group_membership_operation`` says what becomes of the membership at close (Kafka: ``CloseOptions.GroupMembershipOperation``): by
-    default a dynamic member leaves and a static one stays until its session ends.
-    ``max_poll_records`` and ``max_poll_bytes`` bound a batch: its input records, and the bytes that it reads or writes.
-    A batch that takes long makes the next batch smaller, down to a single record.
-    ``repartition_purge_interval_ms``: how often consumed records of repartition topics are deleted.
-    ``client_rack`` (Kafka: ``client.rack``) is where this member stands: it is told to the group, and records are fetched from a replica
-    there if the brokers allow it. ``rack_aware_assignment_traffic_cost`` and ``..._non_overlap_cost`` left out are the assignor's own.
-    ``http`` (HOST:PORT, port 0 takes a free port) serves health, metrics and the status page. ``client`` is for the
-    Kafka clients (SASL, TLS, buffers), in librdkafka's dotted names: each setting reaches every client that it
-    concerns, or is refused here.
+    The keys are Kafka's names with underscores for dots, and mean what they mean in Kafka (``StreamsConfig``,
+    ``ConsumerConfig``). Raises ``ConfigError``, which names the key, its value, what is allowed, and the fix.
     """
 
     application_id: str
+    """Name of the application: the consumer group's id, and the prefix of its internal topics."""
+
     bootstrap_servers: str
+    """Brokers to connect to first, as ``HOST:PORT``, separated by commas."""
+
     state_dir: str = "state"
+    """Directory for task state. Each process on a machine needs its own; it also keeps the process id."""
+
     process_name: str | None = None
+    """Permanent name of this process: the same name gives the same process id, also on an empty volume. It must be
+    unique in the group. Without it, the process id is drawn once and kept in ``state_dir``."""
+
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Settings of the Kafka clients (SASL, TLS, buffers) under librdkafka's dotted names, values as strings. Each
+    reaches every client that it concerns; a setting that cannot be honoured is refused."""
+
     application_server: str | None = None
+    """Endpoint of this process as ``HOST:PORT``, sent to the group: where other processes ask for its keys."""
+
     group_instance_id: str | None = None
+    """Makes this a static member (KIP-345) with this id. It must be unique in the group."""
+
     group_membership_operation: str = "default"
+    """What happens to the membership at close (Kafka: ``CloseOptions.GroupMembershipOperation``). By default a dynamic
+    member leaves the group, and a static one stays until its session ends."""
+
     client_rack: str | None = None
+    """Rack of this process. It is sent to the group, and records are fetched from a replica in this rack if the
+    brokers allow it (KIP-392)."""
+
     client_tags: Mapping[str, str] = field(default_factory=dict)
+    """Tags of this process, such as ``zone``, by which standbys are spread (KIP-708). At most 5; a key has at most 20
+    characters, a value 30."""
+
     rack_aware_assignment_tags: tuple[str, ...] = ()
+    """Keys of ``client_tags`` by which standbys are spread (KIP-708): a task's replicas get different values."""
+
     rack_aware_assignment_strategy: str = "none"
+    """Whether tasks are placed near the replicas of their topics (KIP-925), and what is preferred: less traffic between
+    racks, or balanced subtopologies."""
+
     rack_aware_assignment_traffic_cost: int | None = None
+    """Cost of one read across racks (KIP-925). Without it, the assignor's own."""
+
     rack_aware_assignment_non_overlap_cost: int | None = None
+    """Cost of moving one task off the process that has it (KIP-925). Without it, the assignor's own."""
+
     num_standby_replicas: int = 0
+    """Number of standby replicas of each task with state."""
+
     acceptable_recovery_lag: int = 10_000
+    """Lag in offsets, summed over a task's changelogs, up to which a replica counts as caught up (KIP-441)."""
+
     max_warmup_replicas: int = 2
+    """Number of warm-up replicas that the whole group may have at a time (KIP-441)."""
+
     probing_rebalance_interval_ms: int = 600_000
+    """Milliseconds from an assignment with warm-ups to the probing rebalance that checks them (KIP-441)."""
+
     warmup_queue: bool = False
+    """Assign all warm-ups at once and restore ``max_warmup_replicas`` of them at a time. One rebalance then hands all
+    of them over."""
+
     early_probing: bool = True
+    """Ask for a probing rebalance as soon as it can hand a task over, without waiting for the interval."""
+
     early_probing_floor_ms: int = 10_000
+    """Milliseconds between two rebalances that ``early_probing`` leaves at least."""
+
     state_cleanup_delay_ms: int = 600_000
+    """Milliseconds until state of a task that is not assigned here is deleted."""
+
     state_cleanup_dir_max_age_ms: int = -1
+    """Milliseconds without use after which task state is deleted at start (KIP-1259); -1 is off. The age counts from the
+    task's release or the last sign of life, and not from the folder's modification as in Kafka."""
+
     assignor: str = "least_movement"
+    """How the leader assigns tasks. ``high_availability``, ``sticky`` and ``fallback_prior`` decide as Java's assignors
+    of Kafka 4.3.1 do."""
+
     processing_guarantee: str = "at_least_once"
+    """Delivery guarantee; with ``exactly_once_v2`` each commit is a transaction (KIP-447)."""
+
     user_data: Literal["apache", "kip441"] = "apache"
+    """Layout of the bytes that members exchange: Apache Kafka's, or that of KIP-441's text, which only members of this
+    package read."""
+
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
+    """Where a task starts to read a partition that has no committed offset, or whose committed offset is deleted."""
+
     session_timeout_ms: int = 45_000
+    """Milliseconds without a heartbeat after which the brokers remove this member from the group."""
+
     heartbeat_interval_ms: int = 500
+    """Milliseconds between two heartbeats, at most a third of ``session_timeout_ms``. A heartbeat also brings the news
+    of a rebalance, so this is shorter than Kafka's 3,000."""
+
     max_poll_interval_ms: int = 300_000
+    """Milliseconds that one call of the user's function may take; after that the member leaves the group until the
+    call returns."""
+
     max_poll_records: int = 2_000
+    """Number of records that one call of the user's function gets at most. Slow calls get fewer, down to one."""
+
     max_poll_bytes: int = 16 << 20
+    """Bytes of keys and values that a batch may read, and may write, approximately."""
+
     commit_interval_ms: int = 100
+    """Milliseconds between two commits. Kafka: 30,000 at least once, 100 exactly once."""
+
     buffered_records_max: int = 20_000
+    """Number of processed records that may wait for a commit. Processing pauses there until the commit."""
+
     repartition_purge_interval_ms: int = 30_000
+    """Milliseconds between two deletions of consumed records from repartition topics."""
+
     replication_factor: int = -1
+    """Replication factor of topics that the leader creates; -1 is the brokers' default."""
+
     http: str | None = None
+    """Address for health, metrics and the status page as ``HOST:PORT``; port 0 takes a free port. Without it, none."""
+
     socket: str | None = None
+    """Where the sidecar (``kstreams-assign worker``) listens: the path of a Unix socket, or ``tcp://127.0.0.1:PORT``."""
+
     socket_token: str | None = field(default=None, repr=False)
+    """Secret of 16 to 255 characters that an application sends to the sidecar first; required for TCP."""
 
     def __post_init__(self) -> None:
         named = [key for key in ("process_name", "group_instance_id", "client_rack") if getattr(self, key) is not None]
         for key in ("application_id", "bootstrap_servers", "state_dir", *named):
             if not isinstance(getattr(self, key), str) or not getattr(self, key):
-                raise ConfigError(f"{key} = {getattr(self, key)!r}: must be a text that is not empty")
-        for key, allowed in _RANGES.items():
+                raise ConfigError(f"{key} = {getattr(self, key)!r}: must be a non-empty string")
+        for key, allowed in RANGES.items():
             value = getattr(self, key)
             if isinstance(value, bool) or not isinstance(value, int) or not allowed.allows(value):
                 raise ConfigError(f"{key} = {value!r}: must be {allowed}")
         for key in ("early_probing", "warmup_queue"):
             if not isinstance(getattr(self, key), bool):
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be true or false")
-        for key, choices in _CHOICES.items():
+        for key, choices in CHOICES.items():
             if getattr(self, key) not in choices:
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be one of {', '.join(choices)}")
         self._check_shapes()
@@ -175,14 +272,14 @@ class Config:
             table = getattr(self, key)
             if not isinstance(table, Mapping):
                 shown = f" = {table!r}" if key == "client_tags" else ""
-                raise ConfigError(f"{key}{shown}: must be a table of texts")
+                raise ConfigError(f"{key}{shown}: must be a table of strings")
             for name, value in table.items():
                 if not isinstance(name, str) or not isinstance(value, str):
                     shown = f" = {value!r}" if key == "client_tags" else ""
-                    raise ConfigError(f"{key}: {name}{shown}: must be a text, in quotes")
+                    raise ConfigError(f"{key}: {name}{shown}: must be a string, in quotes")
         tags = self.rack_aware_assignment_tags
         if not isinstance(tags, tuple | list) or not all(isinstance(tag, str) for tag in tags):
-            raise ConfigError(f"rack_aware_assignment_tags = {tags!r}: must be a list of texts")
+            raise ConfigError(f"rack_aware_assignment_tags = {tags!r}: must be a list of strings")
 
     def _check_token(self) -> None:
         token = self.socket_token
@@ -192,18 +289,20 @@ class Config:
             size = f"{len(token)} characters" if isinstance(token, str) else f"a value of type {type(token).__name__}"
             raise ConfigError(
                 f"socket_token ({size}, not shown): "
-                f"must be a text of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters"
+                f"must be a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters"
             )
 
     def _check_racks(self) -> None:
         """Costs, and tags as ``StreamsConfig`` takes them."""
-        for key in _COSTS:
+        for key in COSTS:
             cost = getattr(self, key)
-            if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int) or not _COST.allows(cost)):
-                raise ConfigError(f"{key} = {cost!r}: must be {_COST}")
+            if cost is not None and (
+                isinstance(cost, bool) or not isinstance(cost, int) or not COST_RANGE.allows(cost)
+            ):
+                raise ConfigError(f"{key} = {cost!r}: must be {COST_RANGE}")
         tags, keys = self.client_tags, self.rack_aware_assignment_tags
         if len(tags) > TAGS_MAX or len(keys) > TAGS_MAX:
-            raise ConfigError(f"client_tags = {dict(tags)!r}: at most {TAGS_MAX} tags can be told, and told apart")
+            raise ConfigError(f"client_tags = {dict(tags)!r}: must have at most {TAGS_MAX} tags")
         for key, value in tags.items():
             if len(key) > TAG_KEY_LENGTH_MAX or len(value) > TAG_VALUE_LENGTH_MAX:
                 raise ConfigError(
@@ -255,11 +354,8 @@ class Config:
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> Config:
-        """Build from plain keys and values; an unknown or missing key is refused by name."""
-        known = {f.name: f for f in fields(cls)}
-        for key in settings:
-            if key not in known:
-                raise ConfigError(f"{key}: no such setting; allowed are {', '.join(sorted(known))}")
+        """Build from plain keys and values. Raises ``ConfigError``, also for an unknown or a missing key."""
+        _refuse_unknown_keys(cls, settings)
         for key in ("application_id", "bootstrap_servers"):
             if key not in settings:
                 raise ConfigError(f"{key}: missing; it has no default")
@@ -270,9 +366,14 @@ class Config:
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Config:
-        """Read a TOML file of the same keys. Raises ``ConfigError`` also for a file that cannot be read."""
-        try:
-            settings = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
-            raise ConfigError(f"{path}: {cause}") from cause
-        return cls.from_mapping(settings)
+        """Read a TOML file of the same keys. Raises ``ConfigError``, also for a file that cannot be read."""
+        return cls.from_mapping(read_toml_file(path))
+
+
+def read_toml_file(path: str | Path) -> dict[str, Any]:
+    """Return the keys and values of a TOML file. Raises ``ConfigError`` with the file's absolute path."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
+        why = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)
+        raise ConfigError(f"{Path(path).absolute()}: cannot be read as TOML: {why}") from cause

@@ -7,6 +7,7 @@ settings (``adapters.kafka_python``).
 
 from __future__ import annotations
 
+from kstreams_assign.client_settings.misspelt import unknown_key
 from kstreams_assign.client_settings.rules import (
     MESSAGE_BYTES_MAX,
     ClientRole,
@@ -40,5 +41,6 @@ __all__ = [
     "shown",
     "transaction_delivery_limit_ms",
     "transaction_timeout_ms",
+    "unknown_key",
     "without_secrets",
 ]

@@ -148,6 +148,11 @@ def refuse_settings(
         _refuse_unfit_times({name: client[given] for name, given in names.items()}, names, member)
 
 
+def refused_here(name: str) -> str | None:
+    """Return what to do instead of setting a name under ``client``; None if it may be set there."""
+    return _REFUSED.get(own_name(name))
+
+
 def _meant(name: str) -> str:
     close = get_close_matches(name, PROPERTIES, 1)
     return f"; did you mean {close[0]!r}?" if close else "; its CONFIGURATION.md lists them"

@@ -26,7 +26,7 @@ class Repartition:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise ConfigError(f"repartition_sources: name = {self.name!r}: must be a text that is not empty")
+            raise ConfigError(f"repartition_sources: name = {self.name!r}: must be a non-empty string")
         if self.partitions is not None and (isinstance(self.partitions, bool) or self.partitions < 1):
             raise ConfigError(
                 f"repartition topic {self.name}: partitions = {self.partitions!r}: must be a whole number >= 1"

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kstreams_assign.config import Config
+from kstreams_assign.client_settings import unknown_key
+from kstreams_assign.config import Config, read_toml_file
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store
 from kstreams_assign.topology.flows import Flow, Repartition, bind_flows, topology_shape
@@ -51,11 +52,7 @@ class SidecarSettings:
 def read_toml(path: str | Path, told: Iterable[str] = ()) -> dict[str, Any]:
     """A file's keys, with ``told`` (KEY=VALUE) over them. Raises ``ConfigError``, also for a file that cannot be read."""
     over = dict(map(_told, told))
-    try:
-        settings = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
-        raise ConfigError(f"{path}: {cause}") from cause
-    return {**settings, **over}
+    return {**read_toml_file(path), **over}
 
 
 def _told(pair: str) -> tuple[str, Any]:
@@ -140,7 +137,7 @@ def _store(key: str, store: object) -> Store:
     _refuse_unknown(key, store, STORE_KEYS)
     name, changelog = store.get("name"), store.get("changelog", True)
     if not isinstance(name, str) or not name:
-        raise ConfigError(f"{key}.name = {name!r}: must be a text that is not empty")
+        raise ConfigError(f"{key}.name = {name!r}: must be a non-empty string")
     drops = store.get("drop_headers", False)
     for word, value in (("changelog", changelog), ("drop_headers", drops)):
         if not isinstance(value, bool):
@@ -161,4 +158,4 @@ def _texts(key: str, values: object) -> list[str]:
 def _refuse_unknown(key: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
     for name in table:
         if name not in known:
-            raise ConfigError(f"{key}.{name}: no such setting; allowed are {', '.join(known)}")
+            raise ConfigError(f"{key}.{unknown_key(name, known)}")

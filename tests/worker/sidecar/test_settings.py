@@ -123,7 +123,7 @@ def test_what_is_no_pair_is_refused(tmp_path, pair):
         (PLAIN.replace("app.sock", "x" * 108) + TOPOLOGY, "must be a path of 1 to 107 bytes"),
         (PLAIN.replace("app.sock", "tcp://0.0.0.0:1") + TOPOLOGY, "on loopback only"),
         (PLAIN.replace("app.sock", "tcp://127.0.0.1:1") + TOPOLOGY, "TCP needs a socket_token"),
-        (PLAIN + "socket_token = 'short'\n" + TOPOLOGY, "must be a text of 16 to 255 characters"),
+        (PLAIN + "socket_token = 'short'\n" + TOPOLOGY, "must be a string of 16 to 255 characters"),
         (PLAIN.replace('socket = "app.sock"', "") + TOPOLOGY, "socket = None: must be a path"),
         (PLAIN + "sockett = 'x'\n" + TOPOLOGY, "sockett: no such setting"),
         ("what is this", "worker.toml"),

@@ -1,0 +1,61 @@
+"""What an unknown key may mean: a misspelt key, a key of Kafka's own configuration, or a setting of the Kafka clients.
+
+Pure. What must not live here: which keys there are (``config``, and the sidecar's file).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+from kstreams_assign.client_settings.names import PROPERTIES
+from kstreams_assign.client_settings.rules import refused_here
+
+_CLIENT_PREFIXES = ("main.consumer.", "restore.consumer.", "global.consumer.", "consumer.", "producer.", "admin.")
+"""Kafka Streams' prefixes of settings for one of its clients (``StreamsConfig``)."""
+
+_KAFKA: Mapping[str, str] = {
+    "task.assignor.class": "use assignor",
+    "internal.task.assignor.class": "use assignor",
+    "num.stream.threads": "a worker calls your functions on one thread; start more processes",
+    "default.key.serde": "keys and values are bytes; your function decodes them",
+    "default.value.serde": "keys and values are bytes; your function decodes them",
+    "statestore.cache.max.bytes": "writes wait for the commit; set commit_interval_ms",
+    "cache.max.bytes.buffering": "writes wait for the commit; set commit_interval_ms",
+    "buffered.records.per.partition": "use max_poll_records or max_poll_bytes",
+    "ssl.truststore.location": "name a PEM file: put 'ssl.ca.location' into client",
+    "sasl.jaas.config": "put 'sasl.username' and 'sasl.password' into client",
+    "topology.optimization": "name the source topic of a table in Store(..., source=)",
+}
+"""Settings of Kafka Streams in Java -> what to do here."""
+
+
+def unknown_key(key: str, known: Iterable[str]) -> str:
+    """Return the text of an error for an unknown key: what it may mean, or which keys there are."""
+    keys = sorted(known)
+    hint = _hint(key, keys)
+    return f"{key}: no such setting; {hint or 'allowed are ' + ', '.join(keys)}"
+
+
+def _hint(key: str, keys: list[str]) -> str | None:
+    if "application_id" in keys and (hint := _kafka_hint(key, keys)):
+        return hint
+    close = get_close_matches(key.replace(".", "_").replace("-", "_").lower(), keys, 1)
+    return f"did you mean {close[0]}?" if close else None
+
+
+def _kafka_hint(key: str, keys: list[str]) -> str | None:
+    """Return what a key of Kafka's own configuration is called here, None if Kafka has no such key."""
+    dotted = key.replace("_", ".").replace("-", ".")
+    name = next((key.removeprefix(prefix) for prefix in _CLIENT_PREFIXES if key.startswith(prefix)), key)
+    underscored = name.replace(".", "_")
+    if key.startswith("client.tag."):
+        return f"write client_tags = {{ {key.removeprefix('client.tag.')} = ... }}"
+    if underscored in keys:
+        return f"write {underscored}"
+    if hint := _KAFKA.get(name, _KAFKA.get(dotted)):
+        return hint
+    client_name = next((found for found in (name, name.replace("_", ".")) if found in PROPERTIES), None)
+    if client_name is None:
+        return None
+    return refused_here(client_name) or f"it is a setting of the Kafka clients: put {client_name!r} into client"
