@@ -86,7 +86,7 @@ def test_the_number_of_partitions_may_be_told_by_one_of_several_readers():
         ),
         (lambda: Flow.of([], pattern="a["), r"sources_pattern = 'a\[': cannot be read"),
         (lambda: Repartition("w", 0), "repartition topic w: partitions = 0: must be"),
-        (lambda: Repartition(""), "name = '': must be a text"),
+        (lambda: Repartition(""), "name = '': must be a non-empty string"),
         (lambda: Flow.of(["a"], [Store("s", source="b")]), "store s: source = 'b': must be one of a"),
         (lambda: Flow.of(["a"], copartitioned=[["a", "b"]]), "copartitioned: b: must be among the sources"),
     ],
