@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 # Most tests wait for a broker more than they compute, so two processes share them.
 ALL := -n 2 --no-loadscope-reorder
 
-.PHONY: help demo test test-docker bench chaos lint wheel lock clean
+.PHONY: help demo test test-docker bench chaos lint docs wheel lock clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,9 @@ lint: $(READY) ## style, types, and who may import whom (the tests run these too
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(READY) ## build the documentation site into docs/_build/html (a warning is an error)
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs docs/_build/html
+
 wheel: $(READY) ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
 
@@ -47,7 +50,7 @@ lock: $(READY) ## pin the dependencies anew after a change in pyproject.toml
 	$(VENV)/lock/bin/python scripts/lock_packages.py
 
 clean: ## remove everything that was built or installed here
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 ...")'
