@@ -17,7 +17,7 @@ from uuid import UUID
 from bench import java_peer
 from bench.processes import Json, run, text_of
 from bench.results import Result
-from kstreams_assign.group.choice import known_assignors
+from kstreams_assign.group.assignor_choice import known_assignors
 from kstreams_assign.group.dialects import DIALECTS, MemberReport
 from kstreams_assign.group.leader import Question, decide, lookups
 from kstreams_assign.group.values import JoinedMember

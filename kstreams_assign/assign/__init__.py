@@ -21,7 +21,7 @@ from kstreams_assign.assign.converge import Round, after, converge, previous_own
 from kstreams_assign.assign.drain import drained
 from kstreams_assign.assign.fallback_prior import fallback_prior
 from kstreams_assign.assign.high_availability import high_availability
-from kstreams_assign.assign.lags import TaskLags, by_lag, caught_up, lag_of, previous_tasks, rank
+from kstreams_assign.assign.lags import TaskLags, by_lag, is_caught_up, lag_of, previous_tasks, rank
 from kstreams_assign.assign.learner import LearnerMarks, LearnerPlan, learn, learner, revoke_being_learned
 from kstreams_assign.assign.least_movement import least_movement, least_movement_by_rank
 from kstreams_assign.assign.racks import cross_rack_partitions, why_not_rack_aware
@@ -36,7 +36,7 @@ from kstreams_assign.assign.values import (
     PartitionRacks,
     Placement,
     Plan,
-    one_rack,
+    common_rack,
 )
 
 VERSIONS: Mapping[str, Mapping[int, Assignor]] = MappingProxyType(
@@ -76,8 +76,8 @@ __all__ = [
     "available_movements",
     "balanced",
     "by_lag",
-    "caught_up",
     "check",
+    "common_rack",
     "converge",
     "cross_rack_partitions",
     "distribute",
@@ -85,11 +85,11 @@ __all__ = [
     "fallback_prior",
     "high_availability",
     "instance_balanced",
+    "is_caught_up",
     "lag_of",
     "learn",
     "learner",
     "least_movement",
-    "one_rack",
     "owner_changes",
     "owner_changes_lower_bound",
     "previous_owners",

@@ -19,16 +19,16 @@ Holders = dict[TaskId, list[UUID]]
 def check(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
     """All properties below."""
     return [
-        *every_process_answered(cluster, plan),
-        *one_owner(cluster, plan),
-        *one_copy_a_process(plan),
-        *standbys_complete(cluster, config, plan),
-        *warmups_within(cluster, config, plan),
-        *actives_on_most_caught_up(cluster, config, plan),
+        *check_placements(cluster, plan),
+        *check_single_owner(cluster, plan),
+        *check_single_replica(plan),
+        *check_standbys(cluster, config, plan),
+        *check_warmups(cluster, config, plan),
+        *check_actives_caught_up(cluster, config, plan),
     ]
 
 
-def every_process_answered(cluster: Cluster, plan: Plan) -> list[str]:
+def check_placements(cluster: Cluster, plan: Plan) -> list[str]:
     """Each process of the cluster has a placement, and nobody else."""
     known = {client.process_id for client in cluster.clients}
     missing = [f"process {process} has no placement" for process in _in_order(known - plan.placements.keys())]
@@ -36,7 +36,7 @@ def every_process_answered(cluster: Cluster, plan: Plan) -> list[str]:
     return missing + strangers
 
 
-def one_owner(cluster: Cluster, plan: Plan) -> list[str]:
+def check_single_owner(cluster: Cluster, plan: Plan) -> list[str]:
     """Each task of the cluster, stateful or not, is active on exactly one process."""
     owners = _holders({process: placed.active for process, placed in plan.placements.items()})
     texts = [f"task {task} is active nowhere" for task in sorted_tasks(cluster.tasks - owners.keys())]
@@ -48,7 +48,7 @@ def one_owner(cluster: Cluster, plan: Plan) -> list[str]:
     ]
 
 
-def one_copy_a_process(plan: Plan) -> list[str]:
+def check_single_replica(plan: Plan) -> list[str]:
     """No process holds a task twice, in whatever roles."""
     texts = []
     for process in _in_order(plan.placements):
@@ -58,7 +58,7 @@ def one_copy_a_process(plan: Plan) -> list[str]:
     return texts
 
 
-def standbys_complete(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
+def check_standbys(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
     """Each stateful task has as many standbys as there are processes for, up to ``num_standby_replicas``; no other has."""
     wanted = min(config.num_standby_replicas, len(cluster.clients) - 1)
     holders = _holders({process: placed.standby for process, placed in plan.placements.items()})
@@ -70,7 +70,7 @@ def standbys_complete(cluster: Cluster, config: AssignConfig, plan: Plan) -> lis
     return texts
 
 
-def warmups_within(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
+def check_warmups(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
     """At most ``max_warmup_replicas`` warm-ups in the whole group, of stateful tasks only."""
     holders = _holders({process: placed.warmup for process, placed in plan.placements.items()})
     texts = [f"task {task} warms up but has no state" for task in sorted_tasks(holders.keys() - cluster.stateful)]
@@ -81,7 +81,7 @@ def warmups_within(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[s
     return texts
 
 
-def actives_on_most_caught_up(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
+def check_actives_caught_up(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
     """Each stateful task is active on a process of the least rank (``lags.rank``)."""
     texts = []
     clients = {client.process_id: client for client in cluster.clients}

@@ -13,7 +13,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from kstreams_assign.assign.java_order import sorted_tasks
-from kstreams_assign.assign.lags import caught_up
+from kstreams_assign.assign.lags import is_caught_up
 from kstreams_assign.assign.values import NO_TASKS, AssignConfig, Assignor, Client, Cluster, Placement, Plan
 from kstreams_assign.model import TaskId
 
@@ -36,7 +36,7 @@ def _kept_until_warm(
     heirs = {client.process_id: client for client in staying}
     keeper = {task: client.process_id for client in leaving for task in client.prev_active & cluster.stateful}
     heir = {task: process for task, process in plan.owners.items() if task in keeper}
-    cold = [t for t in heir if not caught_up(heirs[heir[t]].lags[t], config.acceptable_recovery_lag)]
+    cold = [t for t in heir if not is_caught_up(heirs[heir[t]].lags[t], config.acceptable_recovery_lag)]
     warming = set(_first_to_warm(cold, heir, heirs)[: _budget(plan, config)])
     placements = {
         process: Placement(

@@ -29,7 +29,7 @@ def lag_of(end_offset_sum: int, reported_sum: int | None) -> int:
     return end_offset_sum - reported_sum
 
 
-def caught_up(lag: int, acceptable_recovery_lag: int) -> bool:
+def is_caught_up(lag: int, acceptable_recovery_lag: int) -> bool:
     """Whether a process with this lag may run the task at once (Kafka: ``HighAvailabilityTaskAssignor``).
 
     An unknown position (-3) is not caught up, although it sorts before every known one.

@@ -16,7 +16,7 @@ from kstreams_assign.model import TaskId
 NO_TASKS: frozenset[TaskId] = frozenset()
 
 
-def one_rack(told: Iterable[str | None]) -> str | None:
+def common_rack(told: Iterable[str | None]) -> str | None:
     """The rack of a process whose consumers tell these; None unless all tell the same."""
     racks = {rack or None for rack in told}
     return racks.pop() if len(racks) == 1 else None

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from kstreams_assign.assign import Plan
 from kstreams_assign.assign.java_order import text_order
-from kstreams_assign.group.choice import Choice
+from kstreams_assign.group.assignor_choice import Choice
 from kstreams_assign.group.cooperate import Handed
 from kstreams_assign.group.size import Trim
 from kstreams_assign.group.values import ErrorCode, MemberAssignment

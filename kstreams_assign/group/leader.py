@@ -21,18 +21,18 @@ from kstreams_assign.assign import (
     Cluster,
     Plan,
     TaskLags,
+    common_rack,
     drained,
-    one_rack,
     owner_changes,
     owner_changes_lower_bound,
     previous_tasks,
 )
-from kstreams_assign.group.choice import JAVAS, Choice, choose
+from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR, Choice, choose
 from kstreams_assign.group.cooperate import hand_out
 from kstreams_assign.group.encode import encode_error, encode_group
 from kstreams_assign.group.racks import ReplicaRacks, not_followed, with_racks
 from kstreams_assign.group.size import RECORD_BYTES_MAX, Trim, fitting
-from kstreams_assign.group.strangers import strangers
+from kstreams_assign.group.topology_differences import list_topology_differences
 from kstreams_assign.group.values import Decision, ErrorCode, MemberAssignment, Standing
 from kstreams_assign.group.view import Consumer, GroupView
 from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId, TopicPartition, TopologyShape, process_order
@@ -99,17 +99,19 @@ def lookups(topology: TopologyShape, application_id: str, partition_counts: Mapp
 def decide(view: GroupView, question: Question) -> Decision:
     """Assign every task. Never raises for what members sent; a topology that cannot run answers with an error code."""
     if view.shutdown_requested:
-        return refusal(view, ErrorCode.SHUTDOWN_REQUESTED, "a member asked the whole application to shut down")
+        return refuse_group(view, ErrorCode.SHUTDOWN_REQUESTED, "a member asked the whole application to shut down")
     if missing := missing_sources(question.topology, question.partition_counts):
         text = f"source topics that do not exist: {', '.join(missing)}; create them and restart the members"
-        return refusal(view, ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA, text)
+        return refuse_group(view, ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA, text)
     if view.future and view.version < EARLIEST_PROBEABLE_VERSION:
         text = f"members of the future ({', '.join(view.future)}) and members that cannot wait for them (version {view.version})"
-        return refusal(view, ErrorCode.ASSIGNMENT_ERROR, text)
+        return refuse_group(view, ErrorCode.ASSIGNMENT_ERROR, text)
     tasks = question.topology.tasks(question.partition_counts)
-    choice, assign = deciding(view, question.assignor, ends_known=question.end_offsets is not None, own=question.own)
-    cluster = cluster_of(view, question, tasks, javas=choice.name == JAVAS or bool(view.foreign))
-    if choice.name != JAVAS:
+    choice, assign = choose_assignor(
+        view, question.assignor, ends_known=question.end_offsets is not None, own=question.own
+    )
+    cluster = build_cluster(view, question, tasks, javas=choice.name == JAVA_ASSIGNOR or bool(view.foreign))
+    if choice.name != JAVA_ASSIGNOR:
         cluster = _as_promised(cluster, question.promised)
     queued = question.warmup_queue and not view.foreign
     config = replace(question.config, max_warmup_replicas=max(1, len(tasks))) if queued else question.config
@@ -117,7 +119,9 @@ def decide(view: GroupView, question: Question) -> Decision:
     return _decision(view, question, tasks, choice, standing, queued=queued)
 
 
-def deciding(view: GroupView, wanted: str, *, ends_known: bool, own: Assignor | None = None) -> tuple[Choice, Assignor]:
+def choose_assignor(
+    view: GroupView, wanted: str, *, ends_known: bool, own: Assignor | None = None
+) -> tuple[Choice, Assignor]:
     """How a round is decided for these members: the choice, and its assignor, drained where somebody is about to leave."""
     if own is not None and ends_known:
         choice, assign = Choice(wanted, 1), own
@@ -127,14 +131,14 @@ def deciding(view: GroupView, wanted: str, *, ends_known: bool, own: Assignor | 
     return choice, drained(assign, view.draining) if view.draining else assign
 
 
-def refusal(view: GroupView, code: ErrorCode, why: str) -> Decision:
+def refuse_group(view: GroupView, code: ErrorCode, why: str) -> Decision:
     """Nobody gets a task. ``why`` is for the leader's log: the members are told the code alone."""
     everybody = [*view.member_ids, *view.unreadable]
     answers = {member: encode_error(view, code) for member in everybody}
     return Decision(answers, assignor="none", kind="refused", error=code, warnings=(why,))
 
 
-def cluster_of(
+def build_cluster(
     view: GroupView, question: Question, tasks: Mapping[TaskId, tuple[TopicPartition, ...]], *, javas: bool = False
 ) -> Cluster:
     """The group as the assignor sees it. ``question`` gives topology and end offsets.
@@ -198,7 +202,7 @@ def _client(
         prev_standby=standby,
         lags=TaskLags.of_lags(ends, told) if tells_lags else TaskLags(ends, told),
         tags=dict(consumers[0].info.client_tags),
-        rack=one_rack(consumer.member.rack for consumer in consumers),
+        rack=common_rack(consumer.member.rack for consumer in consumers),
     )
 
 
@@ -242,7 +246,7 @@ def _decision(
         standing=standing,
         warnings=(
             *_warnings(view),
-            *strangers(view, question.topology, tasks),
+            *list_topology_differences(view, question.topology, tasks),
             *((choice.warning,) if choice.warning else ()),
             *not_followed(cluster, standing.config),
             *fitted.warnings,

@@ -23,7 +23,7 @@ from uuid import UUID
 from kstreams_assign.assign import (
     Client,
     TaskLags,
-    caught_up,
+    is_caught_up,
     lag_of,
 )
 from kstreams_assign.group.member import PROBE
@@ -62,7 +62,7 @@ class Gain:
 Sums = Mapping[TaskId, int]
 
 
-def gain(standing: Standing, told: Mapping[UUID, Sums], end_offset_sums: Sums) -> Gain:
+def compute_gain(standing: Standing, told: Mapping[UUID, Sums], end_offset_sums: Sums) -> Gain:
     """Ask the assignor what it would do now. ``told``: the offset sums that processes have published since.
 
     A process that publishes nothing (Java's) is as far behind as it was when it joined. Raises ``ConfigError`` as assignors do.
@@ -73,20 +73,22 @@ def gain(standing: Standing, told: Mapping[UUID, Sums], end_offset_sums: Sums) -
     owners, then = standing.plan.owners, plan.owners
     acceptable = standing.config.acceptable_recovery_lag
     under_way = sum(
-        not caught_up(client.lags[task], acceptable)
+        not is_caught_up(client.lags[task], acceptable)
         for client in clients
         if client.process_id in told
         for task in client.prev_standby
     )
     standbys = sum(
-        caught_up(client.lags[task], acceptable)
+        is_caught_up(client.lags[task], acceptable)
         for client in clients
         for task in standing.plan.placements[client.process_id].warmup & plan.placements[client.process_id].standby
     )
     return Gain(sum(owners[task] != process for task, process in then.items()), under_way, standbys)
 
 
-def behind(tasks: Collection[TaskId], sums: Sums, end_offset_sums: Sums, acceptable: int) -> frozenset[TaskId]:
+def find_tasks_behind(
+    tasks: Collection[TaskId], sums: Sums, end_offset_sums: Sums, acceptable: int
+) -> frozenset[TaskId]:
     """Those that lack more than is acceptable. A task without a sum lacks everything; one whose end is unknown does not count.
 
     For a member whose leader hears nothing (Java's): by its own copies alone it knows when a rebalance might be worth it.
@@ -94,7 +96,7 @@ def behind(tasks: Collection[TaskId], sums: Sums, end_offset_sums: Sums, accepta
     return frozenset(
         task
         for task in tasks
-        if task in end_offset_sums and not caught_up(lag_of(end_offset_sums[task], sums.get(task)), acceptable)
+        if task in end_offset_sums and not is_caught_up(lag_of(end_offset_sums[task], sums.get(task)), acceptable)
     )
 
 
@@ -110,18 +112,18 @@ def _client_now(client: Client, standing: Standing, told: Mapping[UUID, Sums], e
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class GenerationStarted:
     """A generation has begun in which a probing rebalance is due."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class GainReported:
     """Members published news, and this is what a rebalance would bring."""
 
     gain: Gain
 
 
-Event = Decided | Told
+Event = GenerationStarted | GainReported
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ class Prober:
         self._asked = True  # nothing is due before a decision
 
     def handle(self, event: Event, now_ms: int) -> Answer:
-        if isinstance(event, Decided):
+        if isinstance(event, GenerationStarted):
             self._began_ms = self._gained_ms = now_ms
             self._changes, self._asked = 0, False
             return Wait()

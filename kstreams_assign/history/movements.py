@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kstreams_assign.assign import caught_up, lag_of
+from kstreams_assign.assign import is_caught_up, lag_of
 from kstreams_assign.history.memory import Memory, Pending
 from kstreams_assign.history.seen import Generation
 from kstreams_assign.history.tables import COLUMNS
@@ -91,9 +91,9 @@ def _warm(memory: Memory, seen: Generation, task: str, process: str, ends: Mappi
     if told == RUNNING_OFFSET_SUM:
         return True
     if seen.dialect.tells_lags:
-        return caught_up(told, WARM_LAG_MAX)
+        return is_caught_up(told, WARM_LAG_MAX)
     if told != UNKNOWN_OFFSET_SUM and task in ends:
-        return caught_up(lag_of(ends[task], told), WARM_LAG_MAX)
+        return is_caught_up(lag_of(ends[task], told), WARM_LAG_MAX)
     held_back = process in memory.copies.get(task, {}) and memory.owners[task][0] in seen.processes
     return True if held_back else None
 

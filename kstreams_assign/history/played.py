@@ -13,7 +13,7 @@ from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.group.adoption import read_assignment
-from kstreams_assign.group.choice import known_assignors
+from kstreams_assign.group.assignor_choice import known_assignors
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.leader import Question, decide, lookups, settings_digest
 from kstreams_assign.group.values import Adopted, JoinedMember, MemberAssignment

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.group.choice import JAVAS
+from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR
 from kstreams_assign.observe.changes import Alternative
 from kstreams_assign.observe.decoded import DecodedGroup, DecodedProcess
 from kstreams_assign.observe.group_state import PACE, GroupState
@@ -87,7 +87,7 @@ def alternatives(
 
     Where Java processes are to be added, the same number of ours stands beside them.
     """
-    compared = dict.fromkeys([state.assignor, *(assignors or (OURS, JAVAS))])
+    compared = dict.fromkeys([state.assignor, *(assignors or (OURS, JAVA_ASSIGNOR))])
     set_to = [name if name != state.assignor else None for name in compared]
     found = [
         replace(change, settings=told, assignor=assignor)

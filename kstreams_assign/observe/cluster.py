@@ -13,9 +13,16 @@ from functools import cached_property
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Assignor, Cluster
-from kstreams_assign.group.choice import JAVAS, Choice
+from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR, Choice
 from kstreams_assign.group.dialects import MemberReport
-from kstreams_assign.group.leader import Question, cluster_of, deciding, end_offset_sums, lookups, owners_before
+from kstreams_assign.group.leader import (
+    Question,
+    build_cluster,
+    choose_assignor,
+    end_offset_sums,
+    lookups,
+    owners_before,
+)
 from kstreams_assign.group.view import Consumer, GroupView
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition
 from kstreams_assign.observe.decoded import DecodedGroup, DecodedMember
@@ -93,19 +100,19 @@ class ObservedGroup:
 
     @property
     def _javas(self) -> bool:
-        return self.choice.name == JAVAS
+        return self.choice.name == JAVA_ASSIGNOR
 
     @cached_property
     def _deciding(self) -> tuple[Choice, Assignor]:
-        return deciding(self.decoded.view, self.settings.assignor, ends_known=self.ends_known)
+        return choose_assignor(self.decoded.view, self.settings.assignor, ends_known=self.ends_known)
 
     def cluster_at_last_join(self) -> Cluster:
         """As the leader saw it, with today's end offsets."""
-        return cluster_of(self.decoded.view, self._question, self.tasks, javas=self._javas)
+        return build_cluster(self.decoded.view, self._question, self.tasks, javas=self._javas)
 
     def cluster_at_next_join(self, caught_up: Collection[tuple[UUID, TaskId]] = ()) -> Cluster:
         """If everybody joined now. ``caught_up`` are copies that count as read to the end, else as they were told."""
-        return cluster_of(self._next_view(caught_up), self._question, self.tasks, javas=self._javas)
+        return build_cluster(self._next_view(caught_up), self._question, self.tasks, javas=self._javas)
 
     @property
     def copies(self) -> frozenset[tuple[UUID, TaskId]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from uuid import UUID
 
-from kstreams_assign.assign import one_rack
+from kstreams_assign.assign import common_rack
 from kstreams_assign.errors import MalformedUserData, NotAStreamsGroup
 from kstreams_assign.group.adoption import active_tasks, adopted
 from kstreams_assign.group.dialects import DIALECTS, Dialect, MemberReport
@@ -69,7 +69,7 @@ class DecodedProcess:
     @property
     def rack(self) -> str | None:
         """``client.rack``, if all consumers tell the same one."""
-        return one_rack(member.joined.rack if member.joined else None for member in self.members)
+        return common_rack(member.joined.rack if member.joined else None for member in self.members)
 
     @property
     def ours(self) -> bool:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from kstreams_assign.assign import AssignConfig, Client, Cluster, caught_up, distribute
+from kstreams_assign.assign import AssignConfig, Client, Cluster, distribute, is_caught_up
 from kstreams_assign.errors import ConfigError, NotAStreamsGroup
-from kstreams_assign.group.choice import known_assignors
+from kstreams_assign.group.assignor_choice import known_assignors
 from kstreams_assign.group.dialects import MemberReport
 from kstreams_assign.group.probing import FLOOR_MS
 from kstreams_assign.model import (
@@ -244,7 +244,7 @@ def _observed_process(
     positions = {}
     for task in sorted({*told, *(process.active & ends.keys()), *(process.copies & ends.keys())}):
         sum_told, end = told.get(task, 0), ends[task]
-        near = sum_told == RUNNING_OFFSET_SUM or (0 <= sum_told <= end and caught_up(end - sum_told, acceptable))
+        near = sum_told == RUNNING_OFFSET_SUM or (0 <= sum_told <= end and is_caught_up(end - sum_told, acceptable))
         ended = task in process.active or (task in process.copies and rest) or near
         positions[task] = end if ended else sum_told
     return ProcessState(tuple(consumers), process.report, positions)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from kstreams_assign.assign import caught_up, lag_of
+from kstreams_assign.assign import is_caught_up, lag_of
 from kstreams_assign.model import RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM, TaskId
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.decoded import DecodedProcess
@@ -56,7 +56,7 @@ def _copy(group: ObservedGroup, process: DecodedProcess, task: TaskId) -> CopyLa
 
 
 def _ready(group: ObservedGroup, lag: int) -> bool:
-    return caught_up(lag, group.config.acceptable_recovery_lag)
+    return is_caught_up(lag, group.config.acceptable_recovery_lag)
 
 
 def _stuck(group: ObservedGroup, task: TaskId, told: int | None) -> str | None:

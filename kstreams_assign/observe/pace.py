@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from kstreams_assign.group.probing import Decided, Prober, Rejoin, Sums, Told, gain
+from kstreams_assign.group.probing import GainReported, GenerationStarted, Prober, Rejoin, Sums, compute_gain
 from kstreams_assign.group.values import Decision, Standing
 from kstreams_assign.observe.played import PlayedGroup
 
@@ -45,8 +45,8 @@ def until_probe(group: PlayedGroup, standing: Standing, due_ms: int, offsets_per
         group.read_for(step_ms if until_next_ms is None else min(step_ms, until_next_ms), offsets_per_s)
         wake_ms = due_ms
         if prober is not None:
-            found = gain(standing, _published(group), group.state.ends)
-            said = prober.handle(Told(found), group.now_ms)
+            found = compute_gain(standing, _published(group), group.state.ends)
+            said = prober.handle(GainReported(found), group.now_ms)
             if isinstance(said, Rejoin):
                 return
             wake_ms = due_ms if said.until_ms is None else said.until_ms
@@ -72,12 +72,12 @@ def _prober(group: PlayedGroup) -> Prober | None:
     if floor_ms is None:
         return None
     prober = Prober(floor_ms)
-    prober.handle(Decided(), group.now_ms)
+    prober.handle(GenerationStarted(), group.now_ms)
     return prober
 
 
 def _gain_changes(group: PlayedGroup, standing: Standing) -> bool:
-    return gain(standing, _published(group), group.state.ends).changes > 0
+    return compute_gain(standing, _published(group), group.state.ends).changes > 0
 
 
 def _published(group: PlayedGroup) -> Mapping[UUID, Sums]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from kstreams_assign.assign import Placement, Plan, caught_up
+from kstreams_assign.assign import Placement, Plan, is_caught_up
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.leader import Question, decide
@@ -74,7 +74,7 @@ class PlayedGroup:
                 task
                 for name, process in self.processes.items()
                 for task in (process.active - ran[name]) & self.state.ends.keys()
-                if not caught_up(process.lag(task), acceptable)
+                if not is_caught_up(process.lag(task), acceptable)
             ),
         )
 
@@ -174,7 +174,7 @@ class PlayedGroup:
             task
             for process in self.processes.values()
             for task in process.copies & self.state.ends.keys()
-            if caught_up(process.lag(task), acceptable)
+            if is_caught_up(process.lag(task), acceptable)
         }
         return len(self.state.ends) - len(covered)
 

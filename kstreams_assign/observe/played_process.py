@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from kstreams_assign.assign import caught_up
+from kstreams_assign.assign import is_caught_up
 from kstreams_assign.group.dialects import MemberReport
 from kstreams_assign.group.values import WarmupQueue
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
@@ -101,7 +101,7 @@ class PlayedProcess:
         """Warm-ups that wait for others (``restore.loop`` has the same rule)."""
         if self._queue is None:
             return frozenset()
-        under_way = [task for task in self._queue.order if not caught_up(self.lag(task), acceptable)]
+        under_way = [task for task in self._queue.order if not is_caught_up(self.lag(task), acceptable)]
         return frozenset(under_way[self._queue.at_once :])
 
     def until_next_ms(self, offsets_per_s: int, acceptable: int) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kstreams_assign.assign import ASSIGNORS, AssignConfig
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.group.choice import JAVAS
+from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR
 from kstreams_assign.group.leader import settings_digest
 from kstreams_assign.observe.decoded import DecodedGroup
 
@@ -95,8 +95,8 @@ def settings_of(group: DecodedGroup, told: Mapping[str, Any]) -> Settings:
 
 def _assignor(group: DecodedGroup, assumed: dict[str, str]) -> str:
     if group.trailer is None:
-        assumed["assignor"] = f"{JAVAS}, Kafka Streams' own: the leader does not tell"
-        return JAVAS
+        assumed["assignor"] = f"{JAVA_ASSIGNOR}, Kafka Streams' own: the leader does not tell"
+        return JAVA_ASSIGNOR
     if group.trailer.assignor == "fallback_prior":
         assumed["assignor"] = f"{OURS}, the default: the last round was decided without end offsets"
         return OURS

@@ -16,7 +16,7 @@ from time import perf_counter, process_time
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig
-from kstreams_assign.group.leader import Question, cluster_of, lookups
+from kstreams_assign.group.leader import Question, build_cluster, lookups
 from kstreams_assign.group.values import JoinedMember
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import (
@@ -124,7 +124,7 @@ def clients_of(joined: Sequence[bytes]) -> Work:
     ends = dict.fromkeys(lookups(topology, "bench", counts).end_offsets, 2_000_000)
     question = Question("bench", topology, "high_availability", AssignConfig(), UUID(int=0), counts, ends, now_ms=0)
     members = [JoinedMember(str(n), (), (), user_data) for n, user_data in enumerate(joined)]
-    return lambda: cluster_of(read_group(members), question, topology.tasks(counts))
+    return lambda: build_cluster(read_group(members), question, topology.tasks(counts))
 
 
 def read_partitions(assignment: bytes) -> AssignmentInfo:

@@ -19,8 +19,8 @@ from kstreams_assign.assign import (
     TaskLags,
     ThreadTasks,
     by_lag,
+    common_rack,
     distribute,
-    one_rack,
     previous_tasks,
 )
 from kstreams_assign.assign.java_order import sorted_tasks, text_order
@@ -138,7 +138,7 @@ def _cluster(request: Json) -> Cluster:
 def _rack(client: Json) -> str | None:
     """``rack``, or ``consumer_racks`` where consumers tell different ones."""
     told = fields.items(client, "consumer_racks") if "consumer_racks" in client else [client.get("rack")]
-    return one_rack(None if rack is None else fields.text(rack, "rack") for rack in told)
+    return common_rack(None if rack is None else fields.text(rack, "rack") for rack in told)
 
 
 def _partition_racks(racks: Json, kind: str) -> PartitionRacks:

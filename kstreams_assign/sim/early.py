@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kstreams_assign.group.probing import Decided, Gain, Prober, Rejoin, Sums, Told, gain
+from kstreams_assign.group.probing import Gain, GainReported, GenerationStarted, Prober, Rejoin, Sums, compute_gain
 from kstreams_assign.group.values import Adopted, Standing
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 
@@ -37,7 +37,7 @@ class Early:
         if self._generation < 0:
             return
         self._heard, self._gain = {}, None
-        self._prober.handle(Decided(), self._world.timeline.now_ms)
+        self._prober.handle(GenerationStarted(), self._world.timeline.now_ms)
         self._process.run.later(TURN_MS, self._turn, generation, standing)
 
     def _turn(self, generation: int, standing: Standing | None) -> None:
@@ -63,7 +63,7 @@ class Early:
         now_ms = self._world.timeline.now_ms
         if self._gain is None or heard != self._heard:
             ends = {task: self._world.logs.ends[task] for task in standing.cluster.stateful}
-            self._heard, self._gain = heard, gain(standing, heard, ends)
-        answer = self._prober.handle(Told(self._gain), now_ms)
+            self._heard, self._gain = heard, compute_gain(standing, heard, ends)
+        answer = self._prober.handle(GainReported(self._gain), now_ms)
         if isinstance(answer, Rejoin):
             self._process.membership.rejoin(answer.reason)

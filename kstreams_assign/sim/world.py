@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from kstreams_assign.group.choice import known_assignors
+from kstreams_assign.group.assignor_choice import known_assignors
 from kstreams_assign.group.leader import Question, settings_digest
 from kstreams_assign.group.values import Decision, JoinedMember
 from kstreams_assign.model import TaskId, TopicPartition

@@ -22,7 +22,17 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, Reco
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, MalformedUserData
 from kstreams_assign.group.dialects import APACHE, MemberReport
-from kstreams_assign.group.probing import Answer, Decided, Gain, Prober, Rejoin, Sums, Told, behind, gain
+from kstreams_assign.group.probing import (
+    Answer,
+    Gain,
+    GainReported,
+    GenerationStarted,
+    Prober,
+    Rejoin,
+    Sums,
+    compute_gain,
+    find_tasks_behind,
+)
 from kstreams_assign.group.values import Adopted, Standing
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress
@@ -196,17 +206,17 @@ class EarlyProbing:
             return
         acceptable = self._config.acceptable_recovery_lag
         if current.late is None:
-            current.late = behind(tasks, current.at, ends, acceptable)
-        still = behind(current.late, self._sums.report(owned_only=True), ends, acceptable)
+            current.late = find_tasks_behind(tasks, current.at, ends, acceptable)
+        still = find_tasks_behind(current.late, self._sums.report(owned_only=True), ends, acceptable)
         self._judge(Gain(len(current.late) - len(still), len(still)), now_ms)
 
     def _begin(self, generation: int, now_ms: int) -> None:
         self._heard = _Heard(generation)
-        self._prober.handle(Decided(), now_ms)
+        self._prober.handle(GenerationStarted(), now_ms)
 
     def _judge(self, gain: Gain, now_ms: int) -> None:
         self._heard.gain = gain
-        answer = self._heard.answer = self._prober.handle(Told(gain), now_ms)
+        answer = self._heard.answer = self._prober.handle(GainReported(gain), now_ms)
         if isinstance(answer, Rejoin):
             self._log.emit("early_probe", reason=answer.reason, moves=gain.moves, standbys=gain.standbys)
             self._rejoin(answer.reason)
@@ -247,7 +257,7 @@ class EarlyProbing:
     def _gain(self, standing: Standing, ends: Mapping[TaskId, int]) -> Gain:
         if not ends and standing.cluster.stateful:
             return Gain(0, 0)  # not to be had just now
-        return gain(standing, self._heard.sums, ends)
+        return compute_gain(standing, self._heard.sums, ends)
 
     def _take(self, reader: InputConsumer) -> bool:
         """Read on; whether this generation's members told anything new."""

@@ -16,7 +16,7 @@ from kstreams_assign.assign import AssignConfig
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, TopologyMismatch
 from kstreams_assign.group.dialects import DIALECTS
-from kstreams_assign.group.leader import Question, decide, lookups, refusal
+from kstreams_assign.group.leader import Question, decide, lookups, refuse_group
 from kstreams_assign.group.size import RECORD_BYTES_MAX
 from kstreams_assign.group.values import Decision, ErrorCode, JoinedMember, MemberAssignment, Standing
 from kstreams_assign.group.view import GroupView, read_group
@@ -71,7 +71,7 @@ class Leading:
                 None,
             )
         except TopologyMismatch as cause:  # it would come out of ``assign``, which must not raise
-            decision, self.refused = refusal(view, ErrorCode.ASSIGNMENT_ERROR, str(cause)), cause
+            decision, self.refused = refuse_group(view, ErrorCode.ASSIGNMENT_ERROR, str(cause)), cause
         self.standing = decision.standing
         self._tell(view, decision, time.monotonic() - started)
         return decision.assignments

@@ -20,7 +20,7 @@ from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerUnavailable, InstanceFenced, ShutdownRequested
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.adoption import read_assignment
-from kstreams_assign.group.choice import departure, known_assignors
+from kstreams_assign.group.assignor_choice import explain_other_assignor, known_assignors
 from kstreams_assign.group.dialects import DIALECTS, MemberReport
 from kstreams_assign.group.leader import settings_digest
 from kstreams_assign.group.values import Adopted, ErrorCode, Hosts, JoinedMember, MemberAssignment, MemberId, Standing
@@ -317,7 +317,7 @@ class Membership:
         if self._leads and self._leading.refused is not None:
             raise self._leading.refused
         adopted = self._read(partitions, user_data)
-        other = None if self._told_to_end else departure(adopted.assignor, self._config.assignor)
+        other = None if self._told_to_end else explain_other_assignor(adopted.assignor, self._config.assignor)
         self._log.emit(
             "assigned",
             generation=generation,

@@ -17,9 +17,9 @@ from kstreams_assign.assign import (
     Plan,
     TaskLags,
     by_lag,
+    common_rack,
     distribute,
     high_availability,
-    one_rack,
     previous_tasks,
 )
 from kstreams_assign.assign.java_order import sorted_tasks
@@ -70,7 +70,7 @@ def read_config(request: Json) -> AssignConfig:
 def read_cluster(request: Json) -> Cluster:
     end = read_longs(request["task_end_offset_sums"]) if "task_end_offset_sums" in request else None
     clients = tuple(
-        replace(read_client(client, end), rack=one_rack(client.get("consumer_racks", [client.get("rack")])))
+        replace(read_client(client, end), rack=common_rack(client.get("consumer_racks", [client.get("rack")])))
         for client in request["clients"]
     )
     racks = request.get("partition_racks", {})

@@ -21,7 +21,7 @@ from kstreams_assign.assign import (
     fallback_prior,
     high_availability,
 )
-from kstreams_assign.assign.check import actives_on_most_caught_up
+from kstreams_assign.assign.check import check_actives_caught_up
 from kstreams_assign.model import TaskId
 from tests.assign.jsonl import read_cluster, read_config
 from tests.assign.problems import assign_problem
@@ -98,7 +98,7 @@ def test_a_broken_property_is_told_with_its_culprit(changed, text):
 
 def test_a_task_may_run_on_any_caught_up_process():
     owners = GOOD | {A: Placement(frozenset([T1])), B: Placement(frozenset([T2, T0]))}
-    assert actives_on_most_caught_up(CLUSTER, CONFIG, Plan(owners, probing=False)) == []
+    assert check_actives_caught_up(CLUSTER, CONFIG, Plan(owners, probing=False)) == []
 
 
 @settings(max_examples=200, deadline=None)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreams_assign.assign import TaskLags, by_lag, caught_up, lag_of, previous_tasks, rank
+from kstreams_assign.assign import TaskLags, by_lag, is_caught_up, lag_of, previous_tasks, rank
 from kstreams_assign.assign.java_order import task_order
 from kstreams_assign.assign.lags import UNBOUNDED_LAG
 from kstreams_assign.model import TaskId
@@ -44,11 +44,11 @@ def test_rank_is_zero_up_to_the_acceptable_lag_and_the_lag_above(lag, acceptable
 
 
 def test_running_is_caught_up_and_unknown_is_not_unless_every_lag_is_acceptable():
-    assert caught_up(-2, 0)
-    assert not caught_up(-3, 10_000)
-    assert caught_up(-3, UNBOUNDED_LAG)
-    assert caught_up(10_000, 10_000)
-    assert not caught_up(10_001, 10_000)
+    assert is_caught_up(-2, 0)
+    assert not is_caught_up(-3, 10_000)
+    assert is_caught_up(-3, UNBOUNDED_LAG)
+    assert is_caught_up(10_000, 10_000)
+    assert not is_caught_up(10_001, 10_000)
 
 
 def test_sparse_lags_read_like_a_full_mapping():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreams_assign.assign import Client, Cluster, TaskLags, caught_up
+from kstreams_assign.assign import Client, Cluster, TaskLags, is_caught_up
 from kstreams_assign.assign.board import Board, load_units
 from kstreams_assign.assign.clients_by_load import Layout
 from kstreams_assign.assign.java_hash_table import is_crowded, may_crowd, walk_order
@@ -79,9 +79,9 @@ def test_a_client_is_colder_when_it_is_not_caught_up_and_another_one_is_further(
     every = range(len(told))
     found = [client.lags[task] for client in clients]
     table = LagTable(Board(Cluster(clients, frozenset({task}))), acceptable)
-    assert table.caught_up_clients(0) == {one for one in every if caught_up(found[one], acceptable)}
+    assert table.caught_up_clients(0) == {one for one in every if is_caught_up(found[one], acceptable)}
     assert table.colder(0, every) == [
-        one for one in every if not caught_up(found[one], acceptable) and min(found) < found[one]
+        one for one in every if not is_caught_up(found[one], acceptable) and min(found) < found[one]
     ]
 
 

@@ -22,7 +22,7 @@ from kstreams_assign.assign import (
     previous_owners,
 )
 from kstreams_assign.assign.board import Board
-from kstreams_assign.assign.check import every_process_answered, one_copy_a_process, one_owner, standbys_complete
+from kstreams_assign.assign.check import check_placements, check_single_owner, check_single_replica, check_standbys
 from kstreams_assign.assign.shares import Seats
 from kstreams_assign.assign.sticky import Pairs, fill_up_standbys, sticky
 from kstreams_assign.model import TaskId
@@ -222,8 +222,8 @@ def test_plans_are_complete_even_and_stable(seed, clients, tasks):
     request = assign_problem(Random(seed), clients, tasks)
     cluster, config = read_cluster(request), read_config(request)
     plan = sticky(cluster, config)
-    assert every_process_answered(cluster, plan) + one_owner(cluster, plan) + one_copy_a_process(plan) == []
-    assert standbys_complete(cluster, config, plan) == []
+    assert check_placements(cluster, plan) + check_single_owner(cluster, plan) + check_single_replica(plan) == []
+    assert check_standbys(cluster, config, plan) == []
     assert_no_move_of_a_standby_evens_out_the_load(cluster, plan)
     if len(cluster.tasks) >= sum(cluster.capacities.values()):
         assert instance_balanced(plan.owners, cluster.capacities)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.group.adoption import read_assignment
-from kstreams_assign.group.choice import known_assignors
+from kstreams_assign.group.assignor_choice import known_assignors
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.leader import Question, decide, lookups
 from kstreams_assign.group.size import RECORD_BYTES_MAX, assigned_bytes, joined_bytes

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.assign import ASSIGNORS, AssignConfig, Client, Cluster, TaskLags, after, converge
-from kstreams_assign.group.probing import Decided, Gain, Prober, Rejoin, Told, Wait, gain
+from kstreams_assign.group.probing import Gain, GainReported, GenerationStarted, Prober, Rejoin, Wait, compute_gain
 from kstreams_assign.group.values import Standing
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 from tests.assign.small_clusters import ACCEPTABLE, END, TINY, small_clusters
@@ -34,12 +34,12 @@ def standing(name: str) -> Standing:
 def test_the_gain_is_what_the_assignor_would_do(name):
     now = standing(name)
     first, second = sorted(now.plan.placements[NEW].warmup)
-    assert gain(now, {}, ENDS) == Gain(0, 0)
-    assert gain(now, {NEW: {first: 10, second: 10}}, ENDS) == Gain(0, 2)
-    assert gain(now, {NEW: {first: 49_900, second: 10}}, ENDS) == Gain(1, 1)
-    assert gain(now, {NEW: {first: 50_000, second: 49_950}}, ENDS) == Gain(2, 0)
+    assert compute_gain(now, {}, ENDS) == Gain(0, 0)
+    assert compute_gain(now, {NEW: {first: 10, second: 10}}, ENDS) == Gain(0, 2)
+    assert compute_gain(now, {NEW: {first: 49_900, second: 10}}, ENDS) == Gain(1, 1)
+    assert compute_gain(now, {NEW: {first: 50_000, second: 49_950}}, ENDS) == Gain(2, 0)
     grown = {task: end + 1_000 for task, end in ENDS.items()}
-    assert gain(now, {NEW: {first: 50_000, second: 49_950}}, grown) == Gain(0, 2)
+    assert compute_gain(now, {NEW: {first: 50_000, second: 49_950}}, grown) == Gain(0, 2)
 
 
 @pytest.mark.parametrize("name", ["least_movement", "high_availability"])
@@ -47,7 +47,7 @@ def test_once_all_copies_are_caught_up_the_gain_is_the_next_rounds_owner_changes
     now = standing(name)
     told = {client.process_id: ENDS for client in now.cluster.clients}
     rounds = converge(after(now.cluster, now.plan, ENDS), CONFIG, now.assign, ENDS)
-    assert gain(now, told, ENDS) == Gain(len(rounds[0].changed), 0)
+    assert compute_gain(now, told, ENDS) == Gain(len(rounds[0].changed), 0)
 
 
 def stateless_scale_out(name: str) -> Standing:
@@ -66,13 +66,15 @@ def test_a_warm_up_that_becomes_a_standby_is_a_gain_although_no_owner_changes():
     now = stateless_scale_out("least_movement")
     ((process, warmup),) = [(p, placed.warmup) for p, placed in now.plan.placements.items() if placed.warmup]
     ends = {task: ENDS[task] for task in now.cluster.stateful}
-    assert gain(now, {process: dict.fromkeys(warmup, 10)}, ends) == Gain(0, 1)
-    settled = gain(now, {process: dict.fromkeys(warmup, 49_950)}, ends)
+    assert compute_gain(now, {process: dict.fromkeys(warmup, 10)}, ends) == Gain(0, 1)
+    settled = compute_gain(now, {process: dict.fromkeys(warmup, 49_950)}, ends)
     assert settled == Gain(0, 0, standbys=1)
     prober = Prober(floor_ms=10_000)
-    prober.handle(Decided(), 0)
-    assert prober.handle(Told(settled), 9_999) == Wait(10_000)
-    assert prober.handle(Told(settled), 10_000) == Rejoin("probing rebalance, early: 1 warm-ups can become standbys")
+    prober.handle(GenerationStarted(), 0)
+    assert prober.handle(GainReported(settled), 9_999) == Wait(10_000)
+    assert prober.handle(GainReported(settled), 10_000) == Rejoin(
+        "probing rebalance, early: 1 warm-ups can become standbys"
+    )
 
 
 @pytest.mark.parametrize("name", ["least_movement", "high_availability"])
@@ -87,31 +89,31 @@ def test_a_probe_that_is_due_brings_something_once_all_copies_have_caught_up(nam
             seen += 1
             now = Standing(cluster, plan, small.config, ASSIGNORS[name])
             sums = {client.process_id: ends for client in cluster.clients}
-            assert gain(now, sums, dict.fromkeys(cluster.stateful, END)).changes, small
+            assert compute_gain(now, sums, dict.fromkeys(cluster.stateful, END)).changes, small
     assert (seen > 0) == (acceptable == ACCEPTABLE)
 
 
 def test_nothing_is_asked_before_the_floor_nor_without_a_gain_and_then_once():
     prober = Prober(floor_ms=10_000)
-    assert prober.handle(Told(Gain(5, 0)), 0) == Wait(), "no decision yet"
-    prober.handle(Decided(), 1_000)
-    assert prober.handle(Told(Gain(0, 2)), 20_000) == Wait()
-    prober.handle(Decided(), 30_000)
-    assert prober.handle(Told(Gain(2, 0)), 31_000) == Wait(40_000)
-    assert prober.handle(Told(Gain(2, 0)), 39_999) == Wait(40_000)
-    assert isinstance(prober.handle(Told(Gain(2, 0)), 40_000), Rejoin)
-    assert prober.handle(Told(Gain(2, 0)), 50_000) == Wait()
+    assert prober.handle(GainReported(Gain(5, 0)), 0) == Wait(), "no decision yet"
+    prober.handle(GenerationStarted(), 1_000)
+    assert prober.handle(GainReported(Gain(0, 2)), 20_000) == Wait()
+    prober.handle(GenerationStarted(), 30_000)
+    assert prober.handle(GainReported(Gain(2, 0)), 31_000) == Wait(40_000)
+    assert prober.handle(GainReported(Gain(2, 0)), 39_999) == Wait(40_000)
+    assert isinstance(prober.handle(GainReported(Gain(2, 0)), 40_000), Rejoin)
+    assert prober.handle(GainReported(Gain(2, 0)), 50_000) == Wait()
 
 
 def test_what_is_under_way_is_waited_for_twice_as_long_as_it_took_so_far():
     prober = Prober(floor_ms=10_000)
-    prober.handle(Decided(), 0)
-    assert prober.handle(Told(Gain(1, 1)), 30_000) == Wait(90_000)
-    assert prober.handle(Told(Gain(1, 1)), 89_000) == Wait(90_000)
-    assert isinstance(prober.handle(Told(Gain(1, 1)), 90_000), Rejoin)
-    prober.handle(Decided(), 0)
-    assert prober.handle(Told(Gain(1, 1)), 30_000) == Wait(90_000)
-    answer = prober.handle(Told(Gain(2, 0)), 31_000)
+    prober.handle(GenerationStarted(), 0)
+    assert prober.handle(GainReported(Gain(1, 1)), 30_000) == Wait(90_000)
+    assert prober.handle(GainReported(Gain(1, 1)), 89_000) == Wait(90_000)
+    assert isinstance(prober.handle(GainReported(Gain(1, 1)), 90_000), Rejoin)
+    prober.handle(GenerationStarted(), 0)
+    assert prober.handle(GainReported(Gain(1, 1)), 30_000) == Wait(90_000)
+    answer = prober.handle(GainReported(Gain(2, 0)), 31_000)
     assert isinstance(answer, Rejoin)
     assert "2 tasks" in answer.reason
 
@@ -120,10 +122,10 @@ def test_what_is_under_way_is_waited_for_twice_as_long_as_it_took_so_far():
 def test_copies_that_end_one_after_the_other_are_handed_over_together(pace_s, copies, floor_ms):
     """A warm-up queue: each copy takes as long as the one before."""
     prober = Prober(floor_ms)
-    prober.handle(Decided(), 0)
+    prober.handle(GenerationStarted(), 0)
     for ended in range(1, copies):
-        assert isinstance(prober.handle(Told(Gain(ended, copies - ended)), ended * pace_s * 1_000), Wait)
-    assert prober.handle(Told(Gain(copies, 0)), max(floor_ms, copies * pace_s * 1_000)) != Wait()
+        assert isinstance(prober.handle(GainReported(Gain(ended, copies - ended)), ended * pace_s * 1_000), Wait)
+    assert prober.handle(GainReported(Gain(copies, 0)), max(floor_ms, copies * pace_s * 1_000)) != Wait()
 
 
 news = st.lists(
@@ -135,10 +137,10 @@ news = st.lists(
 def test_a_generation_is_left_at_most_once_and_never_before_its_floor(steps, floor_ms):
     """Whatever is told and whenever."""
     prober, now, asked = Prober(floor_ms), 5_000, []
-    prober.handle(Decided(), now)
+    prober.handle(GenerationStarted(), now)
     for passed, found in steps:
         now += passed
-        answer = prober.handle(Told(found), now)
+        answer = prober.handle(GainReported(found), now)
         if isinstance(answer, Rejoin):
             asked.append(now)
             assert found.moves > 0

@@ -141,13 +141,13 @@ def replace_decide(monkeypatch, wrong):
 
 
 def always_probing(monkeypatch):
-    real = leader.deciding
+    real = leader.choose_assignor
 
     def wrong(*about, **more):
         choice, assign = real(*about, **more)
         return choice, lambda cluster, config: replace(assign(cluster, config), probing=True)
 
-    monkeypatch.setattr(leader, "deciding", wrong)
+    monkeypatch.setattr(leader, "choose_assignor", wrong)
 
 
 def each_leader_his_own(monkeypatch):

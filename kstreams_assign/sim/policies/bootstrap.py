@@ -5,7 +5,7 @@ Who asks is the member, once its copies are complete. What nobody runs is given 
 
 from __future__ import annotations
 
-from kstreams_assign.assign import AssignConfig, Cluster, Plan, caught_up, previous_owners, sticky
+from kstreams_assign.assign import AssignConfig, Cluster, Plan, is_caught_up, previous_owners, sticky
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 from kstreams_assign.sim.membership import Membership
@@ -46,7 +46,7 @@ class AsksWhenComplete(Membership):
     def complete(self, task: TaskId) -> bool:
         told = self.sums.report(owned_only=True).get(task, 0)
         lag = self._world.logs.ends[task] - told
-        return told != RUNNING_OFFSET_SUM and caught_up(lag, self._world.config.acceptable_recovery_lag)
+        return told != RUNNING_OFFSET_SUM and is_caught_up(lag, self._world.config.acceptable_recovery_lag)
 
 
 class AsksForEach(AsksWhenComplete):
@@ -64,7 +64,7 @@ def bootstrapping(cluster: Cluster, config: AssignConfig, target: Plan, running:
         for task, process in target.owners.items()
         if task in cluster.stateful
         and running.get(task, process) != process
-        and not caught_up(lags[process][task], config.acceptable_recovery_lag)
+        and not is_caught_up(lags[process][task], config.acceptable_recovery_lag)
     }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from kstreams_assign.assign import AssignConfig, Cluster, Plan, caught_up
+from kstreams_assign.assign import AssignConfig, Cluster, Plan, is_caught_up
 from kstreams_assign.model import TaskId
 from kstreams_assign.sim.policies.bootstrap import NEVER_MS, UNLIMITED, AsksWhenComplete
 from kstreams_assign.sim.policies.policy import Owners, Policy, always, given_away, kept, laid, promoted, with_standbys
@@ -37,7 +37,7 @@ class RunsWhereStateIs:
     def __init__(self, cluster: Cluster, config: AssignConfig) -> None:
         acceptable = config.acceptable_recovery_lag
         self.ready = {
-            task: [one.process_id for one in cluster.clients if caught_up(one.lags[task], acceptable)]
+            task: [one.process_id for one in cluster.clients if is_caught_up(one.lags[task], acceptable)]
             for task in sorted(cluster.stateful)
         }
 

@@ -7,7 +7,7 @@ second rebalance when it ends. A further change in the group begins it anew.
 
 from __future__ import annotations
 
-from kstreams_assign.assign import AssignConfig, Assignor, Cluster, Plan, caught_up, sticky
+from kstreams_assign.assign import AssignConfig, Assignor, Cluster, Plan, is_caught_up, sticky
 from kstreams_assign.sim.policies.policy import Owners, Policy, kept, laid
 
 DELAY_MS = 60_000
@@ -28,7 +28,9 @@ def ready(cluster: Cluster, config: AssignConfig, target: Plan) -> Owners:
     load = {process: len(placed.active) for process, placed in target.placements.items()}
     found = {}
     for task in sorted(cluster.stateful):
-        warm = [one.process_id for one in cluster.clients if caught_up(one.lags[task], config.acceptable_recovery_lag)]
+        warm = [
+            one.process_id for one in cluster.clients if is_caught_up(one.lags[task], config.acceptable_recovery_lag)
+        ]
         if warm:
             found[task] = min(warm, key=lambda process: (process != target.owners[task], load[process], process.int))
             load[found[task]] += 1

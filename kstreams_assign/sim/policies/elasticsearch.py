@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from uuid import UUID
 
-from kstreams_assign.assign import AssignConfig, Cluster, Plan, caught_up
+from kstreams_assign.assign import AssignConfig, Cluster, Plan, is_caught_up
 from kstreams_assign.model import TaskId
 from kstreams_assign.sim.policies.bootstrap import NEVER_MS, AsksForEach
 from kstreams_assign.sim.policies.policy import Policy, always, kept, laid, promoted, with_standbys
@@ -67,7 +67,7 @@ def elasticsearch(cluster: Cluster, config: AssignConfig) -> Plan:
     lags = {one.process_id: one.lags for one in cluster.clients}
     if cluster.tasks <= allocated.keys():
         for task, node in balancer.moves(lags):
-            if caught_up(lags[node].get(task, 0), config.acceptable_recovery_lag):
+            if is_caught_up(lags[node].get(task, 0), config.acceptable_recovery_lag):
                 owners[task] = node
             elif len(copying) < AT_ONCE:
                 copying[task] = node

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 
-from kstreams_assign.assign import caught_up
+from kstreams_assign.assign import is_caught_up
 from kstreams_assign.errors import SimulationStuck
 from kstreams_assign.model import TaskId
 from kstreams_assign.sim.checkers import Violation, Watch, every_checker
@@ -145,7 +145,7 @@ def _copying(world: World, process: Process) -> Iterator[TaskId]:
     """What it makes complete copies of."""
     for task in process.loop.restorer.tasks:
         held = sum(process.disk.folders[task].values())
-        if not caught_up(world.logs.ends[task] - held, world.config.acceptable_recovery_lag):
+        if not is_caught_up(world.logs.ends[task] - held, world.config.acceptable_recovery_lag):
             yield task
 
 

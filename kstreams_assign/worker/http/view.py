@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 from uuid import UUID
 
-from kstreams_assign.assign import caught_up
+from kstreams_assign.assign import is_caught_up
 from kstreams_assign.config import Config
 from kstreams_assign.group.probing import Rejoin, Wait
 from kstreams_assign.group.values import Adopted, Hosts, WarmupQueue
@@ -171,7 +171,7 @@ class _Seen:
             state = QUEUED if task in self._queued else self._views.states[task].value
             way = self._own_way(task)
             acceptable = 0 if roles[task] == ACTIVE else self._config.acceptable_recovery_lag
-            warm = way is not None and caught_up(way.lag, acceptable)
+            warm = way is not None and is_caught_up(way.lag, acceptable)
             if stop is None or stop.trying:
                 yield TaskStatus(task, roles[task], state, way, warm, waits=self._views.waits.get(task))
             else:
@@ -193,7 +193,7 @@ class _Seen:
         for process in sorted(adopted.warmups, key=process_order):
             for task in adopted.warmups[process]:
                 way = self._own_way(task) if process == self._process else self._others_way(process, task)
-                warm = way is not None and caught_up(way.lag, self._config.acceptable_recovery_lag)
+                warm = way is not None and is_caught_up(way.lag, self._config.acceptable_recovery_lag)
                 queued = process == self._process and task in self._queued
                 yield WarmUp(task, process, self._changelogs(task), way, warm, queued)
 

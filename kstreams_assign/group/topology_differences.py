@@ -15,7 +15,7 @@ from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 LISTED_MAX = 5
 
 
-def strangers(
+def list_topology_differences(
     view: GroupView, topology: TopologyShape, tasks: Mapping[TaskId, tuple[TopicPartition, ...]]
 ) -> tuple[str, ...]:
     """A line for each member and each thing of it that this topology does not have."""

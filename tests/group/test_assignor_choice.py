@@ -8,8 +8,8 @@ import pytest
 
 from kstreams_assign.assign import VERSIONS, AssignConfig, high_availability, least_movement
 from kstreams_assign.config import ASSIGNOR_NAMES, Config
-from kstreams_assign.group import choice
-from kstreams_assign.group.choice import departure, known_assignors
+from kstreams_assign.group import assignor_choice
+from kstreams_assign.group.assignor_choice import explain_other_assignor, known_assignors
 from tests.group.little_group import LittleGroup, shape
 
 
@@ -29,7 +29,7 @@ def test_the_default_is_ours_and_every_assignor_can_be_set():
 
 def test_the_leader_runs_the_newest_version_that_all_members_know(monkeypatch: pytest.MonkeyPatch):
     two = {**VERSIONS, "least_movement": {1: high_availability, 2: least_movement}}
-    monkeypatch.setattr(choice, "VERSIONS", MappingProxyType(two))
+    monkeypatch.setattr(assignor_choice, "VERSIONS", MappingProxyType(two))
     rolling = group({"least_movement": 1}, {"least_movement": 2}, {"least_movement": 9})
     decision = rolling.rebalance()
     assert (decision.assignor, decision.assignor_version, decision.warnings) == ("least_movement", 1, ())
@@ -55,5 +55,5 @@ def test_a_member_that_does_not_know_the_assignor_is_named():
     ],
 )
 def test_a_follower_says_when_another_assignor_decides(decided, wanted, said):
-    told = departure(decided, wanted)
+    told = explain_other_assignor(decided, wanted)
     assert (told is None) if said is None else (said in told)
