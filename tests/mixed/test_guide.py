@@ -1,4 +1,4 @@
-"""``docs/java.md``, word for word: its program and its commands, in their order, against a real Java application."""
+"""``docs/how-to/java.md``, word for word: its program and its commands, in their order, against a real Java application."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.java.app_process import PATIENCE_S
 from tests.java.streams_app import StreamsApp
 from tests.mixed.stage import until
 
-GUIDE = (Path(__file__).parent.parent.parent / "docs" / "java.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parent.parent.parent / "docs" / "how-to" / "java.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^    ((?:kstreams-assign|python) .*)$", GUIDE, re.MULTILINE)
 PARTITIONS = 4
 LIMIT_S = 180.0

@@ -36,7 +36,7 @@ from kstreams_assign.local import LocalBroker
 from tests.worker.app import PARTITIONS, PATIENCE_S, Running, count, send_words, until
 
 TESTS = Path(__file__).parent.parent
-GUIDE = TESTS.with_name("docs") / "security.md"
+GUIDE = TESTS.with_name("docs") / "how-to" / "secure-brokers.md"
 PEM = TESTS / "tls.pem"
 OTHER_PEM = PEM.with_name("other_tls.pem")
 ME, PASSWORD = "orders-app", "a word that nobody may see"
