@@ -125,6 +125,12 @@ def meets_a_broker(make: Callable[[], Any]) -> str:
     return pytest.fail("a broker without SASL let it in")
 
 
+def log_everything(caplog: pytest.LogCaptureFixture) -> None:
+    """Have the Kafka clients' own lines, too."""
+    for name in ("", "kafka", "kstreams_assign.adapters.confluent"):
+        caplog.set_level(logging.DEBUG, name)
+
+
 def test_a_client_that_is_not_let_in_does_not_show_it(
     broker: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ):
@@ -135,7 +141,7 @@ def test_a_client_that_is_not_let_in_does_not_show_it(
         "sasl.password": SECRET,
         "debug": "all",
     }
-    caplog.set_level(logging.DEBUG)
+    log_everything(caplog)
 
     def describe() -> None:
         with describes_groups(broker, client, timeout_s=2) as groups:
@@ -153,7 +159,7 @@ def test_a_client_that_is_not_let_in_does_not_show_it(
 
 def test_a_worker_that_runs_shows_it_nowhere(broker: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
     """The password is not asked for by this broker; everything else that a member says goes past here."""
-    caplog.set_level(logging.DEBUG)
+    log_everything(caplog)
     app = App(broker, "shows-no-secret", tmp_path)
     client = {"sasl.password": SECRET, "ssl.key.password": SECRET, "debug": "conf,security"}
     worker = app.start(1, client=client, http="127.0.0.1:0")
@@ -177,7 +183,7 @@ def test_signing_in_shows_no_password_even_where_it_goes_over_the_wire_as_it_is(
     caplog: pytest.LogCaptureFixture,
 ):
     """kafka-python logs each request with its bytes, also the request with user and password."""
-    caplog.set_level(logging.DEBUG)
+    log_everything(caplog)
     password = f"{SECRET}, with a backslash \\ in it"
     client = {
         "security.protocol": "SASL_PLAINTEXT",

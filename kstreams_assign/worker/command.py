@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -15,7 +17,6 @@ from typing import Annotated, Any
 import typer
 
 from kstreams_assign.errors import NoWorker
-from kstreams_assign.worker.events import TOLD, as_line
 
 DRAIN_SIGNAL = signal.SIGUSR1
 LOOK_S = 0.2
@@ -24,13 +25,26 @@ Told = Annotated[
     list[str] | None,
     typer.Option("--set", help="KEY=VALUE, over what the file says; may be repeated.", metavar="KEY=VALUE"),
 ]
-STAMPS = frozenset({"event", "time_ms", "process_id"})
+LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
+
+
+class LogLevel(StrEnum):
+    """What ``--log-level`` takes."""
+
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
 
 
 def worker(
     config: Annotated[Path, typer.Option(help="The settings and the topology, as TOML.")],
     settings: Told = None,
     json_log: Annotated[bool, typer.Option("--json-log", help="One line of JSON an event on standard output.")] = False,
+    log_level: Annotated[
+        LogLevel | None,
+        typer.Option(help="Least level of the log on standard error.", show_default="info; warning with --json-log"),
+    ] = None,
 ) -> None:
     """Be a member for one application at a time, which speaks msgpack over the socket named in the file.
 
@@ -42,7 +56,8 @@ def worker(
     from kstreams_assign.worker.sidecar.settings import SidecarSettings
     from kstreams_assign.worker.sidecar.sidecar import Sidecar
 
-    sidecar = Sidecar(SidecarSettings.from_toml(config, settings or ()), _print_json if json_log else _tell)
+    _log_to_standard_error(log_level or (LogLevel.warning if json_log else LogLevel.info))
+    sidecar = Sidecar(SidecarSettings.from_toml(config, settings or ()), _print_json if json_log else None)
     _on_signals(sidecar.close, signal.SIGTERM, signal.SIGINT)
     _on_signals(sidecar.drain, DRAIN_SIGNAL)
     sidecar.run()
@@ -121,6 +136,6 @@ def _print_json(event: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _tell(event: Mapping[str, Any]) -> None:
-    if event["event"] in TOLD:
-        typer.echo(as_line(event["event"], {key: value for key, value in event.items() if key not in STAMPS}), err=True)
+def _log_to_standard_error(level: LogLevel) -> None:
+    """The Kafka clients log below WARNING only if their own loggers are set to it (``adapters.client_logs``)."""
+    logging.basicConfig(format=LOG_FORMAT, level=level.upper())

@@ -24,7 +24,7 @@ from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.times import Position
-from kstreams_assign.worker.events import LOGGER, EventLog
+from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.lookup import Value
 from kstreams_assign.worker.stops import Stop, Stops
 
@@ -287,7 +287,6 @@ class RestoreThread:
             self._tell_stopped(task, reason, pause_ms)
 
     def _tell_stopped(self, task: TaskId, reason: str, retry_ms: int) -> None:
-        LOGGER.warning("task %s is stopped, and tried again from time to time: %s", task, reason)
         self._log.emit("task_stopped", task=str(task), reason=reason, retry_ms=retry_ms)
 
     def _works(self, task: TaskId) -> None:
@@ -304,7 +303,6 @@ class RestoreThread:
             return StateError(
                 f"{cause}; and its folder {self._directory.task_path(task)} cannot be moved away: {error}"
             )
-        LOGGER.warning("task %s is restored from the start of its changelogs: %s", task, cause)
         self._log.emit("store_discarded", task=str(task), reason=str(cause))
         return None
 

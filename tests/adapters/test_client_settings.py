@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kstreams_assign import Config
+from kstreams_assign.adapters.client_logs import OncePerHalfMinute
 from kstreams_assign.adapters.confluent import (
     ClusterAdmin,
     CommittedOffsets,
@@ -29,7 +30,7 @@ from kstreams_assign.adapters.confluent import (
 )
 from kstreams_assign.adapters.confluent import settings as confluent_settings
 from kstreams_assign.adapters.confluent.group_records import _Tail
-from kstreams_assign.adapters.confluent.settings import OncePerHalfMinute, logger, made
+from kstreams_assign.adapters.confluent.settings import logger, made
 from kstreams_assign.client_settings import refuse_settings
 from kstreams_assign.client_settings.names import PROPERTIES
 from kstreams_assign.client_settings.rules import _FIXED, _NARROWER

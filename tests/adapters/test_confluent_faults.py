@@ -8,9 +8,10 @@ import time
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from kstreams_assign.adapters.client_logs import OncePerHalfMinute
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, InputConsumer, RecordProducer
 from kstreams_assign.adapters.confluent.faults import FAULTS, PASSING, fault, translating
-from kstreams_assign.adapters.confluent.settings import OncePerHalfMinute, logger, merged
+from kstreams_assign.adapters.confluent.settings import logger, merged
 from kstreams_assign.client_settings import ClientRole
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, DeliveryFailed, TaskMigrated
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress
-from kstreams_assign.worker.events import TOLD, as_line
 from kstreams_assign.worker.pace import AGAIN_MS, LONG_MS, LongRestores, paces
 
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
@@ -38,10 +37,6 @@ def test_one_line_for_all_comes_once_a_restore_takes_long_and_again_at_intervals
     told = {at: line for at in times if (line := lines.line(paces(both, at), at))}
     assert list(told) == [LONG_MS, LONG_MS + AGAIN_MS, LONG_MS + 2 * AGAIN_MS]
     assert told[LONG_MS] == {"tasks": ["0_0", "0_1"], "remaining": 280_000, "offsets_per_s": 4_000, "left_s": 95}
-    assert "restoring" in TOLD
-    assert (
-        as_line("restoring", told[LONG_MS]) == "restoring tasks=0_0,0_1 remaining=280000 offsets_per_s=4000 left_s=95"
-    )
 
 
 def test_a_copy_that_follows_and_a_short_restore_are_worth_no_line():

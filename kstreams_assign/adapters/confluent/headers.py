@@ -15,7 +15,7 @@ from typing import cast
 
 from confluent_kafka import Message
 
-from kstreams_assign.adapters.confluent.settings import OncePerHalfMinute
+from kstreams_assign.adapters.client_logs import OncePerHalfMinute
 from kstreams_assign.tasks.record import Headers
 
 # A record that was read has its headers as a list of pairs; the client's types allow for what a producer takes.

@@ -7,15 +7,14 @@ both. ``client_settings`` defines which of the caller's settings are refused, so
 from __future__ import annotations
 
 import logging
-import re
-import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
+from kstreams_assign.adapters.client_logs import OncePerHalfMinute, log_in_our_words
 from kstreams_assign.adapters.confluent.faults import fault
-from kstreams_assign.adapters.log_secrets import hide_secrets
+from kstreams_assign.adapters.confluent.log_meanings import LIBRDKAFKA_MEANINGS, LOGGER_NAME
 from kstreams_assign.client_settings import (
     ClientRole,
     for_client,
@@ -28,8 +27,6 @@ from kstreams_assign.client_settings import (
 Client = TypeVar("Client")
 Setting = str | int | float | bool
 
-_SAME_AGAIN_S = 30.0
-
 _EVERYWHERE: Mapping[str, Setting] = {
     "socket.nagle.disable": True,
 }
@@ -38,27 +35,7 @@ _EVERYWHERE: Mapping[str, Setting] = {
 _SILENT: Mapping[str, Setting] = {"log_level": 0}
 
 
-class OncePerHalfMinute(logging.Filter):
-    """Lets a line through that was not seen within 30 s, numbers aside.
-
-    While a broker is gone, every client says so twenty times a second.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._seen_s: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        line = re.sub(r"\d+", "", record.getMessage())
-        now_s = time.monotonic()
-        fresh = now_s - self._seen_s.get(line, -_SAME_AGAIN_S) >= _SAME_AGAIN_S
-        if fresh:
-            self._seen_s = {seen: at_s for seen, at_s in self._seen_s.items() if now_s - at_s < _SAME_AGAIN_S}
-            self._seen_s[line] = now_s
-        return fresh
-
-
-logger = logging.getLogger("kstreams_assign.adapters.confluent")
+logger = logging.getLogger(LOGGER_NAME)
 """Takes librdkafka's own log lines, which would otherwise go to standard error. Handed over during polls."""
 logger.addFilter(OncePerHalfMinute())
 
@@ -91,7 +68,7 @@ def made(
 
     Raises the project's own errors, without a secret of ``client`` in their text.
     """
-    hide_secrets(client or {}, logger.name)
+    log_in_our_words(client or {}, LOGGER_NAME, LIBRDKAFKA_MEANINGS)
     try:
         return make(dict(settings), logger=logger)
     except KafkaException as raised:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kstreams_assign.adapters.log_secrets import hide_secrets
+from kstreams_assign.adapters.client_logs import log_in_our_words
+from kstreams_assign.adapters.kafka_python.log_meanings import KAFKA_PYTHON_MEANINGS, LOGGER_NAME
 from kstreams_assign.client_settings import own_name, reconnect_backoff_max_ms
 
 
@@ -40,9 +41,9 @@ _NAMES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 def kafka_python_settings(client: Mapping[str, str]) -> dict[str, Any]:
     """What kafka-python is to be given for these settings. Tuning of librdkafka has no counterpart and is left out.
 
-    From here on kafka-python's log shows no secret of them.
+    Prepares kafka-python's log, too: from here on it shows no secret of them.
     """
-    hide_secrets(client, "kafka")
+    log_in_our_words(client, LOGGER_NAME, KAFKA_PYTHON_MEANINGS)
     named = {own_name(name): value for name, value in client.items()}
     translated = {_NAMES[name][0]: _NAMES[name][1](value) for name, value in named.items() if name in _NAMES}
     return {"reconnect_backoff_max_ms": reconnect_backoff_max_ms(client), **translated}

@@ -1,0 +1,148 @@
+"""What an operator reads of a worker: its events as a transcript."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kstreams_assign.worker.log_lines import REPEAT_MS, LogLines
+
+T0_MS = 1_800_000_000_000
+"""Friday, 15 January 2027, 08:00:00 UTC."""
+MINUTE_MS = 60_000
+HERE, NEWCOMER = "5c7ff2e1-1111-4111-8111-111111111111", "9e0d41aa-2222-4222-8222-222222222222"
+
+
+@pytest.fixture(autouse=True)
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+class Story:
+    """Events in order, and the lines that they make."""
+
+    def __init__(self) -> None:
+        self._lines = LogLines()
+        self.now_ms = T0_MS
+        self.lines: list[str] = []
+        self.levels: list[int] = []
+
+    def say(self, event: str, after_ms: int = 0, **facts: Any) -> None:
+        self.now_ms += after_ms
+        for line in self._lines.lines({"time_ms": self.now_ms, "event": event, "process_id": HERE, **facts}):
+            self.lines.append(line.text)
+            self.levels.append(line.level)
+
+    def decide(self, placements: dict[str, Any], **facts: Any) -> None:
+        full = {process: {"active": [], "standby": [], "warmup": [], **tasks} for process, tasks in placements.items()}
+        defaults: dict[str, Any] = {"changed": {}, "adopted": [], "withheld": [], "error": 0, "seconds": 0.012}
+        self.say("decision", assignor="least_movement", placements=full, **{**defaults, **facts})
+
+    def assign(self, generation: int, *, probe_ms: int | None = None, follow_up: bool = False, **tasks: Any) -> None:
+        roles = {"active": [], "standby": [], "warmup": [], **tasks}
+        due_ms = None if probe_ms is None else self.now_ms + probe_ms
+        self.say("assigned", generation=generation, next_probe_ms=due_ms, follow_up=follow_up, **roles)
+
+
+def test_a_join_a_scale_out_and_a_departure_read_as_sentences():
+    story = Story()
+    story.say("joining", reason="first join")
+    story.decide({HERE: {"active": ["0_0", "0_1"]}}, adopted=["0_0", "0_1"])
+    story.assign(1, active=["0_0", "0_1"])
+    pace = {"offsets_per_s": 90_000, "left_ms": 8_000}
+    story.say("status", restoring={"0_0": {"remaining": 400_000, **pace}, "0_1": {"remaining": 600_000, **pace}})
+    story.say("status", 5_000, restoring={"0_0": {"remaining": 100_000, **pace}, "0_1": {"remaining": 270_000, **pace}})
+    story.say("restoring", tasks=["0_0", "0_1"], remaining=370_000, offsets_per_s=180_000, left_s=3)
+    story.say("running", 2_000, task="0_0", positions={"in-0": 1}, restored=400_000)
+    story.say("running", 1_000, task="0_1", positions={"in-1": 1}, restored=600_000)
+    story.say("joining", MINUTE_MS, reason="the group rebalances")
+    story.decide({HERE: {"active": ["0_0", "0_1"]}, NEWCOMER: {"warmup": ["0_1"]}})
+    story.assign(2, active=["0_0", "0_1"], probe_ms=10 * MINUTE_MS - 10_000)
+    story.say("joining", 90_000, reason="probing rebalance")
+    moving = {NEWCOMER: {}, HERE: {"active": ["0_0"], "standby": ["0_1"]}}
+    story.decide(moving, changed={"0_1": [HERE, NEWCOMER]}, withheld=["0_1"])
+    story.assign(3, active=["0_0"], standby=["0_1"], follow_up=True)
+    story.say("joining", reason="follow-up: withheld tasks can be given out")
+    story.decide({HERE: {"active": ["0_0"], "standby": ["0_1"]}, NEWCOMER: {"active": ["0_1"]}})
+    story.assign(4, active=["0_0"], standby=["0_1"])
+    story.say("joining", MINUTE_MS, reason="the group rebalances")
+    story.decide({HERE: {"active": ["0_0", "0_1"]}}, adopted=["0_1"])
+    story.assign(5, active=["0_0", "0_1"])
+    story.say("running", 100, task="0_1", positions={"in-1": 1}, restored=0)
+    story.say("closed")
+    assert story.lines == TRANSCRIPT.splitlines()
+    assert {*story.levels} == {logging.INFO}
+
+
+TRANSCRIPT = """\
+Process 5c7ff2e1 joins the group (process id 5c7ff2e1-1111-4111-8111-111111111111).
+This member leads the group and assigned 2 active tasks to 1 process (least_movement, 12 ms).
+2 tasks (0_0, 0_1) had no owner and got one.
+Generation 1 gives this member 2 active tasks (0_0, 0_1).
+This member restores 2 tasks (0_0, 0_1): 63 % done, 370,000 records to go at 180,000 a second, about 3 s left.
+This member runs its 2 active tasks, 8 s after the assignment; 1,000,000 records restored.
+This member joins the next generation: the group rebalances.
+This member leads the group and assigned 2 active tasks and 1 warm-up to 2 processes (least_movement, 12 ms).
+Process 9e0d41aa joined the group.
+Task 0_1 warms up on process 9e0d41aa.
+Generation 2 gives this member 2 active tasks: the same as before.
+The next probing rebalance is due in 9 min 50 s, at 08:10:58.
+This member joins the next generation: probing rebalance.
+This member leads the group and assigned 1 active task and 1 standby to 2 processes (least_movement, 12 ms).
+Task 0_1 moves from process 5c7ff2e1 to process 9e0d41aa.
+Task 0_1 waits for the current owner to release it; a follow-up rebalance comes next.
+Generation 3 gives this member 1 active task and 1 standby: it gains 1 standby (0_1) and gives up 1 active task (0_1).
+This member joins the next generation: follow-up: withheld tasks can be given out.
+This member leads the group and assigned 2 active tasks and 1 standby to 2 processes (least_movement, 12 ms).
+Generation 4 gives this member 1 active task and 1 standby: the same as before.
+This member joins the next generation: the group rebalances.
+This member leads the group and assigned 2 active tasks to 1 process (least_movement, 12 ms).
+Process 9e0d41aa left the group.
+Task 0_1 had no owner and got one.
+Generation 5 gives this member 2 active tasks: it gains 1 active task (0_1).
+This member runs its 2 active tasks, within a second of the assignment; 0 records restored.
+This worker is closed.
+"""
+
+
+def test_a_follower_does_not_say_who_came_and_went():
+    story = Story()
+    story.decide({HERE: {"active": ["0_0"]}})
+    story.assign(1, active=["0_0"])
+    story.assign(2, active=["0_0"])  # another member led
+    story.decide({NEWCOMER: {"active": ["0_0"]}})
+    assert not [line for line in story.lines if "joined" in line or "left" in line]
+
+
+def test_long_lists_are_cut_and_the_rest_is_counted():
+    story = Story()
+    story.assign(1, active=[f"0_{n}" for n in range(1_200)])
+    assert story.lines == [
+        "Generation 1 gives this member 1,200 active tasks (0_0, 0_1, 0_2, 0_3, 0_4, 0_5, 0_6, 0_7 and 1,192 more)."
+    ]
+
+
+def test_trouble_is_a_warning_and_the_same_trouble_is_not_repeated_for_a_while():
+    story = Story()
+    for after_ms in (0, 1_000, REPEAT_MS):
+        story.say("broker_unavailable", after_ms, reason="no answer in 5 s")
+    story.assign(1, active=["0_0", "0_1"])
+    story.say("lost", reason="the group went on without this member")
+    assert story.lines == [
+        "The broker does not answer (no answer in 5 s); this member tries again.",
+        "The broker does not answer (no answer in 5 s); this member tries again.",
+        "Generation 1 gives this member 2 active tasks (0_0, 0_1).",
+        (
+            "This member lost its place in the group and its 2 active tasks: the group went on without this member; "
+            "it drops what is not committed and joins again."
+        ),
+    ]
+    assert story.levels == [logging.WARNING, logging.WARNING, logging.INFO, logging.WARNING]
