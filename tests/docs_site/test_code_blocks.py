@@ -1,0 +1,173 @@
+"""Every code block of the pages is right: it parses, its names and options exist, and it does what its marker says.
+
+By default, by language:
+
+- ``python``: compiles, and the type checker finds every name, argument and attribute of ours that it uses.
+- ``sh``, ``console`` (``$`` before a command, then its output): the shell can read it; every ``kstreams-assign`` line is read by the
+  command line itself; ``make`` targets, extras, scripts and modules exist.
+- ``toml``: parses, and a worker takes the settings. ``json``, ``yaml``: parse.
+- Another language is only highlighted; ``text`` is for what has none.
+
+``VERBS`` of ``pages.py`` lists what a comment before a block can ask for beyond that.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kstreams_assign.config import Config
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.worker.sidecar.settings import SidecarSettings
+from tests.docs_site.command_lines import commands, problem, shell_text
+from tests.docs_site.pages import ROOT, Block, all_blocks, inline_code, pages
+
+SHELLS = {"sh", "console"}
+SHOWN = {"text", "java", "javascript", "go", "sql", "ini", "promql", "dockerfile", "mermaid", "diff", "csv"}
+CHECKED = {"python", "toml", "json", "yaml", *SHELLS}
+ALLOW_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST
+
+
+def blocks_of(*languages: str) -> list[Block]:
+    return [block for block in all_blocks() if block.language in languages and block.verb != "shown only"]
+
+
+def test_every_block_has_a_known_language_and_marker():
+    blocks = all_blocks()
+    assert len(blocks) > 20
+    assert [f"{block}: {block.language!r}" for block in blocks if block.language not in CHECKED | SHOWN] == []
+    assert [f"{block}: {block.marker!r}" for block in blocks if block.marker and not block.verb] == []
+
+
+@pytest.mark.parametrize("block", blocks_of("python"), ids=str)
+def test_python_compiles(block):
+    compile(block.text, str(block), "exec", ALLOW_AWAIT)
+
+
+def test_python_uses_names_arguments_and_attributes_that_exist(tmp_path):
+    """What a fragment does not define may be anything; what is ours has its types."""
+    blocks = blocks_of("python")
+    assert blocks
+    for number, block in enumerate(blocks):
+        (tmp_path / f"block_{number}.py").write_text(f"# {block}\n{block.text}", encoding="utf-8")
+    options = ["--follow-imports=silent", "--ignore-missing-imports", "--check-untyped-defs", "--no-strict-optional"]
+    allowed = ["name-defined", "top-level-await", "var-annotated"]
+    checked = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            *options,
+            *(f"--disable-error-code={code}" for code in allowed),
+            "--config-file=",
+            f"--cache-dir={ROOT / '.mypy_cache' / 'docs'}",
+            "--no-namespace-packages",
+            tmp_path,
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=250,
+    )
+    said = re.sub(
+        r"^block_(\d+)\.py:(\d+)",
+        lambda match: f"{blocks[int(match[1])].page}:{blocks[int(match[1])].line + int(match[2]) - 1}",
+        checked.stdout,
+        flags=re.MULTILINE,
+    )
+    assert checked.returncode == 0, said + checked.stderr
+
+
+def test_a_whole_program_is_the_text_of_a_tested_file_or_runs():
+    """A program that a reader copies: it imports, and starts something."""
+    programs = [
+        block
+        for block in blocks_of("python")
+        if re.search(r"^(from|import) ", block.text, re.MULTILINE)
+        and re.search(r"^.*\.run\(", block.text, re.MULTILINE)
+    ]
+    assert programs
+    assert [str(block) for block in programs if not block.verb] == []
+
+
+def test_a_block_is_the_text_of_the_file_that_it_names():
+    """``same as``: the file has a test of its own."""
+    copies = {block: ROOT / block.argument for block in all_blocks() if block.verb == "same as"}
+    assert [str(block) for block, file in copies.items() if block.text.strip() not in file.read_text("utf-8")] == []
+
+
+def test_a_block_is_run_by_the_test_that_it_names():
+    """``run by``: the test reads the page, so it cannot miss a change."""
+    runners = {block: ROOT / block.argument for block in all_blocks() if block.verb == "run by"}
+    assert [str(block) for block, test in runners.items() if Path(block.page).name not in test.read_text("utf-8")] == []
+
+
+@pytest.mark.parametrize("block", blocks_of(*SHELLS), ids=str)
+def test_a_shell_can_read_the_block_and_its_programs_their_arguments(block):
+    text = shell_text(block.language, block.text)
+    assert text.strip(), "a console block has commands behind '$ '"
+    subprocess.run(["bash", "-n"], input=text, text=True, check=True, timeout=60)
+    page_text = (ROOT / block.page).read_text(encoding="utf-8")
+    problems = {" ".join(words): problem(words, page_text) for words in commands(text)}
+    assert {command: refused for command, refused in problems.items() if refused} == {}
+
+
+@pytest.mark.parametrize("block", blocks_of("toml"), ids=str)
+def test_toml_parses_and_a_worker_takes_the_settings(block, tmp_path, monkeypatch):
+    """What a fragment leaves out is filled in."""
+    monkeypatch.chdir(tmp_path)
+    known = {field.name for field in fields(Config)} | {"topology"}
+    written = tomllib.loads(block.text)
+    assert written.keys() <= known, "settings of another program: mark the block as shown only"
+    written.get("topology", {}).pop("description", None)  # names a file
+    needed = {
+        "application_id": "app",
+        "bootstrap_servers": "localhost:9092",
+        "socket": "app.sock",
+        "topology": {"subtopology": [{"sources": ["input"]}]},
+    }
+    SidecarSettings.from_mapping({**needed, **written})
+
+
+def test_settings_that_a_worker_refuses_are_seen():
+    with pytest.raises(ConfigError):
+        SidecarSettings.from_mapping({"application_id": "app", "bootstrap_servers": "b:1", "no_such": 1})
+
+
+def test_data_parses():
+    for block in blocks_of("json", "yaml"):
+        assert [*yaml.safe_load_all(block.text)] if block.language == "yaml" else json.loads(block.text), str(block)
+
+
+@pytest.mark.parametrize("page", pages())
+def test_commands_and_names_in_running_text_exist(page):
+    """``kstreams-assign COMMAND --option`` and ``kstreams_assign.name`` in code spans."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    problems: dict[str, str | None] = {}
+    for line, code in inline_code(page):
+        if re.match(r"kstreams-assign [a-z]", code) and not re.search(r"[|…\[]|\.\.\.", code):
+            problems.update({f"{line}: {code}": problem(words, text, complete=False) for words in commands(code)})
+        if (dotted := re.fullmatch(r"(kstreams_assign(?:\.\w+)+)(?:\(.*\))?", code)) and not _exists(dotted[1]):
+            problems[f"{line}: {code}"] = "no such name"
+    assert {where: refused for where, refused in problems.items() if refused} == {}
+
+
+def _exists(dotted: str) -> bool:
+    value: object = import_module("kstreams_assign")
+    for name in dotted.split(".")[1:]:
+        try:
+            value = getattr(value, name) if hasattr(value, name) else import_module(f"{value.__name__}.{name}")
+        except (ImportError, AttributeError):
+            return False
+    return True
