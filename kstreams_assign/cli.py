@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
+from itertools import groupby
 from typing import Annotated, Any, NamedTuple, NoReturn, TextIO
 
 import typer
@@ -36,38 +37,49 @@ class Joined(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Where a command stands, and the line that ``--help`` shows of it.
+    """A command: the heading of ``--help`` that it stands under, where it lives, and the line that ``--help`` shows.
 
     ``place`` is ``module:object``; the object is a function that typer can read, or a Typer with commands of its own.
     """
 
+    heading: str
     place: str
     summary: str
 
 
+FIRST = "Start here"
+RUN = "Run an application"
+LOOK = "Look into groups"
+DEVELOP = "Simulate and compare"
+
 COMMANDS = {
     "demo": Entry(
-        "kstreams_assign.demo.command:demo", "A real group on this machine scales out warm, survives a crash."
+        FIRST, "kstreams_assign.demo.command:demo", "A real group on this machine scales out warm, survives a crash."
     ),
-    "inspect": Entry("kstreams_assign.insight.command:inspect", "A live group decoded: who has what, and why."),
+    "broker": Entry(FIRST, "kstreams_assign.local.command:app", "Start and stop a Kafka broker on this machine."),
+    "topic": Entry(
+        FIRST, "kstreams_assign.insight.topic_command:app", "Create and list topics, write records, show records."
+    ),
+    "worker": Entry(
+        RUN, "kstreams_assign.worker.command:worker", "A member for an application in any language, at a socket."
+    ),
+    "drain": Entry(RUN, "kstreams_assign.worker.command:drain", "Let a worker leave without silence."),
+    "clean": Entry(RUN, "kstreams_assign.worker.command:clean", "Remove local state, or say what would go and why."),
+    "inspect": Entry(LOOK, "kstreams_assign.insight.command:inspect", "Show a live group: who has what, and why."),
     "what-if": Entry(
-        "kstreams_assign.insight.what_if_command:what_if", "What a change would cost a group, before it is made."
+        LOOK, "kstreams_assign.insight.what_if_command:what_if", "What a change would cost a group, before it is made."
     ),
     "transactions": Entry(
-        "kstreams_assign.insight.transactions_command:transactions", "Open transactions that keep a group waiting."
+        LOOK,
+        "kstreams_assign.insight.transactions_command:transactions",
+        "Open transactions that keep a group waiting.",
     ),
-    "decode": Entry("kstreams_assign.insight.command:decode", "User-data and group records, from bytes to JSON."),
-    "worker": Entry(
-        "kstreams_assign.worker.command:worker", "A member for an application in any language, at a socket."
-    ),
-    "drain": Entry("kstreams_assign.worker.command:drain", "Let a worker leave without silence."),
-    "clean": Entry("kstreams_assign.worker.command:clean", "Remove local state, or say what would go and why."),
-    "history": Entry("kstreams_assign.history.command:app", "Rebalances as tables and a page, with Spark."),
+    "history": Entry(LOOK, "kstreams_assign.history.command:app", "Rebalances as tables and a page, with Spark."),
+    "decode": Entry(LOOK, "kstreams_assign.insight.command:decode", "User-data and group records, from bytes to JSON."),
     "simulate": Entry(
-        "kstreams_assign.sim.command:app", "Groups in simulated time: checked by seed, policies compared."
+        DEVELOP, "kstreams_assign.sim.command:app", "Groups in simulated time: checked by seed, policies compared."
     ),
-    "broker": Entry("kstreams_assign.local.command:app", "The embedded Kafka broker alone."),
-    "peer": Entry("kstreams_assign.peer.command:app", "Our assignors and codecs over JSON lines, to compare with."),
+    "peer": Entry(DEVELOP, "kstreams_assign.peer.command:app", "Our assignors and codecs over JSON lines, to compare."),
 }
 
 EXIT_STATUS: tuple[tuple[type[KStreamsAssignError], int], ...] = (
@@ -93,8 +105,9 @@ class CommandTable(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - click's signature
         """List the commands from the table: click would import each one for its line."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+        for heading, rows in groupby(COMMANDS.items(), key=lambda row: row[1].heading):
+            with formatter.section(heading):
+                formatter.write_dl([(name, entry.summary) for name, entry in rows])
 
 
 app = typer.Typer(cls=CommandTable, rich_markup_mode=None, no_args_is_help=True, pretty_exceptions_enable=False)

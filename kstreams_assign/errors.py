@@ -11,6 +11,7 @@
     ├── AssignmentRefused         the leader sent an error code instead of tasks
     │   └── ShutdownRequested     a member asked the whole application to shut down
     ├── GroupNotFound             the brokers know no group of that name
+    ├── TopicNotFound             the brokers know no topic of that name
     ├── NotAStreamsGroup          a group without Kafka Streams' user-data: plain consumers, or a newer protocol
     ├── StateError                the state directory or a store on it
     │   ├── NoWorker              no process of this machine has the state directory, or it did not end in time
@@ -101,6 +102,10 @@ class ShutdownRequested(AssignmentRefused):
 
 class GroupNotFound(KStreamsAssignError):
     """The brokers know no group of that name."""
+
+
+class TopicNotFound(KStreamsAssignError):
+    """The brokers know no topic of that name."""
 
 
 class NotAStreamsGroup(KStreamsAssignError):

@@ -23,7 +23,8 @@ def paths_of_commands():
     while todo:
         words = todo.pop()
         found.append(words)
-        _, _, listed = CliRunner().invoke(cli.app, [*words, "--help"]).stdout.partition("Commands:\n")
+        text = CliRunner().invoke(cli.app, [*words, "--help"]).stdout
+        _, _, listed = text.partition("Commands:\n" if words else f"{cli.FIRST}:\n")
         todo += [(*words, line.split()[0]) for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
     return found
 
@@ -38,6 +39,13 @@ def test_every_command_has_help_with_an_example(words):
 
 def test_the_broker_commands_are_there():
     assert {("broker",), ("broker", "start"), ("broker", "stop")} <= set(paths_of_commands())
+
+
+def test_every_command_of_the_table_is_listed_once_below_its_heading():
+    listed = [words[0] for words in paths_of_commands() if len(words) == 1]
+    assert sorted(listed) == sorted(cli.COMMANDS)
+    headings = [entry.heading for entry in cli.COMMANDS.values()]
+    assert sorted(headings, key=headings.index) == headings
 
 
 @pytest.mark.parametrize("entry", cli.COMMANDS.values(), ids=list(cli.COMMANDS))

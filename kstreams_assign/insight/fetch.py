@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
 
 from kstreams_assign.adapters.clock import wall_ms
@@ -19,6 +19,7 @@ from kstreams_assign.adapters.kafka_python import GroupDescriber, describes_grou
 from kstreams_assign.adapters.kafka_python.groups import DescribedGroup
 from kstreams_assign.client_settings import refuse_settings
 from kstreams_assign.errors import BrokerError, GroupNotFound, MalformedUserData, NotAStreamsGroup
+from kstreams_assign.insight.client_logs import without_client_logs
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.observe.snapshot import GroupMember, GroupSnapshot
 from kstreams_assign.observe.topology import CHANGELOG
@@ -154,9 +155,11 @@ def group_reader(
 ) -> Iterator[GroupReader]:
     """A reader for as long as the block. Raises ``BrokerUnavailable`` where no broker answers within ``timeout_s``."""
     refuse_settings(client or {})
-    admin = ClusterAdmin(bootstrap_servers, client)
-    admin.reach(timeout_s)  # says best why nobody answers
-    with describes_groups(bootstrap_servers, client, timeout_s) as describer:
+    with ExitStack() as stack:
+        stack.enter_context(without_client_logs(client or {}))
+        admin = ClusterAdmin(bootstrap_servers, client)
+        admin.reach(timeout_s)  # explains best why no broker answers
+        describer = stack.enter_context(describes_groups(bootstrap_servers, client, timeout_s))
         yield GroupReader(describer, admin, bootstrap_servers, client or {}, timeout_s)
 
 

@@ -38,13 +38,15 @@ def transactions(
     from kstreams_assign.client_settings import client_pairs
     from kstreams_assign.errors import ConfigError
     from kstreams_assign.insight import transactions as work
+    from kstreams_assign.insight.client_logs import without_client_logs
 
     if given is not None and not end:
         raise ConfigError(f"--as {given.value}: says how to end something; give --end, too")
     asked = work.Asked(
         application_id, bootstrap_servers, topic or (), client_pairs(client or ()), timeout_s, end, given
     )
-    look = work.open_transactions(asked)
+    with without_client_logs(asked.client):
+        look = work.open_transactions(asked)
     print(json.dumps(work.as_json(asked, look), indent=2) if as_json else "\n".join(work.as_lines(asked, look)))
     if any(one.hangs for one in look.open):
         raise typer.Exit(1)

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kstreams_assign.errors import ConfigError
-from kstreams_assign.topology.internal import TOPIC_NAME
+from kstreams_assign.topology.new_topics import read_new_topics
 
 TOPICS_WITHIN_S = 30.0
-PARTITIONS_MAX = 10_000
-"""Kafka creates no more at once."""
 
 app = typer.Typer(
     help="The embedded Kafka broker alone.\n\nExample: kstreams-assign broker start --json",
@@ -33,7 +28,8 @@ def start(
     data_dir: Annotated[Path | None, typer.Option(help="Folder for its data; kept. Default: a fresh one.")] = None,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port on 127.0.0.1. Default: a free one.")] = None,
     topic: Annotated[
-        list[str] | None, typer.Option(metavar="NAME:PARTITIONS", help="A topic to make; may be given again.")
+        list[str] | None,
+        typer.Option(metavar="NAME[:PARTITIONS]", help="A topic to create; may be given more than once."),
     ] = None,
 ) -> None:
     """Start a broker that runs by itself; return once it answers.
@@ -43,7 +39,7 @@ def start(
     from kstreams_assign.adapters.confluent import ClusterAdmin
     from kstreams_assign.local.detached import start_detached
 
-    topics = read_topics(topic or ())
+    topics = read_new_topics(topic or (), "--topic")
 
     def create_topics(bootstrap_servers: str) -> None:
         ClusterAdmin(bootstrap_servers).create_topics(topics, TOPICS_WITHIN_S)
@@ -70,32 +66,6 @@ def stop(
         typer.echo("no such broker runs", err=True)
         raise typer.Exit(1)
     _print(broker.facts(), as_json)
-
-
-_TOPIC = re.compile(r"(?P<name>.*):(?P<partitions>[0-9]{1,5})", re.DOTALL)
-
-
-def read_topics(texts: Iterable[str]) -> dict[str, int]:
-    """Return the topics of ``--topic`` with their partitions.
-
-    Raises ``ConfigError`` for a topic that no broker would create.
-    """
-    topics: dict[str, int] = {}
-    for text in texts:
-        topic = _TOPIC.fullmatch(text)
-        if topic is None or int(topic["partitions"]) < 1:
-            raise ConfigError(f"--topic {text}: must be NAME:PARTITIONS, as in words:2")
-        if not TOPIC_NAME.fullmatch(topic["name"]):
-            raise ConfigError(
-                f"--topic {text}: {topic['name']!r} cannot be the name of a topic; "
-                "allowed are 1 to 249 letters, digits, '.', '_' and '-'"
-            )
-        if topic["name"] in topics:
-            raise ConfigError(f"--topic {text}: {topic['name']!r} is given more than once; give each topic once")
-        topics[topic["name"]] = int(topic["partitions"])
-    if sum(topics.values()) > PARTITIONS_MAX:
-        raise ConfigError(f"--topic: {sum(topics.values()):,} partitions in all; allowed are {PARTITIONS_MAX:,}")
-    return topics
 
 
 def _print(facts: dict[str, str | int], as_json: bool) -> None:

@@ -13,43 +13,11 @@ import psutil
 import pytest
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
-from kstreams_assign.errors import BrokerError, ConfigError, LocalBrokerError
+from kstreams_assign.errors import BrokerError, LocalBrokerError
 from kstreams_assign.local import detached
-from kstreams_assign.local.command import read_topics
 from kstreams_assign.local.jars import cache_dir
 
 Call = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.mark.parametrize(
-    ("texts", "text"),
-    [
-        (["a b:1"], "'a b' cannot be the name of a topic"),
-        (["a/b:1"], "'a/b' cannot be the name of a topic"),
-        (["é:1"], "'é' cannot be the name of a topic"),
-        ([".:1"], "'.' cannot be the name of a topic"),
-        (["..:1"], "'..' cannot be the name of a topic"),
-        ([f"{'a' * 250}:1"], "cannot be the name of a topic; allowed are 1 to 249"),
-        (["a\n:1"], r"'a\\n' cannot be the name of a topic"),
-        ([":1"], "'' cannot be the name of a topic"),
-        (["a"], "must be NAME:PARTITIONS"),
-        (["a:"], "must be NAME:PARTITIONS"),
-        (["a:0"], "must be NAME:PARTITIONS"),
-        (["a:-1"], "must be NAME:PARTITIONS"),
-        (["a:٣"], "must be NAME:PARTITIONS"),
-        (["a:" + "9" * 5000], "must be NAME:PARTITIONS"),
-        (["a:1\n"], "must be NAME:PARTITIONS"),
-        (["a:1", "a:2"], "'a' is given more than once"),
-        (["a:9999", "b:2"], "10,001 partitions in all; allowed are 10,000"),
-    ],
-)
-def test_topics_that_no_broker_would_create_are_refused(texts: list[str], text: str) -> None:
-    with pytest.raises(ConfigError, match=text):
-        read_topics(texts)
-
-
-def test_topics_are_read() -> None:
-    assert read_topics(["a.b_c-D:2", "...:1", f"{'a' * 249}:1"]) == {"a.b_c-D": 2, "...": 1, "a" * 249: 1}
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 The one room that imports ``confluent_kafka``. One file per client role: ``changelogs`` reads state back, ``inputs`` feeds
 tasks, ``producer`` writes what tasks make, ``transactions`` the same in transactions, ``admin`` asks about topics, ``first_contact`` whether the brokers let us in, ``deletions`` removes consumed records, ``group_records`` finds a group's last generation;
-``feed`` is what both readers share, ``faults`` the one table from librdkafka's errors to ours. Membership and commits are ``adapters.kafka_python``'s.
+``topic_reader`` shows a person a topic's records; ``feed`` is what the readers share, ``faults`` the one table from librdkafka's errors to ours. Membership and commits are ``adapters.kafka_python``'s.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from kstreams_assign.adapters.confluent.deletions import RecordDeletions
 from kstreams_assign.adapters.confluent.inputs import InputConsumer
 from kstreams_assign.adapters.confluent.producer import RecordProducer
 from kstreams_assign.adapters.confluent.source_limits import SourceLimits
+from kstreams_assign.adapters.confluent.topic_reader import TopicReader
 from kstreams_assign.adapters.confluent.transactions import TransactionalProducer
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "RecordDeletions",
     "RecordProducer",
     "SourceLimits",
+    "TopicReader",
     "TransactionalProducer",
 ]

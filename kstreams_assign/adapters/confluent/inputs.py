@@ -88,7 +88,7 @@ class InputConsumer:
         self._gone |= taken.out_of_range
         if not taken.messages and self._gone:
             self._raise_gone()
-        return _records(taken.messages)
+        return records_of(taken.messages)
 
     def ends(self) -> Mapping[TopicPartition, int]:
         """Where each partition ended when it was last fetched; asks nobody."""
@@ -107,15 +107,16 @@ class InputConsumer:
         raise OffsetOutOfRange(f"the broker no longer holds {listed}", gone)
 
 
-def _records(messages: list[Message]) -> dict[TopicPartition, list[Record]]:
-    records_of: dict[TopicPartition, list[Record]] = {}
+def records_of(messages: list[Message]) -> dict[TopicPartition, list[Record]]:
+    """Return the records of each partition, in order."""
+    by_partition: dict[TopicPartition, list[Record]] = {}
     for partition, run in runs(messages):
         try:
             records = list(map(_make_record, _rows(partition, run, map(headers_of, run))))
         except SystemError:  # a header's name is not UTF-8
             records = list(map(_make_record, _rows(partition, run, readable_headers(run))))
-        records_of.setdefault(partition, []).extend(records)
-    return records_of
+        by_partition.setdefault(partition, []).extend(records)
+    return by_partition
 
 
 def _rows(
