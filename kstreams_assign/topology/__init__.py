@@ -1,6 +1,6 @@
-"""What an application's subtopologies read, write and keep: declared, described in Java's words, and what follows for topics.
+"""Subtopologies: the topics and stores of each, as declared in Python, in TOML or by Java, and their internal topics.
 
-Pure: names and numbers. What must not live here: asking a broker, tasks and their members.
+Pure: names and numbers. Calls to a broker, tasks and members do not belong here.
 """
 
 from __future__ import annotations

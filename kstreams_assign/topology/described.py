@@ -1,7 +1,7 @@
-"""A topology as its owner describes it: the text of Java's ``Topology.describe()``, or our own TOML.
+"""Read a topology from a text: what Java's ``Topology.describe()`` prints, or our TOML.
 
-What lives here: reading the two forms, for the worker, the leader's outside views and the numbering alike. What must not: guessing
-(``observe.topology`` does that, and says so).
+The worker, ``inspect`` and ``numbering`` use it. Guessing a topology does not belong here: ``observe.topology`` guesses
+and lists what it assumed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ REPARTITION = "-repartition"
 
 @dataclass(slots=True)
 class DescribedSubtopology:
-    """One subtopology. ``patterns`` stand for topics that match; ``stores`` may be logged or not (None: not told).
+    """One subtopology. ``stores``: name -> whether it has a changelog (None: unknown).
 
-    Internal topics stand without the application's name: ``words-repartition``.
+    Internal topics lack the application id: ``words-repartition``.
     """
 
     topics: list[str] = field(default_factory=list)
@@ -37,20 +37,23 @@ class DescribedSubtopology:
 
 
 def internal_topics(listed: Iterable[DescribedSubtopology]) -> frozenset[str]:
-    """The topics that the subtopologies hand on to each other, as they stand there: read by one, written by one, and named so."""
+    """Return the repartition topics that one subtopology writes and another reads, named as in the description."""
     listed = list(listed)
-    written = {topic for one in listed for topic in one.sinks} | {
-        f"{t}{REPARTITION}" for one in listed for t in one.sinks
-    }
-    return frozenset(t for one in listed for t in one.topics if t.endswith(REPARTITION) and t in written)
+    sinks = {topic for subtopology in listed for topic in subtopology.sinks}
+    written = sinks | {f"{topic}{REPARTITION}" for topic in sinks}
+    sources = {topic for subtopology in listed for topic in subtopology.topics}
+    return frozenset(topic for topic in sources if topic.endswith(REPARTITION) and topic in written)
 
 
 def read_description(text: str, name: str) -> list[DescribedSubtopology]:
-    """The subtopologies in the order of their numbers. Raises ``ConfigError`` naming the file (``name``)."""
-    found = _from_java(text, name) if "Sub-topology:" in text else _from_toml(text, name)
-    if not found:
-        raise ConfigError(f"{name} describes no subtopology; give what Java's Topology.describe() prints, or our TOML")
-    return found
+    """Return the subtopologies in the order of their numbers. Raises ``ConfigError`` naming the file (``name``)."""
+    subtopologies = _from_java(text, name) if "Sub-topology:" in text else _from_toml(text, name)
+    if not subtopologies:
+        raise ConfigError(
+            f"{name} describes no subtopology; it must hold the output of Java's Topology.describe(), or TOML with "
+            f"[[topology.subtopology]] tables"
+        )
+    return subtopologies
 
 
 def _from_java(text: str, name: str) -> list[DescribedSubtopology]:
@@ -67,16 +70,20 @@ def _from_java(text: str, name: str) -> list[DescribedSubtopology]:
         elif (sink := SINK.fullmatch(line)) and not current.is_global:
             current.sinks.append(sink["topic"])
         elif named := NAMED.fullmatch(line):
-            raise ConfigError(f"{name} has the named topology {named['name']}; only unnamed ones can be given")
+            raise ConfigError(
+                f"{name} has the named topology {named['name']}; named topologies are not supported, describe an "
+                f"unnamed one"
+            )
     if sorted(numbered) != list(range(len(numbered))):
         raise ConfigError(
-            f"{name} has the subtopologies {sorted(numbered)}; they must be numbered from 0 without a gap"
+            f"{name} has the subtopologies {sorted(numbered)}; they must be numbered from 0 without a gap: "
+            f"give the whole output of Topology.describe()"
         )
     return [numbered[number] for number in sorted(numbered)]
 
 
 def _add_source(current: DescribedSubtopology, topics: str) -> None:
-    """``[a, b]``, or the pattern that a source subscribes to, as it is."""
+    """Add ``[a, b]`` as topics; anything else is the pattern that the source subscribes to."""
     if topics.startswith("[") and topics.endswith("]"):
         current.topics += _names(topics[1:-1])
     else:
@@ -84,57 +91,60 @@ def _add_source(current: DescribedSubtopology, topics: str) -> None:
 
 
 def _names(listed: str) -> list[str]:
-    return [one for one in listed.split(", ") if one]
+    return [name for name in listed.split(", ") if name]
 
 
 def _from_toml(text: str, name: str) -> list[DescribedSubtopology]:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as wrong:
-        raise ConfigError(f"{name} is neither Java's Topology.describe() nor TOML: {wrong}") from None
+        raise ConfigError(f"{name} is neither the output of Java's Topology.describe() nor TOML: {wrong}") from None
     topology = content.get("topology", {})
     listed = topology.get("subtopology", []) if isinstance(topology, dict) else []
-    return [_described(one, f"{name}: subtopology {number}") for number, one in enumerate(listed)]
+    return [_described(table, f"{name}: subtopology {number}") for number, table in enumerate(listed)]
 
 
 def _described(table: Mapping[str, Any], name: str) -> DescribedSubtopology:
-    topics, internal = _list(table, "sources", name), [_named(one) for one in _list(table, "repartition_sources", name)]
+    topics = _list(table, "sources", name)
+    internal = [_named(item) for item in _list(table, "repartition_sources", name)]
     patterns = [table["sources_pattern"]] if isinstance(table, dict) and "sources_pattern" in table else []
     if not (topics or internal or patterns) or not all(isinstance(t, str) for t in (*topics, *internal, *patterns)):
-        raise ConfigError(f"{name}: sources = {[*topics, *internal]!r}: must be a list of topics that is not empty")
-    stores = dict(_store(one, name) for one in _list(table, "stores", name))
+        raise ConfigError(f"{name}: sources = {[*topics, *internal]!r}: must be a non-empty list of topics")
+    stores = dict(_store(item, name) for item in _list(table, "stores", name))
     return DescribedSubtopology(
-        [*topics, *(f"{one}{REPARTITION}" for one in internal)],
+        [*topics, *(f"{topic}{REPARTITION}" for topic in internal)],
         patterns,
         stores=stores,
         sinks=_list(table, "sinks", name),
     )
 
 
-def _named(one: object) -> object:
-    """A repartition topic's name, also from a table ``{ name, partitions }``."""
-    return one.get("name") if isinstance(one, dict) else one
+def _named(item: object) -> object:
+    """Return a repartition topic's name, given as a string or as a table ``{ name, partitions }``."""
+    return item.get("name") if isinstance(item, dict) else item
 
 
-def _store(one: object, name: str) -> tuple[str, bool | None]:
-    if isinstance(one, str):
-        return one, None
-    if isinstance(one, dict) and isinstance(one.get("name"), str) and isinstance(one.get("changelog", True), bool):
-        return one["name"], None if "source" in one else one.get("changelog", True)
-    raise ConfigError(f'{name}: stores has {one!r}; write "NAME" or {{ name = "NAME", changelog = false }}')
+def _store(item: object, name: str) -> tuple[str, bool | None]:
+    if isinstance(item, str):
+        return item, None
+    if isinstance(item, dict) and isinstance(item.get("name"), str) and isinstance(item.get("changelog", True), bool):
+        return item["name"], None if "source" in item else item.get("changelog", True)
+    raise ConfigError(f'{name}: stores has {item!r}; write "NAME" or {{ name = "NAME", changelog = false }}')
 
 
 def _list(table: Mapping[str, Any], key: str, name: str) -> list[Any]:
-    found = table.get(key, []) if isinstance(table, dict) else None
-    if not isinstance(found, list):
-        raise ConfigError(f"{name}: {key} = {found!r}: must be a list")
-    return found
+    values = table.get(key, []) if isinstance(table, dict) else None
+    if not isinstance(values, list):
+        raise ConfigError(f'{name}: {key} = {values!r}: must be a list, as in {key} = ["NAME"]')
+    return values
 
 
 def topic_matcher(pattern: str, name: str) -> Callable[[str], bool]:
-    """Whether a topic matches a source's pattern. Raises ``ConfigError`` for one that Python cannot read."""
+    """Return a predicate that matches whole topic names. Raises ``ConfigError`` for an invalid pattern."""
     try:
         compiled = re.compile(pattern)
     except re.error as wrong:
-        raise ConfigError(f"{name}: the topic pattern {pattern!r} cannot be read: {wrong}") from None
+        raise ConfigError(
+            f"{name}: the topic pattern {pattern!r} is not a valid Python regular expression: {wrong}"
+        ) from None
     return lambda topic: compiled.fullmatch(topic) is not None

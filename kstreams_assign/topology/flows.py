@@ -1,7 +1,6 @@
-"""Subtopologies as a program declares them, and as the group must know them.
+"""``Flow``: a subtopology as a program declares it, and the full names of its internal topics.
 
-What lives here: ``Flow``, and giving internal topics their full names. What must not: the functions that work on records
-(``worker.task``), and counting partitions (``internal``).
+The functions that process records (``worker.task``) and partition counts (``internal``) do not belong here.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import RepartitionTopic, Store, SubtopologyShape, TopologyShape, repartition_topic
@@ -16,7 +16,7 @@ from kstreams_assign.model import RepartitionTopic, Store, SubtopologyShape, Top
 
 @dataclass(frozen=True, slots=True)
 class Repartition:
-    """A repartition topic by its short name: ``words`` is the topic ``<application id>-words-repartition``.
+    """A repartition topic, by its short name: ``words`` is the topic ``<application id>-words-repartition``.
 
     ``partitions`` None: as many as the largest source of the subtopologies that write to it.
     """
@@ -35,9 +35,10 @@ class Repartition:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What is to be known of a subtopology beside its code. ``sinks``: what the program calls a topic -> the topic.
+    """A subtopology without its code. ``sinks``: the program's name of a topic -> the topic.
 
-    As declared, ``shape`` lacks the ``repartition`` topics, as their names need the application's; ``bound`` puts them there.
+    As declared, ``shape`` lacks the ``repartition`` topics: their full names need the application id. ``bind_flows``
+    adds them.
     """
 
     shape: SubtopologyShape
@@ -54,16 +55,24 @@ class Flow:
         copartitioned: Iterable[Sequence[str]] = (),
         pattern: str | None = None,
     ) -> Flow:
-        """A store, and a repartition topic, may be given by its name. Raises ``ConfigError``."""
+        """Declare a subtopology; stores and repartition topics may be given by name. Raises ``ConfigError``."""
         named = tuple(store if isinstance(store, Store) else Store(store) for store in stores)
-        internal = tuple(one if isinstance(one, Repartition) else Repartition(one) for one in repartition_sources)
-        known = {*sources, *(one.name for one in internal)}
+        internal = tuple(
+            source if isinstance(source, Repartition) else Repartition(source) for source in repartition_sources
+        )
+        known = {*sources, *(repartition.name for repartition in internal)}
         groups = tuple(tuple(group) for group in copartitioned)
         if strange := sorted({name for group in groups for name in group} - known):
-            raise ConfigError(f"copartitioned: {', '.join(strange)}: must be among the sources of the subtopology")
+            raise ConfigError(
+                f"copartitioned: {', '.join(strange)}: must be among the sources of the subtopology, which are "
+                f"{', '.join(sorted(known)) or 'none'}"
+            )
         for store in named:
             if store.source is not None and store.source not in sources:
-                raise ConfigError(f"store {store.name}: source = {store.source!r}: must be one of {', '.join(sources)}")
+                raise ConfigError(
+                    f"store {store.name}: source = {store.source!r}: must be one of "
+                    f"{', '.join(sources) or 'the sources'}"
+                )
         if pattern is not None:
             _refuse_pattern(pattern)
         shape = SubtopologyShape(tuple(sources), named, copartition=groups, pattern=pattern)
@@ -71,52 +80,54 @@ class Flow:
 
     @property
     def names(self) -> frozenset[str]:
-        """What it reads, as the program names it."""
+        """The topics and the pattern that it reads, as the program names them."""
         patterns = [] if self.shape.pattern is None else [self.shape.pattern]
-        return frozenset({*self.shape.sources, *(one.name for one in self.repartition), *patterns})
+        return frozenset({*self.shape.sources, *(topic.name for topic in self.repartition), *patterns})
 
 
 def _refuse_pattern(pattern: str) -> None:
     try:
         re.compile(pattern)
     except re.error as wrong:
-        raise ConfigError(f"sources_pattern = {pattern!r}: cannot be read: {wrong}") from None
+        raise ConfigError(f"sources_pattern = {pattern!r}: is not a valid Python regular expression: {wrong}") from None
 
 
 def bind_flows(flows: Sequence[Flow], application_id: str) -> tuple[Flow, ...]:
-    """With the full names of internal topics: a sink that some subtopology reads as a repartition topic is that one.
+    """Return the flows with the full names of internal topics.
 
-    Raises ``ConfigError`` for a name that stands for two things. What is bound already stays as it is.
+    A sink that another subtopology reads as a repartition topic becomes that topic. Bound flows stay as they are.
+    Raises ``ConfigError`` for a name that is both a source and a repartition source.
     """
     internal = _internal(flows)
     full = {name: repartition_topic(application_id, name) for name in internal}
-    told = {full[name]: RepartitionTopic(full[name], one.partitions) for name, one in internal.items()}
+    by_topic = {full[name]: RepartitionTopic(full[name], topic.partitions) for name, topic in internal.items()}
     both = sorted({source for flow in flows for source in flow.shape.sources} & internal.keys())
     if both:
         raise ConfigError(
-            f"topology: {', '.join(both)}: named among sources and among repartition_sources; rename one of both"
+            f"topology: {', '.join(both)}: named among sources and among repartition_sources; rename one of the two"
         )
-    return tuple(_bind_flow(flow, full, told) for flow in flows)
+    return tuple(_bind_flow(flow, full, by_topic) for flow in flows)
 
 
 def _internal(flows: Sequence[Flow]) -> dict[str, Repartition]:
-    found: dict[str, Repartition] = {}
-    for one in (one for flow in flows for one in flow.repartition):
-        other = found.setdefault(one.name, one)
-        if other != one and None not in (other.partitions, one.partitions):
+    by_name: dict[str, Repartition] = {}
+    for repartition in chain.from_iterable(flow.repartition for flow in flows):
+        other = by_name.setdefault(repartition.name, repartition)
+        if other != repartition and None not in (other.partitions, repartition.partitions):
             raise ConfigError(
-                f"repartition topic {one.name}: partitions = {other.partitions} and {one.partitions}: must be told alike"
+                f"repartition topic {repartition.name}: partitions = {other.partitions} and {repartition.partitions}: "
+                f"must be the same in each subtopology that reads it"
             )
-        found[one.name] = other if other.partitions is not None else one
-    return found
+        by_name[repartition.name] = other if other.partitions is not None else repartition
+    return by_name
 
 
-def _bind_flow(flow: Flow, full: Mapping[str, str], told: Mapping[str, RepartitionTopic]) -> Flow:
+def _bind_flow(flow: Flow, full: Mapping[str, str], by_topic: Mapping[str, RepartitionTopic]) -> Flow:
     sinks = {name: full.get(topic, topic) for name, topic in flow.sinks.items()}
-    mine = tuple(told[full[one.name]] for one in flow.repartition)
+    mine = tuple(by_topic[full[topic.name]] for topic in flow.repartition)
     shape = replace(
         flow.shape,
-        sources=(*flow.shape.sources, *(one.topic for one in mine)),
+        sources=(*flow.shape.sources, *(repartition.topic for repartition in mine)),
         repartition=(*flow.shape.repartition, *mine),
         sinks=tuple(sinks.values()),
         copartition=tuple(tuple(full.get(name, name) for name in group) for group in flow.shape.copartition),
@@ -125,10 +136,14 @@ def _bind_flow(flow: Flow, full: Mapping[str, str], told: Mapping[str, Repartiti
 
 
 def topology_shape(flows: Sequence[Flow]) -> TopologyShape:
-    """What the group must know of bound flows. Raises ``ConfigError`` for none, or a store name used twice."""
+    """Return the topology of bound flows. Raises ``ConfigError`` if there is none, or if two stores share a name."""
     shape = TopologyShape(tuple(flow.shape for flow in flows))
     names = [store.name for sub in shape.subtopologies for store in sub.stores]
     twice = sorted({name for name in names if names.count(name) > 1})
     if not flows or twice:
-        raise ConfigError(f"topology: {'store names used twice: ' + ', '.join(twice) if twice else 'is empty'}")
+        raise ConfigError(
+            f"topology: store names used twice: {', '.join(twice)}; a name must be unique in the application"
+            if twice
+            else "topology: is empty; it must have at least one subtopology"
+        )
     return shape

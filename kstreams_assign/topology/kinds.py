@@ -1,9 +1,9 @@
-"""Stores of Java's that are not ours to restore: windowed, session, versioned and those with buffers of the DSL, told by what shows.
+"""Recognise Java stores that cannot be shared: windowed, session and versioned stores, and buffers of the DSL.
 
-What lives here: pure rules on names and on the settings of changelogs. What must not: brokers. Nothing on the wire says what kind a store is;
-a changelog's settings do, as Java gives each kind its own (Kafka: ``WindowedChangelogTopicConfig``, ``VersionedChangelogTopicConfig``), and the
-names that its DSL makes up. A store with headers (KIP-1271) shows in neither, but in its changelog's records: all other kinds write theirs
-without any (KIP-244).
+Pure rules on store names and changelog settings; calls to a broker do not belong here. Nothing on the wire names a
+store's kind. Its changelog's settings do, as Java gives each kind its own (Kafka: ``WindowedChangelogTopicConfig``,
+``VersionedChangelogTopicConfig``), and so do the names that the DSL generates. A store with headers (KIP-1271) shows
+only in its changelog's records: the records of all other kinds have no headers (KIP-244).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _NAMES: Mapping[str, str] = {
     "KSTREAM-OUTERSHARED-": "the list of a join's records without a partner",
     "KTABLE-SUPPRESS-STATE-STORE-": "the buffer of a suppression",
 }
-"""How the names begin that Java's DSL gives to stores -> what they are."""
+"""Prefix of a store name that Java's DSL generates -> what the store is."""
 
 POLICY, LAG = "cleanup.policy", "min.compaction.lag.ms"
 CONSISTENCY_HEADERS = frozenset({"v", "c"})
-"""What any kind of Java's writes where reads have to be consistent (Kafka: ``ChangelogRecordDeserializationHelper``)."""
+"""Headers that any Java store writes for consistent reads (Kafka: ``ChangelogRecordDeserializationHelper``)."""
 _SHARED = "Only key-value stores, plain or timestamped, can be shared with Java"
 
 
 def timestamped_kind(key: str, kind: object) -> bool:
-    """Whether a store of this ``type`` keeps timestamps. Raises ``ConfigError`` for what is not supported, or unknown."""
+    """Return whether a store of this ``type`` keeps timestamps. Raises ``ConfigError`` for any other type."""
     if isinstance(kind, str) and kind in SUPPORTED_KINDS:
         return SUPPORTED_KINDS[kind]
     says = "is not supported yet; supported are" if kind in UNSUPPORTED_KINDS else "must be one of"
@@ -46,7 +46,10 @@ def timestamped_kind(key: str, kind: object) -> bool:
 def refuse_foreign_stores(
     shape: TopologyShape, application_id: str, settings: Mapping[str, Mapping[str, str | None]]
 ) -> None:
-    """Raises ``ConfigError`` naming each store that Java keeps in another form. ``settings``: topic -> what was set for it alone."""
+    """Raise ``ConfigError``, naming each store, if Java keeps stores in a form that cannot be read here.
+
+    ``settings``: topic -> the settings that override the broker's defaults.
+    """
     reasons = {
         store.name: reason
         for sub in shape.subtopologies
@@ -63,22 +66,23 @@ def refuse_foreign_stores(
         )
     }
     if reasons:
-        told = "; ".join(f"store {name!r}: {reason}" for name, reason in sorted(reasons.items()))
-        raise ConfigError(f"topology: {told}. {_SHARED}")
+        listed = "; ".join(f"store {name!r}: {reason}" for name, reason in sorted(reasons.items()))
+        raise ConfigError(f"topology: {listed}. {_SHARED}")
 
 
 def refuse_headers(topic: str, store: str, names: Collection[str]) -> None:
-    """Raises ``ConfigError`` naming the store where records of its changelog have headers of these names."""
+    """Raise ``ConfigError``, naming the store, if its changelog has headers (``names``) that would be lost."""
     if strange := sorted({*names} - CONSISTENCY_HEADERS):
         raise ConfigError(
-            f"topology: store {store!r}: {topic} has records with headers ({', '.join(strange)}), as changelogs of stores with headers "
-            f"have; they would be lost. {_SHARED} (if its producers add them to all that they write, as for tracing: "
-            f"set drop_headers for this store)"
+            f"topology: store {store!r}: {topic} has records with headers ({', '.join(strange)}), as changelogs of "
+            f"stores with "
+            f"headers have; they would be lost. {_SHARED} (if the producers add these headers to every record, as for "
+            f"tracing: set drop_headers for this store)"
         )
 
 
 def _by_name(store: str) -> str:
-    return next((f"by its name {what} of Java's DSL" for start, what in _NAMES.items() if store.startswith(start)), "")
+    return next((f"by its name {kind} of Java's DSL" for start, kind in _NAMES.items() if store.startswith(start)), "")
 
 
 def _by_settings(topic: str, own: Mapping[str, str | None]) -> str:
@@ -86,11 +90,11 @@ def _by_settings(topic: str, own: Mapping[str, str | None]) -> str:
     if {"compact", "delete"} <= set(policy.replace(" ", "").split(",")):
         return (
             f"{topic} has {POLICY} = {policy}, as changelogs of windowed and session stores have "
-            f"(if it is of a key-value store, set it to compact)"
+            f"(if the store is a key-value store, set {POLICY} to compact)"
         )
     if lag_ms > 0:
         return (
             f"{topic} has {LAG} = {lag_ms}, as changelogs of versioned stores have "
-            f"(if it is of a key-value store, set it to 0)"
+            f"(if the store is a key-value store, set {LAG} to 0)"
         )
     return ""

@@ -1,9 +1,10 @@
-"""Whose subtopology is number 0: the order in which the program lists them, or the order that Java's description tells.
+"""Number subtopologies: in the order in which the program lists them, or as Java's description numbers them.
 
-Java numbers subtopologies in the order in which their first nodes were added (``InternalTopologyBuilder.makeNodeGroups``), and a
-global store takes a number too. A list of handlers in another order would mix up state without a sound, so whoever joins a Java
-application's group gives the text of ``Topology.describe()`` and each handler gets the number of the subtopology that reads the
-same topics. A difference is an error that names it.
+Java numbers subtopologies in the order in which their first nodes were added
+(``InternalTopologyBuilder.makeNodeGroups``); a global store takes a number too. Another order here would mix up the
+state of tasks without an error. So a member that joins a Java application's group gets the text of
+``Topology.describe()``, and each handler takes the number of the subtopology that reads the same topics. A difference
+is an error that names both sides.
 """
 
 from __future__ import annotations
@@ -18,52 +19,59 @@ NAME = "topology_description"
 
 
 def number_flows(flows: Sequence[Flow], description: str) -> tuple[int | None, ...]:
-    """For each of the description's subtopologies the index of its flow; None for that of a global store, which has no tasks.
+    """Return, for each described subtopology, the index of its flow; None for a global store, which has no tasks.
 
-    Raises ``ConfigError`` naming the subtopology, and what is read or stored on one side only.
+    Raises ``ConfigError`` naming the subtopology and the topics or stores that exist on one side only.
     """
     listed = read_description(description, NAME)
     internal = internal_topics(listed)
     left = dict(enumerate(flows))
     order: list[int | None] = []
-    for number, one in enumerate(listed):
-        if one.is_global or not (one.topics or one.patterns):
+    for number, subtopology in enumerate(listed):
+        if subtopology.is_global or not (subtopology.topics or subtopology.patterns):
             order.append(None)
             continue
-        index = _fitting(number, one, _reads(one, internal), left)
+        index = _fitting(number, subtopology, _reads(subtopology, internal), left)
         del left[index]
         order.append(index)
     if left:
         names = "; ".join(_listed(flow.names) for flow in left.values())
-        raise ConfigError(f"{NAME}: no subtopology of it reads {names}, as a subtopology here does; all must be alike")
+        raise ConfigError(
+            f"{NAME}: no subtopology reads {names}, as a subtopology here does; both must read the same topics"
+        )
     return tuple(order)
 
 
 def order_flows(flows: Sequence[Flow], order: Sequence[int | None]) -> tuple[Flow, ...]:
-    """The flows as ``numbered`` says; one that reads nothing for a subtopology without tasks."""
+    """Return the flows in the order of ``number_flows``; an empty flow stands for a subtopology without tasks."""
     return tuple(Flow.of(()) if index is None else flows[index] for index in order)
 
 
-def _reads(one: DescribedSubtopology, internal: Collection[str]) -> frozenset[str]:
-    """The topics as a program names them: internal ones without their ending."""
-    return frozenset([*(t.removesuffix(REPARTITION) if t in internal else t for t in one.topics), *one.patterns])
+def _reads(subtopology: DescribedSubtopology, internal: Collection[str]) -> frozenset[str]:
+    """Return the topics as a program names them: repartition topics without their suffix."""
+    return frozenset(
+        [*(t.removesuffix(REPARTITION) if t in internal else t for t in subtopology.topics), *subtopology.patterns]
+    )
 
 
-def _fitting(number: int, one: DescribedSubtopology, reads: frozenset[str], flows: dict[int, Flow]) -> int:
+def _fitting(number: int, subtopology: DescribedSubtopology, reads: frozenset[str], flows: dict[int, Flow]) -> int:
     fits = next((index for index, flow in flows.items() if flow.names == reads), None)
     if fits is None:
         nearest = max(flows.values(), key=lambda flow: len(flow.names & reads), default=None)
         ours = nearest.names if nearest is not None and nearest.names & reads else frozenset[str]()
-        said = f"the one here that is nearest reads {_listed(ours)}" if ours else "none here reads any of it"
-        raise ConfigError(f"{NAME}: subtopology {number} reads {_listed(reads)}; {said}")
-    _refuse_other_stores(number, frozenset(one.stores), frozenset(s.name for s in flows[fits].shape.stores))
+        hint = f"the closest here reads {_listed(ours)}" if ours else "no subtopology here reads any of these"
+        raise ConfigError(f"{NAME}: subtopology {number} reads {_listed(reads)}; {hint}")
+    _refuse_other_stores(number, frozenset(subtopology.stores), frozenset(s.name for s in flows[fits].shape.stores))
     return fits
 
 
-def _refuse_other_stores(number: int, told: frozenset[str], ours: frozenset[str]) -> None:
-    if told != ours:
-        missing, strange = _listed(told - ours), _listed(ours - told)
-        raise ConfigError(f"{NAME}: subtopology {number}: its stores that lack here: {missing}; here alone: {strange}")
+def _refuse_other_stores(number: int, theirs: frozenset[str], ours: frozenset[str]) -> None:
+    if theirs != ours:
+        missing, strange = _listed(theirs - ours), _listed(ours - theirs)
+        raise ConfigError(
+            f"{NAME}: subtopology {number}: stores only in the description: {missing}; stores only here: {strange}; "
+            f"both must have the same stores"
+        )
 
 
 def _listed(names: Collection[str]) -> str:

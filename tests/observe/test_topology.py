@@ -98,10 +98,13 @@ def test_our_own_description_is_read_too():
     ("text", "said"),
     [
         ("", "describes no subtopology"),
-        ("{ no", "neither Java's Topology.describe() nor TOML"),
+        ("{ no", "neither the output of Java's Topology.describe() nor TOML"),
         ("Sub-topology: 1\n", "numbered from 0 without a gap"),
         ("Topology: fast:\n Sub-topology: 0\n", "the named topology fast"),
-        ("Sub-topology: 0\n Source: s (topics: a[)\n", "the topic pattern 'a[' cannot be read"),
+        (
+            "Sub-topology: 0\n Source: s (topics: a[)\n",
+            "the topic pattern 'a[' is not a valid Python regular expression",
+        ),
         ("[[topology.subtopology]]\nsources = []", "subtopology 0: sources = []: must be"),
         ('[[topology.subtopology]]\nsources = "a"', "sources = 'a': must be a list"),
         ('[[topology.subtopology]]\nsources = ["a"]\nstores = [1]', "stores has 1; write"),

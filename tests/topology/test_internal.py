@@ -1,4 +1,4 @@
-"""How many partitions internal topics get: told, derived or contradicting each other, as Kafka's ``RepartitionTopics`` decides."""
+"""Partition counts of internal topics: declared, derived or contradicting, as Kafka's ``RepartitionTopics`` decides."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kstreams_assign.topology.internal import (
 )
 
 
-def reads(*topics: str, to: tuple[str, ...] = (), told: dict[str, int] | None = None, joins: bool = False):
-    """A subtopology; topics with an upper-case name are repartition topics."""
-    internal = tuple(RepartitionTopic(t, (told or {}).get(t)) for t in topics if t.isupper())
+def reads(*topics: str, to: tuple[str, ...] = (), declared: dict[str, int] | None = None, joins: bool = False):
+    """Return a subtopology; topics with an upper-case name are repartition topics."""
+    internal = tuple(RepartitionTopic(t, (declared or {}).get(t)) for t in topics if t.isupper())
     return SubtopologyShape(topics, repartition=internal, sinks=to, copartition=(topics,) if joins else ())
 
 
@@ -29,25 +29,25 @@ def counts(*subtopologies: SubtopologyShape, **there: int) -> dict[str, int]:
     return repartition_counts(TopologyShape(subtopologies), there)
 
 
-def test_a_repartition_topic_has_as_many_partitions_as_the_largest_source_of_those_who_write_to_it():
+def test_a_repartition_topic_has_as_many_partitions_as_the_largest_source_of_its_writers():
     assert counts(reads("a", "b", to=("R",)), reads("c", to=("R",)), reads("R"), a=3, b=4, c=2) == {"R": 4}
 
 
-def test_a_told_count_goes_first():
-    assert counts(reads("a", to=("R",)), reads("R", told={"R": 7}), a=3) == {"R": 7}
+def test_a_declared_count_wins():
+    assert counts(reads("a", to=("R",)), reads("R", declared={"R": 7}), a=3) == {"R": 7}
 
 
-def test_counts_are_found_round_by_round_along_a_chain():
+def test_counts_are_derived_step_by_step_along_a_chain():
     chain = [reads("U"), reads("T", to=("U",)), reads("S", to=("T",)), reads("a", to=("S",))]
     assert counts(*chain, a=5) == {"S": 5, "T": 5, "U": 5}
 
 
-def test_a_subtopology_that_feeds_itself_counts_by_what_else_it_reads():
+def test_a_subtopology_that_feeds_itself_counts_by_its_other_sources():
     assert counts(reads("a", "R", to=("R",)), a=2) == {"R": 2}
 
 
-def test_a_topic_that_nobody_writes_to_is_refused_by_name():
-    with pytest.raises(TopologyMismatch, match="repartition topic R: nobody says how many partitions"):
+def test_a_repartition_topic_without_a_writer_is_refused_by_name():
+    with pytest.raises(TopologyMismatch, match="repartition topic R: its number of partitions is unknown"):
         counts(reads("a"), reads("R"), a=2)
 
 
@@ -55,10 +55,10 @@ def test_a_joined_repartition_topic_follows_the_source_that_it_is_joined_with():
     assert counts(reads("a", to=("R",)), reads("R", "b", joins=True), a=3, b=6) == {"R": 6}
 
 
-def test_joined_repartition_topics_all_get_the_largest_count_or_the_told_one():
+def test_joined_repartition_topics_all_get_the_largest_or_the_declared_count():
     writers = [reads("a", to=("R",)), reads("b", to=("S",))]
     assert counts(*writers, reads("R", "S", joins=True), a=3, b=6) == {"R": 6, "S": 6}
-    assert counts(*writers, reads("R", "S", joins=True, told={"R": 2}), a=3, b=6) == {"R": 2, "S": 2}
+    assert counts(*writers, reads("R", "S", joins=True, declared={"R": 2}), a=3, b=6) == {"R": 2, "S": 2}
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ def test_joined_repartition_topics_all_get_the_largest_count_or_the_told_one():
     [
         ([reads("a", "b", joins=True)], {"a": 4, "b": 3}, "a has 4, b has 3"),
         (
-            [reads("a", to=("R",)), reads("R", "b", joins=True, told={"R": 5})],
+            [reads("a", to=("R",)), reads("R", "b", joins=True, declared={"R": 5})],
             {"a": 4, "b": 3},
             "R has 5, b has 3",
         ),
         (
-            [reads("a", to=("R", "S")), reads("R", "S", joins=True, told={"R": 5, "S": 2})],
+            [reads("a", to=("R", "S")), reads("R", "S", joins=True, declared={"R": 5, "S": 2})],
             {"a": 4},
             "R has 5, S has 2",
         ),
@@ -94,13 +94,13 @@ def test_an_internal_topic_with_another_count_is_named_with_both_numbers():
     refuse_wrong_counts({"R": 4}, {})
 
 
-def test_internal_topics_are_not_missed_and_others_are():
+def test_missing_external_topics_are_listed_and_internal_topics_are_not():
     topology = TopologyShape((reads("a", "b", to=("R",)), reads("R")))
     assert missing_sources(topology, {"a": 0}) == ["a", "b"]
     assert missing_sources(topology, {"a": 1, "b": 1}) == []
 
 
-def test_an_internal_topic_is_known_by_its_name():
+def test_an_internal_topic_is_recognised_by_its_name():
     assert is_internal("app", "app-words-repartition")
     assert is_internal("app", "app-words-changelog")
     assert not is_internal("app", "app-words")
@@ -110,11 +110,11 @@ def test_an_internal_topic_is_known_by_its_name():
 PATTERNED = TopologyShape((SubtopologyShape(("a.b",), pattern="region-.*"), SubtopologyShape(("b",))))
 
 
-def test_a_pattern_reads_what_matches_with_its_whole_name_and_nothing_internal():
+def test_a_pattern_matches_whole_names_and_no_internal_topic():
     topics = ["region-eu", "my-region-eu", "region-", "region-app", "b", "a.b", "other"]
-    found = resolve_patterns(PATTERNED, "region-app", [*topics, "region-app-x-changelog", "region-app-x-repartition"])
-    assert found.subtopologies[0].sources == ("a.b", "region-", "region-app", "region-eu")
-    assert found.subtopologies[1] == PATTERNED.subtopologies[1]
+    shape = resolve_patterns(PATTERNED, "region-app", [*topics, "region-app-x-changelog", "region-app-x-repartition"])
+    assert shape.subtopologies[0].sources == ("a.b", "region-", "region-app", "region-eu")
+    assert shape.subtopologies[1] == PATTERNED.subtopologies[1]
 
 
 def test_a_topic_that_two_subtopologies_would_read_by_a_pattern_is_refused():
@@ -127,8 +127,8 @@ def test_a_topic_that_two_subtopologies_would_read_by_a_pattern_is_refused():
 def test_a_subscription_by_pattern_has_the_named_topics_too():
     pattern = subscription_pattern(PATTERNED)
     assert pattern is not None
-    found = [t for t in ("a.b", "axb", "b", "region-eu", "my-region-eu", "bb") if re.fullmatch(pattern, t)]
-    assert found == ["a.b", "b", "region-eu"]
+    topics = [t for t in ("a.b", "axb", "b", "region-eu", "my-region-eu", "bb") if re.fullmatch(pattern, t)]
+    assert topics == ["a.b", "b", "region-eu"]
     assert subscription_pattern(TopologyShape((reads("a"),))) is None
 
 
@@ -136,14 +136,14 @@ def test_a_subscription_by_pattern_has_the_named_topics_too():
     ("application_id", "store", "words"),
     [("an app", "s", "w"), ("app", "two words", "w"), ("app", "s", "a/b"), ("ä", "s", "w"), ("app", "s" * 250, "w")],
 )
-def test_a_name_that_no_topic_can_have_is_refused_with_the_name_and_what_is_allowed(application_id, store, words):
+def test_an_invalid_topic_name_is_refused_with_the_name_and_what_is_allowed(application_id, store, words):
     internal = RepartitionTopic(f"{application_id}-{words}-repartition")
     shape = TopologyShape((SubtopologyShape(("in",), (Store(store),), (internal,)),))
-    with pytest.raises(ConfigError, match=r"application_id = .*: '.*' cannot be a topic's name; allowed: letters"):
+    with pytest.raises(ConfigError, match=r"application_id = .*: '.*' cannot be a topic's name; use only letters"):
         refuse_impossible_names(shape, application_id)
 
 
-def test_what_becomes_no_topic_may_be_named_as_one_likes():
+def test_stores_without_a_changelog_may_have_any_name():
     stores = (Store("no changelog", logged=False), Store("a table", source="in"), Store("s.t_o-R3"))
     refuse_impossible_names(TopologyShape((SubtopologyShape(("in",), stores),)), "app")
     refuse_impossible_names(TopologyShape((SubtopologyShape(("in",)),)), "an app")

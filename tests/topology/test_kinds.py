@@ -1,4 +1,4 @@
-"""Stores of Java's that we cannot restore, refused by name."""
+"""Java stores that cannot be restored here are refused by name."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_changelog_with_the_settings_of_another_kind_is_refused_naming_the_sto
         refuse_foreign_stores(SHAPE, "app", {"app-totals-changelog": own})
 
 
-def test_a_key_value_stores_settings_are_taken_and_those_of_other_topics_do_not_count() -> None:
+def test_a_key_value_stores_settings_pass_and_other_topics_are_ignored() -> None:
     ours: dict[str, str | None] = {
         "cleanup.policy": "compact",
         "min.compaction.lag.ms": "0",
@@ -60,7 +60,7 @@ def test_a_key_value_stores_settings_are_taken_and_those_of_other_topics_do_not_
         "KTABLE-SUPPRESS-STATE-STORE-0000000009",
     ],
 )
-def test_stores_that_only_javas_dsl_names_so_are_refused_without_a_changelog(store: str) -> None:
+def test_stores_with_generated_names_of_javas_dsl_are_refused_without_a_changelog(store: str) -> None:
     with pytest.raises(ConfigError, match=f"store '{store}': by its name .* of Java's DSL"):
         refuse_foreign_stores(named(store), "app", {})
 
@@ -69,19 +69,19 @@ def test_aggregates_of_javas_dsl_are_key_value_stores() -> None:
     refuse_foreign_stores(named("KSTREAM-AGGREGATE-STATE-STORE-0000000003"), "app", {})
 
 
-def test_headers_in_a_changelog_are_refused_naming_the_store_the_headers_and_the_way_out() -> None:
+def test_headers_in_a_changelog_are_refused_naming_the_store_the_headers_and_the_setting() -> None:
     with pytest.raises(ConfigError) as refused:
         refuse_headers("app-totals-changelog", "totals", {"v", "origin", "trace"})
-    said = str(refused.value)
-    assert "store 'totals': app-totals-changelog has records with headers (origin, trace)" in said
-    assert "set drop_headers for this store" in said
+    message = str(refused.value)
+    assert "store 'totals': app-totals-changelog has records with headers (origin, trace)" in message
+    assert "set drop_headers for this store" in message
 
 
-def test_what_java_writes_for_consistent_reads_is_no_header_of_a_store() -> None:
+def test_headers_that_java_writes_for_consistent_reads_are_ignored() -> None:
     refuse_headers("app-totals-changelog", "totals", {"v", "c"})
 
 
-def test_only_changelogs_of_their_own_have_to_be_without_headers() -> None:
+def test_only_changelogs_that_belong_to_a_store_alone_must_be_without_headers() -> None:
     stores = (
         Store("totals"),
         Store("cache", logged=False),

@@ -1,4 +1,4 @@
-"""Which handler is which subtopology, by what Java prints; and how internal topics get their names."""
+"""Handlers get the subtopology numbers of Java's description; internal topics get their full names."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def test_handlers_are_numbered_by_what_they_read():
 
 
 @pytest.mark.parametrize(
-    ("flows", "said"),
+    ("flows", "message"),
     [
-        ([SPLIT], "subtopology 2 reads words; none here reads any of it"),
+        ([SPLIT], "subtopology 2 reads words; no subtopology here reads any of these"),
+        ([COUNT, Flow.of(["lines", "more"])], "subtopology 0 reads lines; the closest here reads lines, more"),
+        ([SPLIT, COUNT, Flow.of(["more"])], "no subtopology reads more"),
         (
-            [COUNT, Flow.of(["lines", "more"])],
-            "subtopology 0 reads lines; the one here that is nearest reads lines, more",
+            [SPLIT, Flow.of([], ["totals"], [], ["words"])],
+            "stores only in the description: counts; stores only here: totals",
         ),
-        ([SPLIT, COUNT, Flow.of(["more"])], "no subtopology of it reads more"),
-        ([SPLIT, Flow.of([], ["totals"], [], ["words"])], "stores that lack here: counts; here alone: totals"),
     ],
 )
-def test_a_difference_is_named(flows, said):
-    with pytest.raises(ConfigError, match=said):
+def test_a_difference_is_named(flows, message):
+    with pytest.raises(ConfigError, match=message):
         number_flows(flows, WORDS)
 
 
@@ -68,13 +68,13 @@ def test_internal_topics_get_the_applications_name_on_both_sides():
     assert bind_flows([split, count], "app") == (split, count), "once bound, it stays so"
 
 
-def test_the_number_of_partitions_may_be_told_by_one_of_several_readers():
+def test_any_reader_of_a_repartition_topic_may_declare_its_number_of_partitions():
     readers = bind_flows([Flow.of([], (), (), [Repartition("words", 3)]), COUNT, SPLIT], "app")
     assert topology_shape(readers).repartition_topics["app-words-repartition"].partitions == 3
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (
             lambda: bind_flows([COUNT, Flow.of(["words"])], "app"),
@@ -82,15 +82,15 @@ def test_the_number_of_partitions_may_be_told_by_one_of_several_readers():
         ),
         (
             lambda: bind_flows([Flow.of([], (), (), [Repartition("w", n)]) for n in (1, 2)], "app"),
-            "repartition topic w: partitions = 1 and 2: must be told alike",
+            "repartition topic w: partitions = 1 and 2: must be the same",
         ),
-        (lambda: Flow.of([], pattern="a["), r"sources_pattern = 'a\[': cannot be read"),
+        (lambda: Flow.of([], pattern="a["), r"sources_pattern = 'a\[': is not a valid Python regular expression"),
         (lambda: Repartition("w", 0), "repartition topic w: partitions = 0: must be"),
         (lambda: Repartition(""), "name = '': must be a non-empty string"),
         (lambda: Flow.of(["a"], [Store("s", source="b")]), "store s: source = 'b': must be one of a"),
         (lambda: Flow.of(["a"], copartitioned=[["a", "b"]]), "copartitioned: b: must be among the sources"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(make, said):
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_declarations_are_refused_by_name(make, message):
+    with pytest.raises(ConfigError, match=message):
         make()
