@@ -119,7 +119,7 @@ class Committer:
         self._unwritten: set[TaskId] = set()
         self.trouble = ""
         self._ended: CommitStep | None = None
-        self.done_total = self.aborted_total = 0
+        self.done_total = self.aborted_total = self.records_out_total = 0
         self._take: Mapping[CommitStep, Callable[[bool], Outcome | None]] = {
             CommitStep.LEASE: self._check_lease,
             CommitStep.PRODUCE: self._produce,
@@ -147,7 +147,9 @@ class Committer:
         if not self._take_steps(self._take.keys(), wait):
             return None
         self._ended, self._step = self._step, None
-        self.done_total += self._ended is CommitStep.DONE
+        if self._ended is CommitStep.DONE:
+            self.done_total += 1
+            self.records_out_total += sum(len(share.work.taken.emitted) for share in self._shares)
         if self._ended is CommitStep.FAILED and self._transactions is None:
             self._producer.abandon()
         return self._ended

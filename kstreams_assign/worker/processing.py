@@ -96,8 +96,7 @@ class Processor:
         self._releasing: set[TaskId] | None = None
         self._generation: int | None = None
         self._setbacks = Setbacks(monotonic_ms)
-        self._running = True
-        self._ended_by_error = False
+        self._running, self._ended_by_error = True, False
         self.records_total = 0
         self.inputs_done: Mapping[TopicPartition, InputProgress] = {}
         self._measured_ms = 0
@@ -225,8 +224,8 @@ class Processor:
     def _lose_input(self, positions: Mapping[TopicPartition, int]) -> None:
         """The tasks begin again where ``auto_offset_reset`` says, once what they have done is committed."""
         self._lose(positions)
+        reason = "the brokers no longer hold its input"
         for task in {self._task_of[partition] for partition in positions if partition in self._task_of}:
-            reason = "the brokers no longer hold its input"
             self._commits.then(partial(self._begin_anew, task, self._held[task].inputs, reason))
 
     def _feed(self, task_id: TaskId, partition: TopicPartition, records: Sequence[Record]) -> None:
@@ -487,6 +486,10 @@ class Processor:
     @property
     def commits_total(self) -> int:
         return self._commits.done_total
+
+    @property
+    def records_out_total(self) -> int:
+        return self._commits.records_out_total
 
     @property
     def transactions_aborted_total(self) -> int:

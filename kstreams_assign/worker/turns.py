@@ -102,6 +102,10 @@ class CommitTurns:
         return self._committer.done_total
 
     @property
+    def records_out_total(self) -> int:
+        return self._committer.records_out_total
+
+    @property
     def aborted_total(self) -> int:
         return self._committer.aborted_total
 

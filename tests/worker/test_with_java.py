@@ -97,7 +97,7 @@ def test_a_newcomer_asks_a_java_leader_for_its_tasks_once_it_is_warm_and_never_a
     java.until_tasks(active=PARTITIONS)
     mixed.count_more()
     ours = mixed.python(acceptable_recovery_lag=0, early_probing_floor_ms=3_000, http="127.0.0.1:0")
-    until(ours, "/status.json", 200, "asks for a rebalance once its own copies are there")
+    until(ours, "/status.json", 200, "asks for a rebalance once its own replicas have caught up")
     ours.until_running(PARTITIONS // 2)
     java.until_tasks(active=PARTITIONS // 2)
     (asked,) = ours.named("early_probe")

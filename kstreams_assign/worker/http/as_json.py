@@ -1,4 +1,4 @@
-"""A status as JSON: what ``/status.json`` and ``/tasks`` answer. Names only, no judgement beyond the verdicts."""
+"""A status as JSON, for ``/status.json`` and ``/tasks``."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
-from kstreams_assign.worker.http.status import VERDICTS, Holder, Status, TaskStatus, Way, host_text, warm_up_text
+from kstreams_assign.worker.http.status import (
+    VERDICTS,
+    Holder,
+    ReplicaProgress,
+    Status,
+    TaskStatus,
+    host_text,
+    warm_up_text,
+)
 
 
 def as_json(status: Status) -> dict[str, Any]:
-    """Everything. Times are milliseconds, ``left_ms`` and ``offsets_per_s`` null where there is too little to tell."""
+    """The whole status. Times are milliseconds; what is not known is null."""
     names = status.names()
     return {
         "application_id": status.application_id,
@@ -37,6 +45,7 @@ def as_json(status: Status) -> dict[str, Any]:
         "broker_unavailable": status.outage,
         "warnings": list(status.warnings),
         "records_total": status.records_total,
+        "records_out_total": status.records_out_total,
         "commits_total": status.commits_total,
         "transactions_aborted_total": status.transactions_aborted_total,
         "input_lags": {str(partition): lag for partition, lag in sorted(status.input_lags.items())},
@@ -54,27 +63,29 @@ def tasks_json(status: Status) -> list[dict[str, Any]]:
     return [_task(task) for task in status.tasks]
 
 
-def _task(told: TaskStatus) -> dict[str, Any]:
+def _task(status: TaskStatus) -> dict[str, Any]:
     return {
-        "task": str(told.task),
-        "role": told.role,
-        "state": told.state,
-        "caught_up": told.caught_up,
-        "stopped": told.stopped or None,
-        "retry_ms": told.retry_ms,
-        "waits_for": told.waits.text if told.waits else None,
-        **_way(told.way),
+        "task": str(status.task),
+        "role": status.role,
+        "state": status.state,
+        "caught_up": status.caught_up,
+        "stopped": status.stopped or None,
+        "retry_ms": status.retry_ms,
+        "waits_for": status.waits.text if status.waits else None,
+        "has_changelog": status.has_changelog,
+        "input_lag": sum(status.inputs.values()) if status.inputs else None,
+        **_progress(status.progress),
     }
 
 
-def _way(way: Way | None) -> dict[str, Any]:
+def _progress(progress: ReplicaProgress | None) -> dict[str, Any]:
     """All null while it is not known."""
     return {
-        "lag": way.lag if way else None,
-        "offsets_per_s": round(way.offsets_per_s, 1) if way and way.offsets_per_s is not None else None,
-        "left_ms": way.left_ms if way else None,
-        "warm": round(way.warm, 4) if way and way.warm is not None else None,
-        "changelogs": {str(name): lag for name, lag in way.changelogs.items()} if way else {},
+        "lag": progress.lag if progress else None,
+        "offsets_per_s": round(progress.offsets_per_s, 1) if progress and progress.offsets_per_s is not None else None,
+        "left_ms": progress.left_ms if progress else None,
+        "warm": round(progress.warm, 4) if progress and progress.warm is not None else None,
+        "changelogs": {str(name): lag for name, lag in progress.changelogs.items()} if progress else {},
     }
 
 
@@ -84,9 +95,9 @@ def _warmups(status: Status, names: Mapping[UUID, str]) -> list[dict[str, Any]]:
             "task": str(warmup.task),
             "process_id": str(warmup.process),
             "on": names[warmup.process],
-            **_way(warmup.way),
+            **_progress(warmup.progress),
             "changelogs": _texts(warmup.changelogs),
-            "as_joined": warmup.way is not None and warmup.way.as_joined,
+            "as_joined": warmup.progress is not None and warmup.progress.as_joined,
             "caught_up": warmup.caught_up,
             "queued": warmup.queued,
             "why": warm_up_text(warmup, names[warmup.process]),

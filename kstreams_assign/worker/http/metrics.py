@@ -36,7 +36,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from kstreams_assign.group.member import State
-from kstreams_assign.worker.http.status import ACTIVE, RESTORING, STOPPED, VERDICTS, Status, Way
+from kstreams_assign.worker.http.status import ACTIVE, RESTORING, STOPPED, VERDICTS, ReplicaProgress, Status
 
 STREAM, THREAD = "kafka_streams_stream_metrics", "kafka_streams_stream_thread_metrics"
 TASK, UPDATER = "kafka_streams_stream_task_metrics", "kafka_streams_stream_state_updater_metrics"
@@ -81,8 +81,8 @@ def _kafkas(status: Status) -> Iterator[Metric]:
         f"{TASK}_restore_remaining_records", "Offsets still to restore of an active task", labels=["task_id"]
     )
     for told in status.tasks:
-        if told.role == ACTIVE and told.way is not None:
-            remaining.add_metric([str(told.task)], told.way.lag)
+        if told.role == ACTIVE and told.progress is not None:
+            remaining.add_metric([str(told.task)], told.progress.lag)
     yield remaining
     yield from _rates(status)
 
@@ -93,7 +93,7 @@ def _rates(status: Status) -> Iterator[Metric]:
     update = GaugeMetricFamily(f"{TASK}_update_rate", "Updated a second, of a copy", labels=["task_id"])
     together = 0.0
     for told in status.tasks:
-        rate = told.way.offsets_per_s if told.way else None
+        rate = told.progress.offsets_per_s if told.progress else None
         if rate is not None:
             (restore if told.role == ACTIVE else update).add_metric([str(told.task)], rate)
             together += rate
@@ -144,7 +144,7 @@ def _ours(status: Status) -> Iterator[Metric]:
         if told.waits:
             waiting.add_metric([str(told.task), told.role, str(told.waits.hangs).lower()], 1)
     yield waiting
-    yield _by_task(status, "task_lag", "Offsets still to read of a task", lambda way: way.lag)
+    yield _by_task(status, "task_lag", "Offsets still to read of a task", lambda progress: progress.lag)
     inputs = GaugeMetricFamily(
         f"{OURS}_input_lag", "Offsets of an input still to be worked on", labels=["topic", "partition"]
     )
@@ -152,19 +152,19 @@ def _ours(status: Status) -> Iterator[Metric]:
         inputs.add_metric([partition.topic, str(partition.partition)], lag)
     yield inputs
     rate = "Offsets read a second"
-    yield _by_task(status, "task_restore_rate", rate, lambda way: way.offsets_per_s)
+    yield _by_task(status, "task_restore_rate", rate, lambda progress: progress.offsets_per_s)
     left = "Seconds until a task has caught up"
     yield _by_task(status, "task_restore_seconds_left", left, _seconds_left)
 
 
-def _seconds_left(way: Way) -> float | None:
-    return None if way.left_ms is None else way.left_ms / 1000
+def _seconds_left(progress: ReplicaProgress) -> float | None:
+    return None if progress.left_ms is None else progress.left_ms / 1000
 
 
-def _by_task(status: Status, name: str, text: str, value: Callable[[Way], float | None]) -> Metric:
+def _by_task(status: Status, name: str, text: str, value: Callable[[ReplicaProgress], float | None]) -> Metric:
     family = GaugeMetricFamily(f"{OURS}_{name}", text, labels=["task_id", "role"])
     for told in status.tasks:
-        found = value(told.way) if told.way else None
+        found = value(told.progress) if told.progress else None
         if found is not None:
             family.add_metric([str(told.task), told.role], found)
     return family

@@ -1,6 +1,7 @@
-"""The status page: one file that asks for nothing but ``/status.json``, over and over.
+"""The status page: one file that fetches only ``/status.json``, once a second.
 
-It holds no data: its script writes names as text, never as markup, and the Content-Security-Policy allows no other script or style.
+It holds no data. Its script writes names as text, never as markup, and the Content-Security-Policy allows no other
+script or style.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a status comes from: the worker's parts, each asked for its own view of itself at that moment."""
+"""The parts of a worker that a status is built from. Each answers with its own view at that moment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kstreams_assign.worker.waiting import WaitingTasks
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Who is asked. None of them waits to answer, so any thread may call ``status``."""
+    """The parts. None of them blocks to answer, so any thread may call ``status``."""
 
     config: Config
     shape: TopologyShape
@@ -36,7 +36,7 @@ class Parts:
     failure: Callable[[], BaseException | None]
 
     def status(self) -> Status:
-        """How everything stands."""
+        """Build the status of this moment."""
         failure = self.failure()
         views = Views(
             member=self.membership.view(),
@@ -46,6 +46,7 @@ class Parts:
             progress=self.restoring.progress(),
             warnings=self.log.warnings(),
             records_total=self.processor.records_total,
+            records_out_total=self.processor.records_out_total,
             commits_total=self.processor.commits_total,
             input_lags={partition: at.lag for partition, at in self.processor.inputs_done.items()},
             turned_ms=self.processor.turned_ms,

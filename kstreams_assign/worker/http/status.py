@@ -1,7 +1,7 @@
-"""``Status``: what a worker knows of itself and its group at one moment; and what follows from it for an orchestrator.
+"""``Status``: what a worker knows of itself and its group at one moment, and the verdicts for an orchestrator.
 
-Pure values and pure verdicts: ``live``, ``ready`` and ``scalable``, each with its reasons as text. What must not live here: how a
-status comes about (``view``), and how it is written (``as_json``, ``metrics``, the page).
+Pure values and pure verdicts: ``live``, ``ready`` and ``scalable``, each with its reasons as text. What must not live
+here: how a status is built (``view``) and how it is written (``as_json``, ``metrics``, the page).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ RESTORING, QUEUED, STOPPED = "restoring", "queued", "stopped"
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How far a copy is. ``changelogs`` are its parts where they are told apart; ``warm`` is between 0 and 1.
+class ReplicaProgress:
+    """How far a replica has read its changelogs. ``warm``: the share that is read, 0 to 1.
 
-    ``offsets_per_s`` and ``left_ms`` are None while there is too little to tell, or it comes no nearer. ``as_joined``: this was
-    so when its process joined; how far it is now is not known here.
+    ``changelogs``: the lag of each, where known. ``offsets_per_s`` and ``left_ms`` are None while too little is
+    known, or it is not catching up. ``as_joined``: as of its process' join; its present lag is not known here.
     """
 
     lag: int
@@ -38,38 +38,40 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """A task in this process. ``way`` is None while that is not known yet; what runs has nothing left.
+    """A task in this process. ``progress`` is None while it is not known yet.
 
-    ``caught_up``: within ``acceptable_recovery_lag``, or for an active task at its end. ``stopped`` is why it cannot work
-    here, and empty where it can; ``retry_ms`` is how long until it is tried again, None where that is not known. ``waits``: for
-    which transaction, where it stands still before one.
+    ``caught_up``: within ``acceptable_recovery_lag``, or for an active task at its end. ``stopped``: why it cannot
+    run, else empty; ``retry_ms``: time until the next attempt, None if not known. ``waits``: the open transaction
+    that stops it. ``inputs``: the lag of each input partition that is processed here.
     """
 
     task: TaskId
     role: str
     state: str
-    way: Way | None
+    progress: ReplicaProgress | None
     caught_up: bool = False
     stopped: str = ""
     retry_ms: int | None = None
     waits: HeldUp | None = None
+    has_changelog: bool = True
+    inputs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """A warm-up anywhere in the group. ``way`` is None where nobody tells it here."""
+    """A warm-up anywhere in the group. ``progress`` is None where it is not reported to this process."""
 
     task: TaskId
     process: UUID
     changelogs: tuple[TopicPartition, ...]
-    way: Way | None
+    progress: ReplicaProgress | None
     caught_up: bool = False
     queued: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process of the group. ``active`` and ``standby`` are None where they are not told here."""
+    """A process of the group. ``active`` and ``standby`` are None where this member does not know them."""
 
     process: UUID | None
     endpoint: HostInfo | None
@@ -82,8 +84,8 @@ class Holder:
 class Status:
     """One moment of a worker; times are wall-clock milliseconds.
 
-    ``assignor`` is who decided, None where the leader does not tell. ``leader`` is only known where this member leads.
-    ``since_turn_ms`` is how long ago the processing loop came round, ``failure`` what ends this worker.
+    ``assignor`` is None where the leader does not report it. ``leader`` is only known where this member leads.
+    ``since_turn_ms``: time since the processing loop last ran. ``failure``: the error that ends this worker.
     """
 
     application_id: str
@@ -112,26 +114,29 @@ class Status:
     max_poll_interval_ms: int = 300_000
     warnings: tuple[str, ...] = ()
     records_total: int = 0
+    records_out_total: int = 0
     commits_total: int = 0
     transactions_aborted_total: int = 0
     input_lags: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Offsets of each input partition that are still to be worked on here, a second old at most."""
+    """Offsets of each input partition that are still to be processed here, a second old at most."""
 
     @property
     def leader(self) -> UUID | None:
         return self.process_id if self.leads else None
 
     def names(self) -> dict[UUID, str]:
-        """What people call each process: the endpoint it is reached at, else as much of its id as is needed."""
-        endpoints = {one.process: host_text(one.endpoint) for one in self.holders if one.process and one.endpoint}
-        told = {holder.process for holder in self.holders if holder.process}
-        ids = {self.process_id, *told, *self.withheld.values(), *(warmup.process for warmup in self.warmups)}
+        """The name of each process for people: its endpoint, else as much of its id as is unique."""
+        endpoints = {
+            holder.process: host_text(holder.endpoint) for holder in self.holders if holder.process and holder.endpoint
+        }
+        named = {holder.process for holder in self.holders if holder.process}
+        ids = {self.process_id, *named, *self.withheld.values(), *(warmup.process for warmup in self.warmups)}
         return {**process_names(ids), **endpoints, self.process_id: "this process"}
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Yes if nothing speaks against it."""
+    """Yes if there is no reason against it."""
 
     reasons: tuple[str, ...]
 
@@ -141,17 +146,17 @@ class Verdict:
 
 
 def live(status: Status) -> Verdict:
-    """Whether this process does its work at all. If not, only a restart helps."""
+    """Whether this process works at all. If not, only a restart helps."""
     return Verdict(tuple(_dead(status)))
 
 
 def ready(status: Status) -> Verdict:
-    """Whether this member stands in the group and its state is restored."""
+    """Whether this member is in the group and its state is restored."""
     return Verdict((*_dead(status), *_unsettled(status), *_restoring(status)))
 
 
 def scalable(status: Status) -> Verdict:
-    """Whether a process may be added or taken away without disturbing what the group has under way."""
+    """Whether a process may be added or removed without disturbing a rebalance or warm-up under way."""
     return Verdict((*_dead(status), *_unsettled(status), *_restoring(status), *_under_way(status)))
 
 
@@ -159,9 +164,9 @@ VERDICTS = {"live": live, "ready": ready, "scalable": scalable}
 
 _NOT_STABLE: Mapping[State, str] = {
     State.UNJOINED: "it has not joined the group yet",
-    State.PREPARING: "a rebalance begins: what runs is being committed",
-    State.JOINING: "a rebalance is under way: the assignment is not here yet",
-    State.RELEASING: "a rebalance is under way: tasks that were taken away are being written and closed",
+    State.PREPARING: "a rebalance begins: running tasks are being committed",
+    State.JOINING: "a rebalance is under way: the assignment has not arrived yet",
+    State.RELEASING: "a rebalance is under way: revoked tasks are being flushed and closed",
     State.CLOSED: "it is closing",
 }
 
@@ -171,7 +176,7 @@ def _dead(status: Status) -> Iterable[str]:
         yield f"it ends with an error: {status.failure}"
     if status.since_turn_ms > status.max_poll_interval_ms and not status.closing:
         yield (
-            f"the processing loop has not come round for {span(status.since_turn_ms)}, longer than "
+            f"the processing loop has not run for {span(status.since_turn_ms)}, longer than "
             f"max_poll_interval_ms = {status.max_poll_interval_ms}"
         )
 
@@ -180,31 +185,36 @@ def _unsettled(status: Status) -> Iterable[str]:
     if status.closing or status.state is not State.STABLE:
         yield _NOT_STABLE[State.CLOSED if status.closing else status.state]
     elif status.lease_left_ms <= 0:
-        yield "no heartbeat was answered for a session timeout: the group may have given its tasks away"
+        yield "no heartbeat was answered for a session timeout: its tasks may belong to other members by now"
 
 
 def _restoring(status: Status) -> Iterable[str]:
     active = [task for task in status.tasks if task.role == ACTIVE]
     yield from first([stopped_text(task) for task in active if task.stopped], "tasks are stopped")
     behind = [task for task in active if task.state == RESTORING]
-    restored = [f"{task.task} is being restored{way_text(task.way)}{waits_text(task.waits)}" for task in behind]
+    restored = [
+        f"{task.task} is being restored{progress_text(task.progress)}{waits_text(task.waits)}" for task in behind
+    ]
     yield from first(restored, "tasks are being restored")
 
 
 def waits_text(waits: HeldUp | None) -> str:
-    """``; it waits: ...``, where it does."""
+    """``; it waits: ...``, or nothing."""
     return f"; it waits: {waits.text}" if waits else ""
 
 
-def stopped_text(told: TaskStatus) -> str:
-    """Which task, why, and when it is tried again."""
-    again = "" if told.retry_ms is None else f"; tried again in {span(told.retry_ms)}"
-    return f"{told.task} is stopped: {told.stopped}{again}"
+def stopped_text(task: TaskStatus) -> str:
+    """Which task is stopped, why, and when it is tried again."""
+    again = "" if task.retry_ms is None else f"; tried again in {span(task.retry_ms)}"
+    return f"{task.task} is stopped: {task.stopped}{again}"
 
 
 def _under_way(status: Status) -> Iterable[str]:
     if status.assigned and status.assignor is None:
-        yield "the leader is no member of ours: it does not tell whether warm-ups or a probing rebalance are outstanding"
+        yield (
+            "the leader is not a kstreams-assign member: "
+            "it does not report whether warm-ups or a probing rebalance are outstanding"
+        )
     if status.draining:
         yield "this member is draining: its tasks are being warmed up elsewhere"
     names = status.names()
@@ -217,29 +227,35 @@ def _under_way(status: Status) -> Iterable[str]:
 
 
 def warm_up_text(warmup: WarmUp, where: str) -> str:
-    """Which task, where, and why not yet."""
+    """Which task warms up where, and why it is not ready yet."""
     on = f"{warmup.task} warms up on {where}"
     if warmup.queued:
-        return f"{on}: its turn in the warm-up queue has not come"
-    if warmup.way is None:
-        return f"{on}; how far it is, that process and the leader tell"
+        return f"{on}: it waits in the warm-up queue"
+    if warmup.progress is None:
+        return f"{on}; its progress is shown by that process and by the leader"
     if warmup.caught_up:
-        return f"{on}: it has caught up (lag {warmup.way.lag:,}) and waits for the next rebalance"
-    return f"{on}{way_text(warmup.way, warmup.changelogs)}"
+        return f"{on}: it has caught up (lag {warmup.progress.lag:,}) and waits for the next rebalance"
+    return f"{on}{progress_text(warmup.progress, warmup.changelogs)}"
 
 
-def way_text(way: Way | None, changelogs: Sequence[TopicPartition] = ()) -> str:
+def progress_text(progress: ReplicaProgress | None, changelogs: Sequence[TopicPartition] = ()) -> str:
     """``: lag 1,234 in app-totals-changelog-2, 500 records a second, 2 s left``."""
-    if way is None:
-        return "; where its changelogs end is not known yet"
-    behind = max(way.changelogs, key=lambda one: way.changelogs[one], default=None)
+    if progress is None:
+        return "; the end offsets of its changelogs are not known yet"
+    behind = max(progress.changelogs, key=lambda name: progress.changelogs[name], default=None)
     names = [behind] if behind else changelogs
     where = f" in {', '.join(map(str, names))}" if names else ""
-    if way.as_joined:
-        return f": its lag was {way.lag:,}{where} when its process joined"
-    pace = f", {way.offsets_per_s:,.0f} records a second" if way.offsets_per_s is not None else ""
-    left = f", {span(way.left_ms)} left" if way.left_ms is not None else ", it comes no nearer" if pace else ""
-    return f": lag {way.lag:,}{where}{pace}{left}"
+    if progress.as_joined:
+        return f": its lag was {progress.lag:,}{where} when its process joined"
+    pace = f", {progress.offsets_per_s:,.0f} records a second" if progress.offsets_per_s is not None else ""
+    left = (
+        f", {span(progress.left_ms)} left"
+        if progress.left_ms is not None
+        else ", it is not catching up"
+        if pace
+        else ""
+    )
+    return f": lag {progress.lag:,}{where}{pace}{left}"
 
 
 def host_text(host: HostInfo) -> str:

@@ -1,13 +1,14 @@
-"""From what the worker's parts know to one ``Status``. Pure: the parts' own views go in, nothing is kept.
+"""Build one ``Status`` from the views of the worker's parts. Pure; keeps nothing.
 
-What lives here: putting together who has what (host maps for everybody, all placements where this member leads) and how warm (own
-copies from the restore thread, others' from early probing). What must not: a judgement (``status``).
+What lives here: which process has which tasks (from the host maps, or from all placements where this member leads)
+and the progress of replicas (own ones from the restore thread, others from early probing). What must not: verdicts
+(``status``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 from uuid import UUID
 
@@ -28,10 +29,10 @@ from kstreams_assign.worker.http.status import (
     STOPPED,
     WARMUP,
     Holder,
+    ReplicaProgress,
     Status,
     TaskStatus,
     WarmUp,
-    Way,
     stopped_text,
 )
 from kstreams_assign.worker.membership import MemberView
@@ -40,14 +41,14 @@ from kstreams_assign.worker.stops import Stop
 T = TypeVar("T")
 
 STILL_MS = 5_000
-"""Without a step for so long, a copy comes no nearer; members that go on telling tell at least as often."""
+"""A replica without a step for so long is not catching up. Members that restore report at least as often."""
 
 ROLE_ORDER = (ACTIVE, WARMUP, STANDBY, "leaving")
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """What the parts say, read one after the other. ``monotonic_ms`` is the clock of ``progress`` and ``early``."""
+    """The parts' views, read one after the other. ``monotonic_ms`` is the clock of ``progress`` and ``early``."""
 
     member: MemberView
     early: EarlyView
@@ -65,15 +66,16 @@ class Views:
     stopped: Mapping[TaskId, Stop] = field(default_factory=dict)
     waits: Mapping[TaskId, HeldUp] = field(default_factory=dict)
     transactions_aborted_total: int = 0
+    records_out_total: int = 0
     input_lags: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views) -> Status:
-    """All of it, as of ``views.now_ms``."""
+    """Return the status as of ``views.now_ms``."""
     member, adopted = views.member, views.member.adopted
-    seen = _Seen(config, shape, process, views)
-    tasks = tuple(seen.tasks())
-    warnings = [f"{event}: {warning}" for event, told in views.warnings.items() for warning in told]
+    builder = _StatusBuilder(config, shape, process, views)
+    tasks = tuple(builder.tasks())
+    warnings = [f"{event}: {warning}" for event, texts in views.warnings.items() for warning in texts]
     return Status(
         application_id=config.application_id,
         process_id=process,
@@ -85,8 +87,8 @@ def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views)
         leads=member.leads,
         endpoint=config.endpoint,
         tasks=tasks,
-        warmups=tuple(seen.warmups(adopted)) if adopted else (),
-        holders=tuple(seen.holders(adopted)) if adopted else (),
+        warmups=tuple(builder.warmups(adopted)) if adopted else (),
+        holders=tuple(builder.holders(adopted)) if adopted else (),
         next_probe_ms=adopted.next_probe_ms if adopted else None,
         early=early_text(views.early, views.monotonic_ms, leads=member.leads),
         follow_up=adopted.follow_up if adopted else False,
@@ -101,6 +103,7 @@ def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views)
         max_poll_interval_ms=config.max_poll_interval_ms,
         warnings=(*warnings, *(stopped_text(task) for task in tasks if task.stopped)),
         records_total=views.records_total,
+        records_out_total=views.records_out_total,
         commits_total=views.commits_total,
         transactions_aborted_total=views.transactions_aborted_total,
         input_lags=views.input_lags,
@@ -108,26 +111,29 @@ def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views)
 
 
 def early_text(early: EarlyView, monotonic_ms: int, *, leads: bool) -> str:
-    """What early probing is about, in words."""
+    """What early probing is doing, in words."""
     if early.off is not None:
-        return f"off ({early.off}): the probing interval holds"
+        return f"off ({early.off}): the probing interval applies"
     if not early.due:
         return "nothing is due"
     if early.alone:
-        return "the leader hears nothing; this member asks for a rebalance once its own copies are there"
+        return (
+            "the leader does not read progress records; "
+            "this member asks for a rebalance once its own replicas have caught up"
+        )
     if not leads:
-        return "this member tells the leader how far its copies are"
+        return "this member reports its replicas' positions to the leader"
     return _leaders_text(early, monotonic_ms)
 
 
 def _leaders_text(early: EarlyView, monotonic_ms: int) -> str:
     if early.gain is None:
-        return "the leader listens; nobody has told yet how far their copies are"
-    others = f", copies still on their way: {early.gain.under_way}" if early.gain.under_way else ""
+        return "the leader reads progress records; no member has reported yet"
+    others = f", replicas still restoring: {early.gain.under_way}" if early.gain.under_way else ""
     if not early.gain.changes:
-        return f"the leader listens; no task could change hands yet{others}"
-    standbys = f", warm-ups that could become standbys: {early.gain.standbys}" if early.gain.standbys else ""
-    summary = f"tasks that could change hands: {early.gain.moves}{standbys}{others}"
+        return f"the leader reads progress records; no task can move yet{others}"
+    standbys = f", warm-ups that can become standbys: {early.gain.standbys}" if early.gain.standbys else ""
+    summary = f"tasks that can move: {early.gain.moves}{standbys}{others}"
     if isinstance(early.answer, Rejoin):
         return f"{summary}; the leader has asked for a rebalance"
     until_ms = early.answer.until_ms if isinstance(early.answer, Wait) else None
@@ -136,12 +142,12 @@ def _leaders_text(early: EarlyView, monotonic_ms: int) -> str:
     return f"{summary}; the leader asks for a rebalance in {span(until_ms - monotonic_ms)}"
 
 
-def way_of(progress: TaskProgress, monotonic_ms: int) -> Way:
-    """A progress as of now: what has not moved since it was told has grown slower, but stands still only after a while."""
+def replica_progress(progress: TaskProgress, monotonic_ms: int) -> ReplicaProgress:
+    """Return the progress as of now: without a step its rate falls, and is 0 after ``STILL_MS``."""
     now = progress.extended({}, monotonic_ms)
     standing_still = monotonic_ms - progress.moved_at_ms >= STILL_MS
     partitions = now.partitions.keys() - {ALL_CHANGELOGS}
-    return Way(
+    return ReplicaProgress(
         lag=now.remaining,
         warm=min(1.0, now.position_sum / now.end_sum) if now.end_sum else 1.0,
         offsets_per_s=now.offsets_per_s if now.offsets_per_s or standing_still else None,
@@ -150,8 +156,8 @@ def way_of(progress: TaskProgress, monotonic_ms: int) -> Way:
     )
 
 
-class _Seen:
-    """One status in the making."""
+class _StatusBuilder:
+    """Builds one status."""
 
     def __init__(self, config: Config, shape: TopologyShape, process: UUID, views: Views) -> None:
         self._config = config
@@ -164,61 +170,77 @@ class _Seen:
         )
 
     def tasks(self) -> Iterator[TaskStatus]:
-        """What is in this process: actives first."""
+        """The tasks in this process: active ones first."""
         roles = {task: self._views.roles.get(task, "leaving") for task in self._views.states}
         for task in sorted(roles, key=lambda task: (ROLE_ORDER.index(roles[task]), task)):
             stop = self._views.stopped.get(task)
             state = QUEUED if task in self._queued else self._views.states[task].value
-            way = self._own_way(task)
+            progress = self._own_progress(task)
             acceptable = 0 if roles[task] == ACTIVE else self._config.acceptable_recovery_lag
-            warm = way is not None and is_caught_up(way.lag, acceptable)
+            status = TaskStatus(
+                task,
+                roles[task],
+                state,
+                progress,
+                caught_up=progress is not None and is_caught_up(progress.lag, acceptable),
+                has_changelog=self._shape.subtopologies[task.subtopology].logged,
+                inputs=self._input_lags(task),
+            )
             if stop is None or stop.trying:
-                yield TaskStatus(task, roles[task], state, way, warm, waits=self._views.waits.get(task))
+                yield replace(status, waits=self._views.waits.get(task))
             else:
-                yield TaskStatus(task, roles[task], STOPPED, way, warm, stop.reason, self._until(stop.retry_at_ms))
+                retry_ms = self._until(stop.retry_at_ms)
+                yield replace(status, state=STOPPED, stopped=stop.reason, retry_ms=retry_ms)
+
+    def _input_lags(self, task: TaskId) -> dict[TopicPartition, int]:
+        reads = self._shape.subtopologies[task.subtopology].reads
+        lags = sorted(self._views.input_lags.items())
+        return {name: lag for name, lag in lags if name.partition == task.partition and reads(name.topic)}
 
     def _until(self, monotonic_ms: int | None) -> int | None:
         return None if monotonic_ms is None else max(0, monotonic_ms - self._views.monotonic_ms)
 
-    def _own_way(self, task: TaskId) -> Way | None:
+    def _own_progress(self, task: TaskId) -> ReplicaProgress | None:
         progress = self._views.progress.get(task)
         if progress is not None:
-            return way_of(progress, self._views.monotonic_ms)
-        return Way(0, 1.0) if self._views.states.get(task) is TaskState.RUNNING else None
+            return replica_progress(progress, self._views.monotonic_ms)
+        return ReplicaProgress(0, 1.0) if self._views.states.get(task) is TaskState.RUNNING else None
 
-    # --- how warm ---------------------------------------------------------------------
+    # --- progress ---------------------------------------------------------------------
 
     def warmups(self, adopted: Adopted) -> Iterator[WarmUp]:
-        """The whole group's, as the leader told them."""
+        """The whole group's warm-ups, from the leader's assignment."""
         for process in sorted(adopted.warmups, key=process_order):
             for task in adopted.warmups[process]:
-                way = self._own_way(task) if process == self._process else self._others_way(process, task)
-                warm = way is not None and is_caught_up(way.lag, self._config.acceptable_recovery_lag)
+                progress = (
+                    self._own_progress(task) if process == self._process else self._others_progress(process, task)
+                )
+                warm = progress is not None and is_caught_up(progress.lag, self._config.acceptable_recovery_lag)
                 queued = process == self._process and task in self._queued
-                yield WarmUp(task, process, self._changelogs(task), way, warm, queued)
+                yield WarmUp(task, process, self._changelogs(task), progress, warm, queued)
 
-    def _others_way(self, process: UUID, task: TaskId) -> Way | None:
-        """As that process tells the leader; else as it was when it joined, which the leader knows too."""
+    def _others_progress(self, process: UUID, task: TaskId) -> ReplicaProgress | None:
+        """As that process reports to the leader; else as of its join, which the leader knows too."""
         progress = self._views.early.copies.get((process, task))
         if progress is not None:
-            return way_of(progress, self._views.monotonic_ms)
+            return replica_progress(progress, self._views.monotonic_ms)
         standing = self._views.member.standing
         clients = standing.cluster.clients if standing else ()
         lags = next((client.lags for client in clients if client.process_id == process), {})
         lag = lags.get(task, -1)
-        return Way(lag, as_joined=True) if lag >= 0 else None
+        return ReplicaProgress(lag, as_joined=True) if lag >= 0 else None
 
     def _changelogs(self, task: TaskId) -> tuple[TopicPartition, ...]:
         return tuple(self._shape.changelogs(self._config.application_id, task).values())
 
-    # --- who has what ------------------------------------------------------------------
+    # --- the tasks of each process ------------------------------------------------------------------
 
     def holders(self, adopted: Adopted) -> list[Holder]:
-        """This process first, then the others as far as they are told here."""
-        found = self._by_host(adopted)
-        by_id = self._by_plan(found) if self._views.member.standing else self._by_warmups(adopted, found)
+        """This process first, then the others as far as this member knows them."""
+        by_host = self._by_host(adopted)
+        by_id = self._by_plan(by_host) if self._views.member.standing else self._by_warmups(adopted, by_host)
         named = {holder.endpoint for holder in by_id}
-        rest = [holder for endpoint, holder in found.items() if endpoint not in {*named, self._config.endpoint}]
+        rest = [holder for endpoint, holder in by_host.items() if endpoint not in {*named, self._config.endpoint}]
         others = [holder for holder in by_id if holder.process != self._process]
         return [self._own(adopted), *others, *rest]
 
@@ -227,7 +249,7 @@ class _Seen:
         return Holder(self._process, self._config.endpoint, *(tuple(sorted(part)) for part in parts))
 
     def _by_host(self, adopted: Adopted) -> dict[HostInfo, Holder]:
-        """By the host maps: endpoints and not ids, warm-ups among the standbys."""
+        """From the host maps: endpoints and no ids, warm-ups among the standbys."""
         active, copies = self._tasks_by_host(adopted.hosts), self._tasks_by_host(adopted.standby_hosts)
         return {host: Holder(None, host, active.get(host, ()), copies.get(host, ()), ()) for host in active | copies}
 
@@ -241,29 +263,31 @@ class _Seen:
         }
 
     def _by_plan(self, hosts: Mapping[HostInfo, Holder]) -> list[Holder]:
-        """By the leader's own decision. An endpoint belongs to the process that alone has its tasks."""
+        """From the leader's own decision. An endpoint belongs to the only process with the same tasks."""
         standing = self._views.member.standing
         assert standing is not None
         whose: dict[tuple[object, object], list[HostInfo]] = {}
         for host, holder in hosts.items():
             whose.setdefault((holder.active, holder.standby), []).append(host)
-        found = []
+        holders = []
         for process in sorted(standing.plan.placements, key=process_order):
             placed = standing.plan.placements[process]
             active, copies = tuple(sorted(placed.active)), tuple(sorted(placed.standby | placed.warmup))
             endpoint = _only(whose.get((active, copies), ()))
-            found.append(Holder(process, endpoint, active, tuple(sorted(placed.standby)), tuple(sorted(placed.warmup))))
-        return found
+            holders.append(
+                Holder(process, endpoint, active, tuple(sorted(placed.standby)), tuple(sorted(placed.warmup)))
+            )
+        return holders
 
     def _by_warmups(self, adopted: Adopted, hosts: Mapping[HostInfo, Holder]) -> list[Holder]:
-        """A follower knows the ids of those that warm up; an endpoint is theirs if it alone has all of those copies."""
-        found = []
+        """A follower knows the ids of processes with warm-ups; the endpoint is the only one with all those replicas."""
+        holders = []
         for process in sorted(adopted.warmups.keys() - {self._process}, key=process_order):
             warmup = adopted.warmups[process]
-            others = [one for one in hosts.values() if one.endpoint != self._config.endpoint]
-            fits = _only([one for one in others if set(warmup) <= set(one.standby or ())])
+            others = [holder for holder in hosts.values() if holder.endpoint != self._config.endpoint]
+            fits = _only([holder for holder in others if set(warmup) <= set(holder.standby or ())])
             standby = tuple(sorted(set(fits.standby or ()) - set(warmup))) if fits else None
-            found.append(
+            holders.append(
                 Holder(
                     process,
                     fits.endpoint if fits else None,
@@ -272,16 +296,16 @@ class _Seen:
                     tuple(sorted(warmup)),
                 )
             )
-        return found
+        return holders
 
 
 def _queued(queue: WarmupQueue | None, progress: Mapping[TaskId, TaskProgress], acceptable: int) -> frozenset[TaskId]:
-    """Those whose turn has not come (the rule of ``restore.loop``)."""
+    """The warm-ups that wait (the rule of ``restore.loop``)."""
     if queue is None:
         return frozenset()
     under_way = [task for task in queue.order if task not in progress or progress[task].remaining > acceptable]
     return frozenset(under_way[queue.at_once :])
 
 
-def _only(found: Sequence[T]) -> T | None:
-    return found[0] if len(found) == 1 else None
+def _only(candidates: Sequence[T]) -> T | None:
+    return candidates[0] if len(candidates) == 1 else None

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from kstreams_assign.group.member import State
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition
-from kstreams_assign.worker.http.status import Holder, Status, TaskStatus, WarmUp, Way
+from kstreams_assign.worker.http.status import Holder, ReplicaProgress, Status, TaskStatus, WarmUp
 
 HERE, THERE, NEW = (UUID(int=n << 120) for n in (1, 2, 3))
 NOW_MS = 1_800_000_000_000
@@ -22,9 +22,13 @@ def changelog(partition: int) -> TopicPartition:
     return TopicPartition("shop-totals-changelog", partition)
 
 
+def orders(partition: int) -> TopicPartition:
+    return TopicPartition("orders", partition)
+
+
 def settled(**changes) -> Status:
     """It runs two tasks, keeps a standby, and nothing is under way."""
-    found = Status(
+    status = Status(
         application_id="shop",
         process_id=HERE,
         now_ms=NOW_MS,
@@ -35,9 +39,11 @@ def settled(**changes) -> Status:
         leads=True,
         endpoint=HostInfo("here", 80),
         tasks=(
-            TaskStatus(task(0), "active", "running", Way(0, 1.0), caught_up=True),
-            TaskStatus(task(1), "active", "running", Way(0, 1.0), caught_up=True),
-            TaskStatus(task(2), "standby", "tailing", Way(12, 0.999, 40.0, 300, {changelog(2): 12}), caught_up=True),
+            TaskStatus(task(0), "active", "running", ReplicaProgress(0, 1.0), caught_up=True, inputs={orders(0): 0}),
+            TaskStatus(task(1), "active", "running", ReplicaProgress(0, 1.0), caught_up=True, inputs={orders(1): 250}),
+            TaskStatus(
+                task(2), "standby", "tailing", ReplicaProgress(12, 0.999, 40.0, 300, {changelog(2): 12}), caught_up=True
+            ),
         ),
         holders=(
             Holder(HERE, HostInfo("here", 80), (task(0), task(1)), (task(2),), ()),
@@ -48,13 +54,14 @@ def settled(**changes) -> Status:
         records_total=123_456,
         commits_total=1_234,
         transactions_aborted_total=3,
-        input_lags={TopicPartition("orders", 0): 0, TopicPartition("orders", 1): 250},
+        records_out_total=120_000,
+        input_lags={orders(0): 0, orders(1): 250},
     )
-    return replace(found, **changes)
+    return replace(status, **changes)
 
 
-def on_its_way(partition: int, way: Way | None, **more) -> WarmUp:
-    return WarmUp(task(partition), NEW, (changelog(partition),), way, **more)
+def warm_up(partition: int, progress: ReplicaProgress | None, **more) -> WarmUp:
+    return WarmUp(task(partition), NEW, (changelog(partition),), progress, **more)
 
 
 def warming(name: str = "newcomer") -> Status:
@@ -63,10 +70,10 @@ def warming(name: str = "newcomer") -> Status:
     return settled(
         holders=(*settled().holders, newcomer),
         warmups=(
-            on_its_way(0, Way(0, 1.0), caught_up=True),
-            on_its_way(1, Way(41_000, 0.59, 850.0, 48_000)),
+            warm_up(0, ReplicaProgress(0, 1.0), caught_up=True),
+            warm_up(1, ReplicaProgress(41_000, 0.59, 850.0, 48_000)),
         ),
         next_probe_ms=NOW_MS + 552_000,
-        early="the leader listens; no task could change hands yet, copies still on their way: 1",
+        early="the leader reads progress records; no task can move yet, replicas still restoring: 1",
         warnings=(f"decision: members run with different settings {name}",),
     )

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 from kstreams_assign.group.member import State
 from kstreams_assign.worker.http import metrics
 from kstreams_assign.worker.http.metrics import client_state, exposition
-from kstreams_assign.worker.http.status import TaskStatus, Way
+from kstreams_assign.worker.http.status import ReplicaProgress, TaskStatus
 from tests.worker.http.statuses import NOW_MS, settled, task, warming
 
 READERS = {
@@ -61,7 +61,7 @@ def test_what_is_not_known_is_left_out_and_not_made_up():
 
 
 def test_what_is_restored_has_its_rate_under_kafkas_name():
-    restoring = TaskStatus(task(0), "active", "restoring", Way(1_000, 0.5, 250.0, 4_000))
+    restoring = TaskStatus(task(0), "active", "restoring", ReplicaProgress(1_000, 0.5, 250.0, 4_000))
     found = samples(settled(tasks=(restoring, *settled().tasks[1:])))
     assert found["kafka_streams_stream_task_metrics_restore_rate", "0_0"] == 250
     assert found["kafka_streams_stream_state_updater_metrics_restore_records_rate",] == 290
@@ -73,7 +73,7 @@ def test_what_is_restored_has_its_rate_under_kafkas_name():
     [
         (settled(), 2),
         (settled(state=State.JOINING), 1),
-        (settled(tasks=(TaskStatus(task(0), "active", "restoring", Way(5)),)), 1),
+        (settled(tasks=(TaskStatus(task(0), "active", "restoring", ReplicaProgress(5)),)), 1),
         (settled(closing=True), 3),
         (settled(closing=True, failure="a bug"), 5),
     ],

@@ -43,13 +43,13 @@ def port_of(running):
     return int(running.named("http_listening")[0]["url"].rpartition(":")[2].strip("/"))
 
 
-def until(running, path, code, told=""):
+def until(running, path, code, pattern=""):
     """Ask after each of its events until it answers so; and with what it answered."""
     port, answers = port_of(running), []
 
     def answered_so(_events):
         answers.append(ask(port, path))
-        return answers[-1][0] == code and re.search(told, answers[-1][1]) is not None
+        return answers[-1][0] == code and re.search(pattern, answers[-1][1]) is not None
 
     running.until(answered_so)
     return json.loads(answers[-1][1])
@@ -69,11 +69,11 @@ def test_while_a_newcomer_warms_up_neither_may_be_scaled_and_both_say_why(app):
     second, new = started(app, 2, application_server="new:80")
     there = until(first, "/scalable", 503, r"0_\d warms up on new:80.{1,20}lag [\d,]+")
     here = until(second, "/scalable", 503, r"0_\d warms up on this process.{1,20}lag [\d,]+")
-    for told in (there, here):
-        assert any("a probing rebalance is due in 9 min" in reason for reason in told["reasons"])
+    for answer in (there, here):
+        assert any("a probing rebalance is due in 9 min" in reason for reason in answer["reasons"])
     assert ask(new, "/ready")[0] == ask(old, "/ready")[0] == 200, "warm-ups are no reason to keep anybody away"
     shown = json.loads(ask(old, "/status.json")[1])
-    assert [(one["name"], len(one["active"]), len(one["warmup"])) for one in shown["processes"]] == [
+    assert [(process["name"], len(process["active"]), len(process["warmup"])) for process in shown["processes"]] == [
         ("this process", PARTITIONS, 0),
         ("new:80", 0, PARTITIONS // 2),
     ]
@@ -81,10 +81,10 @@ def test_while_a_newcomer_warms_up_neither_may_be_scaled_and_both_say_why(app):
     first.until_running(PARTITIONS // 2)
     for running in (first, second):
         until(running, "/scalable", 200)
-    found = {family.name: family.samples for family in read_text(ask(old, "/metrics")[1])}
-    assert found["kafka_streams_stream_thread_metrics_process"][0].value == len(WORDS)
-    assert found["kafka_streams_stream_thread_metrics_commit"][0].value >= 1
-    assert [one.labels["task_id"] for one in found["kstreams_assign_task_lag"]] == [
+    samples = {family.name: family.samples for family in read_text(ask(old, "/metrics")[1])}
+    assert samples["kafka_streams_stream_thread_metrics_process"][0].value == len(WORDS)
+    assert samples["kafka_streams_stream_thread_metrics_commit"][0].value >= 1
+    assert [sample.labels["task_id"] for sample in samples["kstreams_assign_task_lag"]] == [
         task["task"] for task in json.loads(ask(old, "/tasks")[1])
     ]
 
@@ -166,7 +166,7 @@ def test_an_address_that_is_taken_ends_the_worker_with_its_name(app):
 
 
 def until_line(process, pattern):
-    return next(found for line in process.stderr if (found := re.search(pattern, line)))
+    return next(match for line in process.stderr if (match := re.search(pattern, line)))
 
 
 def test_the_sidecar_as_a_program_tells_its_address_serves_it_and_leaves_nothing(broker, tmp_path):

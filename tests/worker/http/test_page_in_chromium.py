@@ -1,4 +1,4 @@
-"""The status page as a browser shows it: who has what and why it still probes, silent, and of no names' making."""
+"""The status page in a browser: tasks, lags, rates, why it still probes; and that names from the data run nothing."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from itertools import count, repeat
 import pytest
 from playwright.sync_api import sync_playwright
 
-from kstreams_assign.model import TaskId
+from kstreams_assign.model import HostInfo, TaskId
 from kstreams_assign.worker.http.page import POLICY
-from kstreams_assign.worker.http.status import TaskStatus, Way
-from tests.worker.http.statuses import NOWHERE, settled, warming
+from kstreams_assign.worker.http.status import Holder, ReplicaProgress, TaskStatus
+from tests.looks import cut_tables, faint_texts, in_each_look, page_width
+from tests.worker.http.statuses import NEW, NOWHERE, orders, settled, task, warming
 from tests.worker.http.test_server import serving
 
 
@@ -25,7 +26,7 @@ def browser(chromium):
 
 
 class Shown:
-    """A page of a server that tells one of ``moments`` at each request."""
+    """A page of a server that answers each request with the next of ``moments``."""
 
     def __init__(self, browser, status, **options):
         self.moments = repeat(status)
@@ -48,7 +49,7 @@ class Shown:
 
 @pytest.fixture
 def opened(browser):
-    """Opens the page on a status; at the end nothing may have been complained of, or asked for elsewhere."""
+    """Open the page on a status. At the end its console must be empty and all its requests of its own server."""
     pages = []
 
     def open_page(status, **options):
@@ -65,36 +66,44 @@ def opened(browser):
         assert {url for url in shown.requests if not url.startswith("data:")} == allowed
 
 
-def test_it_tells_which_task_which_member_which_changelog_how_far_how_fast_and_how_long(opened):
+def test_it_shows_task_process_changelog_progress_rate_and_time_left(opened):
     shown = opened(warming())
     assert shown.page.text_content("h1") == "shop"
     assert shown.page.locator(".verdict").all_text_contents() == ["Live", "Ready", "Do not scale now"]
-    assert "in 9 min 12 s" in shown.page.locator(".card", has_text="Next probe").inner_text()
+    assert "in 9 min 12 s" in shown.page.locator(".card", has_text="Next probing rebalance").inner_text()
     assert shown.rows("warmups") == [
         ["0_0", "newcomer:80", "shop-totals-changelog-0", "100 %", "0", "–", "caught up"],
         ["0_1", "newcomer:80", "shop-totals-changelog-1", "59 %", "41,000", "850", "48 s"],
     ]
     assert "1 of 2 warm-ups have not caught up" in shown.page.text_content("#probing-note")
-    assert [row[:3] for row in shown.rows("tasks")] == [
-        ["0_0", "active", "running"],
-        ["0_1", "active", "running"],
-        ["0_2", "standby", "tailing"],
+    assert [row[:6] for row in shown.rows("tasks")] == [
+        ["0_0", "active", "running", "0", "100 %", "0"],
+        ["0_1", "active", "running", "250", "100 %", "0"],
+        ["0_2", "standby", "tailing", "–", "100 %", "12"],
     ]
+    assert "most in orders-1: 250" in shown.page.locator(".card", has_text="Input lag").inner_text()
     processes = shown.page.locator("#processes tr")
     assert "this process" in processes.nth(0).inner_text()
     assert processes.nth(2).locator(".chip.warmup").all_text_contents() == ["0_0", "0_1"]
 
 
-def test_it_keeps_up_without_being_loaded_again_and_says_when_the_worker_is_silent(opened):
+def test_it_updates_itself_and_says_when_the_worker_does_not_answer(opened):
     shown = opened(warming())
     shown.page.evaluate("window.still = true")
     now = settled()
     shown.moments = (
-        replace(now, now_ms=now.now_ms + 2_000 * n, records_total=now.records_total + 500 * n) for n in count(1)
+        replace(
+            now,
+            now_ms=now.now_ms + 2_000 * n,
+            records_total=now.records_total + 500 * n,
+            records_out_total=now.records_out_total + 300 * n,
+        )
+        for n in count(1)
     )
     shown.page.wait_for_selector("#probing", state="hidden")
     assert shown.page.locator(".verdict").last.text_content() == "May be scaled"
-    assert "250 a second" in shown.page.locator(".card", has_text="Records").inner_text()
+    rates = shown.page.locator(".card", has_text="Records a second").locator("strong")
+    assert rates.inner_text() == "250 in, 150 out"
     assert shown.page.evaluate("window.still")
     shown.end()
     shown.page.wait_for_selector("#fresh.stale")
@@ -102,7 +111,7 @@ def test_it_keeps_up_without_being_loaded_again_and_says_when_the_worker_is_sile
     shown.complaints[:] = [text for text in shown.complaints if "ERR_CONNECTION_REFUSED" not in text]
 
 
-def test_names_are_written_and_not_run(opened):
+def test_names_are_shown_as_text_and_not_run(opened):
     shown = opened(replace(warming(NOWHERE), application_id=NOWHERE))
     assert shown.page.text_content("h1") == NOWHERE
     assert shown.rows("warmups")[0][1] == f"{NOWHERE}:80"
@@ -110,24 +119,47 @@ def test_names_are_written_and_not_run(opened):
     assert "unsafe" not in POLICY
 
 
-def test_a_copy_of_which_little_is_known_is_told_as_such(opened):
+def test_a_replica_of_which_little_is_known_is_shown_as_such(opened):
     tasks = (
         TaskStatus(TaskId(1, 0), "active", "restoring", None),
-        TaskStatus(TaskId(1, 1), "standby", "tailing", Way(9)),
+        TaskStatus(TaskId(1, 1), "standby", "tailing", ReplicaProgress(9)),
     )
     shown = opened(settled(tasks=tasks, holders=(), assignor=None))
-    assert shown.rows("tasks")[0][:5] == ["1_0", "active", "restoring", "not known yet", "–"]
+    assert shown.rows("tasks")[0][:6] == ["1_0", "active", "restoring", "–", "not known yet", "–"]
     assert shown.rows("processes") == [["no assignment yet"]]
 
 
-@pytest.mark.parametrize("width", [700, 1280])
-def test_nothing_sticks_out_of_the_page_and_dark_is_dark(opened, width):
+def test_a_task_without_a_changelog_has_no_share_restored(opened):
+    done = ReplicaProgress(0, 1.0)
+    stateless = TaskStatus(TaskId(1, 0), "active", "running", done, True, has_changelog=False, inputs={orders(0): 7})
+    shown = opened(settled(tasks=(stateless,)))
+    assert shown.rows("tasks")[0][:6] == ["1_0", "active", "running", "7", "no changelog", "–"]
+    assert shown.page.locator(".meter").count() == 0
+
+
+@pytest.mark.parametrize("status", [warming, settled])
+def test_it_can_be_read_at_each_width_on_light_and_dark_paper(opened, status):
     names = "orders-0.orders.shop.svc.cluster.local"
-    shown = opened(warming(names), viewport={"width": width, "height": 900}, color_scheme="dark")
-    assert shown.page.evaluate("document.documentElement.scrollWidth") == width
-    cut = "[...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth).length"
-    assert shown.page.evaluate(cut) == 0
+    holders = (*status().holders, Holder(NEW, HostInfo(names, 80), (), None, (task(0), task(1))))
+    page = opened(replace(status(), holders=holders, application_id=names)).page
+    for width in in_each_look(page):
+        assert page_width(page) == width
+        assert cut_tables(page) == []
+        assert faint_texts(page) == []
+
+
+def test_on_a_narrow_screen_each_value_has_its_label(opened):
+    page = opened(warming(), viewport={"width": 390, "height": 900}).page
+    row = page.locator("#tasks tr").nth(2)
+    labels = row.locator("td:visible").evaluate_all(
+        "(cells) => cells.map((cell) => getComputedStyle(cell, '::before').content.replaceAll('\"', ''))"
+    )
+    assert labels == ["none", "role", "state", "restored", "changelog lag", "restored/s", "time left", "largest lag in"]
+
+
+def test_dark_is_dark(opened):
+    page = opened(settled(), color_scheme="dark").page
     shade = "getComputedStyle(document.body).backgroundColor"
-    assert shown.page.evaluate(shade) == "rgb(21, 24, 28)"
-    shown.page.emulate_media(color_scheme="light")
-    assert shown.page.evaluate(shade) == "rgb(255, 255, 255)"
+    assert page.evaluate(shade) == "rgb(21, 24, 28)"
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate(shade) == "rgb(255, 255, 255)"

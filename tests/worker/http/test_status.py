@@ -1,4 +1,4 @@
-"""What an orchestrator is told, and why: the verdicts as a table."""
+"""The verdicts that an orchestrator reads, and their reasons, as a table."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from uuid import UUID
 import pytest
 
 from kstreams_assign.group.member import State
-from kstreams_assign.worker.http.status import TaskStatus, Way, live, ready, scalable
-from tests.worker.http.statuses import NEW, NOW_MS, changelog, on_its_way, settled, task, warming
+from kstreams_assign.worker.http.status import ReplicaProgress, TaskStatus, live, ready, scalable
+from tests.worker.http.statuses import NEW, NOW_MS, changelog, settled, task, warm_up, warming
 
-RESTORING = (TaskStatus(task(0), "active", "restoring", Way(500, 0.5, 100.0, 5_000, {changelog(0): 500})),)
+RESTORING = (TaskStatus(task(0), "active", "restoring", ReplicaProgress(500, 0.5, 100.0, 5_000, {changelog(0): 500})),)
 FRESH = (TaskStatus(task(0), "active", "restoring", None),)
 STOPPED = (TaskStatus(task(0), "active", "stopped", None, stopped="no space left", retry_ms=4_000),)
 STOPPED_COPY = (TaskStatus(task(0), "standby", "stopped", None, stopped="no space left"),)
-COLD_COPY = (TaskStatus(task(0), "warmup", "tailing", Way(500, 0.5)),)
+COLD_COPY = (TaskStatus(task(0), "warmup", "tailing", ReplicaProgress(500, 0.5)),)
 
 TABLE = [
-    # what is the matter, live, ready, scalable, what the last of those with a no says
+    # what is the matter, live, ready, scalable, a part of the reason
     (
         "a task is stopped",
         settled(tasks=STOPPED),
@@ -36,13 +36,13 @@ TABLE = [
         False,
         False,
         False,
-        "has not come round for 5 min, longer than",
+        "has not run for 5 min, longer than",
     ),
     ("the loop works", settled(since_turn_ms=300_000), True, True, True, ""),
     ("not joined", settled(state=State.UNJOINED), True, False, False, "has not joined the group yet"),
     ("about to join", settled(state=State.PREPARING), True, False, False, "a rebalance begins"),
-    ("joins", settled(state=State.JOINING), True, False, False, "the assignment is not here yet"),
-    ("lets go", settled(state=State.RELEASING), True, False, False, "are being written and closed"),
+    ("joins", settled(state=State.JOINING), True, False, False, "the assignment has not arrived yet"),
+    ("lets go", settled(state=State.RELEASING), True, False, False, "are being flushed and closed"),
     ("closes", settled(closing=True, since_turn_ms=300_001), True, False, False, "it is closing"),
     ("no heartbeat", settled(lease_left_ms=0), True, False, False, "no heartbeat was answered"),
     (
@@ -53,16 +53,23 @@ TABLE = [
         False,
         "0_0 is being restored: lag 500 in shop-totals-changelog-0, 100 records a second, 5 s left",
     ),
-    ("ends unknown", settled(tasks=FRESH), True, False, False, "0_0 is being restored; where its changelogs end"),
+    (
+        "ends unknown",
+        settled(tasks=FRESH),
+        True,
+        False,
+        False,
+        "0_0 is being restored; the end offsets of its changelogs",
+    ),
     ("a copy lacks", settled(tasks=COLD_COPY), True, True, True, ""),
     ("probe", settled(next_probe_ms=NOW_MS + 60_000), True, True, False, "a probing rebalance is due in 1 min"),
     ("probe late", settled(next_probe_ms=NOW_MS - 1), True, True, False, "a probing rebalance is due"),
     ("follow-up", settled(follow_up=True), True, True, False, "a follow-up rebalance comes at once"),
-    ("foreign leader", settled(assignor=None), True, True, False, "the leader is no member of ours: it does not tell"),
+    ("foreign leader", settled(assignor=None), True, True, False, "the leader is not a kstreams-assign member"),
     ("drains", settled(draining=True), True, True, False, "this member is draining"),
     (
         "warm-up",
-        settled(warmups=(on_its_way(1, Way(41_000, 0.6, 850.0, 48_000)),)),
+        settled(warmups=(warm_up(1, ReplicaProgress(41_000, 0.6, 850.0, 48_000)),)),
         True,
         True,
         False,
@@ -70,32 +77,32 @@ TABLE = [
     ),
     (
         "warm-up that stands still",
-        settled(warmups=(on_its_way(1, Way(41_000, 0.6, 0.0)),)),
+        settled(warmups=(warm_up(1, ReplicaProgress(41_000, 0.6, 0.0)),)),
         True,
         True,
         False,
-        "lag 41,000 in shop-totals-changelog-1, 0 records a second, it comes no nearer",
+        "lag 41,000 in shop-totals-changelog-1, 0 records a second, it is not catching up",
     ),
     (
         "warm-up as it joined",
-        settled(warmups=(on_its_way(1, Way(9, as_joined=True)),)),
+        settled(warmups=(warm_up(1, ReplicaProgress(9, as_joined=True)),)),
         True,
         True,
         False,
         "its lag was 9 in shop-totals-changelog-1 when its process joined",
     ),
-    ("warm-up elsewhere", settled(warmups=(on_its_way(1, None),)), True, True, False, "the leader tell"),
+    ("warm-up elsewhere", settled(warmups=(warm_up(1, None),)), True, True, False, "and by the leader"),
     (
         "warm-up in a queue",
-        settled(warmups=(on_its_way(1, Way(9), queued=True),)),
+        settled(warmups=(warm_up(1, ReplicaProgress(9), queued=True),)),
         True,
         True,
         False,
-        "its turn in the warm-up queue has not come",
+        "it waits in the warm-up queue",
     ),
     (
         "warm-up is warm",
-        settled(warmups=(on_its_way(1, Way(0, 1.0), caught_up=True),)),
+        settled(warmups=(warm_up(1, ReplicaProgress(0, 1.0), caught_up=True),)),
         True,
         True,
         False,
@@ -107,15 +114,15 @@ TABLE = [
 @pytest.mark.parametrize(
     ("status", "alive", "fit", "calm", "why"), [row[1:] for row in TABLE], ids=[r[0] for r in TABLE]
 )
-def test_each_state_of_things_has_its_verdicts_and_the_reason_is_told(status, alive, fit, calm, why):
+def test_each_status_has_its_verdicts_with_the_reason(status, alive, fit, calm, why):
     verdicts = [live(status), ready(status), scalable(status)]
     assert [verdict.ok for verdict in verdicts] == [alive, fit, calm]
     assert all(why in " ".join(verdict.reasons) for verdict in verdicts if not verdict.ok)
     assert all(verdict.ok == (not verdict.reasons) for verdict in verdicts)
 
 
-def test_of_many_reasons_of_a_kind_the_first_are_told_and_the_rest_counted():
-    many = tuple(on_its_way(n, Way(9, 0.5)) for n in range(30))
+def test_of_many_reasons_of_a_kind_the_first_are_listed_and_the_rest_counted():
+    many = tuple(warm_up(n, ReplicaProgress(9, 0.5)) for n in range(30))
     reasons = scalable(settled(warmups=many)).reasons
     assert len(reasons) == 9
     assert reasons[-1] == "... and 22 more warm-ups"
@@ -125,5 +132,5 @@ def test_a_process_is_called_by_its_endpoint_or_as_much_of_its_id_as_tells_it_ap
     assert warming("new-pod").names()[NEW] == "new-pod:80"
     assert settled().names()[settled().process_id] == "this process"
     twin = UUID(int=NEW.int + (1 << 88))
-    alike = settled(warmups=(on_its_way(1, None), replace(on_its_way(2, None), process=twin)))
+    alike = settled(warmups=(warm_up(1, None), replace(warm_up(2, None), process=twin)))
     assert (alike.names()[NEW], alike.names()[twin]) == ("03000000-00", "03000000-01")

@@ -1,4 +1,4 @@
-"""A status put together from what the parts say: of a leader, of a follower, of a group that tells nothing."""
+"""A status built from the parts' views: of a leader, of a follower, of a group with little known."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from kstreams_assign.model import (
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.worker.early import ALL_CHANGELOGS, EarlyView
-from kstreams_assign.worker.http.status import Holder, Way
-from kstreams_assign.worker.http.view import Views, early_text, status_of, way_of
+from kstreams_assign.worker.http.status import Holder, ReplicaProgress
+from kstreams_assign.worker.http.view import Views, early_text, replica_progress, status_of
 from kstreams_assign.worker.membership import MemberView
 from kstreams_assign.worker.stops import Stop
 
@@ -90,45 +90,64 @@ def going(at=100, end=1_100, moved=400, partition=ALL_CHANGELOGS):
     return begun.advanced(partition, at + moved, MONOTONIC_MS - 2_000)
 
 
-def test_a_stopped_task_is_told_with_its_reason_unless_it_is_being_tried_at_this_moment():
+def test_a_stopped_task_has_its_reason_unless_it_is_being_tried_at_this_moment():
     task = min(T)
     stops = {task: Stop("no space left", 2, MONOTONIC_MS + 3_000, told=True)}
-    told = status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, stopped=stops))
-    [stopped] = [one for one in told.tasks if one.stopped]
+    status = status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, stopped=stops))
+    [stopped] = [task for task in status.tasks if task.stopped]
     assert (stopped.task, stopped.state, stopped.stopped, stopped.retry_ms) == (task, "stopped", "no space left", 3_000)
-    assert told.warnings[-1] == f"{task} is stopped: no space left; tried again in 3 s"
+    assert status.warnings[-1] == f"{task} is stopped: no space left; tried again in 3 s"
     tried = {task: replace(stops[task], retry_at_ms=None, trying=True)}
-    assert not any(one.stopped for one in status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, stopped=tried)).tasks)
+    assert not any(task.stopped for task in status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, stopped=tried)).tasks)
 
 
-def test_a_way_is_as_of_now_so_what_stands_still_grows_slower():
-    way = way_of(going(partition=log("totals", 0)), MONOTONIC_MS)
-    assert way == Way(600, 500 / 1_100, 100.0, 6_000, {log("totals", 0): 600})
-    later = way_of(going(partition=log("totals", 0)), MONOTONIC_MS + 60_000)
+def test_a_task_has_the_lags_of_its_own_input_and_says_whether_it_has_a_changelog():
+    stateless = SubtopologyShape(("clicks",))
+    shape = TopologyShape((*SHAPE.subtopologies, stateless))
+    other, second = TaskId(1, 0), TopicPartition("clicks", 0)
+    views = replace(
+        VIEWS,
+        roles={T[0]: "active", other: "active"},
+        states={T[0]: TaskState.RUNNING, other: TaskState.RUNNING},
+        input_lags={second: 7, **{TopicPartition("orders", n): n + 1 for n in range(2)}},
+    )
+    tasks = status_of(CONFIG, shape, LEADER, views).tasks
+    assert [(task.task, task.has_changelog, task.inputs) for task in tasks] == [
+        (T[0], True, {TopicPartition("orders", 0): 1}),
+        (other, False, {second: 7}),
+    ]
+
+
+def test_progress_is_as_of_now_so_what_stands_still_grows_slower():
+    progress = replica_progress(going(partition=log("totals", 0)), MONOTONIC_MS)
+    assert progress == ReplicaProgress(600, 500 / 1_100, 100.0, 6_000, {log("totals", 0): 600})
+    later = replica_progress(going(partition=log("totals", 0)), MONOTONIC_MS + 60_000)
     assert (later.offsets_per_s, later.left_ms) == (None, None)
     begun = TaskProgress.begin({ALL_CHANGELOGS: 5}, {ALL_CHANGELOGS: 9}, MONOTONIC_MS)
-    paces = [way_of(begun, MONOTONIC_MS + ms).offsets_per_s for ms in (0, 4_999, 5_000)]
-    assert paces == [None, None, 0], "too little to tell is not the same as no step"
-    assert way_of(going(), MONOTONIC_MS).changelogs == {}
-    assert way_of(going(at=0, end=0, moved=0), MONOTONIC_MS).warm == 1.0
+    rates = [replica_progress(begun, MONOTONIC_MS + ms).offsets_per_s for ms in (0, 4_999, 5_000)]
+    assert rates == [None, None, 0], "too little to tell is not the same as no step"
+    assert replica_progress(going(), MONOTONIC_MS).changelogs == {}
+    assert replica_progress(going(at=0, end=0, moved=0), MONOTONIC_MS).warm == 1.0
 
 
-def test_the_leader_names_everybody_and_tells_the_lags_as_of_the_last_join():
+def test_the_leader_names_all_processes_with_the_lags_as_of_the_last_join():
     status = status_of(CONFIG, SHAPE, LEADER, VIEWS)
     assert status.holders == (
         Holder(LEADER, OLD_HOST, tuple(T), (), ()),
         Holder(NEW, NEW_HOST, (), (), WARM),
     )
-    assert [(one.task, one.way) for one in status.warmups] == [(task, Way(900, as_joined=True)) for task in WARM]
+    assert [(warmup.task, warmup.progress) for warmup in status.warmups] == [
+        (task, ReplicaProgress(900, as_joined=True)) for task in WARM
+    ]
     assert status.warmups[0].changelogs == (log("totals", WARM[0].partition), log("names", WARM[0].partition))
     assert (status.leader, status.names()[NEW], status.next_probe_ms) == (LEADER, "new:80", NOW_MS + 5_000)
     assert (status.warnings, status.since_turn_ms, status.lease_left_ms) == (("decision: look out",), 40, 5_000)
 
 
-def test_what_members_have_told_the_leader_since_counts_more():
+def test_what_members_have_reported_to_the_leader_since_counts_more():
     copies = {(NEW, WARM[0]): going(), (NEW, WARM[1]): going(at=700, end=1_000, moved=290)}
     status = status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, early=EarlyView(due=True, copies=copies)))
-    assert [(one.way.lag, one.way.as_joined, one.caught_up) for one in status.warmups] == [
+    assert [(warmup.progress.lag, warmup.progress.as_joined, warmup.caught_up) for warmup in status.warmups] == [
         (600, False, False),
         (10, False, True),
     ]
@@ -145,18 +164,18 @@ def test_a_follower_names_others_by_the_host_maps_and_the_owner_of_warm_ups_wher
     )
     new = status_of(replace(CONFIG, application_server="new:80"), SHAPE, NEW, views)
     assert new.holders == (Holder(NEW, NEW_HOST, (), (), WARM), Holder(None, OLD_HOST, tuple(T), (), ()))
-    assert [told.way.lag if told.way else None for told in new.tasks] == [600, None]
-    assert [one.way.lag if one.way else None for one in new.warmups] == [600, None]
+    assert [task.progress.lag if task.progress else None for task in new.tasks] == [600, None]
+    assert [warmup.progress.lag if warmup.progress else None for warmup in new.warmups] == [600, None]
     third = UUID(int=3)
     other = status_of(replace(CONFIG, application_server="third:80"), SHAPE, third, views)
     assert Holder(NEW, NEW_HOST, (), (), WARM) in other.holders
-    assert {one.way for one in other.warmups} == {None}
+    assert {warmup.progress for warmup in other.warmups} == {None}
     nameless = replace(views, member=replace(views.member, adopted=replace(adopted, hosts={}, standby_hosts={})))
     blind = status_of(replace(CONFIG, application_server=None), SHAPE, third, nameless)
     assert blind.holders[1:] == (Holder(NEW, None, None, None, WARM),)
 
 
-def test_in_a_queue_those_whose_turn_has_not_come_are_told_apart():
+def test_warm_ups_that_wait_in_the_queue_are_shown_as_queued():
     adopted = replace(ADOPTED, active={}, warmup=frozenset(WARM), queue=WarmupQueue(WARM, 1))
     views = replace(
         VIEWS,
@@ -184,8 +203,8 @@ def test_an_active_task_has_caught_up_at_its_end_only_and_a_copy_within_the_acce
         states={T[0]: TaskState.RESTORING, T[1]: TaskState.TAILING, T[2]: TaskState.TAILING},
         progress=dict.fromkeys(T, going(moved=995)),
     )
-    told = status_of(CONFIG, SHAPE, LEADER, views).tasks
-    assert [(one.role, one.way.lag, one.caught_up) for one in told] == [
+    tasks = status_of(CONFIG, SHAPE, LEADER, views).tasks
+    assert [(task.role, task.progress.lag, task.caught_up) for task in tasks] == [
         ("active", 5, False),
         ("standby", 5, True),
         ("leaving", 5, True),
@@ -195,20 +214,24 @@ def test_an_active_task_has_caught_up_at_its_end_only_and_a_copy_within_the_acce
 @pytest.mark.parametrize(
     ("early", "leads", "text"),
     [
-        (EarlyView(off="no access"), True, "off (no access): the probing interval holds"),
+        (EarlyView(off="no access"), True, "off (no access): the probing interval applies"),
         (EarlyView(), True, "nothing is due"),
-        (EarlyView(due=True), False, "this member tells the leader how far its copies are"),
-        (EarlyView(due=True, alone=True), False, "this member asks for a rebalance once its own copies are there"),
-        (EarlyView(due=True), True, "nobody has told yet"),
+        (EarlyView(due=True), False, "this member reports its replicas' positions to the leader"),
+        (
+            EarlyView(due=True, alone=True),
+            False,
+            "this member asks for a rebalance once its own replicas have caught up",
+        ),
+        (EarlyView(due=True), True, "no member has reported yet"),
         (
             EarlyView(due=True, gain=Gain(0, 2), answer=Wait()),
             True,
-            "no task could change hands yet, copies still on their way: 2",
+            "no task can move yet, replicas still restoring: 2",
         ),
-        (EarlyView(due=True, gain=Gain(2, 0), answer=Wait()), True, "tasks that could change hands: 2"),
+        (EarlyView(due=True, gain=Gain(2, 0), answer=Wait()), True, "tasks that can move: 2"),
         (EarlyView(due=True, gain=Gain(2, 1), answer=Wait(MONOTONIC_MS + 3_000)), True, "asks for a rebalance in 3 s"),
         (EarlyView(due=True, gain=Gain(2, 1), answer=Rejoin("now")), True, "has asked for a rebalance"),
     ],
 )
-def test_early_probing_is_told_in_words(early, leads, text):
+def test_early_probing_is_described_in_words(early, leads, text):
     assert text in early_text(early, MONOTONIC_MS, leads=leads)

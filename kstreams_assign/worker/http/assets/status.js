@@ -1,5 +1,5 @@
 "use strict";
-// Asks for the status once a second and writes it down. Every text from the data is set as text, never as markup.
+// Fetches the status once a second and shows it. Every text from the data is set as text, never as markup.
 
 (() => {
   const EVERY_MS = 1000;
@@ -11,18 +11,19 @@
     scalable: ["May be scaled", "Do not scale now"],
   };
   const at = (id) => document.getElementById(id);
-  const shown = new Map(); // id -> what it shows, so that nothing is rebuilt that has not changed
-  let before = null; // [time, records] of the last answers, for the pace
-  let since = null; // when the worker stopped answering
+  const RATE_MS = 10000; // rates are means of so long
+  const shown = new Map(); // id -> the value that it shows: only what changes is rebuilt
+  let samples = []; // [time, records in, records out] of the last answers
+  let silentSince = null; // when the worker stopped answering
 
   function element(name, className, ...content) {
-    const made = document.createElement(name);
-    if (className) made.className = className;
-    made.append(...content.filter((one) => one !== null && one !== undefined));
-    return made;
+    const node = document.createElement(name);
+    if (className) node.className = className;
+    node.append(...content.filter((part) => part !== null && part !== undefined));
+    return node;
   }
 
-  // A name that may be broken after its signs, not within its words.
+  // A name that may break after a punctuation mark, not within a word.
   const soft = (text) => element("span", "", ...text.split(/(?<=[.:_-])/).flatMap((part) => [part, element("wbr", "")]));
 
   const number = (value) => (value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en"));
@@ -47,32 +48,38 @@
   }
 
   const row = (...cells) => element("tr", "", ...cells);
-  const cell = (className, content) => element("td", className, content);
+  // On a narrow screen each cell shows its label, and empty cells are hidden.
+  const cell = (className, label, content) => {
+    const node = element("td", content === "–" || content === "" ? `${className} blank` : className, content);
+    node.dataset.label = label;
+    return node;
+  };
   const nothing = (columns, text) => {
-    const made = cell("none", text);
-    made.colSpan = columns;
-    return row(made);
+    const node = element("td", "none", text);
+    node.colSpan = columns;
+    return row(node);
   };
   const role = (name) => element("span", `role ${name}`, ROLES[name] || name);
 
-  function meter(copy) {
-    if (copy.warm === null) return copy.as_joined ? element("span", "quiet", "not told since it joined") : element("span", "quiet", "not known yet");
-    const percent = copy.caught_up ? Math.round(copy.warm * 100) : Math.min(99, Math.floor(copy.warm * 100));
+  function meter(replica) {
+    if (replica.has_changelog === false) return element("span", "quiet", "no changelog");
+    if (replica.warm === null) return element("span", "quiet", replica.as_joined ? "not reported since its join" : "not known yet");
+    const percent = replica.caught_up ? Math.round(replica.warm * 100) : Math.min(99, Math.floor(replica.warm * 100));
     const bar = element("b", "");
     bar.style.width = `${percent}%`;
-    return element("span", copy.caught_up ? "meter full" : "meter", element("i", "", bar), element("span", "", `${percent} %`));
+    return element("span", replica.caught_up ? "meter full" : "meter", element("i", "", bar), element("span", "", `${percent} %`));
   }
 
   const mostBehind = (changelogs) => Object.entries(changelogs).filter(([, lag]) => lag > 0).sort((a, b) => b[1] - a[1]).map(([name]) => name)[0] || "";
 
-  function timeLeft(copy) {
-    if (copy.queued) return "queued";
-    if (copy.caught_up) return "caught up";
-    if (copy.lag === null) return "–";
-    return copy.left_ms === null ? (copy.offsets_per_s === null ? "–" : "no nearer") : span(copy.left_ms);
+  function timeLeft(replica) {
+    if (replica.queued) return "queued";
+    if (replica.caught_up) return "caught up";
+    if (replica.lag === null) return "–";
+    return replica.left_ms === null ? (replica.offsets_per_s === null ? "–" : "not catching up") : span(replica.left_ms);
   }
 
-  const pace = (copy) => (copy.lag ? number(copy.offsets_per_s) : "–");
+  const pace = (replica) => (replica.lag ? number(replica.offsets_per_s) : "–");
 
   // --- the parts ---------------------------------------------------------------------
 
@@ -82,18 +89,18 @@
     const parts = [
       status.endpoint, `process ${status.process_id}`,
       status.generation === null ? "in no generation" : `generation ${status.generation}`,
-      status.leads ? "leads the group" : status.generation === null ? "" : "follows",
+      status.leads ? "leader of the group" : status.generation === null ? "" : "follower",
     ];
     at("who").textContent = parts.filter(Boolean).join(" · ");
   }
 
   function verdicts(status) {
-    const told = Object.entries(status.verdicts);
-    const reasons = [...new Set(told.flatMap(([, verdict]) => verdict.reasons))]; // one reason may stand in the way of several
-    fill("verdicts", told, () => {
-      const made = told.map(([name, verdict]) => element("div", `verdict${verdict[name] ? "" : name === "live" ? " dead" : " no"}`, VERDICTS[name][verdict[name] ? 0 : 1]));
-      if (reasons.length) made.push(element("ul", "reasons", ...reasons.map((reason) => element("li", "", reason))));
-      return made;
+    const entries = Object.entries(status.verdicts);
+    const reasons = [...new Set(entries.flatMap(([, verdict]) => verdict.reasons))]; // several verdicts may share a reason
+    fill("verdicts", entries, () => {
+      const nodes = entries.map(([name, verdict]) => element("div", `verdict${verdict[name] ? "" : name === "live" ? " dead" : " no"}`, VERDICTS[name][verdict[name] ? 0 : 1]));
+      if (reasons.length) nodes.push(element("ul", "reasons", ...reasons.map((reason) => element("li", "", reason))));
+      return nodes;
     });
   }
 
@@ -106,38 +113,55 @@
     return counts.filter(([, count]) => count).map(([name, count]) => `${count} ${name}`).join(", ") || "none";
   }
 
+  // [records in, records out] a second, or null for the first answer.
+  function rates(status) {
+    const sample = [status.now_ms, status.records_total, status.records_out_total];
+    if (samples.length && sample.some((value, at) => value < samples[samples.length - 1][at])) samples = []; // it was restarted
+    samples = [...samples.filter(([time]) => sample[0] - time <= RATE_MS), sample];
+    const [time, ...counts] = samples[0];
+    return time === sample[0] ? null : counts.map((count, at) => ((sample[at + 1] - count) * 1000) / (sample[0] - time));
+  }
+
+  function inputLag(status) {
+    const lags = Object.entries(status.input_lags).sort((a, b) => b[1] - a[1]);
+    if (!lags.length) return ["–", "no input is processed here"];
+    const total = lags.reduce((sum, [, lag]) => sum + lag, 0);
+    return [number(total), total ? `most in ${lags[0][0]}: ${number(lags[0][1])}` : "all input is processed"];
+  }
+
   function cards(status) {
     const due = status.next_probe_ms === null ? null : status.next_probe_ms - status.now_ms;
-    const probe = due === null ? (status.follow_up ? "follow-up at once" : "none is due") : due > 0 ? `in ${span(due)}` : "now";
-    const perSecond = before && status.now_ms > before[0] ? ((status.records_total - before[1]) * 1000) / (status.now_ms - before[0]) : null;
+    const probe = due === null ? (status.follow_up ? "follow-up at once" : "not due") : due > 0 ? `in ${span(due)}` : "now";
+    const perSecond = rates(status);
     const member = status.broker_unavailable ? ["broker unreachable", "bad"] : status.draining ? ["draining", "warn"] : [status.state, status.state === "stable" ? "" : "warn"];
-    const decided = status.assignor ? `decided by ${status.assignor}` : status.generation === null ? "" : "the leader is no member of ours";
-    const made = [
+    const decided = status.assignor ? `assigned by ${status.assignor}` : status.generation === null ? "" : "the leader is not a kstreams-assign member";
+    const total = `${number(status.records_total)} in, ${number(status.records_out_total)} out, ${number(status.commits_total)} commits since start`;
+    const content = [
       ["Member", member[0], decided, member[1]],
-      [due === null ? "Next probe" : "Next probe, at the latest", probe, `Early probing: ${status.early_probing}`, due === null ? "" : "warn"],
+      [due === null ? "Next probing rebalance" : "Next probing rebalance, at the latest", probe, `Early probing: ${status.early_probing}`, due === null ? "" : "warn"],
       ["Tasks here", String(status.tasks.length), counted(status.tasks), ""],
-      ["Records", number(status.records_total), `${perSecond === null ? "" : `${number(perSecond)} a second, `}${number(status.commits_total)} commits`, ""],
+      ["Input lag, records", ...inputLag(status), ""],
+      ["Records a second", perSecond ? `${number(perSecond[0])} in, ${number(perSecond[1])} out` : "–", total, ""],
     ];
-    fill("cards", made, () => made.map((one) => card(...one)));
-    if (!before || status.now_ms - before[0] > 900) before = [status.now_ms, status.records_total];
+    fill("cards", content, () => content.map((parts) => card(...parts)));
   }
 
   function warmups(status) {
     at("probing").hidden = !status.warmups.length && status.next_probe_ms === null;
-    const behind = status.warmups.filter((one) => !one.caught_up).length;
-    const queue = status.warmup_queue ? ` The warm-up queue restores ${status.warmup_queue.at_once} at a time here.` : "";
-    const what = !status.warmups.length ? "No warm-up is under way; the probe checks whether the group can be balanced better."
-      : behind ? `${behind} of ${status.warmups.length} warm-ups have not caught up. Tasks change hands once they have.`
-        : `All ${status.warmups.length} warm-ups have caught up: the next rebalance hands them over.`;
+    const behind = status.warmups.filter((warmup) => !warmup.caught_up).length;
+    const queue = status.warmup_queue ? ` The warm-up queue restores ${status.warmup_queue.at_once} at a time in this process.` : "";
+    const what = !status.warmups.length ? "No warm-up is under way. The probing rebalance checks whether the group can be balanced better."
+      : behind ? `${behind} of ${status.warmups.length} warm-ups have not caught up. Tasks move once they have.`
+        : `All ${status.warmups.length} warm-ups have caught up. The next rebalance moves their tasks.`;
     at("probing-note").textContent = what + queue;
-    fill("warmups", status.warmups, () => (status.warmups.length ? status.warmups.map((one) => {
-      const made = row(
-        cell("name", one.task), cell("long", soft(one.on)), cell("long", soft(one.changelogs.join(", ") || "none")), cell("", meter(one)),
-        cell("number", one.lag === null ? "–" : `${number(one.lag)}${one.as_joined ? " at join" : ""}`),
-        cell("number", pace(one)), cell("number", timeLeft(one)),
+    fill("warmups", status.warmups, () => (status.warmups.length ? status.warmups.map((warmup) => {
+      const node = row(
+        cell("name", "task", warmup.task), cell("long", "on", soft(warmup.on)), cell("long wide", "changelog", soft(warmup.changelogs.join(", ") || "none")), cell("", "restored", meter(warmup)),
+        cell("number", "changelog lag", warmup.lag === null ? "–" : `${number(warmup.lag)}${warmup.as_joined ? " at join" : ""}`),
+        cell("number", "records/s", pace(warmup)), cell("number", "time left", timeLeft(warmup)),
       );
-      made.title = one.why;
-      return made;
+      node.title = warmup.why;
+      return node;
     }) : [nothing(7, "none")]));
   }
 
@@ -145,14 +169,16 @@
     const apart = Object.entries(status.between_owners);
     at("tasks-note").textContent = apart.length ? `Between two owners until the follow-up: ${apart.map(([task, name]) => `${task} (for ${name})`).join(", ")}` : "";
     fill("tasks", status.tasks, () => (status.tasks.length ? status.tasks.map((task) => row(
-      cell("name", task.task), cell("", role(task.role)), cell("", task.state), cell("", meter(task)), cell("number", number(task.lag)),
-      cell("number", pace(task)), cell("number", task.state === "running" ? "–" : timeLeft({ ...task, queued: task.state === "queued" })),
-      cell("long", soft(mostBehind(task.changelogs))),
-    )) : [nothing(8, "no task is here")]));
+      cell("name", "task", task.task), cell("", "role", role(task.role)), cell("", "state", task.state), cell("number", "input lag", number(task.input_lag)),
+      cell("", "restored", meter(task)), cell("number", "changelog lag", task.has_changelog ? number(task.lag) : "–"), cell("number", "restored/s", pace(task)),
+      cell("number", "time left", task.state === "running" ? "–" : timeLeft({ ...task, queued: task.state === "queued" })),
+      cell("long wide", "largest lag in", mostBehind(task.changelogs) ? soft(mostBehind(task.changelogs)) : ""),
+    )) : [nothing(9, "this process has no task")]));
   }
 
   function chips(names, kind) {
-    if (names === null) return element("span", "quiet", "not told here");
+    if (names === null) return element("span", "quiet", "not known here");
+    if (!names.length) return "–";
     return element("div", "chips", ...names.map((name) => element("span", `chip ${kind}`, name)));
   }
 
@@ -160,15 +186,15 @@
     const known = status.leads
       ? "As this member, the leader, decided."
       : status.processes.length > 1
-        ? "As the leader told: by endpoint (application_server), and warm-ups by process. The leader's page shows everything."
-        : status.assignor === null ? "" : "Others are named here if they have an endpoint (application_server), and on the leader's page.";
+        ? "From the leader's assignment: it names processes that have an endpoint (application_server) and those with warm-ups. The leader's page shows all."
+        : status.assignor === null ? "" : "Other processes are shown here if they have an endpoint (application_server), and on the leader's page.";
     at("group-note").textContent = known;
-    fill("processes", status.processes, () => (status.processes.length ? status.processes.map((one) => {
-      const who = cell("long", element("b", "", soft(one.here ? one.endpoint || one.process_id.slice(0, 8) : one.name)));
-      if (one.here) who.append(" ", element("span", "badge here", "this process"));
-      if (one.leads) who.append(" ", element("span", "badge", "leads"));
-      who.title = one.process_id || one.endpoint || "";
-      return row(who, cell("", chips(one.active, "active")), cell("", chips(one.warmup, "warmup")), cell("", chips(one.standby, "standby")));
+    fill("processes", status.processes, () => (status.processes.length ? status.processes.map((process) => {
+      const name = cell("long wide", "", element("b", "", soft(process.here ? process.endpoint || process.process_id.slice(0, 8) : process.name)));
+      if (process.here) name.append(" ", element("span", "badge here", "this process"));
+      if (process.leads) name.append(" ", element("span", "badge", "leader"));
+      name.title = process.process_id || process.endpoint || "";
+      return row(name, cell("wide", "active", chips(process.active, "active")), cell("wide", "warm-up", chips(process.warmup, "warmup")), cell("wide", "standby", chips(process.standby, "standby")));
     }) : [nothing(4, "no assignment yet")]));
   }
 
@@ -185,9 +211,9 @@
   }
 
   function fresh(answered) {
-    since = answered ? null : since || Date.now();
+    silentSince = answered ? null : silentSince || Date.now();
     at("fresh").className = answered ? "" : "stale";
-    at("fresh").textContent = answered ? "up to date" : `the worker has not answered for ${span(Date.now() - since)}`;
+    at("fresh").textContent = answered ? "up to date" : `the worker has not answered for ${span(Date.now() - silentSince)}`;
   }
 
   async function refresh() {
