@@ -73,7 +73,11 @@ def problem(words: list[str], page_text: str, *, complete: bool = True) -> str |
             return None if known else f"no such module: {module}"
         case ["python" | ".venv/bin/python", script, *_] if script.endswith(".py"):
             # A guide may have shown the file, by its name, before.
-            return None if (ROOT / script).is_file() or f"`{script}`" in page_text else f"no such file: {script}"
+            return (
+                None
+                if (ROOT / script.removeprefix("../")).is_file() or f"`{script}`" in page_text
+                else f"no such file: {script}"
+            )
     return None
 
 

@@ -22,7 +22,7 @@ from tests.java.streams_app import StreamsApp
 from tests.mixed.stage import until
 
 GUIDE = (Path(__file__).parent.parent.parent / "docs" / "how-to" / "java.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^    ((?:kstreams-assign|python) .*)$", GUIDE, re.MULTILINE)
+COMMANDS = re.findall(r"^((?:kstreams-assign|python) .*)$", GUIDE, re.MULTILINE)
 PARTITIONS = 4
 LIMIT_S = 180.0
 KEYS = [b"customer-%d" % number for number in range(60)]
