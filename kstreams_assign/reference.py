@@ -1,6 +1,7 @@
-"""What the documentation's reference is generated from: every setting with its description.
+"""What the documentation's reference is generated from: every setting and event with its description.
 
-The descriptions stand beside what they describe: below the fields of ``Config``. What must not live here: how a page
+The descriptions stand beside what they describe: below the fields of ``Config`` and of the types in
+``kstreams_assign.events``. What must not live here: how a page
 looks.
 """
 
@@ -10,8 +11,10 @@ import ast
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, fields
+from importlib import import_module
 from inspect import getsource
 from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 from kstreams_assign.config import (
@@ -94,12 +97,108 @@ def _default(setting: Field[Any]) -> str:
 
 
 def _field_descriptions() -> dict[str, str]:
-    """Return the string literal below each field of ``Config``, in one line."""
     (tree,) = ast.parse(getsource(Config)).body
     assert isinstance(tree, ast.ClassDef)
-    return {
-        statement.target.id: " ".join(str(below.value.value).split())
-        for statement, below in pairwise(tree.body)
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
-        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-    }
+    return {name: description for name, _, description in _fields_of(tree)}
+
+
+@dataclass(frozen=True, slots=True)
+class EventField:
+    """Describe one field of an event."""
+
+    name: str
+    type: str
+    """As in Python: ``list[str]``."""
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventDescription:
+    """Describe one kind of event for a reference."""
+
+    event: str
+    """Name, as in the field ``event``."""
+    type: str
+    """Name of its type in ``kstreams_assign.events``; for a nested value the name that other fields give as their type."""
+    when: str
+    """When it happens."""
+    fields: tuple[EventField, ...]
+    """All fields but ``event``."""
+
+
+_COMMON_FIELDS: Mapping[str, str] = {
+    "active": "Active tasks, as ``0_3``.",
+    "standby": "Standby tasks.",
+    "warmup": "Warm-up tasks.",
+    "task": "The task, as ``0_3``.",
+    "tasks": "The tasks.",
+    "generation": "Generation of the group.",
+    "assignor": "Assignor that decided.",
+    "members": "Number of members.",
+    "path": "The directory.",
+    "socket": "Address of the socket.",
+    "url": "Address of the status page.",
+    "start_offset": "Offset at which it begins.",
+    "producer_id": "Id of its producer.",
+    "reason": "Why.",
+    "warnings": "What is wrong, and what to do.",
+}
+_EVENT_MODULES = ("base", "group", "tasks", "commits", "process")
+
+
+def events() -> tuple[EventDescription, ...]:
+    """Return a description of every event, in groups: membership, tasks, commits, process."""
+    classes = _event_classes()
+    return tuple(_describe(name, classes) for name, tree in classes.items() if _event_name(tree))
+
+
+def event_values() -> tuple[EventDescription, ...]:
+    """Return a description of each type that fields of events have beside plain ones, such as ``TaskStatus``."""
+    classes = _event_classes()
+    return tuple(
+        _describe(name, classes)
+        for name, tree in classes.items()
+        if any(isinstance(base, ast.Name) and base.id == "TypedDict" for base in tree.bases) and name != "BaseEvent"
+    )
+
+
+def _event_classes() -> dict[str, ast.ClassDef]:
+    modules: list[ModuleType] = [import_module(f"kstreams_assign.events.{name}") for name in _EVENT_MODULES]
+    statements = [statement for module in modules for statement in ast.parse(getsource(module)).body]
+    return {statement.name: statement for statement in statements if isinstance(statement, ast.ClassDef)}
+
+
+def _describe(name: str, classes: Mapping[str, ast.ClassDef]) -> EventDescription:
+    tree = classes[name]
+    parts = [
+        EventField(field, annotation, description or _COMMON_FIELDS.get(field, ""))
+        for each in _with_bases(tree, classes)
+        for field, annotation, description in _fields_of(each)
+        if field != "event"
+    ]
+    return EventDescription(_event_name(tree), name, _one_line(ast.get_docstring(tree) or ""), tuple(parts))
+
+
+def _with_bases(tree: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[ast.ClassDef]:
+    bases = [classes[base.id] for base in tree.bases if isinstance(base, ast.Name) and base.id in classes]
+    return [*(each for base in bases for each in _with_bases(base, classes)), tree]
+
+
+def _event_name(tree: ast.ClassDef) -> str:
+    """Return the value of ``event: Literal["..."]``; empty for a class that is no event of its own."""
+    annotations = [annotation for field, annotation, _ in _fields_of(tree) if field == "event"]
+    return str(ast.literal_eval(annotations[0].removeprefix("Literal[").removesuffix("]"))) if annotations else ""
+
+
+def _fields_of(tree: ast.ClassDef) -> list[tuple[str, str, str]]:
+    """Return name, annotation and the string literal below (in one line) of each field of a class."""
+    found = []
+    for statement, below in pairwise([*tree.body, ast.Pass()]):
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
+            found.append((statement.target.id, ast.unparse(statement.annotation), _one_line(str(text))))
+    return found
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

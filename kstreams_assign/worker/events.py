@@ -1,29 +1,27 @@
-"""A worker's events: one flat, JSON-able mapping each, for a listener, for logs and for tests.
+"""Report events to a listener and to ``logging``. Their names and fields are described in ``kstreams_assign.events``.
 
-Every event has ``time_ms`` (wall clock), ``event`` and ``process_id``. The listener runs on the thread where the event
-happened, one call at a time, and must be quick. What an operator follows also goes to the logger ``kstreams_assign`` as
-sentences (``log_lines``), with the warnings of an event at level WARNING; a warning is not repeated while it lasts.
+The listener runs on the thread where the event happened, one call at a time, and must be quick. What an
+operator follows also goes to the logger ``kstreams_assign`` as sentences (``log_lines``), with the warnings of an event
+at level WARNING; a warning is not repeated while it lasts.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from typing import cast
 
 from kstreams_assign.adapters.clock import wall_ms
+from kstreams_assign.events import Event, EventListener
 from kstreams_assign.worker.log_lines import LogLines, warning_line
 
 LOGGER = logging.getLogger("kstreams_assign")
-
-Listener = Callable[[Mapping[str, Any]], None]
 
 
 class EventLog:
     """Stamps events, logs them, and hands them to one listener."""
 
-    def __init__(self, process_id: str, listener: Listener | None) -> None:
+    def __init__(self, process_id: str, listener: EventListener | None) -> None:
         self._process_id = process_id
         self._listener = listener
         self._lock = threading.Lock()
@@ -35,6 +33,7 @@ class EventLog:
         return {event: warnings for event, warnings in dict(self._warned).items() if warnings}
 
     def emit(self, event: str, **facts: object) -> None:
+        """Report an event that ``kstreams_assign.events`` describes, with its fields."""
         stamped = {"time_ms": wall_ms(), "event": event, "process_id": self._process_id, **facts}
         with self._lock:
             for line in self._lines.lines(stamped):
@@ -42,7 +41,7 @@ class EventLog:
             if isinstance(warnings := facts.get("warnings"), list):
                 self._warn(event, warnings)
             if self._listener is not None:
-                self._listener(stamped)
+                self._listener(cast("Event", stamped))
 
     def _warn(self, event: str, warnings: list[str]) -> None:
         for warning in warnings:

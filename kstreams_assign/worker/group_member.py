@@ -23,6 +23,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets
 from kstreams_assign.adapters.confluent.transactions import group_metadata, librdkafka_writes, refuse_unknown_metadata
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
+from kstreams_assign.events import EventListener
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition, TopologyShape
@@ -31,7 +32,7 @@ from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.topology.internal import refuse_impossible_names
 from kstreams_assign.worker.connecting import group_client
 from kstreams_assign.worker.early import EarlyProbing
-from kstreams_assign.worker.events import EventLog, Listener
+from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.membership import Membership
 from kstreams_assign.worker.past import Past
@@ -93,7 +94,7 @@ class GroupMember:
         topology: Sequence[SubtopologyShape],
         process_id: UUID,
         *,
-        on_event: Listener | None = None,
+        on_event: EventListener | None = None,
     ) -> None:
         if config.exactly_once:
             refuse_unknown_metadata(librdkafka_writes)

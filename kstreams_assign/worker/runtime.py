@@ -27,6 +27,7 @@ from kstreams_assign.adapters.kafka_python import CommittedMetadata
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, NotHere
+from kstreams_assign.events import EventListener
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Pacing, Restorer
 from kstreams_assign.state.cleaner import Cleaner
@@ -51,7 +52,7 @@ from kstreams_assign.worker.connecting import group_client
 from kstreams_assign.worker.description import described_order
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.emptying import Emptying
-from kstreams_assign.worker.events import EventLog, Listener
+from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.first_look import refuse_changelogs_of_other_kinds, refuse_missing_sinks
 from kstreams_assign.worker.http.parts import Parts
 from kstreams_assign.worker.http.server import StatusServer
@@ -97,7 +98,7 @@ class Engine:
     ``StateDirectoryLocked``.
     """
 
-    def __init__(self, config: Config, flows: Sequence[Flow], labour: Labour, on_event: Listener | None) -> None:
+    def __init__(self, config: Config, flows: Sequence[Flow], labour: Labour, on_event: EventListener | None) -> None:
         self._config = config
         self._flows = bind_flows(flows, config.application_id)
         self._shape = topology_shape(self._flows)
@@ -222,7 +223,7 @@ class Worker(Engine):
         topology: Sequence[Subtopology],
         *,
         topology_description: str | Path | None = None,
-        on_event: Listener | None = None,
+        on_event: EventListener | None = None,
     ) -> None:
         flows = [sub.flow for sub in topology]
         order = described_order(flows, topology_description)

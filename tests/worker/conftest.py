@@ -8,7 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from kstreams_assign.worker.events import EventLog
 from tests.worker.app import App
+from tests.worker.described import refuse_undescribed
+
+
+@pytest.fixture(autouse=True)
+def _only_described_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail, on the thread that reports it, for an event that differs from its type in ``kstreams_assign.events``."""
+    emit = EventLog.emit
+
+    def checked(self: EventLog, event: str, **facts: object) -> None:
+        refuse_undescribed([{"time_ms": 0, "process_id": "", "event": event, **facts}])
+        emit(self, event, **facts)
+
+    monkeypatch.setattr(EventLog, "emit", checked)
 
 
 @pytest.fixture

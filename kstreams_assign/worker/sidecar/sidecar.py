@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.client_settings import MESSAGE_BYTES_MAX
 from kstreams_assign.errors import ConfigError, KStreamsAssignError
+from kstreams_assign.events import EventListener
 from kstreams_assign.topology.flows import topology_shape
 from kstreams_assign.topology.internal import add_repartition_counts, resolve_patterns, subscription_pattern
-from kstreams_assign.worker.events import Listener
 from kstreams_assign.worker.runtime import Engine
 from kstreams_assign.worker.sidecar.desk import Desk
 from kstreams_assign.worker.sidecar.ops import Limits
@@ -31,7 +31,7 @@ class Sidecar:
     ``StateDirectoryLocked``. ``run`` blocks until ``close`` or an error, and runs once.
     """
 
-    def __init__(self, settings: SidecarSettings, on_event: Listener | None = None) -> None:
+    def __init__(self, settings: SidecarSettings, on_event: EventListener | None = None) -> None:
         config = settings.config
         largest = int(config.client.get("message.max.bytes", MESSAGE_BYTES_MAX)) - RECORD_OVERHEAD_BYTES
         limits = Limits(config.buffered_records_max, largest, _partition_counts(settings))

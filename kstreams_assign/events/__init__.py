@@ -1,0 +1,179 @@
+"""Every event that a worker, a sidecar or a group member reports to ``on_event``, as a type.
+
+An event is a flat dictionary that JSON can hold. ``Event`` is the union of all types, told apart by ``event``::
+
+    def on_event(event: Event) -> None:
+        if event["event"] == "assigned":
+            print(event["generation"], event["active"])
+
+The docstring of a type says when the event happens, and the string below a field what it holds; the reference is
+generated from both. ``--json-log`` prints the same dictionaries. What must not live here: who reports an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kstreams_assign.events.commits import (
+    ClientHungEvent,
+    CommitDeferredEvent,
+    CommitRefusedEvent,
+    DeliveryFailedEvent,
+    PurgeFailedEvent,
+    TransactionAbortedEvent,
+)
+from kstreams_assign.events.group import (
+    AdoptedEvent,
+    AssignedEvent,
+    DecisionEvent,
+    DrainRefusedEvent,
+    EarlyProbeEvent,
+    EarlyProbingOffEvent,
+    JoiningEvent,
+    LeaveFailedEvent,
+    LostEvent,
+    MemberNotKeptEvent,
+    Placement,
+    PredecessorRemovedEvent,
+    PredecessorStaysEvent,
+    ProgressUnreadableEvent,
+    ShutdownRequestedEvent,
+    StalledEvent,
+)
+from kstreams_assign.events.process import (
+    BrokerUnavailableEvent,
+    ClosedEvent,
+    HttpFailedEvent,
+    HttpListeningEvent,
+    ListeningEvent,
+    LookupFailedEvent,
+    SessionBeganEvent,
+    SessionEndedEvent,
+    StateDirMadeAnewEvent,
+    StateWipedEvent,
+    WarningsEvent,
+)
+from kstreams_assign.events.tasks import (
+    BatchLimitedEvent,
+    FirstRecordEvent,
+    InputOutOfRangeEvent,
+    OpenTransaction,
+    RestorePace,
+    RestoringEvent,
+    RunningEvent,
+    StatusEvent,
+    StoreDiscardedEvent,
+    StoreFailedEvent,
+    StoreWipedEvent,
+    TaskFailedEvent,
+    TaskResumedEvent,
+    TaskStatus,
+    TaskStoppedEvent,
+    WaitingForTransactionsEvent,
+)
+
+__all__ = [
+    "AdoptedEvent",
+    "AssignedEvent",
+    "BatchLimitedEvent",
+    "BrokerUnavailableEvent",
+    "ClientHungEvent",
+    "ClosedEvent",
+    "CommitDeferredEvent",
+    "CommitRefusedEvent",
+    "DecisionEvent",
+    "DeliveryFailedEvent",
+    "DrainRefusedEvent",
+    "EarlyProbeEvent",
+    "EarlyProbingOffEvent",
+    "Event",
+    "EventListener",
+    "FirstRecordEvent",
+    "HttpFailedEvent",
+    "HttpListeningEvent",
+    "InputOutOfRangeEvent",
+    "JoiningEvent",
+    "LeaveFailedEvent",
+    "ListeningEvent",
+    "LookupFailedEvent",
+    "LostEvent",
+    "MemberNotKeptEvent",
+    "OpenTransaction",
+    "Placement",
+    "PredecessorRemovedEvent",
+    "PredecessorStaysEvent",
+    "ProgressUnreadableEvent",
+    "PurgeFailedEvent",
+    "RestorePace",
+    "RestoringEvent",
+    "RunningEvent",
+    "SessionBeganEvent",
+    "SessionEndedEvent",
+    "ShutdownRequestedEvent",
+    "StalledEvent",
+    "StateDirMadeAnewEvent",
+    "StateWipedEvent",
+    "StatusEvent",
+    "StoreDiscardedEvent",
+    "StoreFailedEvent",
+    "StoreWipedEvent",
+    "TaskFailedEvent",
+    "TaskResumedEvent",
+    "TaskStatus",
+    "TaskStoppedEvent",
+    "TransactionAbortedEvent",
+    "WaitingForTransactionsEvent",
+    "WarningsEvent",
+]
+
+Event = (
+    JoiningEvent
+    | AssignedEvent
+    | AdoptedEvent
+    | LostEvent
+    | DecisionEvent
+    | EarlyProbeEvent
+    | EarlyProbingOffEvent
+    | ProgressUnreadableEvent
+    | StalledEvent
+    | PredecessorRemovedEvent
+    | PredecessorStaysEvent
+    | MemberNotKeptEvent
+    | DrainRefusedEvent
+    | ShutdownRequestedEvent
+    | LeaveFailedEvent
+    | StatusEvent
+    | RestoringEvent
+    | RunningEvent
+    | FirstRecordEvent
+    | BatchLimitedEvent
+    | TaskFailedEvent
+    | TaskStoppedEvent
+    | TaskResumedEvent
+    | StoreDiscardedEvent
+    | StoreWipedEvent
+    | StoreFailedEvent
+    | InputOutOfRangeEvent
+    | WaitingForTransactionsEvent
+    | CommitDeferredEvent
+    | CommitRefusedEvent
+    | DeliveryFailedEvent
+    | TransactionAbortedEvent
+    | ClientHungEvent
+    | PurgeFailedEvent
+    | BrokerUnavailableEvent
+    | LookupFailedEvent
+    | WarningsEvent
+    | StateWipedEvent
+    | StateDirMadeAnewEvent
+    | ListeningEvent
+    | SessionBeganEvent
+    | SessionEndedEvent
+    | HttpListeningEvent
+    | HttpFailedEvent
+    | ClosedEvent
+)
+"""Any event."""
+
+EventListener = Callable[[Event], None]
+"""Type of ``on_event``. It is called on the thread where the event happens, one call at a time, and must return soon."""

@@ -1,0 +1,162 @@
+"""Events of tasks, their stores and their input."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from kstreams_assign.events.base import BaseEvent, ReasonEvent, TaskReasonEvent
+
+
+class TaskStatus(TypedDict):
+    """State of one task in this process."""
+
+    role: str
+    """``active``, ``standby``, ``warmup``, or ``leaving`` for a task that is being closed."""
+    state: str
+    """``restoring``, ``running``, ``tailing``, ``closed``, or ``stopped`` for a task that waits to be tried again."""
+    lag: int | None
+    """Offsets to the end of its changelogs, in sum; null if unknown."""
+
+
+class RestorePace(TypedDict):
+    """Progress of one task that is behind the end of its changelogs."""
+
+    remaining: int
+    """Offsets left."""
+    offsets_per_s: int | None
+    """Null while it is unknown."""
+    left_ms: int | None
+    """Estimated milliseconds left; null while they are unknown."""
+
+
+class StatusEvent(BaseEvent):
+    """Five times a second: how this process stands."""
+
+    event: Literal["status"]
+    generation: int | None
+    """Null while the process is no member."""
+    next_probe_ms: int | None
+    """Wall-clock time of the next probing rebalance; null if none is due or the leader does not report it."""
+    records_total: int
+    """Input records that were processed since the start."""
+    tasks: dict[str, TaskStatus]
+    restoring: dict[str, RestorePace]
+    """Task -> progress, of the tasks that are behind."""
+
+
+class RestoringEvent(BaseEvent):
+    """A restore takes longer than 5 s; reported every 10 s for all such tasks."""
+
+    event: Literal["restoring"]
+    tasks: list[str]
+    remaining: int
+    """Offsets left, in sum."""
+    offsets_per_s: int
+    """Offsets restored a second, in sum."""
+    left_s: int | None
+    """Estimated seconds until the last task is restored; null while they are unknown."""
+
+
+class RunningEvent(BaseEvent):
+    """An active task is restored and starts to process."""
+
+    event: Literal["running"]
+    task: str
+    positions: dict[str, int]
+    """Input partition -> the offset from which the task reads."""
+    restored: int
+    """Offsets that were read from its changelogs."""
+
+
+class FirstRecordEvent(BaseEvent):
+    """A task got its first record since it runs."""
+
+    event: Literal["first_record"]
+    task: str
+    offset: int
+    """Offset of the record."""
+    partition: str
+    """As ``topic-partition``."""
+
+
+class BatchLimitedEvent(BaseEvent):
+    """A slow or large batch, or a commit that failed, makes the next ones smaller; reported every 10 s at most."""
+
+    event: Literal["batch_limited"]
+    limit: str
+    """Limit that was met."""
+    records: int
+    """Records that the next batch or commit has at most."""
+
+
+class TaskFailedEvent(TaskReasonEvent):
+    """A commit or a store of a task failed. The task forgets what is not committed, pauses, and is restored."""
+
+    event: Literal["task_failed"]
+    pause_ms: int
+    """Milliseconds until it is restored."""
+
+
+class TaskStoppedEvent(TaskReasonEvent):
+    """A task cannot work here, such as for a full disk or missing rights. It is tried again; the other tasks go on."""
+
+    event: Literal["task_stopped"]
+    retry_ms: int
+    """Milliseconds until it is tried again."""
+
+
+class TaskResumedEvent(BaseEvent):
+    """A task that was stopped works again."""
+
+    event: Literal["task_resumed"]
+    task: str
+
+
+class StoreDiscardedEvent(TaskReasonEvent):
+    """A damaged store was moved to the trash; the task is restored from the start of its changelogs."""
+
+    event: Literal["store_discarded"]
+
+
+class StoreWipedEvent(TaskReasonEvent):
+    """A store does not fit its changelog and was emptied; it is restored from the changelog's start."""
+
+    event: Literal["store_wiped"]
+
+
+class StoreFailedEvent(TaskReasonEvent):
+    """A commit could not write a store; its task goes on from its last commit."""
+
+    event: Literal["store_failed"]
+
+
+class InputOutOfRangeEvent(ReasonEvent):
+    """The brokers no longer hold the committed offset of an input partition; ``auto_offset_reset`` decides."""
+
+    event: Literal["input_out_of_range"]
+    reset: str
+    """``auto_offset_reset``: where the task starts to read."""
+
+
+class OpenTransaction(TypedDict):
+    """Transaction before which a task waits."""
+
+    task: str
+    partition: str
+    """As ``topic-partition``."""
+    start_offset: int
+    producer_id: int
+    transactional_id: str | None
+    """Null where no coordinator knows the producer."""
+    hanging: bool
+    """Whether no coordinator will ever end it (KIP-664)."""
+
+
+class WaitingForTransactionsEvent(BaseEvent):
+    """Tasks wait before open transactions, exactly once only; reported again when it changes, and empty at the end."""
+
+    event: Literal["waiting_for_transactions"]
+    transactions: list[OpenTransaction]
+    """The transactions, with the tasks that wait for them."""
+    warnings: list[str]
+    """For each transaction that does not end by itself, the command that ends it."""
