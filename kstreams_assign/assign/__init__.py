@@ -1,6 +1,6 @@
-"""Pure decisions, ``(Cluster, AssignConfig) -> Plan``: who runs which task, who keeps a copy, who warms up.
+"""The assignors: pure functions ``(Cluster, AssignConfig) -> Plan`` that place active tasks, standbys and warm-ups.
 
-No clock, no I/O, no chance: the same cluster always gets the same plan. The public names of the room are these.
+No clock, no I/O and no randomness: the same cluster always gets the same plan. Other rooms import from here.
 """
 
 from __future__ import annotations
@@ -48,13 +48,15 @@ VERSIONS: Mapping[str, Mapping[int, Assignor]] = MappingProxyType(
         "learner": {1: learner},
     }
 )
-"""Every assignor under the name that the setting ``assignor`` takes, in each version that a group may still need.
+"""Setting name -> version -> assignor. It holds every version that some group may still need.
 
-A change that answers differently is a new version; the old one stays until no release in use knows only that.
+A change that decides differently is a new version. Delete an old version once no release in use is limited to it.
 """
 
-ASSIGNORS: Mapping[str, Assignor] = MappingProxyType({name: known[max(known)] for name, known in VERSIONS.items()})
-"""The newest version of each."""
+ASSIGNORS: Mapping[str, Assignor] = MappingProxyType(
+    {name: versions[max(versions)] for name, versions in VERSIONS.items()}
+)
+"""The newest version of each assignor."""
 
 __all__ = [
     "ASSIGNORS",

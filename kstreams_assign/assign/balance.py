@@ -1,6 +1,6 @@
-"""What balanced means, and what it costs: KIP-441's two conditions, owner changes and their lower bound.
+"""Balance and its price: KIP-441's two conditions, owner changes, and the lower bound of owner changes.
 
-Judgement of finished answers lives here; nothing here places a task.
+Functions here judge finished plans. They place no task.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ Subtopology = tuple[str | None, int]
 
 
 def balanced(cluster: Cluster, plan: Plan) -> bool:
-    """Both conditions of KIP-441, "Defining balance", for the active tasks."""
+    """Return whether the active tasks meet both conditions of KIP-441, "Defining balance"."""
     return instance_balanced(plan.owners, cluster.capacities) and subtopology_balanced(plan.owners)
 
 
 def instance_balanced(owners: Owners, capacities: Mapping[UUID, int]) -> bool:
-    """Every process runs its even share: with equal capacities the most tasks are at most one more than the fewest.
+    """Return whether every process runs its even share: with equal capacities, counts differ by one at most.
 
-    With unequal capacities (threads) the even share is proportional to capacity, rounded down or up. Processes that
-    run nothing must be among ``capacities``.
+    With unequal capacities (threads) the even share is proportional to capacity, rounded down or up. ``capacities``
+    must include the processes that run no task.
     """
     running = Counter(owners.values())
     shares = even_shares(len(owners), list(capacities.values()))
@@ -40,16 +40,16 @@ def instance_balanced(owners: Owners, capacities: Mapping[UUID, int]) -> bool:
 
 
 def subtopology_balanced(owners: Owners) -> bool:
-    """The subtopology on the most processes runs on at most one more process than that on the fewest.
+    """Return whether the numbers of processes that run each subtopology differ by one at most.
 
-    Taken literally: subtopologies of very different size never satisfy it.
+    This is KIP-441's literal text: subtopologies of very different size never satisfy it.
     """
     spread = subtopology_spread(owners).values()
     return not spread or max(spread) - min(spread) <= 1
 
 
 def subtopology_spread(owners: Owners) -> dict[Subtopology, int]:
-    """Subtopology -> on how many processes its tasks run."""
+    """Return the number of processes that run each subtopology."""
     processes: dict[Subtopology, set[UUID]] = {}
     for task, process in owners.items():
         processes.setdefault((task.topology, task.subtopology), set()).add(process)
@@ -57,10 +57,10 @@ def subtopology_spread(owners: Owners) -> dict[Subtopology, int]:
 
 
 def owner_changes(before: Owners, after: Owners, present: Collection[UUID]) -> tuple[list[TaskId], list[TaskId]]:
-    """Tasks that changed their owner, and tasks that were adopted, each in order.
+    """Return the tasks that changed their owner and the tasks that were adopted, each in order.
 
-    Changed: another process runs it although the old one is still ``present``. Adopted: its owner is gone, or it had
-    none. A task that nobody runs ``after`` counts as neither.
+    Changed: another process runs the task although the old owner is still ``present``. Adopted: its owner has left, or
+    it had none. A task that no process runs ``after`` counts as neither.
     """
     moved = sorted((task for task, owner in after.items() if before.get(task) != owner), key=task_order)
     changed = [task for task in moved if before.get(task) in present]
@@ -69,10 +69,10 @@ def owner_changes(before: Owners, after: Owners, present: Collection[UUID]) -> t
 
 
 def owner_changes_lower_bound(before: Owners, capacities: Mapping[UUID, int], tasks: Collection[TaskId]) -> int:
-    """The fewest owner changes, of tasks whose owner is still there, after which ``instance_balanced`` holds.
+    """Return the fewest owner changes, of tasks whose owner is still present, that reach ``instance_balanced``.
 
-    ``capacities`` names the processes that are there, ``tasks`` what must run; orphans and new tasks are placed freely.
-    A process gives away what exceeds its share; the shares that round up go where they keep a task.
+    ``capacities`` holds the present processes, ``tasks`` the tasks to run; orphans and new tasks are placed freely.
+    Each process gives away what exceeds its share. The shares that round up go to processes where they keep a task.
     """
     held = Counter(before[task] for task in tasks if before.get(task) in capacities)
     shares = even_shares(len(tasks), list(capacities.values()))

@@ -1,7 +1,7 @@
-"""A cluster as small integers: the table on which an assignor lays out tasks before it answers.
+"""A cluster as small integers: the table on which an assignor lays out tasks before it returns a plan.
 
-Processes are numbered in Java's order of process ids, stateful tasks in the order of task ids. A task knows its holders, a
-client only its counts. No decision lives here.
+Processes are numbered in Java's order of process ids, stateful tasks in the order of task ids. The board stores the
+holders of each task, but only counts for each client. It makes no decision.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ from kstreams_assign.assign.java_order import sorted_tasks
 from kstreams_assign.assign.values import Cluster, Placement, Plan
 from kstreams_assign.model import TaskId, process_order
 
-NOBODY = -1
+NO_CLIENT = -1
 
 Lists = list[list[TaskId]]
 
 
 def load_units(capacity: Sequence[int]) -> list[int]:
-    """What one copy adds to a client's key, so that keys (copies times unit, plus client) sort by load, then client.
+    """Return what one replica adds to each client's key.
 
-    A load is copies over threads. With the threads' common multiple above the fraction bar it becomes a whole number. Equal
-    quotients of counts by threads are equal doubles in Java and distinct ones are distinct, so keys compare as they do.
+    Keys (replicas times unit, plus client) sort by load, then client. A load is replicas divided by threads; the
+    threads' common multiple makes it a whole number. Equal quotients are equal doubles in Java and different ones are
+    different, so keys compare as Java's loads do.
     """
     common = lcm(*capacity)
     return [common // threads * len(capacity) for threads in capacity]
 
 
 class Board:
-    """Who holds which stateful task: ``holders`` has the owner, the standbys and the warm-ups of a task.
+    """The layout of stateful tasks: ``holders`` has the owner, the standbys and the warm-ups of each task.
 
-    ``active_count`` and ``count`` are active tasks and all copies per client.
+    ``active_count`` and ``count`` are the active tasks and all replicas of each client.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -39,15 +40,15 @@ class Board:
         self.capacity = [client.capacity for client in self.clients]
         self.tasks = sorted_tasks(cluster.stateful)
         self.stateless = sorted_tasks(cluster.stateless)
-        self.owner = [NOBODY] * len(self.tasks)
+        self.owner = [NO_CLIENT] * len(self.tasks)
         self.holders: list[set[int]] = [set() for _ in self.tasks]
         self.warmups: dict[int, set[int]] = {}
-        self.stateless_owner = [NOBODY] * len(self.stateless)
+        self.stateless_owner = [NO_CLIENT] * len(self.stateless)
         self.active_count = [0] * len(self.clients)
         self.count = [0] * len(self.clients)
 
     def standbys(self, task: int) -> set[int]:
-        """The clients with a standby; warm-ups are none."""
+        """Return the clients with a standby of the task, without warm-ups."""
         return self.holders[task] - {self.owner[task]} - self.warmups.get(task, set())
 
     def give_active(self, task: int, client: int) -> None:
@@ -62,12 +63,12 @@ class Board:
 
     def take_active(self, task: int) -> None:
         client = self.owner[task]
-        self.owner[task] = NOBODY
+        self.owner[task] = NO_CLIENT
         self.active_count[client] -= 1
         self._take(task, client)
 
     def swap_active(self, task: int, client: int) -> None:
-        """The client's standby becomes active, the owner's copy becomes a standby."""
+        """Make the client's standby active and the owner's replica a standby."""
         self.active_count[self.owner[task]] -= 1
         self.active_count[client] += 1
         self.owner[task] = client
@@ -76,7 +77,7 @@ class Board:
         self._give(task, client)
 
     def give_standbys(self, task: int, clients: Iterable[int]) -> None:
-        """To clients that have no copy yet."""
+        """Give standbys to clients that hold no replica yet."""
         self.holders[task].update(clients)
         for client in clients:
             self.count[client] += 1
@@ -97,7 +98,7 @@ class Board:
         self.count[client] -= 1
 
     def plan(self, probing: bool) -> Plan:
-        """What was laid out, in the words of the outside."""
+        """Return the layout as a plan."""
         active: Lists = [[] for _ in self.clients]
         standby: Lists = [[] for _ in self.clients]
         warmup: Lists = [[] for _ in self.clients]

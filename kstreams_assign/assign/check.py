@@ -1,6 +1,6 @@
-"""The properties that every plan must have (KIP-441, "Assignment Algorithm"), as predicates that name the culprit.
+"""The properties that every plan must have (KIP-441, "Assignment Algorithm"), as checks that name the culprit.
 
-Each answers a list of texts, empty when all is well. Tests, the simulator and ``what-if`` judge plans with them.
+Each check returns a list of texts, empty if the plan is correct. Tests, the simulator and ``what-if`` use them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Holders = dict[TaskId, list[UUID]]
 
 
 def check(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
-    """All properties below."""
+    """Return what violates any of the properties below."""
     return [
         *check_placements(cluster, plan),
         *check_single_owner(cluster, plan),
@@ -29,17 +29,17 @@ def check(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
 
 
 def check_placements(cluster: Cluster, plan: Plan) -> list[str]:
-    """Each process of the cluster has a placement, and nobody else."""
+    """Check that the plan has a placement for each process of the cluster and for no other process."""
     known = {client.process_id for client in cluster.clients}
     missing = [f"process {process} has no placement" for process in _in_order(known - plan.placements.keys())]
-    strangers = [f"process {process} is not in the cluster" for process in _in_order(plan.placements.keys() - known)]
-    return missing + strangers
+    extra = [f"process {process} is not in the cluster" for process in _in_order(plan.placements.keys() - known)]
+    return missing + extra
 
 
 def check_single_owner(cluster: Cluster, plan: Plan) -> list[str]:
-    """Each task of the cluster, stateful or not, is active on exactly one process."""
+    """Check that each task of the cluster, stateful or not, is active on exactly one process."""
     owners = _holders({process: placed.active for process, placed in plan.placements.items()})
-    texts = [f"task {task} is active nowhere" for task in sorted_tasks(cluster.tasks - owners.keys())]
+    texts = [f"task {task} is not active on any process" for task in sorted_tasks(cluster.tasks - owners.keys())]
     texts += [f"task {task} is not in the cluster" for task in sorted_tasks(owners.keys() - cluster.tasks)]
     return texts + [
         f"task {task} is active on {len(owners[task])} processes: {_names(owners[task])}"
@@ -49,40 +49,43 @@ def check_single_owner(cluster: Cluster, plan: Plan) -> list[str]:
 
 
 def check_single_replica(plan: Plan) -> list[str]:
-    """No process holds a task twice, in whatever roles."""
+    """Check that no process holds two replicas of a task."""
     texts = []
     for process in _in_order(plan.placements):
         placed = plan.placements[process]
         twice = (placed.active & placed.standby) | (placed.active & placed.warmup) | (placed.standby & placed.warmup)
-        texts += [f"process {process} holds two copies of task {task}" for task in sorted_tasks(twice)]
+        texts += [f"process {process} holds two replicas of task {task}" for task in sorted_tasks(twice)]
     return texts
 
 
 def check_standbys(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
-    """Each stateful task has as many standbys as there are processes for, up to ``num_standby_replicas``; no other has."""
+    """Check that each stateful task has ``num_standby_replicas`` standbys, and that stateless tasks have none.
+
+    A task needs no more standbys than there are other processes.
+    """
     wanted = min(config.num_standby_replicas, len(cluster.clients) - 1)
     holders = _holders({process: placed.standby for process, placed in plan.placements.items()})
     texts = [f"task {task} has a standby but no state" for task in sorted_tasks(holders.keys() - cluster.stateful)]
     for task in sorted_tasks(cluster.stateful):
         have = len(holders.get(task, ()))
         if have != wanted:
-            texts.append(f"task {task} has {have} standbys, not {wanted}: {_names(holders.get(task, ()))}")
+            texts.append(f"task {task} has {have} standbys instead of {wanted}: {_names(holders.get(task, ()))}")
     return texts
 
 
 def check_warmups(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
-    """At most ``max_warmup_replicas`` warm-ups in the whole group, of stateful tasks only."""
+    """Check that the group has at most ``max_warmup_replicas`` warm-ups, of stateful tasks only."""
     holders = _holders({process: placed.warmup for process, placed in plan.placements.items()})
-    texts = [f"task {task} warms up but has no state" for task in sorted_tasks(holders.keys() - cluster.stateful)]
+    texts = [f"task {task} has a warm-up but no state" for task in sorted_tasks(holders.keys() - cluster.stateful)]
     count = sum(map(len, holders.values()))
     if count > config.max_warmup_replicas:
         names = ", ".join(map(str, sorted_tasks(holders.keys())))
-        texts.append(f"{count} warm-ups exceed max_warmup_replicas {config.max_warmup_replicas}: {names}")
+        texts.append(f"{count} warm-ups exceed max_warmup_replicas = {config.max_warmup_replicas}: {names}")
     return texts
 
 
 def check_actives_caught_up(cluster: Cluster, config: AssignConfig, plan: Plan) -> list[str]:
-    """Each stateful task is active on a process of the least rank (``lags.rank``)."""
+    """Check that each stateful task is active on a process of the least rank (``lags.rank``)."""
     texts = []
     clients = {client.process_id: client for client in cluster.clients}
     for task, process in plan.owners.items():
@@ -102,11 +105,11 @@ def _least_rank(cluster: Cluster, config: AssignConfig, task: TaskId) -> tuple[i
 
 
 def _holders(tasks_by_process: Mapping[UUID, Iterable[TaskId]]) -> Holders:
-    found: Holders = {}
+    holders: Holders = {}
     for process in _in_order(tasks_by_process):
         for task in tasks_by_process[process]:
-            found.setdefault(task, []).append(process)
-    return found
+            holders.setdefault(task, []).append(process)
+    return holders
 
 
 def _in_order(processes: Iterable[UUID]) -> list[UUID]:
@@ -114,4 +117,4 @@ def _in_order(processes: Iterable[UUID]) -> list[UUID]:
 
 
 def _names(processes: Iterable[UUID]) -> str:
-    return ", ".join(map(str, processes)) or "nowhere"
+    return ", ".join(map(str, processes)) or "no process"

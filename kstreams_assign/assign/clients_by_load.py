@@ -1,9 +1,9 @@
-"""Clients waiting by load while their loads change (Kafka: ``ConstrainedPrioritySet`` over ``PriorityQueue``).
+"""A queue of clients by load, whose loads change while they wait (Kafka: ``ConstrainedPrioritySet``).
 
-In Java a client's load may fall while it waits inside the queue, and another one is offered before it is put right. The
-queue can stay out of order after that: who comes next then depends on the array's layout. That is rare, but to be equal
-to Java the layout must be had when it counts. So ``ClientsByLoad`` answers from the keys alone where order is certain,
-notes what happened, and lets ``Layout`` do it all over, exactly, where it is not.
+In Java a client's load may fall while it waits in the queue, and another client is offered before its place is
+corrected. The queue can stay out of order after that, and then the next client depends on the array's layout. This is
+rare, but equality with Java requires the layout in these cases. ``ClientsByLoad`` uses the keys alone while the order
+is certain, records the operations, and lets ``Layout`` repeat them exactly where the order is not certain.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ from kstreams_assign.assign.java_order import process_hash
 
 
 class ClientsByLoad:
-    """All clients, by copies per thread and then in order.
+    """All clients, by replicas per thread and then in order. A key is one number, as in ``load_units``.
 
-    A key is one number, as ``load_units`` says.
-
-    ``doubt`` is the range of keys in which a lesser one may stand below a greater one in Java's array; ``None``: nowhere.
-    It is enough to widen it where that begins: sifting moves such pairs about, but their keys stay in the range.
+    ``doubt`` is the range of keys in which a smaller key may be below a larger key in Java's array; ``None``: no such
+    range. It has to grow only where disorder begins: sifting moves such pairs, but their keys stay in the range.
     """
 
     def __init__(self, board: Board) -> None:
@@ -41,7 +39,7 @@ class ClientsByLoad:
         return self.count[client] * self.units[client] + client
 
     def poll(self, eligible: Collection[int]) -> int | None:
-        """Take out the first eligible client, if any. The others stay."""
+        """Remove and return the first eligible client, or None. The others stay."""
         if eligible:
             self.polled = self._first(eligible)
         else:
@@ -49,7 +47,7 @@ class ClientsByLoad:
         return self.polled
 
     def _refill(self) -> None:
-        """Nobody is eligible: Java takes all out and puts all in again, which leaves the queue in order."""
+        """Handle a poll without eligible clients: Java removes and re-inserts all, which puts the queue in order."""
         self.polled = None
         if self.doubt:
             self.pending.append((self.layout.poll, ()))
@@ -75,7 +73,7 @@ class ClientsByLoad:
             self.doubt = None
 
     def offer_changed(self, source: int, destination: int) -> None:
-        """Offer both clients of a movement again after their loads changed. The destination was inside all the time."""
+        """Offer both clients of a movement again after their loads changed. The destination never left the queue."""
         before, after, key = self.keys[destination], self._key(destination), self._key(source)
         self.keys[source], self.keys[destination] = key, after
         offered = key if source == self.polled else after
@@ -84,7 +82,7 @@ class ClientsByLoad:
         self.polled = None
 
     def _doubt(self, offered: int, after: int, before: int) -> bool:
-        """What was offered may have come to rest below the destination, whose new key is less, while a parent's is not."""
+        """Return whether the offered client may be below the destination, whose new key is smaller; widen ``doubt``."""
         low, high = self.doubt or (offered, before)
         slips = after <= offered < max(before, high)
         if slips:
@@ -93,7 +91,7 @@ class ClientsByLoad:
 
 
 class Layout:
-    """The array of Java's queue. ``heapq`` pops as Java polls while the heap is in order (all keys are distinct)."""
+    """The array of Java's queue. While the heap is in order, ``heapq`` pops as Java polls (all keys are distinct)."""
 
     def __init__(self, keys: Sequence[int], hashes: Sequence[int]) -> None:
         self.keys = list(keys)
@@ -107,7 +105,7 @@ class Layout:
             heappush(self.heap, key)
 
     def take(self, first: int) -> None:
-        """Take out the first eligible client, which is known."""
+        """Remove ``first``, which is known to be the first eligible client."""
         if not self.in_order:
             self.poll((first,))
             return
@@ -118,7 +116,7 @@ class Layout:
         self._offer_passed([key % len(self.keys) for key in passed])
 
     def poll(self, eligible: Container[int]) -> int | None:
-        """Take out the first eligible client. Those passed over are offered again in the order of Java's hash set."""
+        """Remove the first eligible client. Skipped clients are offered again in the order of Java's hash set."""
         passed: list[int] = []
         self.polled = None
         take = heappop if self.in_order else poll
@@ -133,7 +131,7 @@ class Layout:
         return self.polled
 
     def refill(self, keys: list[int]) -> None:
-        """What a vain poll of a queue in order leaves, whatever the array was before."""
+        """Rebuild the array as a poll without result leaves it, whatever it was before."""
         self.keys, self.heap, self.polled, self.in_order = keys, [], None, True
         self._offer_passed([key % len(keys) for key in sorted(keys)])
 
@@ -146,13 +144,13 @@ class Layout:
             heappush(self.heap, key)
 
     def _buckets(self, size: int) -> list[int]:
-        """The bucket of each client in a table of that size."""
+        """Return the bucket of each client in a table of this size."""
         if size not in self.buckets:
             self.buckets[size] = [hashed & (size - 1) for hashed in self.hashes]
         return self.buckets[size]
 
     def offer_changed(self, change: tuple[int, int, int, int, bool]) -> None:
-        """Both get their new keys where they stand, then each is taken out, if inside, and offered.
+        """Give both clients their new keys in place, then remove each, if inside, and offer it again.
 
         ``change``: source and destination, their keys, and whether the queue may get out of order.
         """

@@ -1,7 +1,7 @@
-"""Assign, apply, catch up, again: what a group goes through until nobody asks for a probing rebalance.
+"""Repeat "assign, apply, catch up" until no plan asks for a probing rebalance.
 
-Pure rounds without a broker, one decision each (KIP-429 follow-ups are no rounds). ``what-if``, tests and benchmarks count
-owner changes and rounds with it; the simulator has the protocol and its faults.
+Rounds are pure, without a broker; each is one decision (a KIP-429 follow-up is not a round). ``what-if``, tests and
+benchmarks count owner changes and rounds with it. The simulator has the protocol and its faults.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ALL_OFFSETS = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One decision: the cluster it saw, the plan, and what that did to owners (``balance.owner_changes``)."""
+    """One decision: the cluster it saw, the plan, and the resulting owner changes (``balance.owner_changes``)."""
 
     cluster: Cluster
     plan: Plan
@@ -37,9 +37,9 @@ def converge(
     offsets_per_round: int = ALL_OFFSETS,
     rounds_max: int = 1000,
 ) -> list[Round]:
-    """Rounds until a plan asks for no probe, at most ``rounds_max`` (then the last one still asks).
+    """Return the rounds until a plan asks for no probe, ``rounds_max`` at most (then the last one still asks).
 
-    ``end_offset_sums`` has the size of each stateful task's changelogs in offsets; between two rounds every standby and
+    ``end_offset_sums`` is the size of each stateful task's changelogs in offsets. Between two rounds every standby and
     warm-up reads ``offsets_per_round`` of them.
     """
     rounds: list[Round] = []
@@ -54,14 +54,14 @@ def converge(
 
 
 def previous_owners(cluster: Cluster) -> dict[TaskId, UUID]:
-    """Task -> the process that ran it, for all that some process ran."""
+    """Return the process that ran each task. Tasks that no process ran are missing."""
     return {task: client.process_id for client in cluster.clients for task in client.prev_active}
 
 
 def after(
     cluster: Cluster, plan: Plan, end_offset_sums: Mapping[TaskId, int], offsets_per_round: int = ALL_OFFSETS
 ) -> Cluster:
-    """The cluster at the next rebalance: actives run, copies have read on, all other state is cleaned away."""
+    """Return the cluster at the next rebalance: actives run, replicas have read on, all other state is deleted."""
     clients = tuple(
         _client_after(client, plan.placements[client.process_id], end_offset_sums, offsets_per_round)
         for client in cluster.clients
@@ -77,7 +77,7 @@ def _client_after(client: Client, placed: Placement, end: Mapping[TaskId, int], 
 
 
 def _position(client: Client, task: TaskId, end: int) -> int:
-    """How far the process has got with a task: to the end if it ran it, to nowhere if that is not known."""
+    """Return the offset that the process has reached: the end if it ran the task, 0 if the position is unknown."""
     lag = client.lags[task]
     if lag < 0:
         return end if lag == RUNNING_OFFSET_SUM else 0

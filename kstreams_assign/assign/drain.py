@@ -1,9 +1,9 @@
-"""Draining: processes that are about to leave keep their tasks until another process has a warm copy of each.
+"""Draining: a process that is about to leave keeps its tasks until another process has a caught-up replica of each.
 
-Any assignor can be drained: it decides for the processes that stay, as if the others were gone. What it would then start cold
-stays where it runs, and its new owner warms it up first, within the group's budget of warm-ups. Stateless tasks and tasks
-with a caught-up copy move at once. The KIPs know no such thing: a Kafka Streams process that closes leaves its tasks to be
-restored wherever no standby is.
+Any assignor can be drained: it decides for the staying processes, as if the others had left. A task that would then
+start cold stays where it runs while its new owner warms up, within the group's warm-up budget. Stateless tasks and
+tasks with a caught-up replica move at once. The KIPs have no such feature: the tasks of a Kafka Streams process that
+closes are restored from scratch unless a standby exists.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kstreams_assign.model import TaskId
 
 
 def drained(assign: Assignor, draining: frozenset[UUID]) -> Assignor:
-    """The assignor for a cluster in which these processes are leaving, and at least one is not."""
+    """Return the assignor for a cluster in which these processes, but not all of its processes, are leaving."""
 
     def decide(cluster: Cluster, config: AssignConfig) -> Plan:
         staying = tuple(client for client in cluster.clients if client.process_id not in draining)
@@ -57,7 +57,7 @@ def _budget(plan: Plan, config: AssignConfig) -> int:
 
 
 def _first_to_warm(cold: Sequence[TaskId], heir: Mapping[TaskId, UUID], heirs: Mapping[UUID, Client]) -> list[TaskId]:
-    """Those that have begun, then the smallest lag."""
+    """Sort the cold tasks: first those whose new owner has begun to warm up, then by lag."""
 
     def rank(task: TaskId) -> tuple[bool, int]:
         client = heirs[heir[task]]

@@ -1,31 +1,34 @@
-"""Better owners by exchanging tasks: whatever the first layout was, the cheapest one is left.
+"""Cheaper owners by exchanging tasks: whatever the first layout was, the result is a cheapest layout.
 
-A minimum cost flow, in integers. ``Exchanges`` look for a round of clients, each of which hands one task on, that makes the
-whole cheaper by ``Prices``, until there is none (Klein's theorem: then nothing is). Whether there is anything to look for can often
-be told for much less: see ``prices.least_cost``.
+This is a minimum cost flow in integers. ``Exchanges`` looks for a cycle of clients, each of which gives one task to
+the next, that lowers the total of ``Prices``, until no such cycle exists (Klein's theorem: then the total is minimal).
+``prices.least_cost`` often shows at much lower cost that no search is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kstreams_assign.assign.holdings import NOBODY, Holdings
+from kstreams_assign.assign.holdings import Holdings
 from kstreams_assign.assign.prices import Prices
 from kstreams_assign.assign.seats import Room
 from kstreams_assign.assign.subtopologies import Subtopologies
 
 Arc = tuple[int, int, int]
-"""(price, the node it leads to, the task that moves along it or ``NOBODY``)."""
+"""(price, the node it leads to, the task that moves along it or ``NO_TASK``)."""
+
+NO_TASK = -1
 
 Step = tuple[int, int, int]
-"""(the node it leaves, the node it comes to, the task or ``NOBODY``)."""
+"""(the node it leaves, the node it comes to, the task or ``NO_TASK``)."""
 
 
 class Exchanges:
-    """The flow network. Its nodes are clients, clients by subtopology, and two kinds of hub.
+    """The flow network. Its nodes are clients, pairs of client and subtopology, and two kinds of hub.
 
-    A task that comes to a client makes another one of the same subtopology leave, or any other, or a spare seat move. A hub
-    of each subtopology stands for all clients that are nothing special to a task, one more for the spare seats.
+    A task that arrives at a client makes another task of its subtopology leave, or any other task, or moves a spare
+    seat. Each subtopology has a hub for all clients with the same price for a task; one more hub is for the spare
+    seats.
     """
 
     def __init__(self, held: Holdings, owners: list[int], room: Room, kinds: Subtopologies, prices: Prices) -> None:
@@ -45,7 +48,7 @@ class Exchanges:
         self.changed = set(range(self.spare_hub + 1))
 
     def settle(self) -> None:
-        """Exchange until nothing gets cheaper."""
+        """Exchange tasks until no exchange lowers the total."""
         while rounds := self._cheaper_rounds():
             touched = {client for each in rounds for client in self._exchange(each)}
             for client in touched:
@@ -56,7 +59,7 @@ class Exchanges:
             self.changed.add(self.spare_hub)
 
     def _list_moves(self, client: int) -> None:
-        """For each subtopology the cheapest task to hand on to each other client, and to all that are nothing special."""
+        """List, per subtopology, the cheapest task to give to each client and to all clients with the common price."""
         best: dict[tuple[int, int], Arc] = {}
         seen: set[tuple[object, ...]] = set()
         for task in sorted(self.tasks_of[client], reverse=True):
@@ -83,31 +86,31 @@ class Exchanges:
             self.moves[client * self.sorts + kind].append(arc)
 
     def _arcs(self, node: int) -> Iterator[Arc]:
-        """What may leave a node that something has come to."""
+        """Yield the arcs out of a node that something has arrived at."""
         if node < self.client_nodes:
             client, kind = divmod(node, self.sorts)
             yield from self.moves[node]
-            yield self.kinds.taking(kind, client) * self.prices.spread, self.client_nodes + client, NOBODY
+            yield self.kinds.taking(kind, client) * self.prices.spread, self.client_nodes + client, NO_TASK
         elif node < self.kind_hubs:
             client = node - self.client_nodes
             for kind, have in enumerate(self.kinds.count[client]):
                 if have:
                     price = self.kinds.giving(kind, client) * self.prices.spread
-                    yield price, client * self.sorts + kind, NOBODY
+                    yield price, client * self.sorts + kind, NO_TASK
             if self.count[client] < self.high[client]:
-                yield 0, self.spare_hub, NOBODY
+                yield 0, self.spare_hub, NO_TASK
         elif node < self.spare_hub:
             kind = node - self.kind_hubs
-            yield from ((0, client * self.sorts + kind, NOBODY) for client in range(self.clients))
+            yield from ((0, client * self.sorts + kind, NO_TASK) for client in range(self.clients))
         else:
             for client, count in enumerate(self.count):
                 if count > self.low[client]:
-                    yield 0, self.client_nodes + client, NOBODY
+                    yield 0, self.client_nodes + client, NO_TASK
 
     def _cheaper_rounds(self) -> list[list[Step]]:
-        """Rounds without a common node that make the whole cheaper (Bellman and Ford); none if there is no such round.
+        """Return cycles without a common node that lower the total (Bellman-Ford); empty if there are none.
 
-        The prices of nodes may start anywhere, so they are kept; only nodes that ``changed`` can make others cheaper.
+        Node prices may start at any value, so they are kept; only nodes that ``changed`` can lower the price of others.
         """
         price, came = self.price, {}
         while self.changed:
@@ -119,16 +122,16 @@ class Exchanges:
                         price[goal] = base + more
                         came[goal] = (node, task)
                         self.changed.add(goal)
-            if found := _rounds(came, self.changed):
-                return found
+            if rounds := _rounds(came, self.changed):
+                return rounds
         return []
 
     def _exchange(self, arcs: list[Step]) -> set[int]:
-        """Move along one round; answer whose tasks changed."""
+        """Move tasks along one cycle; return the clients whose tasks changed."""
         touched = set()
         after_hub = {source: goal for source, goal, _ in arcs}
         for source, goal, task in arcs:
-            if task != NOBODY:
+            if task != NO_TASK:
                 client = source // self.sorts
                 new = (goal if goal < self.client_nodes else after_hub[goal]) // self.sorts
                 self._move(task, client, new)
@@ -146,8 +149,8 @@ class Exchanges:
 
 
 def _rounds(came: dict[int, tuple[int, int]], starts: set[int]) -> list[list[Step]]:
-    """The closed rounds of arcs (source, goal, task) among those that nodes were last reached by."""
-    found = []
+    """Return the cycles of arcs (source, goal, task) in the graph of last predecessors."""
+    rounds = []
     seen: dict[int, int] = {}
     for start in sorted(starts):
         node = start
@@ -162,5 +165,5 @@ def _rounds(came: dict[int, tuple[int, int]], starts: set[int]) -> list[list[Ste
                 at = source
                 if at == node:
                     break
-            found.append(arcs)
-    return found
+            rounds.append(arcs)
+    return rounds

@@ -1,4 +1,4 @@
-"""Dealing tasks to whoever runs the fewest per thread (Kafka: ``assignStatelessActiveTasks``)."""
+"""Deal tasks to the client with the fewest active tasks per thread (Kafka: ``assignStatelessActiveTasks``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kstreams_assign.assign.board import Board
 
 
 def give_to_fewest_actives(board: Board, tasks: Iterable[int], give: Callable[[int, int], None]) -> None:
-    """``give(task, client)`` each task, in order, to the client with the fewest active tasks per thread."""
+    """Call ``give(task, client)`` for each task, in order, with the client that has the fewest actives per thread."""
     active, capacity = board.active_count, board.capacity
     heap = [(count / capacity[client], client) for client, count in enumerate(active)]
     heapify(heap)

@@ -1,7 +1,7 @@
-"""Which process shall run each task in the end: balanced, with the fewest changes, then the least to restore.
+"""The owner that each task shall have in the end: balanced, with the fewest changes, then the least to restore.
 
-Where a task runs until its new owner is caught up is not decided here. Seats are counted in ``seats``, the spread of
-subtopologies in ``subtopologies``.
+Where a task runs until its new owner has caught up is not decided here. ``seats`` counts seats, ``subtopologies`` the
+spread of subtopologies.
 """
 
 from __future__ import annotations
@@ -12,31 +12,32 @@ from heapq import heapify, heappop, heapreplace, nsmallest
 from itertools import chain, groupby
 
 from kstreams_assign.assign.exchanges import Exchanges
-from kstreams_assign.assign.holdings import NOBODY, Holdings
+from kstreams_assign.assign.holdings import NO_CLIENT, Holdings
 from kstreams_assign.assign.prices import Prices, Surplus, least_cost
 from kstreams_assign.assign.seats import Matching, Room
 from kstreams_assign.assign.subtopologies import Subtopologies
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 
 Pair = tuple[bool, int, int, int, int, int]
-"""(not caught up, change of the spread, offsets to restore, the task negated, its owner, a client with a copy)."""
+"""(not caught up, change of the spread, offsets to restore, the task negated, its owner, a client with a replica)."""
 
 Leavers = list[tuple[int, int, int, list[int]]]
-"""A heap of (what its leaving means for the spread, lag, client, the tasks of a subtopology that may leave there)."""
+"""A heap of (effect on the spread, lag, client, the tasks of a subtopology that may leave that client)."""
 
 SOME = 16
-"""Beside four times as many as may leave, so many tasks of a client and a subtopology are compared by where their copies are."""
+"""How many tasks per client and subtopology have their replicas compared, beside four times those that may leave."""
 
 
 def final_owners(held: Holdings) -> list[int]:
-    """The client that is to run each task.
+    """Return the client that shall run each task.
 
-    1. A task whose owner is among the most caught-up stays, as long as its owner has a seat for it.
-    2. A task without such an owner goes to one of its most caught-up clients, if seats allow: to the client with
-       the least to restore. Where all count as caught up, it goes to a client with a copy.
-    3. Everything else changes its owner once: to who has a copy first, then so that subtopologies spread, then the
-       tasks with the least to restore, then the last ones.
-    4. What is cheaper together, as ``least_movement`` weighs it, is exchanged. Mostly nothing is, and a bound shows it.
+    1. A task whose owner is among the most caught-up clients stays while its owner has a seat for it.
+    2. A task without such an owner goes to one of its most caught-up clients, if seats allow: to the one with the least
+       to restore. If all clients count as caught up, it goes to a client with a replica.
+    3. Every other task changes its owner once: first to clients with a replica, then so that subtopologies spread, then
+       the tasks with the least to restore, then the last tasks.
+    4. Tasks are exchanged if another combination is cheaper by the prices of ``least_movement``. Usually none is, and a
+       lower bound proves it.
     """
     owners = list(held.owner)
     room = Room.even(len(held.tasks), held.capacity)
@@ -57,7 +58,7 @@ def final_owners(held: Holdings) -> list[int]:
         for task in seated:
             owners[task] = client
     for task in (*homeless, *without_copy):
-        owners[task] = NOBODY
+        owners[task] = NO_CLIENT
     if leaving.left or choosy or anywhere:
         moving = Moving(held, owners, room, leaving)
         moving.move(homeless, without_copy)
@@ -73,7 +74,7 @@ def final_owners(held: Holdings) -> list[int]:
 
 
 def _cost(prices: Prices, staying: list[list[int]], owners: list[int]) -> int:
-    """What those that left cost."""
+    """Return what the tasks that left their owner cost."""
     return sum(
         prices.leaving(task, owners[task])
         for client, tasks in enumerate(staying)
@@ -83,14 +84,14 @@ def _cost(prices: Prices, staying: list[list[int]], owners: list[int]) -> int:
 
 
 def _sorted_out(held: Holdings) -> tuple[list[list[int]], list[tuple[int, list[int]]], list[int]]:
-    """Tasks that may stay, per client; tasks with the clients that may run them; tasks that all may run."""
+    """Return tasks that may stay, per client; tasks with the clients that may run them; tasks without preference."""
     staying: list[list[int]] = [[] for _ in held.clients]
     choosy: list[tuple[int, list[int]]] = []
     anywhere: list[int] = []
-    for task, (owner, told) in enumerate(zip(held.owner, held.told, strict=True)):
-        if told.get(owner) == RUNNING_OFFSET_SUM or (owner != NOBODY and held.may_run(task, owner)):
+    for task, (owner, reported) in enumerate(zip(held.owner, held.reported_lags, strict=True)):
+        if reported.get(owner) == RUNNING_OFFSET_SUM or (owner != NO_CLIENT and held.may_run(task, owner)):
             staying[owner].append(task)
-        elif told and (best := held.most_caught_up(task)) is not None:
+        elif reported and (best := held.most_caught_up(task)) is not None:
             choosy.append((task, best))
         else:
             anywhere.append(task)
@@ -104,7 +105,7 @@ class Leaving:
     """
 
     def __init__(self, staying: list[list[int]], room: Room) -> None:
-        """Takes the seats of those that stay."""
+        """Reserve the seats of the tasks that stay."""
         self.staying, self.room = staying, room
         self.must = [max(0, len(tasks) - high) for tasks, high in zip(staying, room.high, strict=True)]
         self.may = [max(0, len(tasks) - low) for tasks, low in zip(staying, room.low, strict=True)]
@@ -116,7 +117,7 @@ class Leaving:
         room.spare -= kept
 
     def least_cost(self, prices: Prices) -> int:
-        """What those that leave cost at least; to be asked before anybody takes a seat."""
+        """Return the least cost of the tasks that leave. Call it before any task takes a seat."""
         if not self.left:
             return 0
         goals = {client for client in range(len(self.must)) if self.room.is_open(client)}
@@ -132,12 +133,12 @@ class Leaving:
         self.left -= 1
 
     def most(self, client: int) -> int:
-        """How many tasks may still leave this client, others permitting."""
+        """Return how many tasks may still leave this client, if no other client uses the optional ones."""
         return self.may[client] if self.optional else max(0, self.must[client])
 
 
 class Moving:
-    """Finds new owners for the tasks that leave, the homeless ones and those that may go anywhere."""
+    """Find new owners for tasks that leave, for tasks without a seat, and for tasks that may go anywhere."""
 
     def __init__(self, held: Holdings, owners: list[int], room: Room, leaving: Leaving) -> None:
         self.held, self.owners, self.room, self.leaving = held, owners, room, leaving
@@ -151,12 +152,12 @@ class Moving:
         cold = [task for task in homeless if task not in self.moved]
         self._deal(sorted([*cold, *self._cold_leavers(), *anywhere]))
 
-    # ------------------------------------------------------------------ to who has a copy
+    # ------------------------------------------------------------------ to clients with a replica
 
     def _to_copies(self, homeless: list[int]) -> None:
-        """Prefer pairs of a task and a client with a copy of it: caught up first, then those that warm up already."""
+        """Move tasks to clients with a replica: caught-up replicas first, then those that are warming up."""
         is_open = {client for client in range(len(self.held.clients)) if self.room.is_open(client)}
-        pairs = self._pairs(NOBODY, homeless, is_open)
+        pairs = self._pairs(NO_CLIENT, homeless, is_open)
         for source, tasks in enumerate(self.leaving.staying):
             if self.leaving.allows(source):
                 pairs += self._pairs(source, tasks, is_open)
@@ -165,7 +166,7 @@ class Moving:
                 self._give(-last, source, client)
 
     def _pairs(self, source: int, tasks: list[int], is_open: set[int]) -> list[Pair]:
-        lags, holders, restore_of = self.held.told, self.held.holders, self.held.restore_of
+        lags, holders, restore_of = self.held.reported_lags, self.held.holders, self.held.restore_of
         return [
             self._pair(task, source, rank, restore_of(lag), client)
             for task in tasks
@@ -176,15 +177,15 @@ class Moving:
 
     def _pair(self, task: int, source: int, rank: int, restore: int, client: int) -> Pair:
         kind = self.kinds.of[task]
-        spread = self.kinds.taking(kind, client) + (0 if source == NOBODY else self.kinds.giving(kind, source))
+        spread = self.kinds.taking(kind, client) + (0 if source == NO_CLIENT else self.kinds.giving(kind, source))
         return rank > 0, spread, restore, -task, source, client
 
     def _may_leave(self, source: int) -> bool:
-        return source == NOBODY or self.leaving.allows(source)
+        return source == NO_CLIENT or self.leaving.allows(source)
 
     def _give(self, task: int, source: int, client: int) -> None:
         self.moved.add(task)
-        if source != NOBODY:
+        if source != NO_CLIENT:
             self.leaving.leave(source)
             self.kinds.remove(task, source)
         self._seat(task, client)
@@ -194,11 +195,11 @@ class Moving:
         self.kinds.add(task, client)
         self.owners[task] = client
 
-    # ------------------------------------------------------------------ to who has none
+    # ------------------------------------------------------------------ to clients without a replica
 
     def _cold_leavers(self) -> list[int]:
-        """Take away what is left to leave: of the subtopology that is too dense there, each in turn, the least to restore."""
-        found: list[int] = []
+        """Choose the remaining leavers: from each subtopology in turn where it is too dense, least to restore first."""
+        leavers: list[int] = []
         heaps: list[Leavers] = [[] for _ in self.kinds.size]
         for source in range(len(self.held.clients)):
             if most := self.leaving.most(source):
@@ -217,11 +218,11 @@ class Moving:
             self.leaving.leave(source)
             self.kinds.remove(task, source)
             left[kind] += 1
-            found.append(task)
-        return found
+            leavers.append(task)
+        return leavers
 
     def _first_leaver(self, heap: Leavers) -> tuple[int, int, int, list[int]] | None:
-        """The first of the heap that may leave; its key, and those that have grown since, are brought up to date."""
+        """Return the first entry of the heap that may leave; refresh its key, and keys that have grown meanwhile."""
         while heap:
             *key, source, tasks = heap[0]
             if not tasks or not self.leaving.allows(source):
@@ -234,13 +235,13 @@ class Moving:
         return None
 
     def _light(self, source: int, most: int) -> list[list[int]]:
-        """Per subtopology the tasks that are the first to leave, the very first at the end.
+        """Return per subtopology the tasks that leave first, the very first at the end.
 
-        Of many with equally much to restore those go first whose copies are crowded on one client: so the copies of the
-        tasks that stay remain spread.
+        Of many tasks with equally much to restore, those leave first whose replicas are crowded on one client, so the
+        replicas of the staying tasks remain spread.
         """
         staying = [task for task in self.leaving.staying[source] if task not in self.moved]
-        lags, cold = self.held.told, self.held.cold_restore
+        lags, cold = self.held.reported_lags, self.held.cold_restore
         crowd = Counter(chain.from_iterable(lags[task] for task in staying))
         lightest = []
         for _, tasks in groupby(reversed(staying), key=self.kinds.of.__getitem__):
@@ -251,10 +252,10 @@ class Moving:
         return lightest
 
     def _heights(self, tasks: list[int], source: int, crowd: Counter[int]) -> dict[int, int]:
-        """The size of the largest crowd that each task's copies are in, when the tasks before it have left."""
+        """Return, for each task, the size of its replicas' largest crowd once the tasks before it have left."""
         heights = {}
         for task in tasks:
-            others = [client for client in self.held.told[task] if client != source]
+            others = [client for client in self.held.reported_lags[task] if client != source]
             heights[task] = max((crowd[client] for client in others), default=0)
             for client in others:
                 crowd[client] -= 1
@@ -266,10 +267,10 @@ class Moving:
     def _deal(self, tasks: list[int]) -> None:
         """Seat the tasks where their subtopology is thin, on clients with the most open seats."""
         for kind, group in groupby(tasks, key=self.kinds.of.__getitem__):
-            self._deal_one_by_one(self._deal_floors(kind, list(group)))
+            self._deal_singly(self._deal_floors(kind, list(group)))
 
     def _deal_floors(self, kind: int, tasks: list[int]) -> list[int]:
-        """While there are enough tasks for all, everybody takes the even share of the subtopology; answer the rest."""
+        """While there are enough tasks for all, give each client its even share of the subtopology; return the rest."""
         seats = [
             min(self.room.seats(client), self.kinds.lacking(kind, client)) for client in range(len(self.held.clients))
         ]
@@ -281,7 +282,7 @@ class Moving:
             taken += 1
         return tasks[taken:]
 
-    def _deal_one_by_one(self, tasks: list[int]) -> None:
+    def _deal_singly(self, tasks: list[int]) -> None:
         if not tasks:
             return
         clients = range(len(self.held.clients))
@@ -295,7 +296,7 @@ class Moving:
         return seats == 0, self.kinds.taking(self.kinds.of[task], client), -seats / self.held.capacity[client], client
 
     def _first_open(self, heap: list[tuple[bool, int, float, int]], task: int) -> int:
-        """The first client of the heap; its key, and those that have grown since, are brought up to date."""
+        """Return the first open client of the heap; refresh its key, and keys that have grown meanwhile."""
         while True:
             client = heap[0][3]
             if not self.room.is_open(client):
@@ -308,7 +309,7 @@ class Moving:
 
 
 def _rounds(seats: list[int]) -> Iterable[int]:
-    """Each client as often as it has seats, going round."""
+    """Yield each client as often as it has seats, in rounds."""
     left = [(client, number) for client, number in enumerate(seats) if number]
     level = 0
     while left:

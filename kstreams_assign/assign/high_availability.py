@@ -1,7 +1,7 @@
-"""The KIP-441 assignor, equal to Kafka 4.3.1's ``HighAvailabilityTaskAssignor``, its rack-aware strategies included.
+"""The KIP-441 assignor, equal to Kafka 4.3.1's ``HighAvailabilityTaskAssignor`` with its rack-aware strategies.
 
-The order of the steps is Java's and matters: lay out a balanced target, add standbys, move copies to where the state is
-warm, and only then hand out stateless tasks. Beyond Java's answer the plan tells warm-ups from standbys.
+The order of the steps is Java's and matters: lay out a balanced target, add standbys, move replicas to where the state
+is warm, and only then assign stateless tasks. Unlike Java's result, the plan separates warm-ups from standbys.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def high_availability(cluster: Cluster, config: AssignConfig) -> Plan:
 
 
 def rack_steps(board: Board, cluster: Cluster, config: AssignConfig) -> RackAware | None:
-    """None where racks do not count, or are not known."""
+    """Return the rack-aware steps, or None where racks are not used or not known."""
     if why_not_rack_aware(cluster, config):
         return None
     from kstreams_assign.assign.rack_aware import RackAware  # few groups need it
@@ -52,7 +52,7 @@ def rack_steps(board: Board, cluster: Cluster, config: AssignConfig) -> RackAwar
 
 
 def lay_out_actives(board: Board) -> None:
-    """Deal the tasks round, then even them out over threads."""
+    """Deal the tasks to clients in turn, then balance them over threads."""
     clients = len(board.clients)
     held = [set(range(client, len(board.tasks), clients)) for client in range(clients)]
     for task in range(len(board.tasks)):
@@ -69,11 +69,11 @@ def lay_out_actives(board: Board) -> None:
 
 
 def lay_out_standbys(board: Board, config: AssignConfig, racks: RackAware | None) -> None:
-    """Give every task its standbys, even them out over threads, then look at racks."""
+    """Give every task its standbys, balance them over threads, then apply the rack-aware step."""
     if config.num_standby_replicas == 0:
         return
     may_move: MayMove = anywhere
-    may_swap: MayMoveStandby = to_anybody
+    may_swap: MayMoveStandby = to_any_client
     if config.rack_aware_assignment_tags:
         place_standbys_over_tags(board, config.num_standby_replicas, config.rack_aware_assignment_tags)
         may_move, may_swap = same_tags(board), as_many_tags(board)
@@ -99,6 +99,6 @@ def lay_out_standbys(board: Board, config: AssignConfig, racks: RackAware | None
         racks.standbys(may_swap)
 
 
-def to_anybody(task: int, source: int, destination: int) -> bool:  # noqa: ARG001 - a MayMoveStandby that allows all
-    """Without client tags a standby may go to any client."""
+def to_any_client(task: int, source: int, destination: int) -> bool:  # noqa: ARG001 - a MayMoveStandby that allows all
+    """Allow any move: without client tags a standby may go to any client."""
     return True

@@ -1,13 +1,14 @@
 """Kafka's min-cost flow between tasks and clients, step for step, so that of equal optima it finds Java's (KIP-925).
 
-Java (``Graph``) builds the whole graph, looks for a negative cycle by Bellman-Ford in ``nodes`` passes over all edges in
-order, turns it, and begins anew. Here the same passes are made over what is equal: a task has one edge in, from the
-client that it is at, so only clients have distances; a client gives its tasks to all clients of a rack at the same cost, and
-the first cheapest task stands for all. Passes that repeat an earlier one but for a constant are not made one by one.
+Java (``Graph``) builds the whole graph, looks for a negative cycle by Bellman-Ford in ``nodes`` passes over all edges
+in order, cancels it, and starts again. Here the same passes run over equal elements: a task has one edge in, from its
+client, so only clients have distances; a client gives its tasks to all clients of a rack at the same cost, and the
+first cheapest task stands for all. Passes that repeat an earlier one except for a constant are skipped.
 
-Tasks are of groups (subtopologies); ``min_traffic`` is one group. A *place* is a group at a client, in Java the client's node of the
-first stage; its node of the second stage joins a client's places as far as ``room`` is left. Distances are multiples of the number
-of tasks, so that distance and task fit one number. No decision about which flow to solve lives here.
+Tasks belong to groups (subtopologies); ``min_traffic`` is one group. A *place* is a group at a client, in Java the
+client's node of the first stage; its node of the second stage joins a client's places as far as ``room`` is left.
+Distances are multiples of the number of tasks, so that distance and task fit one number. This module does not decide
+which flow to solve.
 """
 
 from __future__ import annotations
@@ -19,23 +20,24 @@ from typing import NamedTuple
 
 from kstreams_assign.assign.java_places import NEVER, Places
 
-NOBODY, SECOND_STAGE = -1, -2
+NO_TASK, SECOND_STAGE = -1, -2
 
 
 class Passes:
-    """One search for a negative cycle: the distances of places and second stages after each pass, and who set them.
+    """One search for a negative cycle: the distances of places and second stages after each pass, with their parents.
 
-    ``told`` is what a place's tasks know of its distance: a place that comes nearer by its second stage tells them in the next pass.
+    ``announced`` is the distance of a place that its tasks know: a place whose second stage shortens it announces that
+    in the next pass.
     """
 
     def __init__(self, places: Places, part: Sequence[int]) -> None:
         self.places, self.part = places, part
         groups, clients = range(places.groups), places.clients
         self.near = [[0] * clients for _ in groups]
-        self.told = [[0] * clients for _ in groups]
+        self.announced = [[0] * clients for _ in groups]
         self.second = [0] * clients
-        self.parent = [[NOBODY] * clients for _ in groups]
-        self.second_parent = [NOBODY] * clients
+        self.parent = [[NO_TASK] * clients for _ in groups]
+        self.second_parent = [NO_TASK] * clients
         self.gifts = [list(zip(*gives, strict=True)) for gives in places.gives]
         self.links = {link for link in places.links() if link[0] in part}
         self.back = {
@@ -43,28 +45,28 @@ class Passes:
         }
         self.crossed: set[tuple[int, int]] = set()
         self.news: list[int] = list(part)
-        self.untold: set[int] = set()
+        self.unannounced: set[int] = set()
 
     def go(self) -> bool:
-        """One pass over all edges, from tasks, places and second stages; whether anything came nearer."""
+        """Make one pass over all edges, from tasks, places and second stages; return whether any distance fell."""
         nearer = [(group, client) for group in self.news for client in self._from_tasks(group)]
-        groups = self.untold | {group for group, _ in nearer}
+        groups = self.unannounced | {group for group, _ in nearer}
         for group in groups:
-            self.told[group] = self.near[group].copy()
-        self.news, self.untold = sorted(groups), set()
+            self.announced[group] = self.near[group].copy()
+        self.news, self.unannounced = sorted(groups), set()
         for client in self._to_second_stages(nearer) if self.links else ():
             self._from_second_stage(client)
         return bool(groups)
 
     def _from_tasks(self, group: int) -> list[int]:
-        """What came nearer of a group, by tasks of it that know something new."""
-        near, told, parent = self.near[group], self.told[group], self.parent[group]
+        """Return the clients whose place in the group came nearer by tasks with a new distance."""
+        near, announced, parent = self.near[group], self.announced[group], self.parent[group]
         returns, number, nearer = self.places.returns[group], self.places.tasks, []
-        best = [min(map(add, told, gifts)) for gifts in self.gifts[group]]
+        best = [min(map(add, announced, gifts)) for gifts in self.gifts[group]]
         for client, rack in enumerate(self.places.problem.rack):
             key = best[rack]
             for other, stray in returns[client]:
-                key = min(key, told[other] + stray)
+                key = min(key, announced[other] + stray)
             if key < near[client]:
                 parent[client] = task = key % number
                 near[client] = key - task
@@ -72,7 +74,7 @@ class Passes:
         return nearer
 
     def _to_second_stages(self, nearer: Iterable[tuple[int, int]]) -> list[int]:
-        """The clients whose second stage came nearer by these places, in order."""
+        """Return the clients whose second stage came nearer by these places, in order."""
         clients = set()
         for group, client in nearer:
             if (group, client) in self.links and self.near[group][client] < self.second[client]:
@@ -86,21 +88,21 @@ class Passes:
             if self.second[client] < self.near[group][client]:
                 self.near[group][client], self.parent[group][client] = self.second[client], SECOND_STAGE
                 self.crossed.add((group, client))
-                self.untold.add(group)
+                self.unannounced.add(group)
 
     def least(self) -> int:
-        """The nearest task."""
+        """Return the distance of the nearest task."""
         places = self.places
         return min(
-            one - paid * places.tasks
+            distance - paid * places.tasks
             for group in self.part
-            for one, paid, tasks in zip(self.told[group], places.most[group], places.held[group], strict=True)
+            for distance, paid, tasks in zip(self.announced[group], places.most[group], places.held[group], strict=True)
             if tasks
         )
 
     def snapshot(self) -> Snapshot:
         self.crossed.clear()
-        return Snapshot([*map(list, self.near)], [*map(list, self.told)], list(self.second))
+        return Snapshot([*map(list, self.near)], [*map(list, self.announced)], list(self.second))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +110,27 @@ class Snapshot:
     """Distances after a pass."""
 
     near: list[list[int]]
-    told: list[list[int]]
+    announced: list[list[int]]
     second: list[int]
 
     def shifts(self, now: Passes) -> tuple[list[int], list[int]] | None:
-        """How much nearer each group and each second stage is now, if all passes from now on only repeat those since then.
+        """Return how much nearer each group and second stage is now, if all later passes only repeat those since then.
 
-        They do if each group moved as one, nothing moved faster than what is nearest to it, and what crossed between groups
-        moved alike: then every comparison of one distance with another comes out as it did before.
+        They do if each group moved uniformly, nothing moved faster than its nearest neighbour, and what crossed
+        between groups moved equally: then every comparison of two distances has the same result as before.
         """
         shifts = [0] * len(self.near)
         for group in now.part:
-            old, new, old_told, new_told = self.near[group], now.near[group], self.told[group], now.told[group]
+            old, new, old_announced, new_announced = (
+                self.near[group],
+                now.near[group],
+                self.announced[group],
+                now.announced[group],
+            )
             shift = new[0] - old[0]
             if any(b - a != shift for a, b in zip(old, new, strict=True)):
                 return None
-            if any(b - a != shift for a, b in zip(old_told, new_told, strict=True)):
+            if any(b - a != shift for a, b in zip(old_announced, new_announced, strict=True)):
                 return None
             shifts[group] = shift
         second = [b - a for a, b in zip(self.second, now.second, strict=True)]
@@ -137,25 +144,27 @@ class Snapshot:
 
 
 def turn_negative_cycles(places: Places) -> None:
-    """Move tasks until no cycle makes the whole cheaper (``Graph.cancelNegativeCycles``).
+    """Move tasks until no cycle lowers the total cost (``Graph.cancelNegativeCycles``).
 
-    Only the part in which a cycle was turned is looked through anew.
+    Only the part in which a cycle was cancelled is searched again.
     """
-    found: dict[tuple[int, ...], Search] = {}
+    searches: dict[tuple[int, ...], Search] = {}
     while True:
-        found = {part: found.get(part) or _search(places, part) for part in places.parts()}
-        nearest = min(search.nearest for search in found.values())
-        start = _last_pass({g: search.passes for part, search in found.items() if search.cyclic for g in part}, nearest)
+        searches = {part: searches.get(part) or _search(places, part) for part in places.parts()}
+        nearest = min(search.nearest for search in searches.values())
+        start = _last_pass(
+            {g: search.passes for part, search in searches.items() if search.cyclic for g in part}, nearest
+        )
         if start is None:
             return
         passes, group, client = start
         for task, to in _walk(passes, group, client):
             places.move(task, to)
-        del found[tuple(passes.part)]
+        del searches[tuple(passes.part)]
 
 
 class Search(NamedTuple):
-    """Java's passes but the last one over a part; ``nearest`` is its nearest task two passes before the end.
+    """Java's passes except the last over a part; ``nearest`` is its nearest task two passes before the end.
 
     ``cyclic``: distances still fall, so there is a negative cycle.
     """
@@ -176,10 +185,10 @@ def _search(places: Places, part: tuple[int, ...]) -> Search:
             return Search(passes, passes.least(), cyclic=False)
         if jumped:
             continue
-        if found := anchor.shifts(passes):
+        if shifts := anchor.shifts(passes):
             period = done - (next_anchor >> 1)
             times = (last - done) // period
-            _jump(passes, found, times)
+            _jump(passes, shifts, times)
             done += times * period
             jumped = True
         elif done == next_anchor:
@@ -190,29 +199,29 @@ def _search(places: Places, part: tuple[int, ...]) -> Search:
 
 def _jump(passes: Passes, shifts: tuple[list[int], list[int]], times: int) -> None:
     groups, second = shifts
-    for rows in (passes.near, passes.told):
+    for rows in (passes.near, passes.announced):
         for group, shift in enumerate(groups):
-            rows[group] = [one + shift * times for one in rows[group]]
-    passes.second = [one + shift * times for one, shift in zip(passes.second, second, strict=True)]
+            rows[group] = [distance + shift * times for distance in rows[group]]
+    passes.second = [distance + shift * times for distance, shift in zip(passes.second, second, strict=True)]
 
 
 def _last_pass(cyclic: Mapping[int, Passes], nearest: int) -> tuple[Passes, int, int] | None:
-    """Where to walk from: the place of the first edge, in Java's order, that still brings something nearer."""
+    """Return the start of the walk: the place of the first edge, in Java's order, that still lowers a distance."""
     for group, passes in sorted(cyclic.items()):
-        if group in passes.news and (found := _last_task(passes, group, nearest)) is not None:
-            return passes, group, found
+        if group in passes.news and (client := _last_task(passes, group, nearest)) is not None:
+            return passes, group, client
     return _last_crossing(cyclic)
 
 
 def _last_task(passes: Passes, group: int, nearest: int) -> int | None:
-    """The client of the first task of a group that brings something nearer, or to which it brings it."""
-    places, near, told = passes.places, passes.near[group], passes.told[group]
+    """Return the client of the first task of a group that lowers a distance, or the client whose distance it lowers."""
+    places, near, announced = passes.places, passes.near[group], passes.announced[group]
     number, problem = places.tasks, places.problem
     farthest = [-NEVER] * places.racks
     for client, rack in enumerate(problem.rack):
         farthest[rack] = max(near[client], farthest[rack])
     for task in places.tasks_of[group]:
-        here = told[places.at[task]] - places.price(task, places.at[task]) * number
+        here = announced[places.at[task]] - places.price(task, places.at[task]) * number
         if here < nearest:
             return places.at[task]
         row, home = problem.cost[task], problem.owner[task]
@@ -226,10 +235,10 @@ def _last_task(passes: Passes, group: int, nearest: int) -> int | None:
 
 
 def _last_crossing(cyclic: Mapping[int, Passes]) -> tuple[Passes, int, int] | None:
-    """The same among the edges from places, where none from a task does, and from second stages, where none from a place does."""
+    """Do the same for edges from places, if no task lowers a distance, and then for edges from second stages."""
     for group, passes in sorted(cyclic.items()):
         for client, near in enumerate(passes.near[group]):
-            if near < passes.told[group][client] and passes.places.held[group][client]:
+            if near < passes.announced[group][client] and passes.places.held[group][client]:
                 return passes, group, client
             if near < passes.second[client] and (group, client) in passes.links:
                 passes.second_parent[client] = group
@@ -246,7 +255,7 @@ def _last_crossing(cyclic: Mapping[int, Passes]) -> tuple[Passes, int, int] | No
 
 
 def _walk(passes: Passes, group: int, client: int) -> list[tuple[int, int]]:
-    """Back along the parents to a cycle, and once round it: which task comes to which client."""
+    """Follow the parents back to a cycle, and once around it; return each task with its new client."""
     at = passes.places.at
     seen: dict[tuple[int, int], int] = {}
     steps: list[tuple[int, int]] = []

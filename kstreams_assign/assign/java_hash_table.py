@@ -1,9 +1,9 @@
-"""The order in which a ``java.util.HashMap`` (or ``HashSet``) walks its keys, where a decision hangs on it.
+"""The order in which a ``java.util.HashMap`` (or ``HashSet``) iterates its keys, where a decision depends on it.
 
-Usually that is the order of buckets and, within one, of insertion. But a bucket that gets its ninth key makes a small
-table grow, and in a table of 64 buckets or more becomes a red-black tree whose root is walked first. Task ids
-do that in earnest: ``31 * subtopology + partition`` is all that their hash knows, so in nine subtopologies of 249
-partitions nine tasks share a hash. Then the table is built here as Java builds it.
+Usually that is the order of buckets and, within a bucket, of insertion. But a bucket that gets its ninth key makes a
+small table grow, and in a table of 64 buckets or more becomes a red-black tree whose root comes first. Task ids really
+do that: their hash is ``31 * subtopology + partition``, so in nine subtopologies of 249 partitions nine tasks share a
+hash. In these cases the table is built here as Java builds it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def walk_order(
     order_of: Callable[[Key], Any],
     removed: Collection[Key] = (),
 ) -> list[Key]:
-    """The walk after distinct ``keys`` were put in one by one and those in ``removed`` taken out again, in their order.
+    """Return the iteration order after ``keys`` were inserted in turn and those in ``removed`` deleted, in their order.
 
-    ``hashes`` are the keys' ``spread`` hashes, ``order_of`` answers a sort key equal to ``compareTo``.
+    ``hashes`` are the keys' ``spread`` hashes; ``order_of`` returns a sort key equal to ``compareTo``.
     """
     if is_crowded(hashes):
         table = HashTable()
@@ -43,17 +43,17 @@ def walk_order(
     mask = table_size(len(keys)) - 1
     buckets = [hashed & mask for hashed in hashes]
     order = [keys[index] for index in sorted(range(len(keys)), key=buckets.__getitem__)]
-    gone = set(removed)
-    return [key for key in order if key not in gone] if gone else order
+    deleted = set(removed)
+    return [key for key in order if key not in deleted] if deleted else order
 
 
 def spread(hashed: int) -> int:
-    """``HashMap.hash`` of Java's 32-bit hash as an unsigned number: the high half folded into the low one."""
+    """Return ``HashMap.hash`` of Java's 32-bit hash as an unsigned number: the high half folded into the low half."""
     return hashed ^ (hashed >> 16)
 
 
 def table_size(keys: int) -> int:
-    """Buckets of a table that grew to hold so many keys."""
+    """Return the number of buckets of a table that grew to hold this many keys."""
     size = SMALLEST_TABLE
     while keys > size * 3 // 4:
         size *= 2
@@ -61,14 +61,14 @@ def table_size(keys: int) -> int:
 
 
 def is_crowded(hashes: Sequence[int]) -> bool:
-    """Whether some bucket ever holds more keys than a list takes, while the table grows to hold all of them."""
+    """Return whether some bucket ever holds more keys than a list takes, while the table grows to hold all of them."""
     size = SMALLEST_TABLE
     while True:
         inside = hashes[: size * 3 // 4 + 1]
         if len(inside) <= LONGEST_LIST:
             return False
         buckets = [each & (size - 1) for each in inside]
-        # as many repeats as that are needed; counting them is the slow part
+        # a crowded bucket needs this many repeats; counting them is the slow part
         if len(buckets) - len(set(buckets)) >= LONGEST_LIST and max(Counter(buckets).values()) > LONGEST_LIST:
             return True
         if len(inside) == len(hashes):
@@ -77,19 +77,22 @@ def is_crowded(hashes: Sequence[int]) -> bool:
 
 
 def may_crowd(hashes: Sequence[int]) -> bool:
-    """Whether a table of some of these keys can be crowded. Keys that share a bucket in any table share it in the smallest."""
+    """Return whether a table of some of these keys can be crowded.
+
+    Keys that share a bucket in any table share it in the smallest.
+    """
     return max(Counter([each & (SMALLEST_TABLE - 1) for each in hashes]).values(), default=0) > LONGEST_LIST
 
 
 class HashTable:
-    """Buckets of nodes; a bucket is a list or a tree, and both know their order of walking."""
+    """Buckets of nodes; a bucket is a list or a tree, and both know their iteration order."""
 
     def __init__(self) -> None:
         self.buckets: list[list[Node] | TreeBin] = [[] for _ in range(SMALLEST_TABLE)]
         self.size = 0
 
     def put(self, node: Node) -> None:
-        """Put a new key in."""
+        """Insert a new key."""
         index = node.hashed & (len(self.buckets) - 1)
         bucket = self.buckets[index]
         if isinstance(bucket, TreeBin):
@@ -103,7 +106,7 @@ class HashTable:
             self._grow()
 
     def _relieve(self, index: int, bucket: list[Node]) -> None:
-        """A list got too long (``treeifyBin``)."""
+        """Handle a list that became too long (``treeifyBin``)."""
         if len(self.buckets) < SMALLEST_TABLE_WITH_TREES:
             self._grow()
         else:
@@ -121,7 +124,7 @@ class HashTable:
             self.buckets[index + len(old)] = _half(high, bucket, whole=not low)
 
     def remove(self, node: Node) -> None:
-        """Take a key out that is inside."""
+        """Remove a key that is in the table."""
         index = node.hashed & (len(self.buckets) - 1)
         bucket = self.buckets[index]
         if isinstance(bucket, TreeBin):
@@ -136,7 +139,7 @@ class HashTable:
 
 
 def _half(nodes: list[Node], bucket: list[Node] | TreeBin, *, whole: bool) -> list[Node] | TreeBin:
-    """What one half of a bucket becomes when the table grows (``TreeNode.split``)."""
+    """Return what one half of a bucket becomes when the table grows (``TreeNode.split``)."""
     if isinstance(bucket, list) or len(nodes) <= LARGEST_BIN_TO_UNTREE:
         return nodes
     return bucket if whole else TreeBin(nodes)

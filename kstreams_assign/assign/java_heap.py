@@ -1,7 +1,7 @@
-"""``java.util.PriorityQueue`` with its array layout, which decides between equals and is what iteration shows.
+"""``java.util.PriorityQueue`` with its array layout, which decides between equals and is visible by iteration.
 
-Python's ``heapq`` pushes exactly as Java offers. It pops in another way, which leaves the same array only while the heap
-is in order and no two keys are equal; so Java's own way down is written out here.
+Python's ``heapq`` pushes exactly as Java offers. It pops differently, which leaves the same array only while the heap
+is in order and no two keys are equal; so Java's own sift-down is implemented here.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ class JavaPriorityQueue(Generic[Item]):
             sift_down(self.array, index, self.array[index])
 
     def __iter__(self) -> Iterator[Item]:
-        """The items as they stand in the array."""
+        """Iterate over the items in array order."""
         return (item for _, item in self.array)
 
     def poll(self) -> Item:
-        """The head. Raises ``IndexError`` when the queue is empty."""
+        """Remove and return the head. Raises ``IndexError`` when the queue is empty."""
         item: Item = poll(self.array)[1]
         return item
 
     def remove(self, item: Item) -> None:
-        """Take one item out from wherever it stands. Raises ``ValueError`` when it is not inside."""
+        """Remove an item from any position. Raises ``ValueError`` when it is not in the queue."""
         remove(self.array, self.array.index((self.key(item), item)))
 
 
 class Rider:
-    """Rides along with a key in a tuple. All are equal, so that only the keys are compared."""
+    """A tuple element beside a key. All riders are equal, so that only the keys are compared."""
 
     __slots__ = ("index",)
 
@@ -54,7 +54,7 @@ class Rider:
 
 
 def poll_order(keys: Sequence[int]) -> list[int]:
-    """The order in which items come out that were offered one by one, as indices. Only equal keys need Java's heap."""
+    """Return the order in which items offered in turn come out, as indices. Only equal keys need Java's heap."""
     if len(set(keys)) == len(keys):
         return sorted(range(len(keys)), key=keys.__getitem__)
     heap: list[tuple[int, Rider]] = []
@@ -64,12 +64,12 @@ def poll_order(keys: Sequence[int]) -> list[int]:
 
 
 def in_order(heap: Sequence[Any]) -> bool:
-    """Whether no parent is greater than its child."""
+    """Return whether no parent is greater than its child."""
     return all(map(le, heap, heap[1::2])) and all(map(le, heap, heap[2::2]))
 
 
 def poll(heap: list[Any]) -> Any:
-    """Take out the head, as ``PriorityQueue.poll``."""
+    """Remove and return the head, as ``PriorityQueue.poll``."""
     head, last = heap[0], heap.pop()
     if heap:
         sift_down(heap, 0, last)
@@ -77,7 +77,7 @@ def poll(heap: list[Any]) -> Any:
 
 
 def remove(heap: list[Any], index: int) -> None:
-    """Take out what stands at an index, as ``PriorityQueue.removeAt``."""
+    """Remove the item at an index, as ``PriorityQueue.removeAt``."""
     moved = heap.pop()
     if index == len(heap):
         return
@@ -97,7 +97,7 @@ def sift_up(heap: list[Any], index: int, item: Any) -> None:
 
 
 def sift_down(heap: list[Any], index: int, item: Any) -> int:
-    """Move an item down from an index until no child is less; answer where it came to rest."""
+    """Move an item down from an index until no child is less; return its final index."""
     size = len(heap)
     while (child := 2 * index + 1) < size:
         if child + 1 < size and heap[child + 1] < heap[child]:

@@ -1,7 +1,7 @@
-"""Java's first flow for ``balance_subtopology``: every task to some client, by shortest augmenting paths (KIP-925).
+"""Java's first flow for ``balance_subtopology``: every task gets a client, by shortest augmenting paths (KIP-925).
 
-Kafka's ``Graph.calculateMaxFlow`` with its breadth-first search in the order of node ids; costs are not looked at yet. A task that
-has no client yet leads to all places of its group, so only the first of each group is followed.
+Kafka's ``Graph.calculateMaxFlow`` with its breadth-first search in the order of node ids; costs play no part yet. A
+task without a client leads to all places of its group, so only the first of each group is followed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from kstreams_assign.assign.java_flow import NOBODY
+from kstreams_assign.assign.java_flow import NO_TASK
 
 TASK, PLACE, SECOND = "task", "place", "second"
 Node = tuple[str, int, int]
@@ -17,11 +17,11 @@ Node = tuple[str, int, int]
 
 
 class MaxFlow:
-    """``group`` per task, one after the other; ``room[group][client]``; ``most`` tasks per client in all."""
+    """``group`` per task, in sequence; ``room[group][client]``; ``most`` tasks per client in total."""
 
     def __init__(self, group: Sequence[int], room: Sequence[Sequence[int]], most: Sequence[int]) -> None:
         self.group, self.room, self.most = group, room, most
-        self.at = [NOBODY] * len(group)
+        self.at = [NO_TASK] * len(group)
         self.held: list[list[set[int]]] = [[set() for _ in most] for _ in room]
         self.count = [0] * len(most)
         self.waiting: list[deque[int]] = [deque() for _ in room]
@@ -29,11 +29,11 @@ class MaxFlow:
             self.waiting[each].append(task)
 
     def solve(self) -> list[int]:
-        """The client of each task."""
+        """Return the client of each task."""
         for _ in self.group:
             for task, client in self._shortest() or self._path():
                 group = self.group[task]
-                if self.at[task] == NOBODY:
+                if self.at[task] == NO_TASK:
                     self.waiting[group].popleft()
                 else:
                     self.held[group][self.at[task]].remove(task)
@@ -44,7 +44,7 @@ class MaxFlow:
         return self.at
 
     def _shortest(self) -> list[tuple[int, int]]:
-        """The first client with room that a task without one leads to at once, if there is any."""
+        """Return the first client with room that a task without a client leads to directly, if any."""
         seen = set()
         for group, tasks in enumerate(self.waiting):
             for client, room in enumerate(self.room[group] if tasks else ()):
@@ -55,7 +55,7 @@ class MaxFlow:
         return []
 
     def _path(self) -> list[tuple[int, int]]:
-        """Which task goes to which client so that one more has a client. There always is a path: the room suffices."""
+        """Return the moves after which one more task has a client. A path always exists, because the room suffices."""
         came: dict[Node, Node | None] = {
             (TASK, group, tasks[0]): None for group, tasks in enumerate(self.waiting) if tasks
         }

@@ -1,7 +1,7 @@
-"""Which task is at which client while ``java_flow`` moves them, and what giving one away would cost at least.
+"""Which task is at which client while ``java_flow`` moves them, and the least cost of giving one away.
 
-Tasks are of groups (subtopologies). A *place* is a group at a client, in Java the client's node of the first stage. Costs and tasks share
-one number: the cost times the number of tasks, plus the task.
+Tasks belong to groups (subtopologies). A *place* is a group at a client, in Java the client's node of the first stage.
+Cost and task share one number: the cost times the number of tasks, plus the task.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ NEVER = 1 << 200
 
 @dataclass(frozen=True, slots=True)
 class FlowProblem:
-    """``owner`` and ``group`` per task in Java's order (groups one after the other), ``rack`` per client.
+    """``owner`` and ``group`` per task in Java's order (groups in sequence), ``rack`` per client.
 
-    ``cost[task][rack]`` is what the task costs in a rack; ``away`` is what it costs more on any client but its owner.
+    ``cost[task][rack]`` is the task's cost in a rack; ``away`` is added on any client except its owner.
     """
 
     owner: Sequence[int]
@@ -27,7 +27,7 @@ class FlowProblem:
 
 
 class Places:
-    """Which task is where, and what giving one to another rack would cost at least."""
+    """The client of each task, and the least cost of giving a task to another rack."""
 
     def __init__(self, problem: FlowProblem, at: Sequence[int], room: Sequence[Sequence[int]], nodes: int) -> None:
         self.problem, self.room, self.nodes = problem, room, nodes
@@ -52,7 +52,7 @@ class Places:
                 self._look_home(group, client)
 
     def price(self, task: int, client: int) -> int:
-        """What the task costs on this client."""
+        """Return what the task costs on this client."""
         problem = self.problem
         own = problem.cost[task][problem.rack[client]]
         return own if client == problem.owner[task] else own + problem.away
@@ -68,7 +68,7 @@ class Places:
         self._look_home(group, home)
 
     def links(self) -> set[tuple[int, int]]:
-        """Places with room left, which lead to their client's second stage and from there to its other places."""
+        """Return places with room left: they lead to their client's second stage and from there to its other places."""
         return {
             (group, client)
             for group, room in enumerate(self.room)
@@ -77,7 +77,7 @@ class Places:
         }
 
     def parts(self) -> list[tuple[int, ...]]:
-        """Groups that lead to each other; what happens in one part is nothing to the others."""
+        """Return sets of groups that lead to each other; parts do not affect each other."""
         links = self.links()
         part_of = {group: {group} for group in range(self.groups)}
         for client in {client for _, client in links}:
@@ -87,7 +87,7 @@ class Places:
         return sorted({tuple(sorted(part)) for part in part_of.values()})
 
     def _look(self, group: int, client: int) -> None:
-        """The first cheapest gift to each rack, and the highest price that is paid here."""
+        """Update the first cheapest gift to each rack, and the highest price that is paid here."""
         tasks, number = self.held[group][client], self.tasks
         away, cost, here = self.problem.away, self.problem.cost, self.problem.rack[client]
         if not tasks:
@@ -105,9 +105,9 @@ class Places:
         self.gives[group][client], self.most[group][client] = gives, most
 
     def _look_home(self, group: int, home: int) -> None:
-        """The first cheapest task of each client that would come home here, where it costs less than elsewhere."""
-        rack, found = self.problem.rack[home], dict[int, int]()
+        """Update, per client, the first cheapest task that would return to this home client."""
+        rack, cheapest = self.problem.rack[home], dict[int, int]()
         for task in self.strays[group][home]:
             key = (self.problem.cost[task][rack] - self.price(task, self.at[task])) * self.tasks + task
-            found[self.at[task]] = min(key, found.get(self.at[task], NEVER))
-        self.returns[group][home] = list(found.items())
+            cheapest[self.at[task]] = min(key, cheapest.get(self.at[task], NEVER))
+        self.returns[group][home] = list(cheapest.items())

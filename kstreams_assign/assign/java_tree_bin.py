@@ -1,8 +1,8 @@
 """A bucket of a ``java.util.HashMap`` that has become a red-black tree.
 
-The tree only finds keys; the walk follows a list beside it. But the tree decides where in the list a new key goes (right
-behind its parent) and whose place is first (the root's), so it is kept as Java keeps it: the textbook's red-black tree
-(Cormen, Leiserson, Rivest, Stein), ordered by hash and then by ``compareTo``.
+The tree only finds keys; iteration follows a list beside it. But the tree decides where in the list a new key goes
+(right behind its parent) and which key comes first (the root), so it is kept as Java keeps it: the textbook's
+red-black tree (Cormen, Leiserson, Rivest, Stein), ordered by hash and then by ``compareTo``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Node:
         self.plant(None)
 
     def plant(self, parent: Node | None) -> None:
-        """Become a red leaf below ``parent``."""
+        """Make the node a red leaf below ``parent``."""
         self.parent = parent
         self.left: Node | None = None
         self.right: Node | None = None
@@ -44,14 +44,14 @@ class TreeBin:
         return iter(self.walk)
 
     def insert(self, node: Node) -> None:
-        """Put a new node in: behind its parent in the walk."""
+        """Insert a new node behind its parent in the walk."""
         parent = self._parent_for(node)
         self.walk.insert(self.walk.index(parent) + 1 if parent else 0, node)
         self._insert_below(parent, node)
         self._root_to_front()
 
     def remove(self, node: Node) -> bool:
-        """Take a node out; answer whether what remains is still a tree (else only the walk counts)."""
+        """Remove a node; return whether the rest is still a tree (otherwise only the walk counts)."""
         self.walk.remove(node)
         root = self.root
         if root is None or root.right is None or root.left is None or root.left.left is None:
@@ -82,7 +82,7 @@ class TreeBin:
         self._mend_insertion(node)
 
     def _mend_insertion(self, node: Node) -> None:
-        """No red node below a red one: recolour upwards, then rotate once or twice."""
+        """Restore "no red node below a red node": recolour upwards, then rotate once or twice."""
         while (parent := node.parent) is not None and parent.red and (grand := parent.parent) is not None:
             on_left = parent is grand.left
             uncle = grand.right if on_left else grand.left
@@ -101,7 +101,7 @@ class TreeBin:
             self.root.red = False
 
     def _rotate(self, node: Node, *, to_left: bool) -> None:
-        """The node goes down to one side, its child on the other side comes up."""
+        """Move the node down to one side and its child on the other side up."""
         child = node.right if to_left else node.left
         assert child is not None
         inner = child.left if to_left else child.right
@@ -115,7 +115,7 @@ class TreeBin:
         node.parent = child
 
     def _replace(self, node: Node, other: Node | None) -> None:
-        """Let another subtree stand where the node's stands."""
+        """Put another subtree in the node's place."""
         parent = node.parent
         if parent is None:
             self.root = other
@@ -127,7 +127,7 @@ class TreeBin:
             other.parent = parent
 
     def _cut_out(self, node: Node) -> None:
-        """Delete a node; with two children it first changes places with its successor."""
+        """Delete a node; with two children it first swaps places with its successor."""
         if node.left is not None and node.right is not None:
             successor = node.right
             while successor.left is not None:
@@ -162,7 +162,7 @@ class TreeBin:
             below.parent = node
 
     def _mend_deletion(self, node: Node) -> None:
-        """Give back the black that is missing on the way through ``node``."""
+        """Restore the missing black on the path through ``node``."""
         while (parent := node.parent) is not None and not node.red:
             on_left = parent.left is node
             sibling = parent.right if on_left else parent.left
@@ -183,7 +183,7 @@ class TreeBin:
         node.red = False
 
     def _lend(self, parent: Node, sibling: Node, near: Node | None, far: Node | None, *, on_left: bool) -> None:
-        """The sibling has a red child: a rotation, or two, brings a black over."""
+        """Move a black over by one or two rotations; the sibling has a red child."""
         if not _is_red(far):
             assert near is not None
             near.red, sibling.red = False, True

@@ -1,12 +1,11 @@
-"""The learner assignor: a task moves once its new owner has learned it (KIP-441's first draft, before probing rebalances).
+"""The learner assignor: a task moves once its new owner has learned it (the first draft of KIP-441).
 
-Each task that is to move has exactly one learner, a warm-up on its destination, and is marked as *being learned* on its
-owner. When the next rebalance begins, owners give their being-learned tasks up before they join, so that a learner
-that is ready takes over in the same rebalance; where it is not ready the owner gets the task back. Everything else
-stays: no task is revoked in vain but those.
+Each task that is to move has exactly one learner, a warm-up on its destination, and is marked as *being learned* on
+its owner. When the next rebalance begins, owners give up these tasks before they join, so that a learner that is ready
+takes over in the same rebalance; if it is not ready, the owner gets the task back. No other task is revoked in vain.
 
-What the members tell and are told beyond a ``Plan`` is a ``LearnerMarks`` each. Standbys stay where the state is, most
-caught up first, and are not evened out; a standby on the destination is a learner already. ``max_warmup_replicas`` bounds the
+Beside a ``Plan``, members send and receive one ``LearnerMarks`` each. Standbys stay where the state is, most caught up
+first, and are not balanced; a standby on the destination already is a learner. ``max_warmup_replicas`` bounds the
 learners of a group, which the draft does not.
 """
 
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kstreams_assign.assign.balance import Owners
-from kstreams_assign.assign.board import NOBODY, Board
+from kstreams_assign.assign.board import NO_CLIENT, Board
 from kstreams_assign.assign.java_order import sorted_tasks
 from kstreams_assign.assign.lag_table import LagTable
 from kstreams_assign.assign.lags import rank
@@ -40,7 +39,8 @@ from kstreams_assign.model import TaskId, process_order
 class LearnerMarks:
     """One member's tasks as the draft lists them: when it joins, and in the assignment that answers.
 
-    ``assigned`` it runs, ``revoked`` it ran and gave up because they are being learned, ``learning`` it is a learner of.
+    ``assigned``: it runs them. ``revoked``: it ran them and gave them up because they are being learned. ``learning``:
+    it is their learner.
     """
 
     assigned: frozenset[TaskId] = NO_TASKS
@@ -56,7 +56,7 @@ class LearnerMarks:
 
 
 NEW = LearnerMarks()
-"""What a process tells that joins for the first time: nothing."""
+"""The marks of a process that joins for the first time: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +69,21 @@ class LearnerPlan:
 
 
 def learner(cluster: Cluster, config: AssignConfig) -> Plan:
-    """The decision for members that do not speak of marks: all run what they ran, and learn what they have state of."""
-    told = {one.process_id: LearnerMarks(one.prev_active, NO_TASKS, one.prev_standby) for one in cluster.clients}
-    return learn(cluster, config, told).plan
+    """Decide for members that send no marks: each runs what it ran, and learns what it has state of."""
+    marks = {
+        client.process_id: LearnerMarks(client.prev_active, NO_TASKS, client.prev_standby) for client in cluster.clients
+    }
+    return learn(cluster, config, marks).plan
 
 
 def revoke_being_learned(marks: LearnerMarks, being_learned: frozenset[TaskId]) -> LearnerMarks:
-    """What a member does, and then tells, when a rebalance begins: it gives up what is being learned elsewhere."""
+    """Return a member's marks at the start of a rebalance: it gives up what is being learned elsewhere."""
     given_up = marks.assigned & being_learned
     return LearnerMarks(marks.assigned - given_up, given_up, marks.learning)
 
 
 def learn(cluster: Cluster, config: AssignConfig, joined: Mapping[UUID, LearnerMarks]) -> LearnerPlan:
-    """Decide. ``joined`` has the marks that members told; a process without any is new.
+    """Decide. ``joined`` has the marks that members sent; a process without marks is new.
 
     Raises ``ConfigError`` when a client has no lag for a stateful task.
     """
@@ -100,7 +102,7 @@ def learn(cluster: Cluster, config: AssignConfig, joined: Mapping[UUID, LearnerM
 
 
 def _owners(cluster: Cluster, config: AssignConfig, joined: Mapping[UUID, LearnerMarks]) -> dict[TaskId, UUID]:
-    """Who runs each stateful task for now: its owner, or the least loaded of the most caught up if that is further."""
+    """Return each stateful task's owner for now: the former owner, or the least loaded of more caught-up clients."""
     former = _former_owners(joined)
     board = Board(cluster)
     lags = LagTable(board, config.acceptable_recovery_lag)
@@ -110,7 +112,7 @@ def _owners(cluster: Cluster, config: AssignConfig, joined: Mapping[UUID, Learne
         if owner is not None and rank(lags.lag(number, owner), lags.acceptable) == _least_rank(lags, number):
             board.give_active(number, owner)
     for number in range(len(board.tasks)):
-        if board.owner[number] == NOBODY:
+        if board.owner[number] == NO_CLIENT:
             least = _least_rank(lags, number)
             best = [client for client in lags.clients if rank(lags.lag(number, client), lags.acceptable) == least]
             board.give_active(number, min(best, key=lambda client: board.count[client] / board.capacity[client]))
@@ -118,13 +120,13 @@ def _owners(cluster: Cluster, config: AssignConfig, joined: Mapping[UUID, Learne
 
 
 def _least_rank(lags: LagTable, task: int) -> int:
-    told = lags.told[task]
-    untold = [lags.untold[task]] if len(told) < len(lags.clients) else []
-    return rank(min([*told.values(), *untold]), lags.acceptable)
+    reported = lags.reported_lags[task]
+    unreported = [lags.unreported_lag[task]] if len(reported) < len(lags.clients) else []
+    return rank(min([*reported.values(), *unreported]), lags.acceptable)
 
 
 def _former_owners(joined: Mapping[UUID, LearnerMarks]) -> dict[TaskId, UUID]:
-    """Task -> the process that ran it, revoked or not; of several claims the first counts."""
+    """Return the process that ran each task, revoked or not; of several claims the first counts."""
     former: dict[TaskId, UUID] = {}
     for process in sorted(joined, key=process_order):
         for task in joined[process].assigned:
@@ -136,7 +138,7 @@ def _former_owners(joined: Mapping[UUID, LearnerMarks]) -> dict[TaskId, UUID]:
 
 
 def _lay_out(cluster: Cluster, config: AssignConfig, owners: Owners, waiting: Sequence[Movement]) -> Board:
-    """Actives, then standbys, then a learner for each waiting movement whose destination has no copy yet."""
+    """Place actives, then standbys, then a learner for each waiting movement whose destination has no replica yet."""
     board = Board(cluster)
     client_of = {client.process_id: number for number, client in enumerate(board.clients)}
     task_of = {task: number for number, task in enumerate(board.tasks)}
@@ -156,7 +158,7 @@ def _lay_out(cluster: Cluster, config: AssignConfig, owners: Owners, waiting: Se
 
 
 def _keep_standbys(board: Board, config: AssignConfig, learners: Mapping[int, int], wanted: int) -> None:
-    """Standbys where state is, the most caught up first; the copy that a learner reads comes last."""
+    """Keep standbys where state is, the most caught up first; the replica that a learner reads comes last."""
     holders = clients_by_task(client.prev_active | client.prev_standby for client in board.clients)
     for number, task in enumerate(board.tasks):
 
@@ -177,7 +179,7 @@ def _fill_up_standbys(board: Board, wanted: int) -> None:
 
 
 def _give_stateless(board: Board, joined: Mapping[UUID, LearnerMarks], target: Owners) -> None:
-    """Stateless tasks stay as far as there is room beside the *target* of the stateful ones, so they move only once."""
+    """Keep stateless tasks as far as the *target* of the stateful tasks leaves room, so they move only once."""
     client_of = {client.process_id: number for number, client in enumerate(board.clients)}
     tasks = frozenset(board.stateless)
     former = {task: client_of[process] for task, process in _former_owners(joined).items() if process in client_of}
@@ -188,7 +190,7 @@ def _give_stateless(board: Board, joined: Mapping[UUID, LearnerMarks], target: O
 
 
 def _marks(plan: Plan, joined: Mapping[UUID, LearnerMarks]) -> dict[UUID, LearnerMarks]:
-    """What each process is told: a task that it had given up and did not get back stays revoked."""
+    """Return the marks that each process receives: a task that it gave up and did not get back stays revoked."""
     return {
         process: LearnerMarks(placed.active, joined.get(process, NEW).revoked - placed.active, placed.warmup)
         for process, placed in plan.placements.items()
@@ -196,6 +198,6 @@ def _marks(plan: Plan, joined: Mapping[UUID, LearnerMarks]) -> dict[UUID, Learne
 
 
 def _being_learned(plan: Plan, waiting: Sequence[Movement]) -> dict[UUID, frozenset[TaskId]]:
-    """Each process's tasks of which the new owner has a copy that is not caught up yet."""
+    """Return each process's tasks whose new owner has a replica that is not caught up yet."""
     learned = {move.task for move in waiting if move.task in plan.placements[move.destination].copies}
     return {process: placed.active & learned for process, placed in plan.placements.items()}

@@ -1,37 +1,39 @@
 """Our assignor: KIP-441's six properties with the fewest owner changes that balance allows.
 
-It plans backwards: first where every task and standby shall be in the end (``final_owners``, ``final_standbys``: as little as
-possible away from where things are), then what may be done of it now. A copy that is not caught up is warmed up first,
-and its previous owner runs on.
+It plans backwards: first where every task and standby shall be in the end (``final_owners``, ``final_standbys``: with
+the least change from the present), then which part of that is possible now. A replica that is not caught up is warmed
+up first, and its previous owner goes on running the task.
 
-**Balance**, as KIP-441 defines it. *Instance balance* is met exactly: every process runs its even share of all active tasks by
-threads, rounded down or up. *Subtopology balance*, taken literally, compares subtopologies: that on the most processes may be
-on one more than that on the fewest. A subtopology of 3 tasks and one of 30 never satisfy this on 10 processes, and if one
-put the 30 on 4 processes, they would. What the KIP wants ("spread the tasks for a subtopology evenly over the cluster") is read
-per subtopology: each process has its even share of *its* tasks. It decides which task moves, and where to, among equally few
-moves; it never moves a task of its own, for then a table that is balanced otherwise would not come to rest (property 5).
+**Balance**, as KIP-441 defines it. *Instance balance* is met exactly: every process runs its even share of all active
+tasks by threads, rounded down or up. *Subtopology balance*, taken literally, compares subtopologies: the numbers of
+processes that run them may differ by one at most. A subtopology of 3 tasks and one of 30 never satisfy this on 10
+processes, unless the 30 run on only 4 processes. What the KIP intends ("spread the tasks for a subtopology evenly over
+the cluster") is read per subtopology: each process has its even share of *its* tasks. It decides which task moves, and
+where to, among equally few moves. It never causes a move alone, because then a table that is otherwise balanced would
+not come to rest (property 5).
 
-**What is promised**: active tasks run on the most caught-up processes only (property 1). Over all rounds as few tasks change
-their owner as any balanced end allows, stateless ones counted like all others. An orphan that only one process can run now, and
-that has to move on later, counts once. Of all balanced ends that cost so few changes each decision aims at one with the fewest new
-owners without any copy, then the least *spread* (1 + 2 + ... + n for n tasks of a subtopology that a process has outside of its
-share), then the fewest offsets to restore. A copy that lacks less than ``acceptable_recovery_lag`` may run its task
-at once, but the offsets that it lacks still count: where the whole state of a task is that small, every process may run
-it, and the process that has the state on its disk gets it. ``exchanges`` makes that exact. Copies that are made
-meanwhile may change what is cheapest at the next decision; the number of changes stays. Process ids break ties by
-their order, so renaming that keeps the
-order renames the plan, and no number of owner changes depends on names.
+**Guarantees**: active tasks run only on the most caught-up processes (property 1). Over all rounds as few tasks change
+their owner as any balanced end allows, stateless tasks counted like all others. An orphan that only one process can
+run now, and that has to move on later, counts once. Of all balanced ends with so few changes, each decision aims at
+one with the fewest new owners without a replica, then the least *spread* (1 + 2 + ... + n for n tasks of a subtopology
+that a process has outside its share), then the fewest offsets to restore. A replica that lacks less than
+``acceptable_recovery_lag`` may run its task at once, but its missing offsets still count: where the whole state of a
+task is that small, every process may run it, and the process that has the state on its disk gets it. ``exchanges``
+makes that exact. Replicas that are built meanwhile may change what is cheapest at the next decision; the number of
+changes stays. Process ids break ties by their order, so renaming that keeps the order renames the plan, and no number
+of owner changes depends on names.
 
-**Standbys** stay where they are, and are spread so that when any one process is lost, its tasks fall to the others as evenly
-as balance wants it: see ``StandbyCells`` for that, and for what is given up where it would cost too much. That comes first, and
-then that columns are even. Few copies are made for that, not always the fewest: of the small
-clusters without tags that were tried exhaustively, fewer than one in a hundred makes one more than it must.
+**Standbys** stay where they are, and are spread so that when any process is lost, its tasks fall to the others as
+evenly as balance requires; ``StandbyCells`` explains this, and what is given up where it would cost too much. Even
+columns come second. Few replicas are made for that, but not always the fewest: of the small clusters without tags that
+were tried exhaustively, fewer than one in a hundred makes one more than needed.
 
-**Racks**: with a rack-aware strategy traffic comes before movement, each at its cost, and the spread of subtopologies counts only as
-``balance_subtopology`` bounds it: see ``rack_owners``.
+**Racks**: with a rack-aware strategy traffic comes before movement, each at its cost, and the spread of subtopologies
+counts only as far as ``balance_subtopology`` bounds it; see ``rack_owners``.
 
 **Warm-ups**: one budget, ``max_warmup_replicas``; active tasks first, and of each kind those that have begun, then the
-smallest lag. While a task has fewer caught-up standbys than it should, the copy to warm up is a standby and needs none.
+smallest lag. While a task has fewer caught-up standbys than it should, the replica to warm up is a standby and needs
+no budget.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from collections.abc import Sequence
 from heapq import nsmallest
 
 from kstreams_assign.assign.final_owners import final_owners
-from kstreams_assign.assign.holdings import NOBODY, Holdings
+from kstreams_assign.assign.holdings import NO_CLIENT, Holdings
 from kstreams_assign.assign.racks import why_not_rack_aware
 from kstreams_assign.assign.standby_spread import final_standbys
 from kstreams_assign.assign.values import AssignConfig, Cluster, Placement, Plan
@@ -53,9 +55,9 @@ def least_movement(cluster: Cluster, config: AssignConfig) -> Plan:
 
 
 def least_movement_by_rank(cluster: Cluster, config: AssignConfig) -> Plan:
-    """Decide as version 1: offsets to restore count only where a copy is not caught up.
+    """Decide as version 1: offsets to restore count only where a replica is not caught up.
 
-    So tasks whose whole state is within ``acceptable_recovery_lag`` pass their copies by.
+    So a task whose whole state is within ``acceptable_recovery_lag`` may go to a process without a replica.
     """
     return _decided(Holdings(cluster, config.acceptable_recovery_lag, by_rank=True), cluster, config)
 
@@ -66,7 +68,7 @@ def _decided(held: Holdings, cluster: Cluster, config: AssignConfig) -> Plan:
 
 
 def _final(held: Holdings, cluster: Cluster, config: AssignConfig) -> tuple[Sequence[int], Sequence[Sequence[int]]]:
-    """The owners and the standbys to be reached in the end."""
+    """Return the owners and the standbys to be reached in the end."""
     if why_not_rack_aware(cluster, config):
         owners = final_owners(held)
         return owners, final_standbys(held, owners, config)
@@ -78,7 +80,7 @@ def _final(held: Holdings, cluster: Cluster, config: AssignConfig) -> tuple[Sequ
 
 
 class Stage:
-    """What is done of the goal now."""
+    """The part of the goal that is possible now."""
 
     def __init__(self, held: Holdings, owners: Sequence[int], standbys: Sequence[Sequence[int]]) -> None:
         self.held, self.owners, self.standbys = held, owners, standbys
@@ -86,26 +88,28 @@ class Stage:
         self.copies: list[Sequence[int]] = list(standbys)
         self.wishes: list[tuple[bool, bool, int, int, int]] = []
         self.outstanding = False
-        for task, (owner, now, goal, told) in enumerate(zip(owners, self.running, standbys, held.told, strict=False)):
+        for task, (owner, now, goal, reported) in enumerate(
+            zip(owners, self.running, standbys, held.reported_lags, strict=False)
+        ):
             if now == owner and not goal:
                 continue
-            if now != owner or len(told) > 1 + len(goal):
+            if now != owner or len(reported) > 1 + len(goal):
                 self._stage(task, goal)
                 continue
-            for client in told:
+            for client in reported:
                 if client != owner and client not in goal:
                     self._stage(task, goal)
                     break
 
     def _running_now(self) -> list[int]:
-        """The final owner where it is most caught up, else the previous one, else the least loaded that is."""
+        """Return the final owner where it is most caught up, else the previous owner, else the least loaded."""
         running = list(self.owners)
         waiting = []
-        for task, (owner, told) in enumerate(zip(running, self.held.told, strict=True)):
-            if told and told.get(owner) != RUNNING_OFFSET_SUM and not self.held.may_run(task, owner):
+        for task, (owner, reported) in enumerate(zip(running, self.held.reported_lags, strict=True)):
+            if reported and reported.get(owner) != RUNNING_OFFSET_SUM and not self.held.may_run(task, owner):
                 before = self.held.owner[task]
-                running[task] = before if before != NOBODY and self.held.may_run(task, before) else NOBODY
-                if running[task] == NOBODY:
+                running[task] = before if before != NO_CLIENT and self.held.may_run(task, before) else NO_CLIENT
+                if running[task] == NO_CLIENT:
                     waiting.append(task)
         if waiting:
             self._run_somewhere(waiting, running)
@@ -114,7 +118,7 @@ class Stage:
     def _run_somewhere(self, waiting: list[int], running: list[int]) -> None:
         load = [0] * len(self.held.clients)
         for owner in running:
-            if owner != NOBODY:
+            if owner != NO_CLIENT:
                 load[owner] += 1
         for task in waiting:
             best = self.held.most_caught_up(task) or range(len(load))
@@ -122,23 +126,27 @@ class Stage:
             load[running[task]] += 1
 
     def _stage(self, task: int, goal: Sequence[int]) -> None:
-        """Standbys now: the most caught up, of those the final ones. A final one that is not among them wishes to warm up."""
-        now, owner, told = self.running[task], self.owners[task], self.held.told[task]
+        """Choose standbys for now: the most caught up, final ones first. Other final standbys ask for a warm-up."""
+        now, owner, reported = self.running[task], self.owners[task], self.held.reported_lags[task]
         rank_of, cold = self.held.rank_of, self.held.cold[task]
         ranked = [
-            (rank_of(lag), one != owner and one not in goal, one != owner, lag, one)
-            for one, lag in told.items()
-            if one != now
+            (rank_of(lag), client != owner and client not in goal, client != owner, lag, client)
+            for client, lag in reported.items()
+            if client != now
         ]
-        ranked += [(cold, False, one != owner, 0, one) for one in (owner, *goal) if one not in told and one != now]
+        ranked += [
+            (cold, False, client != owner, 0, client)
+            for client in (owner, *goal)
+            if client not in reported and client != now
+        ]
         ranked.sort()
-        self.copies[task] = [one for *_, one in ranked[: len(goal)]]
+        self.copies[task] = [client for *_, client in ranked[: len(goal)]]
         missing = [entry for entry in ranked[len(goal) :] if not entry[1]]
         self.outstanding |= owner != now or bool(missing)
-        self.wishes += [(second, one not in told, rank, task, one) for rank, _, second, _, one in missing]
+        self.wishes += [(second, client not in reported, rank, task, client) for rank, _, second, _, client in missing]
 
     def plan(self, max_warmup_replicas: int) -> Plan:
-        """In the words of the outside."""
+        """Return the stage as a plan."""
         active: list[list[TaskId]] = [[] for _ in self.held.clients]
         standby: list[list[TaskId]] = [[] for _ in self.held.clients]
         warmup: list[list[TaskId]] = [[] for _ in self.held.clients]

@@ -1,7 +1,7 @@
-"""Moving copies to warmer processes, and warming up the colder ones (Kafka: ``TaskMovement``).
+"""Move replicas to warmer processes, and warm up the colder ones (Kafka: ``TaskMovement``).
 
-The balanced layout says where copies *should* be. Where such a process is not caught up and a warmer one exists, the
-warmer one gets the copy for now, and the wanted one a warm-up while the budget lasts.
+The balanced layout says where replicas *should* be. Where such a process is not caught up and a warmer process exists,
+the warmer one gets the replica for now, and the intended process gets a warm-up while the budget lasts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kstreams_assign.assign.lag_table import LagTable
 
 
 class WarmupBudget:
-    """How many more warm-ups may be handed out: one budget for active and standby movements."""
+    """How many more warm-ups may be given: one budget for active and standby movements."""
 
     def __init__(self, max_warmup_replicas: int) -> None:
         self.left = max_warmup_replicas
@@ -24,7 +24,7 @@ class WarmupBudget:
 
 
 def move_actives(board: Board, lags: LagTable, budget: WarmupBudget) -> int:
-    """Put each active task on a caught-up client, or on the most caught-up one; answer how many had to move."""
+    """Put each active task on a caught-up client, or on the most caught-up one; return how many had to move."""
     wanted = [task for task, owner in enumerate(board.owner) if lags.colder(task, (owner,))]
     caught_up = {task: lags.caught_up_clients(task) for task in wanted}
     queue = ClientsByLoad(board)
@@ -42,7 +42,7 @@ def _move_active(
         source = queue.poll(caught_up)
     if source is None:
         source = lags.warmest(task, (), before=destination)
-    assert source is not None, "a movement is only planned when someone is further"
+    assert source is not None, "a movement is planned only if another client has a smaller lag"
     if source in board.holders[task]:
         board.swap_active(task, source)
     else:
@@ -54,7 +54,7 @@ def _move_active(
 
 
 def move_standbys(board: Board, lags: LagTable, budget: WarmupBudget) -> int:
-    """Put standbys on warmer clients that have no copy yet; answer how many found one. Warm-ups stay."""
+    """Put standbys on warmer clients without a replica; return how many moved. Warm-ups stay."""
     wanted = sorted(
         (client, task)
         for task, holders in enumerate(board.holders)

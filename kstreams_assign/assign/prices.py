@@ -1,4 +1,4 @@
-"""What it costs that a client runs a task in the end, and what a layout costs at least. Who is to run it is decided elsewhere."""
+"""The price of running a task on a client in the end, and the least price of a layout. Owners are chosen elsewhere."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from heapq import nsmallest
 from typing import NamedTuple
 
-from kstreams_assign.assign.holdings import NOBODY, Holdings
+from kstreams_assign.assign.holdings import NO_CLIENT, Holdings
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 
 
 class Prices:
-    """What a layout costs, as one number: owner changes, then new owners without a copy, then spread, then lags.
+    """The price of a layout as one number: owner changes, then new owners without a replica, then spread, then lags.
 
-    Each weighs more than all that comes after it can add up to.
+    Each weighs more than all that follow it can add up to.
     """
 
     def __init__(self, held: Holdings) -> None:
@@ -24,17 +24,17 @@ class Prices:
         self.change = self.no_copy * (tasks + 1)
 
     def grounds(self, task: int) -> tuple[object, ...]:
-        """All that the prices of a task depend on."""
+        """Return everything that the prices of a task depend on."""
         held = self.held
-        return held.owner[task], held.untold[task], *held.told[task].items()
+        return held.owner[task], held.unreported_lag[task], *held.reported_lags[task].items()
 
     def of(self, task: int) -> tuple[dict[int, int], int]:
-        """The price on each client that is special, and on all others."""
+        """Return the price on each client with a special price, and the price on all others."""
         held, change = self.held, self.change
-        lags, cold, owner = held.told[task], held.cold_restore[task], held.owner[task]
+        lags, cold, owner = held.reported_lags[task], held.cold_restore[task], held.owner[task]
         copies = {client: self._copy(held.restore_of(lag), cold) for client, lag in lags.items()}
         others = self.no_copy + cold if cold else 0
-        if owner != NOBODY and held.may_run(task, owner):
+        if owner != NO_CLIENT and held.may_run(task, owner):
             prices = {client: change + price for client, price in copies.items()}
             prices[owner] = min(held.restore(task, owner), max(cold, 1))
             return prices, change + others
@@ -44,9 +44,9 @@ class Prices:
         return prices, others + change * (held.cold[task] > least)
 
     def least_leaving(self, task: int, goals: set[int]) -> int:
-        """What it costs at least that the task leaves its owner, which may run it, for one of the goals."""
+        """Return the least price for the task to leave its owner, which may run it, for one of the goals."""
         held = self.held
-        lags, cold, owner = held.told[task], held.cold_restore[task], held.owner[task]
+        lags, cold, owner = held.reported_lags[task], held.cold_restore[task], held.owner[task]
         best = self.change + (self.no_copy + cold if cold else 0)
         if not goals.isdisjoint(lags):
             special = lags.keys() & goals
@@ -55,12 +55,12 @@ class Prices:
         return best if lags.get(owner) == RUNNING_OFFSET_SUM else best - held.restore(task, owner)
 
     def leaving(self, task: int, client: int) -> int:
-        """What it costs that the task leaves its owner, which may run it, for this client."""
+        """Return the price for the task to leave its owner, which may run it, for this client."""
         return self.least_leaving(task, {client})
 
     def excess(self, task: int, client: int, goals: set[int]) -> int:
-        """How much more than on the best of the goals a task costs on this client that no owner may keep."""
-        held, lags = self.held, self.held.told[task]
+        """Return how much more a task that no owner may keep costs on this client than on the best of the goals."""
+        held, lags = self.held, self.held.reported_lags[task]
         least = min(map(held.restore_of, lags.values()), default=0)
         if not lags or (held.restore(task, client) <= least and held.may_run(task, client)):
             return 0
@@ -75,7 +75,10 @@ class Prices:
 
 
 class Surplus(NamedTuple):
-    """Of the tasks ``staying`` at each client so many ``must`` and ``may`` leave it; ``optional`` of those that need not must."""
+    """How many tasks ``staying`` at each client ``must`` leave it, how many ``may``, and how many of these in all must.
+
+    The last number is ``optional``.
+    """
 
     staying: Sequence[Sequence[int]]
     must: Sequence[int]
@@ -84,9 +87,10 @@ class Surplus(NamedTuple):
 
 
 def least_cost(prices: Prices, leavers: Surplus, goals: set[int]) -> int:
-    """No layout with the fewest changes costs less: every leaver goes to its best goal, as if that had seats for all.
+    """Return a lower bound of the price of layouts with the fewest changes.
 
-    And those leave for which that is cheapest. What subtopologies cost is not counted.
+    Every leaver goes to its best goal, as if that had seats for all, and the cheapest tasks leave. The price of the
+    spread is not counted.
     """
     total, rest = 0, []
     for tasks, must, may in zip(leavers.staying, leavers.must, leavers.may, strict=True):

@@ -1,6 +1,7 @@
-"""The steps that Kafka's assignors take for racks (KIP-925): actives once laid out, standbys once placed.
+"""The rack-aware steps of Kafka's assignors (KIP-925): for actives once laid out, for standbys once placed.
 
-Kafka: ``RackAwareTaskAssignor.optimizeActiveTasks`` and ``optimizeStandbyTasks``. Every process keeps its number of tasks of each kind.
+Kafka: ``RackAwareTaskAssignor.optimizeActiveTasks`` and ``optimizeStandbyTasks``. Every process keeps its number of
+tasks of each kind.
 """
 
 from __future__ import annotations
@@ -20,31 +21,31 @@ STANDBY_ROUNDS_MAX = 4
 """Kafka: ``STANDBY_OPTIMIZER_MAX_ITERATION``."""
 
 MayMoveStandby = Callable[[int, int, int], bool]
-"""Whether a task's standby may go from one client to another: ``(task, source, destination)``."""
+"""(task, source, destination) -> whether the task's standby may go from one client to the other."""
 
 
 class RackAware:
-    """Moves tasks on a board so that traffic between racks costs less. ``costs`` are those of stateful tasks."""
+    """Moves tasks on a board so that traffic between racks costs less. ``costs`` apply to stateful tasks."""
 
     def __init__(self, board: Board, cluster: Cluster, config: AssignConfig, costs: Costs) -> None:
         self.board, self.cluster, self.costs = board, cluster, costs
         self.solve = min_traffic if config.rack_aware_assignment_strategy == "min_traffic" else balance_subtopology
 
     def actives(self) -> None:
-        """All stateful tasks anew; nobody may have a standby yet."""
+        """Assign all stateful tasks again; no standby may be placed yet."""
         for task, owner in enumerate(self._solved(self.board.tasks, self.board.owner, self.costs)):
             if owner != self.board.owner[task]:
                 self.board.take_active(task)
                 self.board.give_active(task, owner)
 
     def stateless(self) -> None:
-        """All stateless tasks anew."""
+        """Assign all stateless tasks again."""
         board = self.board
         for task, owner in enumerate(self._solved(board.stateless, board.stateless_owner, STATELESS_COSTS)):
             board.stateless_owner[task] = owner
 
     def standbys(self, may_move: MayMoveStandby) -> None:
-        """Swap standbys between any two clients of different racks, until nothing moves or Kafka's rounds are over."""
+        """Swap standbys between clients of different racks until nothing moves, or for Kafka's number of rounds."""
         board = self.board
         known = RackCosts(board.clients, self.costs.traffic)
         rows = known.rows(board.tasks, self.cluster.changelog_racks)
@@ -53,7 +54,9 @@ class RackAware:
             for client in range(len(board.clients))
         ]
         pairs = [
-            (one, other) for one, other in combinations(range(len(held)), 2) if known.rack[one] != known.rack[other]
+            (first, other)
+            for first, other in combinations(range(len(held)), 2)
+            if known.rack[first] != known.rack[other]
         ]
         for _ in range(STANDBY_ROUNDS_MAX):
             moved = False
@@ -73,7 +76,10 @@ class RackAware:
     def _movable(
         self, held: Sequence[set[int]], pair: tuple[int, int], may_move: MayMoveStandby
     ) -> tuple[list[int], list[int]]:
-        """The standbys of two clients that may go to the other, and at which of the two each is; none if one has none."""
+        """Return the standbys that may move between two clients, and the side on which each is.
+
+        Both lists are empty if no standby may move.
+        """
         holders = self.board.holders
         where = {
             task: side
@@ -85,13 +91,13 @@ class RackAware:
         return tasks, [where[task] for task in tasks]
 
     def _solved(self, tasks: Sequence[TaskId], owners: Sequence[int], costs: Costs) -> list[int]:
-        """The client of each task."""
+        """Return the client of each task."""
         if not tasks:
             return []
         known = RackCosts(self.board.clients, costs.traffic)
         rows = known.rows(tasks, self.cluster.source_racks)
         order: Sequence[int] = range(len(tasks))
-        if self.solve is balance_subtopology:  # numbered by subtopology first, which differs with named topologies only
+        if self.solve is balance_subtopology:  # by subtopology first; differs only with named topologies
             order = sorted(order, key=lambda task: subtopology_order(tasks[task]))
         groups = {
             each: number for number, each in enumerate(dict.fromkeys(subtopology_order(tasks[task]) for task in order))
@@ -105,21 +111,21 @@ class RackAware:
                 away=costs.away,
             )
         )
-        found = list(owners)
+        solved_owners = list(owners)
         for task, owner in zip(order, solved, strict=True):
-            found[task] = owner
-        return found
+            solved_owners[task] = owner
+        return solved_owners
 
 
 def subtopology_order(task: TaskId) -> tuple[int, bytes]:
-    """Kafka's ``Subtopology.compareTo``: by number, then by named topology."""
+    """Return the sort key of Kafka's ``Subtopology.compareTo``: number, then named topology."""
     return task.subtopology, b"" if task.topology is None else text_order(task.topology)
 
 
 def _swaps(
     tasks: Sequence[int], where: Sequence[int], cost: Sequence[Sequence[int]], away: int
 ) -> list[tuple[int, int, int]]:
-    """What two clients swap: the task, the side that has it, the side that gets it."""
+    """Return what two clients swap: the task, the side that has it, the side that gets it."""
     gifts = [
         [row[1 - side] - row[side] + away for row, at in zip(cost, where, strict=True) if at == side] for side in (0, 1)
     ]

@@ -1,7 +1,7 @@
-"""Whom each task goes to so that traffic between racks costs least, as Kafka decides (``RackAwareGraphConstructor``).
+"""The owner of each task at the least traffic between racks, as Kafka decides (``RackAwareGraphConstructor``).
 
-``min_traffic`` keeps every client's number of tasks; ``balance_subtopology`` keeps it too and bounds each client's number of tasks of each
-group by its share, rounded up. Both are one flow, solved by ``java_flow``.
+``min_traffic`` keeps every client's number of tasks. ``balance_subtopology`` keeps it too, and bounds each client's
+number of tasks of each group by its share, rounded up. Both are one flow, solved by ``java_flow``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OTHER_NODES = 3
 
 
 def min_traffic(problem: FlowProblem) -> list[int]:
-    """The client of each task; clients keep their numbers."""
+    """Return the client of each task; clients keep their numbers of tasks."""
     tasks, clients = len(problem.owner), len(problem.rack)
     single = FlowProblem(problem.owner, [0] * tasks, problem.rack, problem.cost, problem.away)
     places = Places(single, problem.owner, [[0] * clients], tasks + clients + OTHER_NODES)
@@ -26,7 +26,7 @@ def min_traffic(problem: FlowProblem) -> list[int]:
 
 
 def balance_subtopology(problem: FlowProblem) -> list[int]:
-    """The client of each task; clients keep their numbers, and get at most their share of each group, rounded up."""
+    """Return the client of each task; clients keep their numbers, within their share of each group, rounded up."""
     tasks, clients = len(problem.owner), len(problem.rack)
     sizes = [0] * (max(problem.group) + 1)
     for group in problem.group:

@@ -1,8 +1,9 @@
-"""``least_movement`` where racks count (KIP-925): final owners at the least cost of traffic and movement together.
+"""``least_movement`` with racks (KIP-925): final owners at the least total cost of traffic and movement.
 
-A minimum-cost flow for networkx's network simplex, which is exact on integers. Every process gets its even share of all tasks by threads,
-rounded down or up; with ``balance_subtopology`` its share of each subtopology, rounded up, at most. Of equal costs the end with
-the fewest new owners without a copy wins. Tasks that are alike in all of this are one node, so the graph stays small.
+A minimum-cost flow for networkx's network simplex, which is exact on integers. Every process gets its even share of
+all tasks by threads, rounded down or up; with ``balance_subtopology`` at most its share of each subtopology, rounded
+up. Of equal costs the end with the fewest new owners without a replica wins. Tasks that are alike in all of this are
+one node, so the graph stays small.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import combinations
 
 import networkx as nx  # type: ignore[import-untyped]
 
-from kstreams_assign.assign.holdings import NOBODY, Holdings
+from kstreams_assign.assign.holdings import NO_CLIENT, Holdings
 from kstreams_assign.assign.rack_aware import subtopology_order
 from kstreams_assign.assign.racks import Costs, RackCosts, costs
 from kstreams_assign.assign.shares import even_shares
@@ -21,21 +22,21 @@ from kstreams_assign.assign.values import AssignConfig, Cluster
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 
 DEFAULT_COSTS = Costs(10, 1)
-"""As ``high_availability``: traffic goes on for ever, a move is made once."""
+"""As ``high_availability``: traffic is paid for ever, a move once."""
 
 ROUNDS_MAX = 4
 COLD, WARM = 2, 1
-"""What a new owner costs beside, where nothing else differs: without a copy, with one that is not caught up."""
+"""Added cost of a new owner, where nothing else differs: without a replica, with one that is not caught up."""
 
 Node = tuple[str, int, int]
-"""Of the graph, as far as tasks go: a rack by subtopology, a place by subtopology and client."""
+"""A graph node for tasks: a rack by subtopology, or a place by subtopology and client."""
 
 Kind = tuple[int, tuple[int, ...], tuple[tuple[int, int], ...]]
-"""What tasks have in common: subtopology, cost in each rack, and cost on clients that are special to them."""
+"""What tasks have in common: subtopology, cost in each rack, and cost on clients with a special price."""
 
 
 class RackOwners:
-    """Final owners and standbys of one cluster. Replicas' racks and all processes' must be known."""
+    """Final owners and standbys of one cluster. The racks of all replicas and processes must be known."""
 
     def __init__(self, held: Holdings, cluster: Cluster, config: AssignConfig) -> None:
         self.held, self.cluster, self.config = held, cluster, config
@@ -44,14 +45,14 @@ class RackOwners:
         self.unit = COLD * len(held.tasks) + 1
 
     def owners(self) -> list[int]:
-        """The client that is to run each task."""
+        """Return the client that shall run each task."""
         kinds: dict[Kind, list[int]] = {}
         for task, kind in enumerate(self._kinds()):
             kinds.setdefault(kind, []).append(task)
         if not kinds:
             return []
         flow = nx.network_simplex(self._graph(kinds))[1]
-        owners = [NOBODY] * len(self.held.tasks)
+        owners = [NO_CLIENT] * len(self.held.tasks)
         for number_of_kind, tasks in enumerate(kinds.values()):
             waiting = iter(tasks)
             for client, number in self._goals(flow, number_of_kind):
@@ -66,17 +67,17 @@ class RackOwners:
         for task, row in enumerate(rows):
             group = groups.setdefault(subtopology_order(held.tasks[task]), len(groups)) if by_subtopology else 0
             homes = self._homes(task)
-            special = {client: self._price(task, client, row, homes) for client in {*held.told[task], *homes}}
+            special = {client: self._price(task, client, row, homes) for client in {*held.reported_lags[task], *homes}}
             elsewhere = [self._elsewhere(cost, homes) for cost in row]
             cheaper = {c: price for c, price in special.items() if price < elsewhere[self.racks.rack[c]]}
             yield group, tuple(elsewhere), tuple(sorted(cheaper.items()))
 
     def _homes(self, task: int) -> Sequence[int]:
-        """Where the task may run on without a move that anybody chose: with its owner, else with the most caught up."""
-        owner, told = self.held.owner[task], self.held.told[task]
-        if owner != NOBODY and (told.get(owner) == RUNNING_OFFSET_SUM or self.held.may_run(task, owner)):
+        """Return where the task may run without a deliberate move: its owner, else the most caught-up clients."""
+        owner, reported = self.held.owner[task], self.held.reported_lags[task]
+        if owner != NO_CLIENT and (reported.get(owner) == RUNNING_OFFSET_SUM or self.held.may_run(task, owner)):
             return (owner,)
-        return (self.held.most_caught_up(task) or ()) if told else ()
+        return (self.held.most_caught_up(task) or ()) if reported else ()
 
     def _price(self, task: int, client: int, row: Sequence[int], homes: Sequence[int]) -> int:
         rank = self.held.rank(task, client)
@@ -105,7 +106,7 @@ class RackOwners:
                 graph.add_edge(("rack", group, self.racks.rack[client]), ("place", group, client), weight=0)
                 graph.add_edge(("place", group, client), ("client", client), weight=0, capacity=most)
         for client, (low, high) in zip(clients, even_shares(number, capacity), strict=True):
-            # a share rounded down is taken before anything else counts
+            # the share rounded down is filled before anything else counts
             graph.add_edge(("client", client), ("share", client), weight=-(number + 1) * dearest, capacity=low)
             graph.add_edge(("share", client), "end", weight=0)
             graph.add_edge(("client", client), "end", weight=0, capacity=high - low)
@@ -113,7 +114,10 @@ class RackOwners:
         return graph
 
     def _goals(self, flow: Mapping[Node, dict[Node, int]], kind: int) -> Iterator[tuple[int, int]]:
-        """The clients of a kind's tasks. What went by way of a rack is taken from what went from there to its clients."""
+        """Yield the clients of a kind's tasks.
+
+        What went by way of a rack is subtracted from what went from there to its clients.
+        """
         for node, number in flow["kind", 0, kind].items():
             if node[0] == "place":
                 yield node[2], number
@@ -130,37 +134,38 @@ class RackOwners:
     def standbys(self, owners: Sequence[int], planned: Sequence[Sequence[int]]) -> list[list[int]]:
         """Swap standbys of the same owner between clients of different racks while that costs less.
 
-        So each client keeps its number of standbys of each owner's tasks, and with client tags no task's copies clash more.
+        So each client keeps its number of standbys of each owner's tasks, and with client tags the replicas of no task
+        clash more.
         """
-        found = [list(clients) for clients in planned]
+        placed = [list(clients) for clients in planned]
         tags = TagSpread(self.held.clients, self.config.rack_aware_assignment_tags)
-        rows = self.racks.rows(self.held.tasks[: len(found)], self.cluster.changelog_racks)
+        rows = self.racks.rows(self.held.tasks[: len(placed)], self.cluster.changelog_racks)
         tasks_of: dict[int, list[int]] = {}
-        for task, owner in enumerate(owners[: len(found)]):
+        for task, owner in enumerate(owners[: len(placed)]):
             tasks_of.setdefault(owner, []).append(task)
         for owner, tasks in tasks_of.items():
             for _ in range(ROUNDS_MAX):
-                clients = sorted({client for task in tasks for client in found[task]})
+                clients = sorted({client for task in tasks for client in placed[task]})
                 pairs = [(a, b) for a, b in combinations(clients, 2) if self.racks.rack[a] != self.racks.rack[b]]
-                if not sum(self._swap(owner, tasks, pair, found, rows, tags) for pair in pairs):
+                if not sum(self._swap(owner, tasks, pair, placed, rows, tags) for pair in pairs):
                     break
-        return found
+        return placed
 
     def _swap(
         self,
         owner: int,
         tasks: Sequence[int],
         pair: tuple[int, int],
-        found: list[list[int]],
+        placed: list[list[int]],
         rows: Sequence[Sequence[int]],
         tags: TagSpread,
     ) -> bool:
-        """Swap as many standbys of two clients as makes it cheaper; whether any was."""
+        """Swap standbys of two clients while that costs less; return whether any was swapped."""
         gifts: list[list[tuple[int, int, list[int]]]] = []
         for source, goal in (pair, pair[::-1]):
             gifts.append([])
             for task in tasks:
-                copies = found[task]
+                copies = placed[task]
                 if source in copies and goal not in copies:
                     after = [goal if client == source else client for client in copies]
                     if tags.all_clashes(owner, after) <= tags.all_clashes(owner, copies):
@@ -168,14 +173,14 @@ class RackOwners:
                         gifts[-1].append((price, task, after))
             gifts[-1].sort()
         swapped = False
-        for one, other in zip(*gifts, strict=False):
-            if one[0] + other[0] >= 0:
+        for gift, return_gift in zip(*gifts, strict=False):
+            if gift[0] + return_gift[0] >= 0:
                 break
             swapped = True
-            for _, task, after in (one, other):
-                found[task] = after
+            for _, task, after in (gift, return_gift):
+                placed[task] = after
         return swapped
 
     def _copy_price(self, task: int, client: int, rows: Sequence[Sequence[int]]) -> int:
-        """What a standby costs there: traffic, and movement where no copy is yet."""
-        return rows[task][self.racks.rack[client]] + (0 if client in self.held.told[task] else self.costs.away)
+        """Return the cost of a standby there: traffic, and movement where no replica exists yet."""
+        return rows[task][self.racks.rack[client]] + (0 if client in self.held.reported_lags[task] else self.costs.away)

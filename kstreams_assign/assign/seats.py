@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kstreams_assign.assign.holdings import NOBODY
+from kstreams_assign.assign.holdings import NO_CLIENT
 from kstreams_assign.assign.shares import even_shares
 
 
 class Room:
     """How many tasks each client may still take so that all end with their share, between ``low`` and ``high``.
 
-    A client takes its share rounded down; what rounding leaves over are ``spare`` seats, at most one for a client whose
-    share is no whole number.
+    A client takes its share rounded down. The rest are ``spare`` seats, at most one for a client whose share is not an
+    integer.
     """
 
     def __init__(self, tasks: int, low: Sequence[int], high: Sequence[int]) -> None:
@@ -25,12 +25,12 @@ class Room:
 
     @classmethod
     def even(cls, tasks: int, capacity: Sequence[int]) -> Room:
-        """Even shares of so many tasks by threads."""
+        """Return even shares of this many tasks by threads."""
         shares = even_shares(tasks, capacity)
         return cls(tasks, [low for low, _ in shares], [high for _, high in shares])
 
     def seats(self, client: int) -> int:
-        """Open seats, spare ones not counted."""
+        """Return the client's open seats without spare ones."""
         return max(0, self.low[client] - self.count[client])
 
     def may_round_up(self, client: int) -> bool:
@@ -45,9 +45,10 @@ class Room:
 
 
 class Matching:
-    """Seats tasks only at clients where they may run; finds a seat whenever tasks can be shifted so that one is free.
+    """Seats tasks only at clients where they may run; finds a seat whenever other tasks can be shifted to free one.
 
-    Augmenting paths, with clients for nodes. Where a search fails, no later one can succeed, so those clients are ``full``.
+    It uses augmenting paths with clients as nodes. Where a search fails, no later one can succeed, so those clients
+    are ``full``.
     """
 
     def __init__(self, room: Room, capacity: Sequence[int]) -> None:
@@ -72,7 +73,7 @@ class Matching:
         return self._augment(task, [client for client in best if not self.full[client]], best)
 
     def put(self, task: int, client: int, best: list[int]) -> None:
-        """Seat the task on an open seat of this one of its best clients."""
+        """Seat the task on an open seat of this client, which is among its ``best``."""
         self.room.take(client)
         self.seated[client][task] = best
 
@@ -80,7 +81,7 @@ class Matching:
         return -self.room.seats(client) / self.capacity[client], client
 
     def _augment(self, task: int, start: list[int], best: list[int]) -> bool:
-        came_from = dict.fromkeys(start, (NOBODY, NOBODY))
+        came_from = dict.fromkeys(start, (NO_CLIENT, NO_CLIENT))
         queue = list(start)
         rounded = False
         for client in queue:  # grows while it is walked
@@ -96,24 +97,24 @@ class Matching:
                 rounded = True
                 for goal in self._rounded_up():
                     if goal not in came_from and not self.full[goal]:
-                        came_from[goal] = (client, NOBODY)
+                        came_from[goal] = (client, NO_CLIENT)
                         queue.append(goal)
         for client in queue:
             self.full[client] = True
         return False
 
     def _rounded_up(self) -> list[int]:
-        """Clients with a spare seat that they could give away, were one of their tasks seated elsewhere."""
+        """Return clients with a spare seat that they could give away if one of their tasks moved elsewhere."""
         room = self.room
-        return [one for one, seated in enumerate(self.seated) if seated and room.low[one] < room.count[one]]
+        return [client for client, seated in enumerate(self.seated) if seated and room.low[client] < room.count[client]]
 
     def _shift(self, client: int, came_from: dict[int, tuple[int, int]], task: int, best: list[int]) -> None:
-        """Walk back: every task on the way moves one client on, and the new task takes the first seat."""
+        """Walk back: every task on the way moves on to the next client, and the new task takes the first seat."""
         room = self.room
         room.take(client)
-        while came_from[client][0] != NOBODY:
+        while came_from[client][0] != NO_CLIENT:
             before, moved = came_from[client]
-            if moved == NOBODY:  # the spare seat itself changes hands: one task less there, one more here
+            if moved == NO_CLIENT:  # the spare seat itself moves: one task less there, one more here
                 room.count[client] -= 1
                 room.count[before] += 1
             else:

@@ -1,6 +1,6 @@
-"""Even shares of tasks by threads, and who still has a seat for one more.
+"""Even shares of tasks by threads, and which clients have a seat left.
 
-Counting only: which task takes a seat is for the assignors to say.
+This module only counts; the assignors decide which task takes a seat.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from collections.abc import Iterable, Sequence
 
 
 def even_shares(tasks: int, capacity: Sequence[int]) -> list[tuple[int, int]]:
-    """Of so many tasks the part of each process by its threads (``capacity``), rounded down and rounded up."""
+    """Return each process's share of the tasks by its threads (``capacity``), rounded down and rounded up."""
     total = sum(capacity)
     by_threads = {threads: (tasks * threads // total, -(-tasks * threads // total)) for threads in set(capacity)}
     return [by_threads[threads] for threads in capacity]
 
 
 class Seats:
-    """How many active tasks each client may still take; clients are their numbers.
+    """How many active tasks each client may still take; clients are numbers.
 
-    A client has as many seats as its share rounded down; what rounding leaves over are ``spare`` seats, at most one for a
-    client whose share is no whole number. While there is a thread for every task, each thread is a seat.
+    A client has as many seats as its share rounded down. The rest are ``spare`` seats, at most one for a client whose
+    share is not an integer. While there is a thread for every task, each thread is a seat.
     """
 
     def __init__(self, tasks: int, capacity: Sequence[int], taken: Iterable[int] = ()) -> None:
-        """``taken`` has one client number for each seat that is taken already."""
+        """Read ``taken``, one client number for each seat that is taken already."""
         seats = max(tasks, sum(capacity))
         shares = even_shares(seats, capacity)
         self.capacity = capacity
@@ -45,5 +45,5 @@ class Seats:
         self.count[client] += 1
 
     def load(self, client: int) -> tuple[float, int, int]:
-        """Sorts clients: fewest tasks a thread first, then more threads, then in order (Kafka: ``ClientState``)."""
+        """Return a client's sort key: fewest tasks per thread, more threads, order (Kafka: ``ClientState``)."""
         return self.count[client] / self.capacity[client], -self.capacity[client], client

@@ -1,11 +1,11 @@
-"""Is there anything to gain from a rebalance now? The answer of KIP-441's draft, step by step as it is written there.
+"""Whether a rebalance would gain anything now: the answer of KIP-441's draft, step by step as written there.
 
-Rank the instances for every stateful task, propose a balanced assignment, list the movements from the present owners to the
-proposed ones; those whose destination has rank 0 are available. One of them is reason enough.
+Rank the instances for every stateful task, propose a balanced assignment, list the movements from the present owners
+to the proposed ones; those whose destination has rank 0 are available. One available movement is reason enough.
 
-The draft leaves ``proposeBalancedAssignment`` open. Here it is the fewest movements that reach balance, and among those the
-warmest first. So a balanced group is left alone (property 5), and when some answer with the fewest movements has an
-available one, so has the proposal.
+The draft leaves ``proposeBalancedAssignment`` open. Here it is the fewest movements that reach balance, and among
+those the warmest first. So a balanced group is left alone (property 5), and if any proposal with the fewest movements
+has an available one, so has this one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOTHING_BEGUN: frozenset[Copy] = frozenset()
 
 
 class Movement(NamedTuple):
-    """A task's change of owner. ``source`` is None for a task that no process of the cluster runs."""
+    """A task's change of owner. ``source`` is None if no process of the cluster runs the task."""
 
     task: TaskId
     source: UUID | None
@@ -43,10 +43,11 @@ class Movement(NamedTuple):
 
 
 def should_rebalance(cluster: Cluster, owners: Owners, config: AssignConfig, balance_factor: int = 1) -> bool:
-    """Whether some movement towards balance could be made at once.
+    """Return whether some movement towards balance can be made at once.
 
-    ``owners``: who runs each stateful task now. ``balance_factor``: how many more tasks than another a process may run,
-    at least 1. Raises ``ConfigError`` for a smaller one, and for a client without a lag for a stateful task.
+    ``owners``: the process that runs each stateful task now. ``balance_factor``: how many tasks more than another
+    process may run, at least 1. Raises ``ConfigError`` for a smaller value, and for a client without a lag for a
+    stateful task.
     """
     return bool(available_movements(cluster, owners, config, balance_factor))
 
@@ -54,7 +55,7 @@ def should_rebalance(cluster: Cluster, owners: Owners, config: AssignConfig, bal
 def available_movements(
     cluster: Cluster, owners: Owners, config: AssignConfig, balance_factor: int = 1
 ) -> list[Movement]:
-    """The movements of the proposal whose destination has rank 0, in task order."""
+    """Return the movements of the proposal whose destination has rank 0, in task order."""
     candidates = rank_candidates(cluster, config)
     present = {task: owner for task, owner in owners.items() if task in candidates and owner in cluster.capacities}
     proposed = propose_balanced(candidates, cluster.capacities, present, balance_factor)
@@ -62,30 +63,30 @@ def available_movements(
 
 
 def rank_candidates(cluster: Cluster, config: AssignConfig) -> dict[TaskId, dict[int, list[UUID]]]:
-    """All processes by rank, for every stateful task, tasks in order (KIP-441, most-caught-up)."""
+    """Return all processes by rank, for every stateful task, tasks in order (KIP-441, most-caught-up)."""
     board = Board(cluster)
     lags = LagTable(board, config.acceptable_recovery_lag)
     processes = [client.process_id for client in board.clients]
-    found: dict[TaskId, dict[int, list[UUID]]] = {}
+    candidates: dict[TaskId, dict[int, list[UUID]]] = {}
     for number, task in enumerate(board.tasks):
-        by_rank = found[task] = {}
-        told = lags.told[number]
-        if len(told) < len(processes):
-            rest = [process for client, process in enumerate(processes) if client not in told]
-            by_rank[known_rank(lags.untold[number], config)] = rest
-        for client, lag in told.items():
+        by_rank = candidates[task] = {}
+        reported = lags.reported_lags[number]
+        if len(reported) < len(processes):
+            rest = [process for client, process in enumerate(processes) if client not in reported]
+            by_rank[known_rank(lags.unreported_lag[number], config)] = rest
+        for client, lag in reported.items():
             by_rank.setdefault(known_rank(lag, config), []).append(processes[client])
-    return found
+    return candidates
 
 
 def known_rank(lag: int, config: AssignConfig) -> int:
-    """The rank of a lag. One that is not known ranks last: the KIP's proxy where no number is at hand."""
+    """Return the rank of a lag. An unknown lag ranks last: the KIP's proxy for a missing number."""
     known = UNBOUNDED_LAG if lag == UNKNOWN_OFFSET_SUM else lag
     return rank(known, config.acceptable_recovery_lag)
 
 
 def movements(before: Owners, after: Owners) -> list[Movement]:
-    """Every task whose owner differs, in task order."""
+    """Return every task whose owner differs, in task order."""
     changed = sorted((task for task, owner in after.items() if before.get(task) != owner), key=task_order)
     return [Movement(task, before.get(task), after[task]) for task in changed]
 
@@ -101,10 +102,10 @@ def propose_balanced(
     balance_factor: int = 1,
     begun: Collection[Copy] = NOTHING_BEGUN,
 ) -> dict[TaskId, UUID]:
-    """A balanced owner for every task of ``candidates``, with the fewest movements away from ``owners``.
+    """Return a balanced owner for every task of ``candidates``, with the fewest movements away from ``owners``.
 
-    Tasks without an owner go to the lowest rank that has room. Movements are chosen by rank of the destination; those that
-    have ``begun`` come right after the available ones.
+    Tasks without an owner go to the lowest rank that has room. Movements are chosen by rank of the destination; those
+    that have ``begun`` come right after the available ones.
     """
     if balance_factor < 1:
         raise ConfigError(f"balance_factor is {balance_factor!r}; it must be a whole number of at least 1")
@@ -125,9 +126,9 @@ def propose_balanced(
 
 
 def _pairs(proposed: Owners, loads: Loads, candidates: RankedCandidates, begun: Collection[Copy]) -> list[Copy]:
-    """Every task that may go away and every process that may get it, warmest first.
+    """Return every task that may leave with every process that may take it, warmest first.
 
-    Walking them once is enough: whether a process may give or take only ever turns from yes to no.
+    One pass is enough: whether a process may give or take only ever changes from yes to no.
     """
     takers = {process: number for number, process in enumerate(sorted(loads.takers(), key=process_order))}
     keyed = [
@@ -142,10 +143,10 @@ def _pairs(proposed: Owners, loads: Loads, candidates: RankedCandidates, begun: 
 
 
 class Loads:
-    """Tasks of each process beside its even share (by threads, rounded down and up).
+    """The number of tasks of each process compared with its even share (by threads, rounded down and up).
 
-    ``over`` and ``under`` count the tasks above and below the shares of all processes, ``spare`` the tasks that are left for
-    shares to be rounded up, beside those that round up already.
+    ``over`` and ``under`` count the tasks above and below the shares of all processes. ``spare`` are the tasks left
+    for shares to be rounded up, beside shares that are rounded up already.
     """
 
     def __init__(self, tasks: int, capacities: Mapping[UUID, int], count: Counter[UUID]) -> None:
@@ -156,13 +157,13 @@ class Loads:
         self.spare = tasks - sum(low + (count[process] > low < high) for process, (low, high) in self.share.items())
 
     def imbalance(self) -> int:
-        """With equal capacities: the most tasks of a process less the fewest (KIP-441, "instance balance")."""
+        """Return, for equal capacities, the most tasks of a process less the fewest (KIP-441, "instance balance")."""
         over = max((self.count[process] - high for process, (_, high) in self.share.items()), default=0)
         under = max((low - self.count[process] for process, (low, _) in self.share.items()), default=0)
         return over + under + any(high > low for low, high in self.share.values())
 
     def place(self, by_rank: Mapping[int, Sequence[UUID]]) -> UUID:
-        """One more task, on the least loaded process of the lowest rank that has room."""
+        """Add a task to the least loaded process of the lowest rank that has room, and return the process."""
         room = [
             (rank_, self.count[process] / self.capacities[process], process_order(process), process)
             for rank_, processes in by_rank.items()
@@ -187,7 +188,10 @@ class Loads:
         return [process for process, (_, high) in self.share.items() if self.count[process] < high]
 
     def may_move(self, source: UUID, destination: UUID) -> bool:
-        """Whether the move is one of the fewest: it helps both, or it helps one and there is nobody else to help."""
+        """Return whether the move is one of the fewest.
+
+        It helps both processes, or it helps one and no other process needs help.
+        """
         low, high = self.share[source]
         is_over, may_give = self.count[source] > high, self.count[source] > low
         low, high = self.share[destination]

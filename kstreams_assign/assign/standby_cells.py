@@ -1,7 +1,8 @@
 """How many standbys of the tasks that one process runs belong on each other process: a table of numbers.
 
-Rows are the processes that run the tasks, columns those that hold the standbys. When a process is lost, the standbys of its row
-become active; the row is right when each other process then runs its even share, so that no task has to move later.
+Rows are the processes that run the tasks, columns those that hold the standbys. When a process is lost, the standbys
+of its row become active. The row is correct if each other process then runs its even share, so that no task has to
+move later.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Shares = tuple[list[int], int]
 
 EPSILON = 1e-6
 A_DOZEN = 12
-"""So many standbys out of place are cheap in any group. With up to 8 processes of equal threads there are never more."""
+"""This many misplaced standbys are cheap in any group. Up to 8 processes with equal threads never have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,11 @@ class Row:
 class StandbyCells:
     """The rows, and the least and most standbys of each column.
 
-    ``running`` are all active tasks of a client, ``stateful`` those of them that have ``wanted`` standbys each. Rows follow from
-    what a loss leaves to take: whoever runs one task less than others gets one standby more *of each row*, which makes
-    columns uneven. Where that would put more than a dozen standbys, and more than one for every four tasks, out of place, rows
-    follow capacities only; so they do with ``tags``, and then only clients apart from the row's count. Columns are as
-    even as rows allow, active tasks counted in.
+    ``running`` are all active tasks of a client, ``stateful`` those of them that have ``wanted`` standbys each. Rows
+    follow from the free seats after a loss: a process that runs one task less than others gets one standby more *of
+    each row*, which makes columns uneven. Where that would misplace more than a dozen standbys, and more than one for
+    every four tasks, rows follow capacities only. With ``tags`` they do too, and use only clients that differ from the
+    row's client. Columns are as even as rows allow, active tasks included.
     """
 
     def __init__(
@@ -58,9 +59,9 @@ class StandbyCells:
         self.column_high = [int(share + 1 - EPSILON) for share in self.share]
 
     def _lay_out(self) -> float:
-        """Make rows and columns; answer how many standbys they put out of place.
+        """Make rows and columns; return how many standbys they misplace.
 
-        Clients of the same kind share a row: of their own cell nobody takes notice.
+        Clients of the same kind share a row; their own cell is ignored.
         """
         made: dict[tuple[int, ...], Row] = {}
         self.rows = []
@@ -74,22 +75,24 @@ class StandbyCells:
         return sum(abs(share - other) for share, other in zip(self.share, even, strict=True)) / 2
 
     def _row(self, client: int) -> Row:
-        """One standby of each task goes to who is to take the task; the others follow capacities, or tags."""
+        """Return the row: one standby of each task goes to its future owner; the others follow capacities, or tags."""
         tasks = self.stateful[client]
         even, even_parts = self._even(client)
         first, parts = (self._after_loss(client) if self.loss_proof else None) or (even, even_parts)
-        shares = [one * even_parts + (self.wanted - 1) * other * parts for one, other in zip(first, even, strict=True)]
+        shares = [
+            heir * even_parts + (self.wanted - 1) * other * parts for heir, other in zip(first, even, strict=True)
+        ]
         least = [min(tasks, share // (parts * even_parts)) for share in shares]
         most = [min(tasks, -(-share // (parts * even_parts))) for share in shares]
         if (
             sum(most) - most[client] < tasks * self.wanted
-        ):  # some would have more than one of a task: anybody takes them
+        ):  # some client would hold two of a task, so any client may take more
             most = [tasks] * len(shares)
         heirs = [share // parts for share in first], [-(-share // parts) for share in first]
         return Row(least, most, [other for other, number in enumerate(least) if number], heirs)
 
     def _even(self, client: int) -> Shares:
-        """The client's tasks by the capacities of the others, or of those that are apart by their tags."""
+        """Divide the client's tasks by the capacities of the others, or of those that differ by their tags."""
         weights = self.capacity
         if self.tags:
             apart = self.tags.apart(client)
@@ -97,9 +100,9 @@ class StandbyCells:
         return [self.stateful[client] * weight for weight in weights], sum(weights) - weights[client]
 
     def _after_loss(self, client: int) -> Shares | None:
-        """What each other client is to take of the client's tasks to run its even share; ``None`` if nobody has room.
+        """Return how many of the client's tasks each other client takes to reach its even share; ``None`` without room.
 
-        What shares rounded down leave to take comes first. Of the tasks beyond that, each other client takes one at most.
+        Shares rounded down are filled first. Of the tasks beyond that, each other client takes one at most.
         """
         tasks, threads = sum(self.running), sum(self.capacity) - self.capacity[client]
         each = list(zip(self.capacity, self.running, strict=True))
@@ -115,7 +118,7 @@ class StandbyCells:
         return [seat * all_rests + rest * beyond for seat, rest in zip(seats, rests, strict=True)], all_rests
 
     def _column_limits(self) -> tuple[list[int], list[int]]:
-        """Per client the sums of what the rows of all others say."""
+        """Return per client the sums of the rows of all others."""
         least, most = [0] * len(self.capacity), [0] * len(self.capacity)
         times: dict[int, tuple[Row, int]] = {}
         for row in self.rows:
@@ -129,7 +132,10 @@ class StandbyCells:
         return least, most
 
     def _columns(self, least: Counts, most: Counts) -> list[float]:
-        """Even shares of all copies by threads, less the active tasks, within limits: a water level is raised until all fit."""
+        """Return even shares of all replicas by threads, less the active tasks, within limits.
+
+        A water level is raised until all fit.
+        """
         limits = list(zip(self.capacity, self.running, least, most, strict=True))
         bends = [((low + running) / threads, threads) for threads, running, low, _ in limits]
         bends += [((high + running) / threads, -threads) for threads, running, _, high in limits]

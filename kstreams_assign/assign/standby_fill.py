@@ -1,6 +1,6 @@
-"""The first layout of standbys: what is there is kept, what is missing goes where cells and columns lack most.
+"""The first layout of standbys: existing replicas stay, missing ones go where cells and columns lack most.
 
-Works on a ``StandbyTable``; what is still out of place afterwards is ``standby_settle``'s.
+It works on a ``StandbyTable``; ``standby_settle`` then moves what is still misplaced.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from kstreams_assign.assign.standby_table import StandbyTable
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 
 Gift = dict[int, int]
-"""Column -> how many standbys a row is to get there."""
+"""Column -> how many standbys a row adds there."""
 
 
 def keep(table: StandbyTable) -> None:
-    """Every task keeps its copies; of too many the most caught up, and then those in columns with room."""
+    """Keep each task's replicas; of too many the most caught up, and of equal ones those in columns with room."""
     choosing = []
     acceptable, wanted, column, cell = table.held.acceptable, table.wanted, table.column, table.cell
-    for task, (owner, told) in enumerate(zip(table.owners, table.held.told, strict=False)):
-        if not told:
+    for task, (owner, reported) in enumerate(zip(table.owners, table.held.reported_lags, strict=False)):
+        if not reported:
             continue
-        copies = [client for client in told if client != owner]
-        if len(copies) > wanted or max(told.values()) > acceptable or min(told.values()) < RUNNING_OFFSET_SUM:
+        copies = [client for client in reported if client != owner]
+        if len(copies) > wanted or max(reported.values()) > acceptable or min(reported.values()) < RUNNING_OFFSET_SUM:
             choosing.append(task)
             continue
         table.copies[task] = copies
@@ -61,7 +61,7 @@ def fill(table: StandbyTable) -> None:
 
 
 def _due(table: StandbyTable, owner: int, lacks: int) -> Gift:
-    """What the cells of a row lack of the least that they must have."""
+    """Return what the cells of a row lack of their minimum."""
     gift: Gift = {}
     row = table.limits.rows[owner]
     for client in row.due:
@@ -74,22 +74,22 @@ def _due(table: StandbyTable, owner: int, lacks: int) -> Gift:
 
 
 def _places(table: StandbyTable, gifts: dict[int, Gift]) -> list[int]:
-    """Each column as often as it lacks standbys, in rounds, so that no row meets one column many times running."""
+    """List each column as often as it lacks standbys, in rounds, so that no row gets one column many times at once."""
     have = list(table.column)
     for gift in gifts.values():
         for client, number in gift.items():
             have[client] += number
     lacking = [max(0, low - own) for low, own in zip(table.limits.column_low, have, strict=True)]
     rounds = max(lacking, default=0)
-    found = []
+    places = []
     for turn in range(rounds):
-        found += [client for client, each in enumerate(lacking) if (turn + 1) * each // rounds > turn * each // rounds]
+        places += [client for client, each in enumerate(lacking) if (turn + 1) * each // rounds > turn * each // rounds]
     high = table.limits.column_high
-    return found + [client for client, own in enumerate(have) if own + lacking[client] < high[client]]
+    return places + [client for client, own in enumerate(have) if own + lacking[client] < high[client]]
 
 
 def _add_places(table: StandbyTable, owner: int, gift: Gift, places: deque[int]) -> None:
-    """Take places from the front for what the row lacks beyond its gift; those of no use go back to the front."""
+    """Take places from the front for what the row lacks beyond its gift; unusable places go back to the front."""
     most = table.limits.rows[owner].most
     lacks = table.lacks(owner) - sum(gift.values())
     passed = []
@@ -104,28 +104,30 @@ def _add_places(table: StandbyTable, owner: int, gift: Gift, places: deque[int])
 
 
 def _hand_out(table: StandbyTable, owner: int, gift: Gift) -> None:
-    """Deal the gift to the tasks of the row, round and round, no task the same column twice."""
+    """Deal the gift to the tasks of the row in rounds, no task the same column twice."""
     tasks = table.tasks_of[owner]
-    # clients of the same tags stand together, so that each task meets them in turn
+    # clients with the same tags are adjacent, so that each task gets them in turn
     clients = sorted(gift, key=table.tags.group.__getitem__) if table.tags else gift
     dealt = [client for client in clients for _ in range(gift[client])]
     if not any(table.copies[task] for task in tasks):
         _deal(table, owner, gift, dealt)
         dealt = []
     lacking = deque(task for task in tasks if len(table.copies[task]) < table.wanted)
-    for client in dealt:
-        _put_one(table, client, lacking)
+    for column in dealt:
+        _put_on_client(table, column, lacking)
     while lacking:
         task = lacking.popleft()
         taken = (owner, *table.copies[task])
         free = (client for client in range(len(table.column)) if client not in taken)
-        table.put(task, min(free, key=lambda one: (not table.has_room(task, one), table.fullness(one), one)))
+        table.put(
+            task, min(free, key=lambda client: (not table.has_room(task, client), table.fullness(client), client))
+        )
         if len(table.copies[task]) < table.wanted:
             lacking.append(task)
 
 
 def _deal(table: StandbyTable, owner: int, gift: Gift, dealt: list[int]) -> None:
-    """The same at one stroke for tasks without any copy: no column gets more than there are tasks."""
+    """Do the same in one step for tasks without any replica: no column gets more than there are tasks."""
     tasks = table.tasks_of[owner]
     for number, task in enumerate(tasks):
         table.copies[task] = dealt[number :: len(tasks)]
@@ -134,7 +136,7 @@ def _deal(table: StandbyTable, owner: int, gift: Gift, dealt: list[int]) -> None
         table.column[client] += number
 
 
-def _put_one(table: StandbyTable, client: int, lacking: deque[int]) -> None:
+def _put_on_client(table: StandbyTable, client: int, lacking: deque[int]) -> None:
     for _ in range(len(lacking)):
         task = lacking.popleft()
         if client in table.copies[task]:

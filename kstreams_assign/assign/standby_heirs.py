@@ -1,7 +1,8 @@
-"""Who takes over which task when a process is lost, where tasks have several standbys.
+"""The process that takes over each task when a process is lost, where tasks have several standbys.
 
-Cells alone say how many standbys a row has on each client. With more than one a task, the right numbers can still be on the wrong
-tasks: two standbys of one task on the only clients that may take any more, and none of another. Then copies are exchanged.
+Cells alone say how many standbys a row has on each client. With more than one per task, the right numbers can still be
+on the wrong tasks: two standbys of one task on the only clients that may take more, and none of another. Then replicas
+are exchanged.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from kstreams_assign.assign.standby_table import StandbyTable
 
 
 def give_heirs(table: StandbyTable) -> bool:
-    """Exchange copies within rows until each task has a standby that can take it over; answer whether any were.
+    """Exchange replicas within rows until each task has a standby that can take it over; return whether any were.
 
     Exchanges change no cell and no column.
     """
@@ -34,7 +35,7 @@ def _give_heirs(table: StandbyTable, owner: int) -> bool:
 
 
 def _seated(table: StandbyTable, task: int, matching: Matching) -> bool:
-    """Whether one of the task's standbys has a seat for it; mostly it need not be sought."""
+    """Return whether one of the task's standbys has a seat for it; usually no search is needed."""
     copies = table.copies[task]
     client = next((client for client in copies if matching.room.is_open(client)), None)
     if client is None:
@@ -44,7 +45,7 @@ def _seated(table: StandbyTable, task: int, matching: Matching) -> bool:
 
 
 def _exchange(table: StandbyTable, owner: int, task: int, matching: Matching) -> bool:
-    """Whether the task could get the standby of another task that has a second one, on a client with a seat left."""
+    """Return whether the task could get a standby, on a client with a seat left, from a task that has a second one."""
     for client in range(len(table.column)):
         if not matching.room.is_open(client) or client in table.copies[task]:
             continue

@@ -1,6 +1,6 @@
-"""Moving standbys that are out of place: each move brings a cell or a column nearer to its limits, so this ends.
+"""Move misplaced standbys: each move brings a cell or a column nearer to its limits, so the moves end.
 
-And nothing else moves, so a table that was settled once stays as it is. Works on a ``StandbyTable``.
+No other move is made, so a settled table stays as it is. The module works on a ``StandbyTable``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kstreams_assign.assign.tag_spread import TagSpread
 
 
 def settle(table: StandbyTable) -> None:
-    """Move until no move brings anything nearer."""
+    """Move standbys until no move brings a cell or column nearer to its limits."""
     moving = True
     while moving:
         moving = (
@@ -27,7 +27,7 @@ def settle(table: StandbyTable) -> None:
 
 
 def _part(table: StandbyTable) -> bool:
-    """Take the copies of a task apart by their tags, where others are fewer clashes."""
+    """Separate the replicas of a task by their tags, where other clients clash less."""
     moved = False
     if table.tags is None:
         return moved
@@ -45,24 +45,24 @@ def _part(table: StandbyTable) -> bool:
 
 
 def _parted(table: StandbyTable, task: int, tags: TagSpread) -> list[int]:
-    """Standbys one by one where they clash least: on who is to hold one anyhow, or does, or else in the emptiest column."""
-    found: list[int] = []
+    """Choose standbys in turn where they clash least; among equals clients with a replica, then empty columns."""
+    chosen: list[int] = []
     owner = table.owners[task]
 
     def preference(client: int) -> tuple[int, bool, int, bool, float, int]:
         crowded = not table.has_room(task, client)
         settled = client not in table.copies[task]
-        clashes = tags.clashes(owner, found, client)
+        clashes = tags.clashes(owner, chosen, client)
         return clashes, settled, table.held.restore(task, client), crowded, table.fullness(client), client
 
     for _ in range(table.wanted):
-        free = (client for client in range(len(table.column)) if client != owner and client not in found)
-        found.append(min(free, key=preference))
-    return found
+        free = (client for client in range(len(table.column)) if client != owner and client not in chosen)
+        chosen.append(min(free, key=preference))
+    return chosen
 
 
 def _thin_cells(table: StandbyTable) -> bool:
-    """Move copies out of cells that have too many."""
+    """Move replicas out of cells that have too many."""
     moved = False
     for owner, row in enumerate(table.limits.rows):
         most = row.most
@@ -76,7 +76,10 @@ def _thin_cells(table: StandbyTable) -> bool:
 
 
 def _move_out(table: StandbyTable, task: int, source: int, goals: Iterable[int]) -> bool:
-    """Whether the copy could go to one of the goals: where there is one already, where one must be, or the emptiest column."""
+    """Move the replica to one of the goals, if possible; return whether it moved.
+
+    It prefers clients with a replica, then cells below their minimum, then the emptiest column.
+    """
     fit = [goal for goal in goals if table.may_shift(task, source, goal)]
     if fit:
         owner = table.owners[task]
@@ -90,7 +93,7 @@ def _move_out(table: StandbyTable, task: int, source: int, goals: Iterable[int])
 
 
 def _feed_cells(table: StandbyTable) -> bool:
-    """Move copies within a row to the cells that must have more."""
+    """Move replicas within a row to the cells that must have more."""
     moved = False
     for owner, row in enumerate(table.limits.rows):
         for client in row.due:
@@ -100,7 +103,7 @@ def _feed_cells(table: StandbyTable) -> bool:
 
 
 def _feed_cell(table: StandbyTable, owner: int, goal: int) -> bool:
-    """Tasks that the client holds already come first, then the fullest columns give, and of those the least to restore."""
+    """Fill one cell: first with tasks that the client holds, then from the fullest columns, least to restore first."""
     lacks = table.limits.rows[owner].least[goal] - table.count(owner, goal)
     tasks = [task for task in table.tasks_of[owner] if goal not in table.copies[task]]
     tasks.sort(key=lambda task: (table.held.restore(task, goal), -task))
@@ -113,7 +116,7 @@ def _feed_cell(table: StandbyTable, owner: int, goal: int) -> bool:
 
 
 def _take_from_fullest(table: StandbyTable, owner: int, goal: int, tasks: list[int]) -> bool:
-    """Whether one of the tasks could shift a copy within its row; it is no longer among them then."""
+    """Shift a replica of one of the tasks within its row, if possible; remove that task from ``tasks``."""
     least, cell = table.limits.rows[owner].least, table.cell[owner]
     givers = [(-table.fullness(client), client) for client, count in cell.items() if count > least[client]]
     for _, source in sorted(givers):
@@ -126,7 +129,7 @@ def _take_from_fullest(table: StandbyTable, owner: int, goal: int, tasks: list[i
 
 
 def _feed_columns(table: StandbyTable) -> bool:
-    """Move copies to columns that lack some from all that have more than the least."""
+    """Move replicas to columns that lack some from all that have more than the least."""
     moved = False
     for goal, least in enumerate(table.limits.column_low):
         if table.column[goal] < least:
@@ -139,7 +142,7 @@ def _feed_column(table: StandbyTable, goal: int, least: int) -> bool:
     rows = enumerate(table.limits.rows)
     room = [client != goal and table.count(client, goal) < row.most[goal] for client, row in rows]
     near = [task for task, owner in enumerate(table.owners) if room[owner] and goal not in table.copies[task]]
-    warm = [task for task in near if goal in table.held.told[task]]
+    warm = [task for task in near if goal in table.held.reported_lags[task]]
     near.reverse()
     near.sort(key=table.held.cold_restore.__getitem__)
     for task in (*sorted(warm, key=lambda task: (table.held.restore(task, goal), -task)), *near):
@@ -153,7 +156,7 @@ def _feed_column(table: StandbyTable, goal: int, least: int) -> bool:
 
 
 def _thin_columns(table: StandbyTable) -> bool:
-    """Move copies out of columns that have too many, to those with room."""
+    """Move replicas out of columns that have too many, to those with room."""
     moved = False
     high = table.limits.column_high
     for source, most in enumerate(high):

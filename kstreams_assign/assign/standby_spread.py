@@ -1,7 +1,8 @@
-"""Which processes shall hold the standbys of each task in the end: sticky, and spread so that any one process may be lost.
+"""The processes that shall hold the standbys of each task in the end: sticky, and spread for the loss of any process.
 
-Copies that are there stay. Missing ones go where cells and columns (``StandbyCells``) have room, and a copy moves only if that
-brings a cell or a column nearer to its limits. So a spread that is good is left alone, and one that was made here is good.
+Existing replicas stay. Missing ones go where cells and columns (``StandbyCells``) have room, and a replica moves only
+if that brings a cell or a column nearer to its limits. So a good spread is left alone, and one that was made here is
+good.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from kstreams_assign.assign.values import AssignConfig
 
 
 def final_standbys(held: Holdings, owners: Sequence[int], config: AssignConfig) -> Sequence[Sequence[int]]:
-    """The clients that are to hold a standby of each stateful task: ``num_standby_replicas``, or all others if those are fewer."""
+    """Return the clients that shall hold a standby of each stateful task.
+
+    Each task gets ``num_standby_replicas`` standbys, or one on every other client if there are fewer.
+    """
     clients = range(len(held.clients))
     if config.num_standby_replicas >= len(clients) - 1:
         others = [[other for other in clients if other != client] for client in clients]

@@ -1,6 +1,6 @@
-"""Who is to hold a standby of which task, while that is decided: a table that can be read by row, by column and by task.
+"""A table of standbys while they are being placed. It can be read by row, by column and by task.
 
-Counting and bounds only. What goes in first is in ``standby_fill``, what moves then in ``standby_settle``.
+It counts and knows bounds only. ``standby_fill`` makes the first layout, ``standby_settle`` moves standbys.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from kstreams_assign.assign.tag_spread import TagSpread
 
 
 class StandbyTable:
-    """Rows are the clients that are to run tasks (``owners``), columns the clients that are to hold their standbys.
+    """Rows are the clients that shall run tasks (``owners``), columns the clients that shall hold their standbys.
 
-    ``cell[row][column]`` and ``column`` count what ``copies`` has. ``tags`` is there if standbys are to be spread over tags.
+    ``cell[row][column]`` and ``column`` count what is in ``copies``. ``tags`` is set if standbys are spread over tags.
     """
 
     def __init__(self, held: Holdings, owners: Sequence[int], wanted: int, tags: TagSpread | None) -> None:
@@ -52,27 +52,27 @@ class StandbyTable:
         return self.cell[owner].get(client, 0)
 
     def lacks(self, owner: int) -> int:
-        """How many standbys the tasks of a row still lack."""
+        """Return how many standbys the tasks of a row still lack."""
         return sum(self.wanted - len(self.copies[task]) for task in self.tasks_of[owner])
 
     def fullness(self, client: int) -> float:
-        """How far the column is from its share, per thread; negative while it lacks standbys."""
+        """Return the column's difference from its share, per thread; negative while it lacks standbys."""
         return (self.column[client] - self.limits.share[client]) / self.held.capacity[client]
 
     def has_room(self, task: int, client: int) -> bool:
-        """Whether the task may have a copy there, and the cell room for it."""
+        """Return whether the task may have a replica there and the cell has room for it."""
         owner = self.owners[task]
         if self.count(owner, client) >= self.limits.rows[owner].most[client]:
             return False
         return client != owner and client not in self.copies[task]
 
     def may_give(self, task: int, client: int) -> bool:
-        """Whether the cell may lose the task's copy there."""
+        """Return whether the cell may lose the task's replica there."""
         owner = self.owners[task]
         return self.cell[owner][client] > self.limits.rows[owner].least[client]
 
     def may_shift(self, task: int, source: int, goal: int) -> bool:
-        """Whether the goal has room and is, by its tags, no worse a place than the source."""
+        """Return whether the goal has room and is, by its tags, no worse a place than the source."""
         if not self.has_room(task, goal):
             return False
         if self.tags is None:
@@ -81,13 +81,15 @@ class StandbyTable:
         return self.tags.clashes(owner, rest, goal) <= self.tags.clashes(owner, rest, source)
 
     def spare_holders(self, task: int) -> Iterator[int]:
-        """What each copy of the task that is in no use has to restore."""
+        """Yield what each unused replica of the task has to restore."""
         used = (self.owners[task], *self.copies[task])
-        return (self.held.restore_of(lag) for client, lag in self.held.told[task].items() if client not in used)
+        return (
+            self.held.restore_of(lag) for client, lag in self.held.reported_lags[task].items() if client not in used
+        )
 
     def first_to_move(self, tasks: Iterable[int]) -> list[int]:
-        """First the tasks with a copy that is not in use, then the least to restore, then the last."""
-        lags, cold = self.held.told, self.held.cold_restore
+        """Sort the tasks: first those with an unused replica, then the least to restore, then the last."""
+        lags, cold = self.held.reported_lags, self.held.cold_restore
         bound: list[int] = []
         free: list[tuple[int, int]] = []
         for task in tasks:

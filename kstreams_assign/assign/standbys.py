@@ -1,7 +1,8 @@
 """Where standbys go: to the least loaded processes, or spread over client tags (KIP-708).
 
-Kafka: ``DefaultStandbyTaskAssignor`` and ``ClientTagAwareStandbyTaskAssignor``. Each task gets as many standbys as there
-are processes without a copy of it, up to ``num_standby_replicas``. Movements to warmer processes come later, elsewhere.
+Kafka: ``DefaultStandbyTaskAssignor`` and ``ClientTagAwareStandbyTaskAssignor``. Each task gets as many standbys as
+there are processes without a replica of it, up to ``num_standby_replicas``. ``movements`` moves them to warmer
+processes later.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ NOT_EXCLUDED: frozenset[int] = frozenset()
 
 
 class LeastLoaded:
-    """Clients by copies per thread, then in order (``load_units``). Loads must change only through it."""
+    """Clients by replicas per thread, then in order (``load_units``). Loads must change only through this queue."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
@@ -29,12 +30,12 @@ class LeastLoaded:
         heapify(self.heap)
 
     def give_standby(self, task: int, excluded: Collection[int] = NOT_EXCLUDED) -> int | None:
-        """Give a standby to the least loaded client without a copy, if any; answer who got it."""
+        """Give a standby to the least loaded client without a replica; return the client, or None."""
         given = self.give_standbys(task, 1, excluded)
         return given[0] if given else None
 
     def give_standbys(self, task: int, wanted: int, excluded: Collection[int] = NOT_EXCLUDED) -> list[int]:
-        """Give up to ``wanted`` standbys to the least loaded clients without a copy; answer who got one, in order."""
+        """Give up to ``wanted`` standbys to the least loaded clients without a replica; return the clients in order."""
         heap, units, clients = self.heap, self.units, len(self.units)
         holders = self.board.holders[task]
         given: list[int] = []
@@ -54,16 +55,16 @@ class LeastLoaded:
 
 
 def place_standbys(board: Board, wanted: int) -> None:
-    """``wanted`` standbys of every task, in task order, each on the least loaded client without a copy."""
+    """Give every task, in order, ``wanted`` standbys, each on the least loaded client without a replica."""
     queue = LeastLoaded(board)
     for task in range(len(board.tasks)):
         queue.give_standbys(task, wanted)
 
 
 def place_standbys_over_tags(board: Board, wanted: int, tag_keys: Iterable[str]) -> None:
-    """As many standbys of every task as possible on clients whose tag values differ from those of its other copies.
+    """Place standbys on clients whose tag values differ from those of the task's other replicas, as far as possible.
 
-    What is left over goes to the least loaded clients, in the order of Java's hash table of tasks.
+    The rest go to the least loaded clients, in the order of Java's hash table of tasks.
     """
     queue, tags = LeastLoaded(board), Tags(board, frozenset(tag_keys))
     tasks = range(len(board.tasks))
@@ -75,7 +76,7 @@ def place_standbys_over_tags(board: Board, wanted: int, tag_keys: Iterable[str])
 
 
 def _give_over_tags(board: Board, queue: LeastLoaded, tags: Tags, task: int, wanted: int) -> int:
-    """Give standbys one by one while a client with unused tag values is there; answer how many were given."""
+    """Give standbys in turn while a client with unused tag values exists; return how many were given."""
     used: set[tuple[str, str]] = set()
     last = board.owner[task]
     for given in range(wanted):
@@ -88,7 +89,7 @@ def _give_over_tags(board: Board, queue: LeastLoaded, tags: Tags, task: int, wan
 
 
 class Tags:
-    """Which clients share which tag values, for the configured keys."""
+    """The clients that share each tag value, for the configured keys."""
 
     def __init__(self, board: Board, keys: frozenset[str]) -> None:
         self.by_client = [{key: value for key, value in client.tags.items() if key in keys} for client in board.clients]
@@ -100,7 +101,7 @@ class Tags:
                 self.values.setdefault(key, set()).add(value)
 
     def use(self, used: set[tuple[str, str]], client: int, copies: int) -> None:
-        """Note a client's tag values. A key with no more values than there are copies tells clients no longer apart."""
+        """Record a client's tag values. A key with no more values than replicas no longer separates clients."""
         for key, value in self.by_client[client].items():
             if len(self.values[key]) > copies:
                 used.add((key, value))
@@ -112,7 +113,7 @@ class Tags:
 
 
 def same_tags(board: Board) -> MayMove:
-    """Whether a standby may move between two clients: every tag of the source has the same value at the destination."""
+    """Return the rule that a standby may move only to a client with the same value for every tag of the source."""
 
     def may_move(source: int, destination: int) -> bool:
         theirs = board.clients[destination].tags
@@ -122,7 +123,7 @@ def same_tags(board: Board) -> MayMove:
 
 
 def as_many_tags(board: Board) -> Callable[[int, int, int], bool]:
-    """Whether a task's standby may go from one client to another: its copies have no fewer distinct tags then."""
+    """Return the rule that a standby may move only if its task's replicas have no fewer distinct tags afterwards."""
 
     def may_move(task: int, source: int, destination: int) -> bool:
         clients = board.clients

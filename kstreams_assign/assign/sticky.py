@@ -1,9 +1,9 @@
 """The sticky assignor: tasks stay where they were as far as even shares allow (Kafka: ``LegacyStickyTaskAssignor``).
 
-Lags are not looked at and nothing warms up, so it never asks for a probing rebalance; a task that has to move restores
-its state as active. Stateless tasks stay as well as stateful ones. Which tasks an overloaded process gives away hangs, in
-Java, on the order of hash tables; here it gives those away that a process with room already has state of, and else a
-mix of subtopologies. Tasks beyond even shares never stay, so a plan has the fewest owner changes that balance allows.
+It ignores lags and makes no warm-ups, so it never asks for a probing rebalance; a task that has to move restores its
+state as active. Stateless tasks stay, too. In Java, the tasks that an overloaded process gives away depend on the
+order of hash tables. Here they are those whose state a process with room has already, then a mix of subtopologies.
+Tasks beyond even shares never stay, so a plan has the fewest owner changes that balance allows.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kstreams_assign.assign.values import AssignConfig, Client, Cluster, Plan
 from kstreams_assign.model import TaskId
 
 Holders = Mapping[TaskId, Sequence[int]]
-"""Task -> the clients that have, or had, something of it, in order."""
+"""Task -> the clients that have, or had, a replica of it, in order."""
 
 
 def sticky(cluster: Cluster, config: AssignConfig) -> Plan:
-    """Former owners first, then former standbys, then the least loaded; standbys likewise, spread over pairs of tasks."""
+    """Place tasks on former owners, then on former standbys, then on the least loaded; standbys likewise."""
     board = Board(cluster)
     former = former_owners(board.clients)
     holders = clients_by_task(client.prev_active | client.prev_standby for client in board.clients)
@@ -42,23 +42,23 @@ def sticky(cluster: Cluster, config: AssignConfig) -> Plan:
 
 
 def clients_by_task(tasks_by_client: Iterable[Iterable[TaskId]]) -> dict[TaskId, list[int]]:
-    """Turn round: task -> the clients that name it."""
-    found: dict[TaskId, list[int]] = {}
+    """Return, for each task, the clients that name it."""
+    by_task: dict[TaskId, list[int]] = {}
     for client, tasks in enumerate(tasks_by_client):
         for task in tasks:
-            found.setdefault(task, []).append(client)
-    return found
+            by_task.setdefault(task, []).append(client)
+    return by_task
 
 
 def former_owners(clients: Sequence[Client]) -> dict[TaskId, int]:
-    """Task -> the client that ran it; of several claims the first counts."""
+    """Return the client that ran each task; of several claims the first counts."""
     return {task: claims[0] for task, claims in clients_by_task(client.prev_active for client in clients).items()}
 
 
 def seat_tasks(
     tasks: frozenset[TaskId], seats: Seats, former: Mapping[TaskId, int], holders: Holders
 ) -> dict[TaskId, int]:
-    """Give every task a seat: to its former owner, then to a holder of its state, then to the least loaded."""
+    """Give every task a seat: with its former owner, then with a holder of its state, then with the least loaded."""
 
     def stays_best(task: TaskId) -> tuple[bool, int, tuple[bytes, int, int]]:
         wanted_elsewhere = any(client in receivers for client in holders.get(task, ()))
@@ -84,7 +84,7 @@ def _seat(task: TaskId, client: int, owners: dict[TaskId, int], seats: Seats) ->
 
 
 def _seat_evenly(tasks: Iterable[TaskId], owners: dict[TaskId, int], seats: Seats) -> None:
-    """Each task, in order, to the least loaded client that has room; to the least loaded of all if none has."""
+    """Give each task, in order, to the least loaded client that has room, or to the least loaded of all."""
     heap = [(not seats.has_room(client), *seats.load(client)) for client in range(len(seats.capacity))]
     heapify(heap)
     for task in tasks:
@@ -96,11 +96,11 @@ def _seat_evenly(tasks: Iterable[TaskId], owners: dict[TaskId, int], seats: Seat
 
 
 class Pairs:
-    """Which tasks are together on some client. Two clients with the same tasks would burden only each other.
+    """The pairs of tasks that are together on some client. Clients should differ in them.
 
-    ``masks`` has a bit for each copy of a client: with 6,000 tasks on each, pairs looked up one by one take seconds. A task
-    with ``wanted`` standbys meets about ``(wanted + 1) ** 2 / clients`` of all; far above one the group is ``crowded``,
-    everything meets everything, and pairs are not looked at.
+    ``masks`` has a bit for each replica of a client: with 6,000 tasks on each, pairs looked up singly take seconds. A
+    task with ``wanted`` standbys meets about ``(wanted + 1) ** 2 / clients`` of all tasks. Far above 1 the group is
+    ``crowded``: every task meets every other, and pairs are ignored.
     """
 
     def __init__(self, board: Board, wanted: int) -> None:
@@ -123,7 +123,7 @@ class Pairs:
         self.standbys[client].remove(task)
 
     def has_new_pair(self, task: int, client: int) -> bool:
-        """Whether the task would meet, on this client, one that it meets nowhere else; always where nothing is yet."""
+        """Return whether the task would meet a task here that it meets nowhere else, or the client is empty."""
         if self.crowded or client in self.has_stateless or not self.masks[client]:
             return True
         met = 0
@@ -137,7 +137,7 @@ class Pairs:
 
 
 def keep_standbys(pairs: Pairs, former: Mapping[TaskId, int], holders: Holders, wanted: int) -> None:
-    """Standbys stay where they were; a former owner comes first, for its state is complete."""
+    """Keep standbys where they were; a former owner comes first, because its state is complete."""
     board = pairs.board
     for number, task in enumerate(board.tasks):
         warm = [client for client in holders.get(task, ()) if client != board.owner[number]]
@@ -147,7 +147,7 @@ def keep_standbys(pairs: Pairs, former: Mapping[TaskId, int], holders: Holders, 
 
 
 def fill_up_standbys(pairs: Pairs, wanted: int) -> None:
-    """What is missing goes to the least loaded client where the task makes a new pair, or else to the least loaded."""
+    """Give missing standbys to the least loaded client where the task makes a new pair, else to the least loaded."""
     board = pairs.board
     heap = [pairs.load(client) for client in range(len(board.clients))]
     heapify(heap)
@@ -174,7 +174,7 @@ def _give_standby(pairs: Pairs, heap: list[tuple[float, int, int]], task: int) -
 
 
 def even_out_standbys(pairs: Pairs) -> None:
-    """Move standbys until no move evens out the copies a thread any more, first such that make new pairs."""
+    """Move standbys until no move balances replicas per thread any better; moves that make new pairs come first."""
 
     def move(task: int, source: int, destination: int) -> bool:
         if destination in pairs.board.holders[task]:
@@ -187,5 +187,5 @@ def even_out_standbys(pairs: Pairs) -> None:
         free = destination not in pairs.board.holders[task]
         return free and pairs.has_new_pair(task, destination) and move(task, source, destination)
 
-    for one in (move_to_new_pair, move):
-        balance_over_threads(pairs.standbys, pairs.board.count, pairs.board.capacity, anywhere, one)
+    for rule in (move_to_new_pair, move):
+        balance_over_threads(pairs.standbys, pairs.board.count, pairs.board.capacity, anywhere, rule)

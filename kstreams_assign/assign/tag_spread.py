@@ -1,7 +1,7 @@
-"""Client tags (KIP-708): how far apart the copies of a task are, by the keys of ``rack_aware_assignment_tags``.
+"""Client tags (KIP-708): how far apart the replicas of a task are, by the keys of ``rack_aware_assignment_tags``.
 
-Two copies clash once for each key of which both have the same value; a client that lacks a key clashes with nobody in it.
-A clash with the active task weighs more than any number of clashes between standbys.
+Two replicas clash once for each key for which both have the same value. A client without a key never clashes in it. A
+clash with the active task weighs more than any number of clashes between standbys.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kstreams_assign.assign.values import Client
 
 
 class TagSpread:
-    """Counts clashes. Clients with the same values are of one group."""
+    """Counts clashes. Clients with the same values belong to one group."""
 
     def __init__(self, clients: Sequence[Client], keys: Sequence[str]) -> None:
         names: dict[tuple[str | None, ...], int] = {}
@@ -22,37 +22,38 @@ class TagSpread:
         for client, group in enumerate(self.group):
             self.groups[group].append(client)
         self.between = [
-            [sum(x is not None and x == y for x, y in zip(one, other, strict=True)) for other in names] for one in names
+            [sum(x is not None and x == y for x, y in zip(tags, other, strict=True)) for other in names]
+            for tags in names
         ]
 
     def clashes(self, owner: int, standbys: Sequence[int], client: int) -> int:
-        """The weight of the clashes that a copy on this client would have with the others."""
+        """Return the weight of the clashes that a replica on this client would have with the others."""
         return self.group_clashes(owner, standbys, self.group[client])
 
     def group_clashes(self, owner: int, standbys: Sequence[int], group: int) -> int:
-        """The same for any client of a group."""
+        """Return the same for any client of a group."""
         row = self.between[group]
         return row[self.group[owner]] * len(self.group) + sum(row[self.group[other]] for other in standbys)
 
     def all_clashes(self, owner: int, standbys: Sequence[int]) -> int:
-        """The weight of all clashes of a task's copies with each other."""
+        """Return the weight of all clashes of a task's replicas with each other."""
         return sum(self.clashes(owner, standbys[:number], each) for number, each in enumerate(standbys))
 
     def apart(self, client: int) -> list[int]:
-        """Per client 1 if a standby there clashes as little with the client as anywhere, else 0."""
+        """Return per client 1 if a standby there has the fewest possible clashes with the client, else 0."""
         group = self.group[client]
         clashes = [self.between[group][other] for other in self.group]
         least = min((each for other, each in enumerate(clashes) if other != client), default=0)
         return [int(each == least) for each in clashes]
 
     def fewest(self, owner: int, wanted: int) -> int:
-        """The weight of the clashes that are left if the standbys are put one by one where each clashes least."""
+        """Return the weight of the clashes that remain if each standby in turn is put where it clashes least."""
         free = [len(clients) for clients in self.groups]
         free[self.group[owner]] -= 1
         standbys: list[int] = []
         for _ in range(wanted):
             open_groups = (group for group, number in enumerate(free) if number)
-            group = min(open_groups, key=lambda one: (self.group_clashes(owner, standbys, one), one))
+            group = min(open_groups, key=lambda candidate: (self.group_clashes(owner, standbys, candidate), candidate))
             free[group] -= 1
             standbys.append(self.groups[group][0])
         return self.all_clashes(owner, standbys)

@@ -1,6 +1,6 @@
-"""Evening out copies per thread between processes (Kafka: ``HighAvailabilityTaskAssignor.balanceTasksOverThreads``).
+"""Balance replicas per thread between processes (Kafka: ``HighAvailabilityTaskAssignor.balanceTasksOverThreads``).
 
-One kind of copy moves, but the *total* load decides. Whether a client may take a task is asked of the caller.
+One kind of replica moves, but the *total* load decides. The caller decides whether a client may take a task.
 """
 
 from __future__ import annotations
@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 MayMove = Callable[[int, int], bool]
-"""(source, destination) -> this kind of copy may go from one client to the other at all."""
+"""(source, destination) -> whether this kind of replica may go from one client to the other."""
 Move = Callable[[int, int, int], bool]
-"""(task, source, destination) -> the copy was moved; False when the destination has a copy already."""
+"""(task, source, destination) -> whether the replica was moved; False if the destination already has one."""
 
 
 def anywhere(source: int, destination: int) -> bool:  # noqa: ARG001 - a MayMove that allows all
-    """Copies may move between any two clients."""
+    """Allow any move between two clients."""
     return True
 
 
 def balance_over_threads(
     held: Sequence[set[int]], count: Sequence[int], capacity: Sequence[int], may_move: MayMove, move: Move
 ) -> None:
-    """Move copies, lower task ids first, until no single move evens out the load any more.
+    """Move replicas, lower task ids first, until no single move balances the load any better.
 
-    ``held`` are the copies of the moving kind per client, ``count`` all copies. ``move`` keeps both.
+    ``held`` are the replicas of the moving kind per client, ``count`` all replicas. ``move`` updates both.
     """
     threads = Threads(count, capacity)
     again = True
@@ -49,25 +49,25 @@ def _move_between(source: int, destination: int, held: Sequence[set[int]], threa
 
 
 class Threads:
-    """Loads before and after one more or one less copy.
+    """Loads before and after one replica more or less.
 
-    A move evens out the load when the source, with one copy less, has at least the load of the destination with one
-    more. Java asks the same in two subtractions.
+    A move improves the balance when the source, with one replica less, has at least the load of the destination with
+    one more. Java asks the same in two subtractions.
     """
 
     def __init__(self, count: Sequence[int], capacity: Sequence[int]) -> None:
         self.count, self.capacity = count, capacity
-        self.with_one_more = [(have + 1) / threads for have, threads in zip(count, capacity, strict=True)]
-        self.least = min(self.with_one_more, default=0.0)
+        self.load_after_taking = [(have + 1) / threads for have, threads in zip(count, capacity, strict=True)]
+        self.least = min(self.load_after_taking, default=0.0)
 
     def improves(self, source: int, destination: int) -> bool:
-        return (self.count[source] - 1) / self.capacity[source] >= self.with_one_more[destination]
+        return (self.count[source] - 1) / self.capacity[source] >= self.load_after_taking[destination]
 
     def may_give(self, source: int) -> bool:
-        """Whether any client would take a copy from this one."""
+        """Return whether any client would take a replica from this one."""
         return (self.count[source] - 1) / self.capacity[source] >= self.least
 
     def changed(self, *clients: int) -> None:
         for client in clients:
-            self.with_one_more[client] = (self.count[client] + 1) / self.capacity[client]
-        self.least = min(self.with_one_more)
+            self.load_after_taking[client] = (self.count[client] + 1) / self.capacity[client]
+        self.least = min(self.load_after_taking)

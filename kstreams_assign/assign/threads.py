@@ -1,7 +1,7 @@
-"""One process's tasks over its threads (Kafka: ``StreamsPartitionAssignor.assignTasksToThreads``).
+"""Distribute one process's tasks over its threads (Kafka: ``StreamsPartitionAssignor.assignTasksToThreads``).
 
-Tasks with state go back to the thread that had them as far as that leaves the threads even; the rest is dealt round.
-Where Java's answer follows the layout of its collections, so does this one.
+Stateful tasks return to the thread that had them as far as that leaves the threads even; the rest is dealt in turn.
+Where Java's result follows the layout of its collections, so does this one.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def distribute(
     consumers: Iterable[str],
     previous: Mapping[str, Sequence[TaskId]],
 ) -> dict[str, ThreadTasks]:
-    """Deal a process's tasks (warm-ups count as standbys) to its consumers, at least one.
+    """Distribute a process's tasks (warm-ups count as standbys) over its consumers, at least one.
 
-    ``previous`` holds per consumer the stateful tasks it reported, most caught up first (``lags.by_lag``).
+    ``previous`` has per consumer the stateful tasks it reported, most caught up first (``lags.by_lag``).
     """
     names = sorted(consumers, key=text_order)
     if len(names) == 1:
@@ -57,7 +57,7 @@ def distribute(
 
 
 def _alone(tasks: Collection[TaskId], previous: Sequence[TaskId]) -> list[TaskId]:
-    """What an only consumer is dealt: what it had, in that order, then the heap as it empties."""
+    """Return what a single consumer gets: what it had, in that order, then the heap as it empties."""
     left = set(tasks)
     mine = [task for task in dict.fromkeys(previous) if task in left]
     return mine + sorted_tasks(left.difference(mine))
@@ -88,7 +88,7 @@ def _deal(
 def _give_back(
     left: JavaPriorityQueue[TaskId], dealt: Dealt, previous: Mapping[str, Sequence[TaskId]], room: Mapping[str, int]
 ) -> dict[TaskId, str]:
-    """Previous owners first, up to the even share; answer the tasks that found none, with their last owner."""
+    """Return tasks to previous owners, up to the even share; return those that did not fit, with their last owner."""
     skipped = {}
     unassigned = set(left)
     for consumer, mine in dealt.items():
@@ -105,7 +105,7 @@ def _give_back(
 
 
 def _fill_up(left: JavaPriorityQueue[TaskId], dealt: Dealt, room: Mapping[str, int]) -> None:
-    """Deal round until every consumer has its even share."""
+    """Deal in turn until every consumer has its even share."""
     hungry = deque(consumer for consumer, mine in dealt.items() if len(mine) < room[consumer])
     while hungry:
         consumer = hungry.popleft()
@@ -117,7 +117,7 @@ def _fill_up(left: JavaPriorityQueue[TaskId], dealt: Dealt, room: Mapping[str, i
 def _hand_out_rest(
     left: JavaPriorityQueue[TaskId], dealt: Dealt, room: Mapping[str, int], skipped: Mapping[TaskId, str]
 ) -> None:
-    """One more task for consumers at the even share: previous owners first, then in the order of the heap's array."""
+    """Give one more task to consumers at the even share: previous owners first, then the heap's array in order."""
     fewest = [consumer for consumer, mine in dealt.items() if len(mine) == room[consumer]]
     for task in sorted_tasks(skipped):
         if skipped[task] in fewest and task in set(left):

@@ -1,7 +1,7 @@
-"""What an assignor is given and what it answers: a cluster, its settings, a plan.
+"""The input and the output of an assignor: a cluster, its settings, and a plan.
 
-Frozen values and their validation live here. Decisions do not, and neither do bytes: a captured group and a
-hand-written cluster reach the assignors in this one form.
+Frozen values and their validation live here; decisions and bytes do not. A captured group and a hand-written cluster
+reach the assignors in this same form.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from kstreams_assign.model import TaskId
 NO_TASKS: frozenset[TaskId] = frozenset()
 
 
-def common_rack(told: Iterable[str | None]) -> str | None:
-    """The rack of a process whose consumers tell these; None unless all tell the same."""
-    racks = {rack or None for rack in told}
+def common_rack(reported_racks: Iterable[str | None]) -> str | None:
+    """Return the rack that all consumers of a process report, or None if they report different racks or none."""
+    racks = {rack or None for rack in reported_racks}
     return racks.pop() if len(racks) == 1 else None
 
 
@@ -26,10 +26,10 @@ def common_rack(told: Iterable[str | None]) -> str | None:
 class Client:
     """One process (one state directory, one process id) as the leader sees it.
 
-    ``capacity`` counts its threads (members of the group), ``lags`` holds a lag in offsets for *every* stateful task
-    of the cluster, also those the process has no state of (see ``lags.TaskLags``). ``prev_active`` is what it ran
-    and ``prev_standby`` what other state it holds (Kafka: ``ClientState``). ``rack`` (``client.rack``) is None unless all of its
-    consumers tell the same one.
+    ``capacity`` counts its threads (members of the group). ``lags`` has an entry in offsets for *every* stateful task
+    of the cluster, also for tasks without state on this process (see ``lags.TaskLags``). ``prev_active`` are the tasks
+    that it ran, ``prev_standby`` the other tasks whose state it holds (Kafka: ``ClientState``). ``rack``
+    (``client.rack``) is None unless all its consumers report the same rack.
     """
 
     process_id: UUID
@@ -46,15 +46,15 @@ class Client:
 
 
 PartitionRacks = Mapping[TaskId, tuple[frozenset[str], ...]]
-"""Task -> for each of some partitions of it the racks in which it has replicas. A task of which one is not known is missing."""
+"""Task -> the racks of the replicas of each partition. A task is missing if the racks of any partition are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """All processes and all tasks of a group. ``source_racks`` and ``changelog_racks`` matter to rack-aware strategies alone.
+    """All processes and all tasks of a group. Only rack-aware strategies read ``source_racks`` and ``changelog_racks``.
 
-    Raises ``ConfigError`` for a process or a task that is named twice, for tasks without any process, and for tasks of
-    named topologies beside tasks of none.
+    Raises ``ConfigError`` for a duplicate process or task, for tasks without any process, and for tasks of named
+    topologies mixed with tasks of unnamed topologies.
     """
 
     clients: tuple[Client, ...]
@@ -67,14 +67,14 @@ class Cluster:
         ids = [client.process_id for client in self.clients]
         tasks = self.tasks
         if not ids and tasks:
-            raise ConfigError("clients is empty; a cluster with tasks has at least one process")
+            raise ConfigError("clients is empty; a cluster with tasks needs at least one process")
         if len({task[2] is None for task in tasks}) > 1:
-            raise ConfigError("tasks of named topologies stand beside tasks of none; all or none are named")
+            raise ConfigError("some tasks belong to a named topology and some do not; name all topologies or none")
         if len(set(ids)) < len(ids):
-            twice = next(one for one in ids if ids.count(one) > 1)
-            raise ConfigError(f"clients names process {twice} twice; each process id may occur once")
+            duplicate = next(process_id for process_id in ids if ids.count(process_id) > 1)
+            raise ConfigError(f"clients contains process {duplicate} twice; each process id may occur once")
         if both := self.stateful & self.stateless:
-            raise ConfigError(f"task {min(both)} is both stateful and stateless; each task is one of them")
+            raise ConfigError(f"task {min(both)} is in both stateful and stateless; list it in one of them")
 
     @property
     def tasks(self) -> frozenset[TaskId]:
@@ -87,7 +87,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class AssignConfig:
-    """The settings that decisions depend on, under Kafka's names and with its defaults. Raises ``ConfigError``."""
+    """The settings that decisions depend on, with Kafka's names and defaults. Raises ``ConfigError``."""
 
     acceptable_recovery_lag: int = 10_000
     max_warmup_replicas: int = 2
@@ -114,12 +114,14 @@ class AssignConfig:
         for key in ("rack_aware_assignment_traffic_cost", "rack_aware_assignment_non_overlap_cost"):
             cost = getattr(self, key)
             if cost is not None and (type(cost) is not int or not 0 <= cost <= COST_MAX):
-                raise ConfigError(f"{key} is {cost!r}; it must be a whole number from 0 to {COST_MAX}, or not be set")
+                raise ConfigError(
+                    f"{key} is {cost!r}; it must be a whole number from 0 to {COST_MAX}, or be left unset"
+                )
 
 
 RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 COST_MAX = 1_000_000
-"""Java adds costs up in 32 bits; with no more than this a task may have two thousand partitions."""
+"""Java adds up costs in 32 bits; with this limit a task may have two thousand partitions."""
 
 LEAST_ALLOWED = {
     "acceptable_recovery_lag": 0,
@@ -132,7 +134,7 @@ LEAST_ALLOWED = {
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What one process gets. ``standby`` excludes ``warmup``: those are extra and end when their task has moved."""
+    """What one process gets. ``standby`` excludes ``warmup``: warm-ups are extra and end once their task has moved."""
 
     active: frozenset[TaskId] = NO_TASKS
     standby: frozenset[TaskId] = NO_TASKS
@@ -152,9 +154,9 @@ class Plan:
 
     @property
     def owners(self) -> dict[TaskId, UUID]:
-        """Task -> the process that runs it."""
+        """Return the process that runs each task."""
         return {task: process for process, placed in self.placements.items() for task in placed.active}
 
 
 Assignor = Callable[[Cluster, AssignConfig], Plan]
-"""A pure decision. It may raise ``ConfigError`` for a cluster that lacks a lag, and nothing else."""
+"""A pure decision. It may raise ``ConfigError`` for a cluster in which a lag is missing, and no other error."""

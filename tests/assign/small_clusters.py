@@ -260,11 +260,11 @@ def _layout_cost(table: StandbyTable, layout: object) -> tuple[int, int, int]:
     cells: Counter[tuple[int, int]] = Counter()
     columns: Counter[int] = Counter()
     made = 0
-    for owner, told, copies in zip(table.owners, table.held.told, layout, strict=False):  # type: ignore[call-overload]
+    for owner, reported, copies in zip(table.owners, table.held.reported_lags, layout, strict=False):  # type: ignore[call-overload]
         for client in copies:
             cells[owner, client] += 1
             columns[client] += 1
-            made += client not in told
+            made += client not in reported
     limits, clients = table.limits, range(len(table.column))
     off = sum(
         max(

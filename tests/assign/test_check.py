@@ -71,17 +71,17 @@ def test_a_process_that_is_not_there_is_named():
 @pytest.mark.parametrize(
     ("changed", "text"),
     [
-        ({"A": Placement(frozenset([T0]), frozenset([T2]))}, "task 0_1 is active nowhere"),
-        ({"C": replace(GOOD[C], active=frozenset())}, "task 1_0 is active nowhere"),
+        ({"A": Placement(frozenset([T0]), frozenset([T2]))}, "task 0_1 is not active on any process"),
+        ({"C": replace(GOOD[C], active=frozenset())}, "task 1_0 is not active on any process"),
         ({"B": replace(GOOD[B], active=frozenset([T2, T1]))}, f"task 0_1 is active on 2 processes: {A}, {B}"),
         ({"C": replace(GOOD[C], active=frozenset([STATELESS, TaskId(7, 7)]))}, "task 7_7 is not in the cluster"),
-        ({"A": Placement(frozenset([T0, T1]), frozenset([T2, T1]))}, f"process {A} holds two copies of task 0_1"),
-        ({"C": replace(GOOD[C], standby=frozenset([T1, T0]))}, f"process {C} holds two copies of task 0_0"),
-        ({"A": Placement(frozenset([T0, T1]))}, "task 0_2 has 0 standbys, not 1: nowhere"),
-        ({"C": replace(GOOD[C], standby=frozenset([T1, T2]))}, f"task 0_2 has 2 standbys, not 1: {A}, {C}"),
+        ({"A": Placement(frozenset([T0, T1]), frozenset([T2, T1]))}, f"process {A} holds two replicas of task 0_1"),
+        ({"C": replace(GOOD[C], standby=frozenset([T1, T0]))}, f"process {C} holds two replicas of task 0_0"),
+        ({"A": Placement(frozenset([T0, T1]))}, "task 0_2 has 0 standbys instead of 1: no process"),
+        ({"C": replace(GOOD[C], standby=frozenset([T1, T2]))}, f"task 0_2 has 2 standbys instead of 1: {A}, {C}"),
         ({"A": replace(GOOD[A], standby=frozenset([T2, STATELESS]))}, "task 1_0 has a standby but no state"),
-        ({"A": replace(GOOD[A], warmup=frozenset([STATELESS]))}, "task 1_0 warms up but has no state"),
-        ({"C": replace(GOOD[C], warmup=frozenset([T0, T2]))}, "2 warm-ups exceed max_warmup_replicas 1: 0_0, 0_2"),
+        ({"A": replace(GOOD[A], warmup=frozenset([STATELESS]))}, "task 1_0 has a warm-up but no state"),
+        ({"C": replace(GOOD[C], warmup=frozenset([T0, T2]))}, "2 warm-ups exceed max_warmup_replicas = 1: 0_0, 0_2"),
         (
             {
                 "A": Placement(frozenset([T1]), frozenset([T0])),

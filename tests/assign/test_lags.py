@@ -72,7 +72,7 @@ def test_tasks_by_lag_leave_out_what_has_no_lag_and_break_ties_by_task():
 def test_lags_are_their_twin_a_call_for_each_task(end_offset_sums, reported):
     lags = TaskLags(end_offset_sums, reported)
     assert dict(lags) == {task: lag_of(end, reported.get(task)) for task, end in end_offset_sums.items()}
-    assert lags.told.keys() == reported.keys() & end_offset_sums.keys()
+    assert lags.reported.keys() == reported.keys() & end_offset_sums.keys()
     assert all((task in lags) == (task in end_offset_sums) for task in reported)
 
 
@@ -80,7 +80,7 @@ def test_lags_are_their_twin_a_call_for_each_task(end_offset_sums, reported):
 def test_reported_lags_are_their_twin_the_full_mapping(end_offset_sums, reported):
     lags = TaskLags.of_lags(end_offset_sums, reported)
     assert dict(lags) == {task: reported.get(task, end) for task, end in end_offset_sums.items()}
-    assert lags.told.keys() == reported.keys() & end_offset_sums.keys()
+    assert lags.reported.keys() == reported.keys() & end_offset_sums.keys()
 
 
 @given(st.lists(tasks, max_size=20), ends, sums)

@@ -56,7 +56,7 @@ def retold(random, lags):
     if not isinstance(lags, TaskLags):
         return dict(shuffled(random, lags.items()))
     again = TaskLags(lags.end_offset_sums, {})
-    again.told.update(shuffled(random, lags.told.items()))
+    again.reported.update(shuffled(random, lags.reported.items()))
     return again
 
 

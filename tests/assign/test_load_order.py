@@ -88,7 +88,7 @@ def test_a_client_is_colder_when_it_is_not_caught_up_and_another_one_is_further(
 def lags_of(ends, task, lag):
     lags = TaskLags(ends, {})
     if lag is not None:
-        lags.told[task] = lag
+        lags.reported[task] = lag
     return lags
 
 

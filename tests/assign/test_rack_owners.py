@@ -150,7 +150,7 @@ def test_whatever_is_not_known_leaves_racks_out_of_it():
         none = replace(config, rack_aware_assignment_strategy="none")
         lost = replace(cluster, clients=(replace(cluster.clients[0], rack=None), *cluster.clients[1:]))
         assert least_movement(lost, config) == least_movement(lost, none)
-        assert "does not tell one rack" in (why_not_rack_aware(lost, config) or "")
+        assert "does not report one rack" in (why_not_rack_aware(lost, config) or "")
         if cluster.tasks:
             blind = replace(cluster, source_racks={})
             assert least_movement(blind, config) == least_movement(blind, none)

@@ -45,7 +45,7 @@ def test_a_process_without_threads_is_refused():
 def test_tasks_without_processes_or_one_process_twice_are_refused():
     with pytest.raises(ConfigError, match="clients is empty"):
         Cluster((), frozenset([TaskId(0, 0)]))
-    with pytest.raises(ConfigError, match=r"names process .* twice"):
+    with pytest.raises(ConfigError, match=r"contains process .* twice"):
         Cluster((Client(ONE), Client(ONE)), frozenset())
 
 

@@ -44,7 +44,7 @@ def test_a_member_that_tells_no_rack_is_named_and_nobody_looks_at_racks() -> Non
     next(iter(little.members.values())).rack = None
     little.rebalance()
     (warning,) = not_followed(little)
-    assert "does not tell one rack" in warning
+    assert "does not report one rack" in warning
 
 
 def test_changelogs_must_be_known_only_if_there_are_standbys() -> None:
