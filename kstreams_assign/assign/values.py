@@ -74,7 +74,7 @@ class Cluster:
             duplicate = next(process_id for process_id in ids if ids.count(process_id) > 1)
             raise ConfigError(f"clients contains process {duplicate} twice; each process id may occur once")
         if both := self.stateful & self.stateless:
-            raise ConfigError(f"task {min(both)} is in both stateful and stateless; list it in one of them")
+            raise ConfigError(f"task {min(both)} is both stateful and stateless; list it in one of them only")
 
     @property
     def tasks(self) -> frozenset[TaskId]:

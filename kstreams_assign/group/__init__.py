@@ -1,1 +1,1 @@
-"""The group's protocol as pure machines: a leader that decides, a member that follows, and what they say to each other."""
+"""The group's protocol as pure machines: the leader that decides, the members that follow, and their messages."""

@@ -1,7 +1,7 @@
-"""A follower's reading of its assignment: which tasks it has now, and when a rebalance is due.
+"""A follower's reading of its assignment: the tasks that it has now, and when a rebalance is due.
 
-Kafka: ``StreamsPartitionAssignor.onAssignment``. The topology is checked here, at the first assignment, because a group
-whose members count subtopologies differently would mix up state without a sound.
+Kafka: ``StreamsPartitionAssignor.onAssignment``. The topology is checked here, at the first assignment, because
+members that number subtopologies differently would silently mix up state.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from kstreams_assign.model import HostInfo, SubtopologyShape, TaskId, TopicParti
 from kstreams_assign.wire import LATEST_SUPPORTED_VERSION, AssignmentInfo
 
 _REMEDY: Mapping[int, str] = {
-    ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA: "a source topic does not exist; the leader's log names it",
+    ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA: (
+        "a source topic does not exist; create the topic that the leader's log names, and restart the members"
+    ),
     ErrorCode.ASSIGNMENT_ERROR: "the leader could not assign; its log says why",
-    ErrorCode.SHUTDOWN_REQUESTED: "a member asked the whole application to shut down; its log says why",
+    ErrorCode.SHUTDOWN_REQUESTED: "a member requested a shutdown of the whole application; its log says why",
 }
 
 
@@ -36,12 +38,12 @@ def read_assignment(
     leads: bool = False,
     used_version: int | None = None,
 ) -> Adopted:
-    """Decode what this member was given.
+    """Decode this member's assignment.
 
-    ``leads``: it made the assignment itself, so it asks for the probe where the dialect names nobody. ``used_version``: the one
-    that it joined with, its newest if there is none. Raises ``MalformedUserData`` for bytes that make no sense,
-    ``AssignmentRefused`` for an error code (``ShutdownRequested`` for that one) or versions that cannot be,
-    ``TopologyMismatch`` where a task's partitions are not what this topology says.
+    ``leads``: this member made the assignment itself, so it asks for the probe where the dialect names no member.
+    ``used_version``: the version that it joined with, by default its newest. Raises ``MalformedUserData`` for invalid
+    bytes, ``AssignmentRefused`` for an error code (``ShutdownRequested`` for that code) or impossible versions, and
+    ``TopologyMismatch`` where a task's partitions differ from this topology.
     """
     info = dialect.read_assignment(user_data)
     if info.error_code == ErrorCode.SHUTDOWN_REQUESTED:
@@ -62,9 +64,9 @@ def read_assignment(
 def active_tasks(
     partitions: Sequence[TopicPartition], info: AssignmentInfo
 ) -> dict[TaskId, tuple[TopicPartition, ...]]:
-    """The n-th task belongs to the n-th partition, in sorted order (``validateActiveTaskEncoding``).
+    """Return each active task with its partitions: the n-th task belongs to the n-th partition in sorted order.
 
-    Raises ``MalformedUserData`` where there are not as many.
+    Raises ``MalformedUserData`` if the numbers differ (``validateActiveTaskEncoding``).
     """
     if len(partitions) != len(info.active_tasks):
         raise MalformedUserData(
@@ -88,20 +90,23 @@ def _check_topology(
         lacking = _lacking(task, {p.topic for p in partitions}, sub)
         if not known or strange or lacking:
             said = ", ".join(map(str, strange or partitions))
-            without = f" and not those of {', '.join(lacking)}" if lacking and not strange else ""
+            without = f" but not those of {', '.join(lacking)}" if lacking and not strange else ""
             raise TopologyMismatch(
                 f"the leader gives task {task} the partitions {said}{without}, but this member's subtopology "
-                f"{task.subtopology} reads {_told(sub)}; all members must run the same topology"
+                f"{task.subtopology} reads {_describe_sources(sub)}; run the same topology in all members"
             )
 
 
-def _told(sub: SubtopologyShape) -> str:
-    patterns = [] if sub.pattern is None else [f"what matches {sub.pattern}"]
+def _describe_sources(sub: SubtopologyShape) -> str:
+    patterns = [] if sub.pattern is None else [f"topics that match {sub.pattern}"]
     return ", ".join([*sub.sources, *patterns]) or "nothing"
 
 
 def _lacking(task: TaskId, given: AbstractSet[str], sub: SubtopologyShape) -> list[str]:
-    """Sources of which this task must have a partition: of all in the first task, as every topic has one; of copartitioned ones in each."""
+    """Return sources of which this task must have a partition.
+
+    The first task needs all of them, as every topic has a partition 0; each task needs the copartitioned ones.
+    """
     first = set(sub.sources) if task.partition == 0 else set()
     joined = {topic for group in sub.copartition if not given.isdisjoint(group) for topic in group}
     return sorted((first | joined).difference(given))
@@ -114,7 +119,7 @@ def adopted(
     endpoint: HostInfo | None = None,
     version: int = LATEST_SUPPORTED_VERSION,
 ) -> Adopted:
-    """What an assignment gives to a member of this process; the topology is not looked at."""
+    """Return what an assignment gives to a member of this process; the topology is not checked."""
     trailer = info.trailer
     order = trailer.warmups.get(process, ()) if trailer else ()
     warmup = frozenset(order) & info.standby_tasks.keys()

@@ -1,7 +1,8 @@
-"""Which assignor decides a round, and in which version of it: the one rule that makes every leader answer alike.
+"""Which assignor decides a round, and in which version: the rule by which every leader decides the same.
 
-A group with members that are not ours gets Java's decision, whoever leads. Among ours the leader runs the newest version of
-its assignor that all members know, so while a release rolls out the target changes once, with the last member.
+A group with foreign members gets Java's decision, whichever member leads. Among Python members the leader runs the
+newest version of its assignor that all members know, so during a rolling upgrade the target changes once, with the
+last member.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from kstreams_assign.assign import VERSIONS, Assignor
 from kstreams_assign.group.view import GroupView
 
 JAVA_ASSIGNOR = "high_availability"
-"""What Java members run, and so what every group can fall back to."""
+"""Java's own assignor, and the fallback of every group."""
 STICKY = "sticky"
 """Decides without lags, so it needs no changelog ends (``StreamsPartitionAssignor.createTaskAssignor``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An assignor by name and version; ``warning`` says why it is not the one that was set, if it is not."""
+    """An assignor by name and version; ``warning`` says why it differs from the setting, if it does."""
 
     name: str
     version: int
@@ -31,35 +32,48 @@ class Choice:
 
 
 def choose(view: GroupView, wanted: str, *, ends_known: bool) -> Choice:
-    """The assignor for these members; ``wanted`` is the leader's setting."""
+    """Choose the assignor for these members; ``wanted`` is the leader's setting."""
     if not ends_known and (wanted != STICKY or view.foreign):
-        why = "changelog end offsets could not be had in time: prior owners stay, and a probe asks again"
+        why = (
+            "the changelogs' end offsets could not be read in time: "
+            "tasks stay with their previous owners until a probing rebalance tries again"
+        )
         return Choice("fallback_prior", max(VERSIONS["fallback_prior"]), why)
     if wanted == JAVA_ASSIGNOR:
         return Choice(JAVA_ASSIGNOR, max(VERSIONS[JAVA_ASSIGNOR]))
     if foreign := view.foreign:
         why = (
-            f"members without our trailer ({', '.join(foreign)}): {JAVA_ASSIGNOR} decides, as Java would, not {wanted}"
+            f"members that are not Python members ({', '.join(foreign)}): the group uses assignor {JAVA_ASSIGNOR}, "
+            f"as Java would, instead of {wanted}; set assignor to {JAVA_ASSIGNOR} if the group is meant to be mixed"
         )
         return Choice(JAVA_ASSIGNOR, max(VERSIONS[JAVA_ASSIGNOR]), why)
     newest = view.newest_version_of_all(wanted)
     known = [version for version in VERSIONS[wanted] if version <= newest]
     if not known:
-        without = ", ".join(view.without_assignor(wanted))
-        why = f"members of an earlier release ({without}) do not know {wanted}: {JAVA_ASSIGNOR} decides until they are upgraded"
+        members = ", ".join(view.without_assignor(wanted))
+        why = (
+            f"members of an earlier release ({members}) do not know assignor {wanted}: "
+            f"the group uses {JAVA_ASSIGNOR} until they are upgraded"
+        )
         return Choice(JAVA_ASSIGNOR, max(VERSIONS[JAVA_ASSIGNOR]), why)
     return Choice(wanted, max(known))
 
 
 def known_assignors() -> dict[str, int]:
-    """What a member tells of itself in its trailer: each assignor with the newest version that it knows."""
+    """Return what a member's trailer reports: each assignor with the newest version that it knows."""
     return {name: max(versions) for name, versions in VERSIONS.items()}
 
 
 def explain_other_assignor(decided: str | None, wanted: str) -> str | None:
-    """Why the leader's assignor, ``None`` without a trailer, is not the one that is set here; None if it is, or will be."""
+    """Return why the leader's assignor differs from the one that is set here; None if it does not, or only for now.
+
+    ``decided`` is None if the assignment has no trailer.
+    """
     if decided == wanted or (decided is None and wanted == JAVA_ASSIGNOR) or decided == "fallback_prior":
         return None
     if decided is None:
-        return f"the leader is no member of ours (or the group's record is full, as its log says then): {JAVA_ASSIGNOR} decides, as Java does, not {wanted}"
-    return f"the leader decides by {decided}, not by {wanted} as it is set here"
+        return (
+            f"the leader is not a Python member (or the group's record is full, which its log says): the group uses "
+            f"assignor {JAVA_ASSIGNOR}, as Java does, instead of {wanted}"
+        )
+    return f"the leader uses assignor {decided}, but assignor is {wanted} here; set the same assignor in all members"

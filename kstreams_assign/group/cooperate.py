@@ -1,9 +1,9 @@
-"""KIP-429: who may have a task now, and who has to wait until its old owner let go.
+"""KIP-429: which member may have a task now, and which has to wait until the old owner has released it.
 
-One rule (``StreamsPartitionAssignor.populateActiveTaskAndPartitionsLists``): an input partition that a consumer does not own
-while another member does, also one of the same process, is withheld from this assignment; the old owner sees it missing, lets go and
-rejoins, and the follow-up gives it out. A withheld task whose new owner held a copy stays there as a standby meanwhile,
-so that its store is not closed.
+One rule (``StreamsPartitionAssignor.populateActiveTaskAndPartitionsLists``): an input partition that another member
+owns, also a member of the same process, is withheld from this assignment. The old owner sees it missing, releases it
+and rejoins, and the follow-up assigns it. If the new owner of a withheld task had a replica, it keeps that as a
+standby meanwhile, so that its store is not closed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from kstreams_assign.model import TaskId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
-    """What each consumer really gets now. ``withheld`` tasks are given out by the follow-up."""
+class HandedOut:
+    """What each consumer gets now. The follow-up assigns the ``withheld`` tasks."""
 
     active: Mapping[str, tuple[TaskId, ...]]
     standby: Mapping[str, tuple[TaskId, ...]]
@@ -33,7 +33,7 @@ def hand_out(
     plan: Plan,
     tasks: Mapping[TaskId, tuple[TopicPartition, ...]],
     cluster: Cluster,
-) -> Handed:
+) -> HandedOut:
     """Spread each process's tasks over its consumers and withhold what another member still owns."""
     active: dict[str, tuple[TaskId, ...]] = {}
     standby: dict[str, tuple[TaskId, ...]] = {}
@@ -50,7 +50,7 @@ def hand_out(
             standby[consumer] = tuple(sorted({*share.standby, *kept}))
             withheld.update(dict.fromkeys(sorted(held_back), process))
             waiting |= {consumer} if held_back else set()
-    return Handed(active, standby, withheld, frozenset(waiting))
+    return HandedOut(active, standby, withheld, frozenset(waiting))
 
 
 def _spread(client: Client, consumers: Sequence[Consumer], plan: Plan, cluster: Cluster) -> Mapping[str, ThreadTasks]:
@@ -60,7 +60,7 @@ def _spread(client: Client, consumers: Sequence[Consumer], plan: Plan, cluster: 
         standby=placement.standby | placement.warmup,
         stateless_active=placement.active - cluster.stateful,
         consumers=[c.member.member_id for c in consumers],
-        # of what it reported, only what the process gets: 1,000 members with 1,000 tasks each would all be sorted
+        # only reported tasks that the process gets: sorting 1,000 tasks for each of 1,000 members is slow
         previous={
             c.member.member_id: by_lag(placement.copies.intersection(c.info.reported_tasks), client.lags)
             for c in consumers

@@ -1,7 +1,7 @@
-"""The two languages a group may speak: Apache's user-data, or the layouts that the text of KIP-441 describes.
+"""The two layouts of user-data that a group may use: Apache's, or the one that KIP-441's text describes.
 
-One table. Everything else in this room works on ``MemberReport`` and ``AssignmentInfo`` and does not ask which bytes they
-came from. The dialects have assignor names of their own, so a member of the other one cannot even join.
+They are one table. Everything else in this room works on ``MemberReport`` and ``AssignmentInfo``, whichever bytes they
+came from. The dialects have different assignor names, so a member of the other dialect cannot even join.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from kstreams_assign.wire import (
 
 @dataclass(frozen=True, slots=True)
 class MemberReport:
-    """What a member says of itself when it joins, in either dialect.
+    """What a member reports when it joins, in either dialect.
 
-    ``task_offset_sums`` is how far each task's state is (Apache); ``task_lags`` how far it has to go (the KIP), or None
-    where sums are told. Only one of the two is used.
+    ``task_offset_sums`` are the positions of its state (Apache); ``task_lags`` the distances to the end (the KIP), or
+    None where sums are reported. Only one of the two is used.
     """
 
     version: int
@@ -52,7 +52,7 @@ class MemberReport:
 
     @property
     def reported_tasks(self) -> Mapping[TaskId, int]:
-        """The tasks with state there, under whichever number was told."""
+        """The tasks with state on this member, with a sum or a lag."""
         return self.task_offset_sums if self.task_lags is None else self.task_lags
 
 
@@ -60,7 +60,8 @@ class MemberReport:
 class Dialect:
     """How user-data is written. ``tells_lags``: members compute their lags themselves, before they join.
 
-    ``probes_versions``: members may begin with versions that others cannot read (KIP-268). ``tells_probe``: an assignment names the member that asks for the next rebalance; where it does not, the leader does.
+    ``probes_versions``: members may begin with versions that others cannot read (KIP-268). ``tells_probe``: an
+    assignment names the member that asks for the next rebalance; otherwise the leader asks.
     """
 
     protocol_name: str
@@ -110,15 +111,15 @@ def _write_apache(report: MemberReport) -> bytes:
 
 
 def _read_kip(data: bytes) -> MemberReport:
-    told = decode_kip_subscription(data)
+    info = decode_kip_subscription(data)
     return MemberReport(
-        version=told.version,
-        latest_supported_version=told.latest_supported_version,
-        process_id=told.process_id,
-        user_end_point=told.user_end_point,
-        task_lags=told.task_lags,
-        trailer=told.trailer,
-        trailer_warning=told.trailer_warning,
+        version=info.version,
+        latest_supported_version=info.latest_supported_version,
+        process_id=info.process_id,
+        user_end_point=info.user_end_point,
+        task_lags=info.task_lags,
+        trailer=info.trailer,
+        trailer_warning=info.trailer_warning,
     )
 
 
@@ -164,4 +165,4 @@ KIP441 = Dialect(
 )
 
 DIALECTS: Mapping[str, Dialect] = MappingProxyType({"apache": APACHE, "kip441": KIP441})
-"""By the setting ``user_data``."""
+"""Dialects by the value of the setting ``user_data``."""

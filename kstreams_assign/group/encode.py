@@ -9,7 +9,7 @@ from uuid import UUID
 from kstreams_assign.assign import Plan
 from kstreams_assign.assign.java_order import text_order
 from kstreams_assign.group.assignor_choice import Choice
-from kstreams_assign.group.cooperate import Handed
+from kstreams_assign.group.cooperate import HandedOut
 from kstreams_assign.group.size import Trim
 from kstreams_assign.group.values import ErrorCode, MemberAssignment
 from kstreams_assign.group.view import GroupView
@@ -23,7 +23,7 @@ HostMap = dict[HostInfo, tuple[TopicPartition, ...]]
 
 
 def encode_error(view: GroupView, code: ErrorCode) -> MemberAssignment:
-    """No tasks, and why (``StreamsPartitionAssignor.errorAssignment``)."""
+    """Return an assignment without tasks that carries the code (``StreamsPartitionAssignor.errorAssignment``)."""
     version = view.dialect.assignment_version(view.version)
     info = AssignmentInfo(version=version, commonly_supported_version=view.supported, error_code=int(code))
     return MemberAssignment((), *view.dialect.write_assignments([info]))
@@ -32,7 +32,7 @@ def encode_error(view: GroupView, code: ErrorCode) -> MemberAssignment:
 def encode_group(
     view: GroupView,
     plan: Plan,
-    handed: Handed,
+    handed: HandedOut,
     tasks: Partitions,
     choice: Choice,
     leader: UUID,
@@ -41,9 +41,9 @@ def encode_group(
     at_once: Mapping[UUID, int],
     trim: Trim = Trim.NOTHING,
 ) -> dict[str, MemberAssignment]:
-    """Every readable member's assignment. The probe goes to the leader process's first consumer.
+    """Return every readable member's assignment. The probe goes to the leader process's first consumer.
 
-    ``warmups`` are each process's in order, ``at_once`` how many of them it may restore at a time if there is a limit.
+    ``warmups`` are each process's in order, ``at_once`` how many of them it may restore at a time, if limited.
     ``trim`` says what is left out to keep the group's record small (``group.size``).
     """
     active_hosts, standby_hosts = _host_maps(view, plan, tasks)
@@ -83,12 +83,12 @@ def encode_group(
 
 
 def _inputs(active: Iterable[TaskId], tasks: Partitions) -> list[tuple[TopicPartition, TaskId]]:
-    """Input partitions with the task of each, in the order in which a follower pairs them."""
+    """Return input partitions with the task of each, in the order in which a follower pairs them."""
     return sorted((partition, task) for task in active for partition in tasks[task])
 
 
-def _next_rebalance_ms(member: str, handed: Handed, prober: str | None, next_probe_ms: int | None) -> int:
-    """0 for whoever waits for a withheld task; the probe's time for one member; else never."""
+def _next_rebalance_ms(member: str, handed: HandedOut, prober: str | None, next_probe_ms: int | None) -> int:
+    """Return 0 for a member that waits for a withheld task, the probe's time for one member, else "never"."""
     if member in handed.waiting:
         return 0
     if member == prober and next_probe_ms is not None:
@@ -101,9 +101,9 @@ def _ordered(plan: Plan) -> list[UUID]:
 
 
 def _host_maps(view: GroupView, plan: Plan, tasks: Partitions) -> tuple[HostMap, HostMap]:
-    """Endpoint -> input partitions of its tasks. An endpoint without tasks is named too.
+    """Map each endpoint to the input partitions of its tasks, including endpoints without tasks.
 
-    A Java member that does not find its own endpoint asks for a rebalance at once, on every heartbeat, for ever.
+    A Java member that does not find its own endpoint would ask for a rebalance on every heartbeat, for ever.
     """
     active: HostMap = {}
     standby: HostMap = {}
@@ -122,7 +122,7 @@ def _partitions(placed: Iterable[TaskId], tasks: Partitions) -> tuple[TopicParti
 
 
 def _host(end_point: str | None) -> HostInfo | None:
-    """Return what ``HOST:PORT`` names; None for text that names no address, as members send what they like."""
+    """Parse ``HOST:PORT``; None for text that is not an address, because members may send anything."""
     address = _END_POINT.fullmatch(end_point or "")
     if address is None or int(address["port"]) > _PORT_MAX:
         return None

@@ -1,7 +1,6 @@
-"""What a member sends in JoinGroup and gets in SyncGroup, read from the bytes of the consumer protocol.
+"""What a member sends in JoinGroup and receives in SyncGroup, read from the bytes of the consumer protocol.
 
-What lives here: the check that the names in these bytes can be topics. What must not: user-data (``dialects``), layouts
-(``wire``).
+It checks that the names in these bytes can be topics. User-data is in ``dialects``, layouts are in ``wire``.
 """
 
 from __future__ import annotations
@@ -50,4 +49,4 @@ def read_given(assignment: bytes) -> ConsumerAssignment:
 def _refuse_impossible_topics(message: str, topics: Iterable[str]) -> None:
     for topic in topics:
         if not TOPIC_NAME.fullmatch(topic):
-            raise MalformedUserData(f"{message}: {topic[:_NAME_SHOWN_MAX]!r} cannot be the name of a topic")
+            raise MalformedUserData(f"{message}: {topic[:_NAME_SHOWN_MAX]!r} is not a valid topic name")

@@ -1,9 +1,9 @@
 """The leader's side: from every member's subscription to every member's assignment, without any I/O.
 
-Follows Kafka's ``StreamsPartitionAssignor``: ``view.read_group`` decodes, ``lookups`` says what has to be asked of the broker,
-``decide`` assigns. The shell asks the broker between the two, within one deadline; what it could not learn is ``None``
-and leads to the prior owners keeping their tasks, as in Java. Nothing here raises because of what a member sent: whoever
-cannot be read gets an error code and the others keep their tasks.
+It follows Kafka's ``StreamsPartitionAssignor``: ``view.read_group`` decodes, ``lookups`` lists what to ask the broker,
+``decide`` assigns. Between the two the shell asks the broker, within one deadline. What it could not learn is
+``None``, and then tasks stay with their previous owners, as in Java. Nothing here raises because of what a member
+sent: a member that cannot be read gets an error code, and the others keep their tasks.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from kstreams_assign.assign import (
 from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR, Choice, choose
 from kstreams_assign.group.cooperate import hand_out
 from kstreams_assign.group.encode import encode_error, encode_group
-from kstreams_assign.group.racks import ReplicaRacks, not_followed, with_racks
-from kstreams_assign.group.size import RECORD_BYTES_MAX, Trim, fitting
+from kstreams_assign.group.racks import ReplicaRacks, warn_racks_not_followed, with_racks
+from kstreams_assign.group.size import RECORD_BYTES_MAX, Trim, fit_record
 from kstreams_assign.group.topology_differences import list_topology_differences
 from kstreams_assign.group.values import Decision, ErrorCode, MemberAssignment, Standing
 from kstreams_assign.group.view import Consumer, GroupView
@@ -42,9 +42,10 @@ from kstreams_assign.wire import EARLIEST_PROBEABLE_VERSION, OFFSET_SUMS_VERSION
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """What a decision needs from the broker: topics that must exist (name -> partitions), end offsets, committed offsets.
+    """What a decision needs from the broker: required topics (name -> partitions), end offsets, committed offsets.
 
-    ``committed`` are the partitions of source topics that are changelogs, too: theirs count as end offsets.
+    ``committed`` are the partitions of source topics that also are changelogs: their committed offsets count as end
+    offsets.
     """
 
     changelog_topics: Mapping[str, int]
@@ -54,12 +55,12 @@ class Lookups:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Everything a decision depends on beside the members. ``end_offsets`` is None where they could not be had.
+    """Everything a decision depends on besides the members. ``end_offsets`` is None if they could not be read.
 
-    ``promised`` are the tasks withheld by the round before, each with the process that waits for it
-    (``Adopted.promised`` of the leader's own last assignment). ``record_bytes_max``: what the brokers take of the group's record.
-    ``replica_racks``: where the replicas of a partition are, without those that are not known.
-    ``own``: an assignor that is in no release, under the name ``assignor``; who asks answers for it that all members know it.
+    ``promised`` are the tasks that the previous round withheld, each with the process that waits for it
+    (``Adopted.promised`` of the leader's own last assignment). ``record_bytes_max``: the largest record that the
+    brokers accept. ``replica_racks``: the racks of each partition's replicas, as far as known. ``own``: an unreleased
+    assignor, under the name ``assignor``; the caller guarantees that all members know it.
     """
 
     application_id: str
@@ -78,9 +79,9 @@ class Question:
 
 
 def lookups(topology: TopologyShape, application_id: str, partition_counts: Mapping[str, int]) -> Lookups:
-    """Which changelog topics must exist, and whose end offsets the decision wants (Kafka: ``ChangelogTopics``).
+    """Return the changelog topics that must exist, and the end offsets that the decision needs (``ChangelogTopics``).
 
-    ``partition_counts`` are those of all sources, repartition topics too (``topology.internal``).
+    ``partition_counts`` are those of all sources, including repartition topics (``topology.internal``).
     """
     topics: dict[str, int] = {}
     partitions: list[TopicPartition] = []
@@ -99,12 +100,15 @@ def lookups(topology: TopologyShape, application_id: str, partition_counts: Mapp
 def decide(view: GroupView, question: Question) -> Decision:
     """Assign every task. Never raises for what members sent; a topology that cannot run answers with an error code."""
     if view.shutdown_requested:
-        return refuse_group(view, ErrorCode.SHUTDOWN_REQUESTED, "a member asked the whole application to shut down")
+        return refuse_group(view, ErrorCode.SHUTDOWN_REQUESTED, "a member requested a shutdown of the application")
     if missing := missing_sources(question.topology, question.partition_counts):
-        text = f"source topics that do not exist: {', '.join(missing)}; create them and restart the members"
+        text = f"source topics do not exist: {', '.join(missing)}; create them and restart the members"
         return refuse_group(view, ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA, text)
     if view.future and view.version < EARLIEST_PROBEABLE_VERSION:
-        text = f"members of the future ({', '.join(view.future)}) and members that cannot wait for them (version {view.version})"
+        text = (
+            f"members {', '.join(view.future)} use a newer version of user-data than this leader, and another member "
+            f"uses version {view.version}, which cannot negotiate versions; upgrade the oldest members"
+        )
         return refuse_group(view, ErrorCode.ASSIGNMENT_ERROR, text)
     tasks = question.topology.tasks(question.partition_counts)
     choice, assign = choose_assignor(
@@ -122,7 +126,7 @@ def decide(view: GroupView, question: Question) -> Decision:
 def choose_assignor(
     view: GroupView, wanted: str, *, ends_known: bool, own: Assignor | None = None
 ) -> tuple[Choice, Assignor]:
-    """How a round is decided for these members: the choice, and its assignor, drained where somebody is about to leave."""
+    """Return the choice for these members, and its assignor, drained where a process is about to leave."""
     if own is not None and ends_known:
         choice, assign = Choice(wanted, 1), own
     else:
@@ -132,19 +136,19 @@ def choose_assignor(
 
 
 def refuse_group(view: GroupView, code: ErrorCode, why: str) -> Decision:
-    """Nobody gets a task. ``why`` is for the leader's log: the members are told the code alone."""
-    everybody = [*view.member_ids, *view.unreadable]
-    answers = {member: encode_error(view, code) for member in everybody}
+    """Give no member a task. ``why`` is for the leader's log: members receive only the code."""
+    members = [*view.member_ids, *view.unreadable]
+    answers = {member: encode_error(view, code) for member in members}
     return Decision(answers, assignor="none", kind="refused", error=code, warnings=(why,))
 
 
 def build_cluster(
     view: GroupView, question: Question, tasks: Mapping[TaskId, tuple[TopicPartition, ...]], *, javas: bool = False
 ) -> Cluster:
-    """The group as the assignor sees it. ``question`` gives topology and end offsets.
+    """Return the group as the assignor sees it. ``question`` gives topology and end offsets.
 
-    By KIP-441 a task whose stores have no changelog is stateful, and nobody has a lag. Java 4.3 takes it for stateless, so
-    for its decision (``javas``) it is.
+    By KIP-441 a task whose stores have no changelog is stateful, and no process has a lag. Java 4.3 treats it as
+    stateless, so for Java's decision (``javas``) it is.
     """
     stateful = {t for t in tasks if question.topology.stateful(t, javas=javas)}
     task_of = {partition: task for task, partitions in tasks.items() for partition in partitions}
@@ -158,9 +162,9 @@ def build_cluster(
 
 
 def _as_promised(cluster: Cluster, promised: Mapping[TaskId, UUID]) -> Cluster:
-    """A withheld task counts as run by the process that waits for it, or the follow-up would decide about it anew.
+    """Count a withheld task as run by the process that waits for it.
 
-    Java's leader does not do so, and neither may Java's decision.
+    Otherwise the follow-up would decide about it again. Java's leader does not do so, and neither may Java's decision.
     """
     if not promised:
         return cluster
@@ -177,9 +181,9 @@ def _as_promised(cluster: Cluster, promised: Mapping[TaskId, UUID]) -> Cluster:
 
 
 def end_offset_sums(question: Question, stateful: set[TaskId]) -> dict[TaskId, int]:
-    """The sum over a task's changelogs; a store without a changelog counts nothing (KIP-441, logging disabled).
+    """Return the sum over each task's changelogs; a store without a changelog counts 0 (KIP-441, logging disabled).
 
-    Unknown for all where the look-up failed (``StreamsPartitionAssignor.populateClientStatesMap``).
+    Unknown for all tasks if the look-up failed (``StreamsPartitionAssignor.populateClientStatesMap``).
     """
     if question.end_offsets is None:
         return dict.fromkeys(stateful, UNKNOWN_OFFSET_SUM)
@@ -190,17 +194,17 @@ def end_offset_sums(question: Question, stateful: set[TaskId]) -> dict[TaskId, i
 def _client(
     process: UUID, consumers: Sequence[Consumer], task_of: Mapping[TopicPartition, TaskId], ends: Mapping[TaskId, int]
 ) -> Client:
-    """One process as the assignor sees it (``ClientState.initializePrevTasks``, ``computeTaskLags``)."""
-    told = {task: number for consumer in consumers for task, number in consumer.info.reported_tasks.items()}
-    tells_lags = consumers[0].info.task_lags is not None
+    """Return one process as the assignor sees it (``ClientState.initializePrevTasks``, ``computeTaskLags``)."""
+    reported = {task: number for consumer in consumers for task, number in consumer.info.reported_tasks.items()}
+    reports_lags = consumers[0].info.task_lags is not None
     owned = {task_of[p] for c in consumers for p in c.member.owned if p in task_of}
-    active, standby = previous_tasks(owned, dict.fromkeys(told, 0) if tells_lags else told)
+    active, standby = previous_tasks(owned, dict.fromkeys(reported, 0) if reports_lags else reported)
     return Client(
         process_id=process,
         capacity=len(consumers),
         prev_active=active,
         prev_standby=standby,
-        lags=TaskLags.of_lags(ends, told) if tells_lags else TaskLags(ends, told),
+        lags=TaskLags.of_lags(ends, reported) if reports_lags else TaskLags(ends, reported),
         tags=dict(consumers[0].info.client_tags),
         rack=common_rack(consumer.member.rack for consumer in consumers),
     )
@@ -222,7 +226,8 @@ def _decision(
     before = owners_before(view, tasks, question.promised)
     after = plan.owners
     changed, adopted = owner_changes(before, after, view.processes.keys())
-    probing = plan.probing and view.version >= OFFSET_SUMS_VERSION  # before, no field for it, and no position to learn
+    # earlier versions have no field for the probe, and report no position that it could wait for
+    probing = plan.probing and view.version >= OFFSET_SUMS_VERSION
     next_probe_ms = question.now_ms + question.config.probing_rebalance_interval_ms if probing else None
 
     def encode(trim: Trim) -> dict[str, MemberAssignment]:
@@ -230,7 +235,7 @@ def _decision(
         given = encode_group(view, plan, handed, tasks, choice, question.leader, next_probe_ms, warmups, at_once, trim)
         return {**given, **refused}
 
-    fitted = fitting(encode, view.joined_bytes, question.record_bytes_max)
+    fitted = fit_record(encode, view.joined_bytes, question.record_bytes_max)
     return Decision(
         assignments=fitted.assignments,
         record_bytes=fitted.record_bytes,
@@ -248,7 +253,7 @@ def _decision(
             *_warnings(view),
             *list_topology_differences(view, question.topology, tasks),
             *((choice.warning,) if choice.warning else ()),
-            *not_followed(cluster, standing.config),
+            *warn_racks_not_followed(cluster, standing.config),
             *fitted.warnings,
         ),
     )
@@ -257,13 +262,13 @@ def _decision(
 def _lower_bound(
     before: Mapping[TaskId, UUID], cluster: Cluster, tasks: Collection[TaskId], draining: Collection[UUID]
 ) -> int:
-    """The fewest owner changes that balance among those who stay allows; all tasks of the others have to change."""
+    """Return the fewest owner changes that balance among the staying processes; all other tasks have to move."""
     staying = {process: threads for process, threads in cluster.capacities.items() if process not in draining}
     return owner_changes_lower_bound(before, staying, tasks) + sum(process in draining for process in before.values())
 
 
 def _warmups(cluster: Cluster, plan: Plan) -> dict[UUID, tuple[TaskId, ...]]:
-    """Each process's warm-ups, those with the least to restore first."""
+    """Return each process's warm-ups, those with the least to restore first."""
     lags = {client.process_id: client.lags for client in cluster.clients}
     return {
         process: tuple(sorted(plan.placements[process].warmup, key=lambda task: (lags[process][task], task)))
@@ -273,14 +278,14 @@ def _warmups(cluster: Cluster, plan: Plan) -> dict[UUID, tuple[TaskId, ...]]:
 
 
 def share_out(warmups_max: int, processes: Collection[UUID]) -> dict[UUID, int]:
-    """How many warm-ups each of these may restore at a time: the group's limit in even parts, and one at least."""
+    """Return how many warm-ups each process may restore at a time: the group's limit in even parts, at least 1."""
     each, over = divmod(warmups_max, max(1, len(processes)))
     return {process: max(1, each + (number < over)) for number, process in enumerate(processes)}
 
 
 def _warnings(view: GroupView) -> list[str]:
-    """What an operator should know: members that cannot be read, damaged trailers, shared ids, settings that differ."""
-    refused = [f"member {member} gets an error: {why}" for member, why in view.unreadable.items()]
+    """Return what an operator should know: unreadable members, damaged trailers, shared ids, different settings."""
+    refused = [f"member {member} gets an error and no tasks: {why}" for member, why in view.unreadable.items()]
     trailers = [
         f"member {consumer.member.member_id}: {consumer.info.trailer_warning}"
         for consumers in view.processes.values()
@@ -291,64 +296,75 @@ def _warnings(view: GroupView) -> list[str]:
 
 
 def _differing(view: GroupView) -> list[str]:
-    """Members of ours whose settings differ where they should not."""
-    told = [
-        (consumer.member.member_id, consumer.info.trailer)
+    """Warn about Python members whose settings differ where they must not."""
+    trailers = {
+        consumer.member.member_id: consumer.info.trailer
         for consumers in view.processes.values()
         for consumer in consumers
         if consumer.info.trailer
-    ]
-    digests = {trailer.settings_digest for _, trailer in told if trailer.settings_digest}
-    found = ["members run with different assignment settings; the leader's count"] if len(digests) > 1 else []
-    weaker = sorted(member for member, trailer in told if not trailer.exactly_once)
-    if 0 < len(weaker) < len(told):
-        those = f"{len(weaker)} of {len(told)} members of ours run at least once, the others exactly once"
-        found.append(
-            f"{those}: what passes through the former may count twice; processing_guarantee of {', '.join(weaker)}"
+    }
+    warnings = []
+    digests = Counter(trailer.settings_digest for trailer in trailers.values() if trailer.settings_digest)
+    if len(digests) > 1:
+        usual = max(digests, key=lambda digest: (digests[digest], digest))
+        others = sorted(member for member, trailer in trailers.items() if trailer.settings_digest not in ("", usual))
+        warnings.append(
+            f"members run with different assignment settings ({', '.join(others)} differ from the others); "
+            "the leader's settings apply; use the same settings in all members"
         )
-    return found
+    weaker = sorted(member for member, trailer in trailers.items() if not trailer.exactly_once)
+    if 0 < len(weaker) < len(trailers):
+        warnings.append(
+            f"{len(weaker)} of {len(trailers)} Python members run at least once, the others exactly once: records that "
+            "pass through the former may count twice; set the same processing_guarantee in all members, "
+            f"it differs in {', '.join(weaker)}"
+        )
+    return warnings
 
 
 def _probing(view: GroupView) -> list[str]:
-    """Members whose versions differ (KIP-268)."""
+    """Warn about members whose versions differ (KIP-268)."""
     newest = view.dialect.latest_version
     newer = [
-        f"member {member} speaks version {used}, newer than {newest}: it joins again in version {view.supported}"
+        f"member {member} speaks version {used}, newer than {newest}: it joins again with version {view.supported}"
         for member, used in view.future.items()
     ]
     if view.supported >= OFFSET_SUMS_VERSION:
         return newer
-    silent = f"the group speaks version {view.supported}, as a member of Kafka Streams before 2.6 is in it: nobody can tell how far"
-    return [*newer, f"{silent} copies are, so nothing is handed over warm until that member is upgraded"]
+    silent = (
+        f"a member runs Kafka Streams before 2.6, so the group speaks version {view.supported}: "
+        "members do not report positions, and warm hand-over is off until that member is upgraded"
+    )
+    return [*newer, silent]
 
 
 def _claims(view: GroupView) -> list[str]:
-    """Partitions that more than one member says it owns; each of them keeps what it gets of these (Java warns, too)."""
+    """Warn about partitions that several members own; each keeps those that it is assigned (Java warns, too)."""
     claimed = Counter(p for consumers in view.processes.values() for c in consumers for p in c.member.owned)
     twice = sorted(partition for partition, times in claimed.items() if times > 1)
     return [f"owned by more than one member: {', '.join(map(str, twice))}"] if twice else []
 
 
 def _doubles(view: GroupView) -> list[str]:
-    """Processes that share an id: shown by their endpoints, as a process has one. Without endpoints it does not show."""
-    told = {p: {c.info.user_end_point for c in consumers} - {None, ""} for p, consumers in view.processes.items()}
+    """Warn about processes that share an id: their endpoints reveal them. Without endpoints they cannot be detected."""
+    endpoints = {p: {c.info.user_end_point for c in consumers} - {None, ""} for p, consumers in view.processes.items()}
     return [
-        f"process id {process} comes from {' and '.join(sorted(map(str, ends)))}: they are taken for one process; give each a "
-        "process_name, or a state_dir, of its own"
-        for process, ends in told.items()
+        f"process id {process} comes from {' and '.join(sorted(map(str, ends)))}: "
+        "the leader treats them as one process; give each process its own process_name or state_dir"
+        for process, ends in endpoints.items()
         if len(ends) > 1
     ]
 
 
 def settings_digest(assignor: str, config: AssignConfig) -> str:
-    """Equal for members whose assignment settings are equal; goes into each member's trailer."""
+    """Return a digest that is equal for members with equal assignment settings; it goes into each member's trailer."""
     return sha256(f"{assignor} {config}".encode()).hexdigest()[:16]
 
 
 def owners_before(
     view: GroupView, tasks: Mapping[TaskId, tuple[TopicPartition, ...]], promised: Mapping[TaskId, UUID]
 ) -> dict[TaskId, UUID]:
-    """Who had each task by the round before: the process it was promised to, else its owner as it joins."""
+    """Return each task's process by the previous round: the process it was promised to, else its owner as it joins."""
     process_of = {c.member.member_id: process for process, consumers in view.processes.items() for c in consumers}
     owner = {
         task: process_of[view.owners[partition]]

@@ -1,12 +1,12 @@
-"""A member's side of the group protocol: one table, and work that is returned, not done.
+"""A member's side of the group protocol: one table, and actions that are returned, not carried out.
 
-``Member.handle(event, now_ms)`` moves the state as ``TRANSITIONS`` says and answers with actions; a shell carries them
+``Member.handle(event, now_ms)`` changes the state as ``TRANSITIONS`` says and returns actions; a shell carries them
 out in order and reports back with further events. Nothing here waits, reads a clock or knows a client library, so the
 worker and the simulator drive the same machine.
 
-The idea: JoinGroup is a promise. Between JoinGroup and the assignment nothing can be committed, so what runs is
-committed before a rejoin that we start; what was revoked is written, committed and closed before the next JoinGroup
-lets it go. A wish to rejoin that comes at a bad moment is kept and not lost (kafka-python forgets one made during a join).
+JoinGroup is a promise: between JoinGroup and the assignment nothing can be committed. So running work is committed
+before a rejoin that this member starts; revoked tasks are written, committed and closed before the next JoinGroup
+releases them. A request to rejoin at a bad moment is kept and not lost (kafka-python forgets one made during a join).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class State(Enum):
     UNJOINED = "unjoined"  # no generation, nothing owned
     PREPARING = "preparing"  # a rejoin is wanted; running work is being committed first
     JOINING = "joining"  # JoinGroup may leave at any moment: no commit from here to the assignment
-    RELEASING = "releasing"  # an assignment took tasks away; they are being written, committed and closed
+    RELEASING = "releasing"  # an assignment revoked tasks; they are being written, committed and closed
     STABLE = "stable"
     CLOSED = "closed"
 
@@ -44,14 +44,14 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class RejoinWanted:
-    """Somebody wants a rebalance: the broker (another member joined or left), or this member for ``reason``."""
+    """A rebalance is requested: by the broker (another member joined or left), or by this member for ``reason``."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class WorkCommitted:
-    """What ``Commit`` asked for is done, or was given up; the join need not wait any longer."""
+    """What ``Commit`` asked for is done or was given up; the join need not wait any longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class TasksReleased:
-    """Every task that ``Adopt`` took away is written, committed and closed.
+    """Every task that ``Adopt`` revoked is written, committed and closed.
 
-    ``generation`` is that ``Adopt``'s; of another than the newest it is no news. None: the newest's.
+    ``generation`` is that ``Adopt``'s; an older one is ignored. None: the newest generation.
     """
 
     generation: int | None = None
@@ -74,7 +74,7 @@ class TasksReleased:
 
 @dataclass(frozen=True, slots=True)
 class MembershipLost:
-    """The group went on without this member: its tasks belong to others already."""
+    """The group went on without this member: its tasks already belong to others."""
 
     reason: str
 
@@ -108,9 +108,9 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """Take over this assignment; report ``TasksReleased`` once every task that is not in it is let go.
+    """Take over this assignment; report ``TasksReleased`` once every task that is not in it is released.
 
-    The tasks that stay go on running meanwhile. Task directories are locked before the lag-report mutex is released.
+    The remaining tasks run on meanwhile. Task directories are locked before the lag-report mutex is released.
     """
 
     generation: int
@@ -126,7 +126,7 @@ class DropAll:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseMutex:
-    """The lags that were reported have been used, or never will be: the state cleaner may run again."""
+    """The reported lags have been used, or never will be: the state cleaner may run again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ _S = State
 TRANSITIONS: Mapping[tuple[State, type], State] = {
     (_S.UNJOINED, Started): _S.JOINING,
     (_S.UNJOINED, RejoinWanted): _S.JOINING,
-    (_S.JOINING, Started): _S.JOINING,  # a wish came first
+    (_S.JOINING, Started): _S.JOINING,  # a request to rejoin came first
     (_S.STABLE, RejoinWanted): _S.PREPARING,
     (_S.PREPARING, RejoinWanted): _S.PREPARING,
     (_S.JOINING, RejoinWanted): _S.JOINING,
@@ -164,11 +164,11 @@ TRANSITIONS: Mapping[tuple[State, type], State] = {
         for late in (Started, RejoinWanted, WorkCommitted, Assigned, TasksReleased, MembershipLost)
     },
 }
-"""Every move a member may make. An event that is missing for a state is a bug in the shell (``KeyError``)."""
+"""Every transition of a member. An event that is missing for a state is a bug in the shell (``KeyError``)."""
 
 
 class Member:
-    """The machine: a state, a wish, a date. All times are wall-clock milliseconds, given by the caller.
+    """The machine: a state, a pending request to rejoin, a date. Times are wall-clock milliseconds from the caller.
 
     ``rejoin_at_ms`` is when this member has to ask for a rebalance (``NO_PROBE_MS``: never), as its assignment says.
     """
@@ -180,7 +180,7 @@ class Member:
         self.wish: str | None = None
 
     def handle(self, event: Event, now_ms: int) -> list[Action]:
-        """Take one event; the answer is what to do now, in order. Raises ``KeyError`` for an impossible event."""
+        """Handle one event and return the actions in order. Raises ``KeyError`` for an impossible event."""
         if self.is_stale(event):
             return []
         before, self.state = self.state, TRANSITIONS[self.state, type(event)]
@@ -190,11 +190,11 @@ class Member:
         return actions + self._wish_granted(now_ms)
 
     def is_stale(self, event: Event) -> bool:
-        """Whether it speaks of an assignment that another one has taken the place of."""
+        """Return whether the event belongs to an assignment that a newer one has replaced."""
         return isinstance(event, TasksReleased) and event.generation not in (None, self.generation)
 
     def _wish_granted(self, now_ms: int) -> list[Action]:
-        """Once stable, a kept wish or a date that has come starts the next rejoin."""
+        """Start the next rejoin if the member is stable and a request is pending or its date has come."""
         if self.state is not State.STABLE:
             return []
         if self.wish is None and now_ms >= self.rejoin_at_ms:
@@ -231,7 +231,7 @@ class Member:
         return [ReleaseMutex()] if before is State.RELEASING else []
 
     def _lost(self, event: MembershipLost, before: State, _now_ms: int) -> list[Action]:
-        """The next join is under way at once, and may be already: its report keeps the mutex."""
+        """Drop everything and join at once, unless a join is under way already: its report keeps the mutex."""
         self.generation, self.rejoin_at_ms, self.wish = None, NO_PROBE_MS, None
         drop = DropAll(event.reason)
         return [drop, ReleaseMutex()] if before is State.UNJOINED else [drop, Join(event.reason)]

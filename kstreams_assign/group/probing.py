@@ -1,17 +1,17 @@
 """When the leader asks for the next rebalance before the probing interval ends: two pure parts.
 
-KIP-441 waits a fixed interval because leader and members "have no channel". Members of ours publish how far their
-copies are (``worker.early``), so the leader knows what a rebalance *would* change: ``gain`` asks the assignor itself. A
-warm-up that has caught up and becomes a standby counts as a change, although no owner changes: until then the group is
-not at rest. ``Prober`` decides when that is worth a rebalance. Only the leader asks, once a generation, so it never
-becomes the storm for which the KIP rejects rebalances that members trigger by themselves. Without news the interval
-holds. Under a leader that hears nothing (Java's) each member of ours asks for its own copies, by the same rule and only
-for those that were ``behind`` when the generation began: once they are there, none is.
+KIP-441 waits a fixed interval because leader and members "have no channel". Python members publish the positions of
+their replicas (``worker.early``), so the leader knows what a rebalance *would* change: ``compute_gain`` asks the
+assignor itself. A warm-up that has caught up and becomes a standby counts as a change although no owner changes: until
+then the group is not at rest. ``Prober`` decides when that is worth a rebalance. Only the leader asks, once per
+generation, so this never becomes the storm for which the KIP rejects rebalances that members trigger. Without news the
+interval applies. A Java leader does not read progress, so under it each Python member asks for its own replicas, by
+the same rule and only for those that were behind when the generation began: once they have caught up, none asks.
 
-The idea of the waiting rule: two warm-ups that end together should need one rebalance, and one that never ends must not
-hold up the others. So the leader waits for what is still under way, but no longer than twice the time it took to get what
-is ready: a group asks at most once for every tripling of the time since its last rebalance, and a queue of copies that end
-one after the other is handed over as a whole.
+The waiting rule: two warm-ups that end together should need one rebalance, and one that never ends must not delay the
+others. So the leader waits for replicas under way, but at most twice the time that the finished ones took: a group
+asks at most once for every tripling of the time since its last rebalance, and a queue of replicas that end in sequence
+is handed over as a whole.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 FLOOR_MS = 10_000
 PATIENCE = 2
-"""Waited for the copies under way, in times of what it took until the last gain."""
+"""The wait for replicas under way, as a multiple of the time until the last gain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
     """What a rebalance would bring now.
 
-    ``moves`` tasks change hands; ``under_way`` copies that report a position are not caught up. ``standbys`` warm-ups
-    have caught up and become standbys, which changes no owner but ends the extra copy, and the wait for it.
+    ``moves``: tasks that would change owners. ``under_way``: replicas that report a position but have not caught up.
+    ``standbys``: warm-ups that have caught up and would become standbys, which changes no owner but ends the extra
+    replica and the wait for it.
     """
 
     moves: int
@@ -55,27 +56,28 @@ class Gain:
     def __str__(self) -> str:
         moved = f"{self.moves} tasks can change hands" if self.moves or not self.standbys else ""
         settled = f"{self.standbys} warm-ups can become standbys" if self.standbys else ""
-        waiting = f"{self.under_way} copies are still on their way" if self.under_way else ""
+        waiting = f"{self.under_way} replicas are still on their way" if self.under_way else ""
         return ", ".join(part for part in (moved, settled, waiting) if part)
 
 
 Sums = Mapping[TaskId, int]
 
 
-def compute_gain(standing: Standing, told: Mapping[UUID, Sums], end_offset_sums: Sums) -> Gain:
-    """Ask the assignor what it would do now. ``told``: the offset sums that processes have published since.
+def compute_gain(standing: Standing, published: Mapping[UUID, Sums], end_offset_sums: Sums) -> Gain:
+    """Return what the assignor would change now. ``published``: offset sums that processes have published since.
 
-    A process that publishes nothing (Java's) is as far behind as it was when it joined. Raises ``ConfigError`` as assignors do.
+    A process that publishes nothing (Java's) counts with the lag it had when it joined. Raises ``ConfigError`` as
+    assignors do.
     """
     cluster = standing.cluster
-    clients = tuple(_client_now(client, standing, told, end_offset_sums) for client in cluster.clients)
+    clients = tuple(_client_now(client, standing, published, end_offset_sums) for client in cluster.clients)
     plan = standing.assign(replace(cluster, clients=clients), standing.config)
     owners, then = standing.plan.owners, plan.owners
     acceptable = standing.config.acceptable_recovery_lag
     under_way = sum(
         not is_caught_up(client.lags[task], acceptable)
         for client in clients
-        if client.process_id in told
+        if client.process_id in published
         for task in client.prev_standby
     )
     standbys = sum(
@@ -89,9 +91,10 @@ def compute_gain(standing: Standing, told: Mapping[UUID, Sums], end_offset_sums:
 def find_tasks_behind(
     tasks: Collection[TaskId], sums: Sums, end_offset_sums: Sums, acceptable: int
 ) -> frozenset[TaskId]:
-    """Those that lack more than is acceptable. A task without a sum lacks everything; one whose end is unknown does not count.
+    """Return the tasks that lack more than ``acceptable``.
 
-    For a member whose leader hears nothing (Java's): by its own copies alone it knows when a rebalance might be worth it.
+    A task without a sum lacks everything; a task whose end is unknown does not count. This is for a member whose
+    leader reads no progress (Java's): its own replicas alone show when a rebalance might be worth it.
     """
     return frozenset(
         task
@@ -100,10 +103,10 @@ def find_tasks_behind(
     )
 
 
-def _client_now(client: Client, standing: Standing, told: Mapping[UUID, Sums], ends: Sums) -> Client:
+def _client_now(client: Client, standing: Standing, published: Mapping[UUID, Sums], ends: Sums) -> Client:
     placed = standing.plan.placements[client.process_id]
     copies = placed.standby | placed.warmup
-    known = told.get(client.process_id)
+    known = published.get(client.process_id)
     if known is None:
         known = {task: ends[task] - client.lags[task] for task in copies if 0 <= client.lags[task] <= ends[task]}
     sums = {task: known[task] for task in copies if task in known}
@@ -118,7 +121,7 @@ class GenerationStarted:
 
 @dataclass(frozen=True, slots=True)
 class GainReported:
-    """Members published news, and this is what a rebalance would bring."""
+    """Members published progress; ``gain`` is what a rebalance would bring."""
 
     gain: Gain
 
@@ -128,7 +131,7 @@ Event = GenerationStarted | GainReported
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do; ``until_ms`` is when to ask again if nothing new is heard, None if only news can change it."""
+    """Do nothing. Ask again at ``until_ms`` if there is no news before; None if only news can change the answer."""
 
     until_ms: int | None = None
 
@@ -144,7 +147,7 @@ Answer = Wait | Rejoin
 
 
 class Prober:
-    """The machine. Times are milliseconds of one clock, given by the caller."""
+    """Decides when to ask for a rebalance. Times are milliseconds of one clock, given by the caller."""
 
     def __init__(self, floor_ms: int = FLOOR_MS) -> None:
         self._floor_ms = floor_ms

@@ -1,4 +1,4 @@
-"""Racks as the leader knows them (KIP-925): what was asked of the brokers goes into the cluster, and what is missing is said."""
+"""Racks as the leader knows them (KIP-925): the brokers' answers go into the cluster, missing ones into warnings."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from kstreams_assign.assign import AssignConfig, Cluster, why_not_rack_aware
 from kstreams_assign.model import TaskId, TopicPartition
 
 ReplicaRacks = Mapping[TopicPartition, frozenset[str]]
-"""Where the replicas of a partition are, without the partitions of which that is not known."""
+"""Partition -> racks of its replicas, without partitions whose racks are unknown."""
 
 Partitions = Mapping[TaskId, Collection[TopicPartition]]
 
 
 def with_racks(cluster: Cluster, sources: Partitions, changelogs: Partitions, racks: ReplicaRacks) -> Cluster:
-    """The cluster, which now knows where the partitions of its tasks are."""
+    """Return the cluster with the racks of its tasks' partitions."""
     return replace(cluster, source_racks=_known(sources, racks), changelog_racks=_known(changelogs, racks))
 
 
 def _known(partitions: Partitions, racks: ReplicaRacks) -> dict[TaskId, tuple[frozenset[str], ...]]:
-    """The tasks of which all partitions are known."""
+    """Return the tasks for which the racks of all partitions are known."""
     return {t: tuple(racks[p] for p in mine) for t, mine in partitions.items() if all(p in racks for p in mine)}
 
 
-def not_followed(cluster: Cluster, config: AssignConfig) -> list[str]:
-    """A warning if racks do not count although they should."""
+def warn_racks_not_followed(cluster: Cluster, config: AssignConfig) -> list[str]:
+    """Return a warning if a rack-aware strategy is set but cannot be followed."""
     why, wanted = why_not_rack_aware(cluster, config), config.rack_aware_assignment_strategy
     return [f"rack_aware_assignment_strategy {wanted} is not followed: {why}"] if why and wanted != "none" else []

@@ -1,9 +1,10 @@
-"""How large a group's metadata becomes, and what is left out before a broker refuses it.
+"""The size of a group's metadata, and what is left out before a broker refuses it.
 
-The coordinator writes each generation as one record (``GroupMetadataValue``): every member's subscription and assignment. Our trailer and the
-host maps stand in each assignment and tell of the whole group, so they grow with the square of it. A record that is too large makes
-SyncGroup fail, and the group rebalances for ever without a word of why; so a leader of ours adds up, warns, and leaves out first what
-only makes things quicker (the trailers), then what only key lookups need (the standbys' host map).
+The coordinator writes each generation as one record (``GroupMetadataValue``): every member's subscription and
+assignment. Our trailer and the host maps are in each assignment and describe the whole group, so they grow with its
+square. A record that is too large makes SyncGroup fail, and the group rebalances for ever without an explanation. So
+our leader adds up the size, warns, and leaves out first what only speeds things up (the trailers), then what only key
+lookups need (the standbys' host map).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kstreams_assign.group.values import JoinedMember, MemberAssignment
 from kstreams_assign.model import TopicPartition
 
 RECORD_BYTES_MAX = 1_048_588
-"""``message.max.bytes`` of a broker where nobody changed it."""
+"""A broker's default ``message.max.bytes``."""
 
 WARN_SHARE, FULL_SHARE = 0.5, 0.9
 _CLIENT_HOST_BYTES = 40
@@ -30,19 +31,21 @@ class Trim(IntEnum):
     NOTHING = 0
     TRAILERS = 1
     STANDBY_HOSTS = 2
-    """And the trailers."""
+    """The trailers and the standbys' host map."""
 
 
 _LEFT_OUT = {
-    Trim.TRAILERS: "the trailers are left out, so members do not know warm-ups and the probing time, and nobody probes early",
-    Trim.STANDBY_HOSTS: "trailers and the standbys' host map are left out, so key lookups find active tasks alone",
+    Trim.TRAILERS: (
+        "the trailers are left out, so members do not know warm-ups or the probing time, and early probing is off"
+    ),
+    Trim.STANDBY_HOSTS: "trailers and the standbys' host map are left out, so key lookups find active tasks only",
 }
 
 Assignments = Mapping[str, MemberAssignment]
 
 
 def joined_bytes(members: Iterable[JoinedMember]) -> int:
-    """What the members' entries take in the record without their assignments; a little more where it is not known."""
+    """Return the size of the members' entries without their assignments; unknown parts are estimated generously."""
     return sum(
         _NUMBERS
         + 2 * len(member.member_id.encode())  # the client id is the beginning of the member id
@@ -57,7 +60,7 @@ def joined_bytes(members: Iterable[JoinedMember]) -> int:
 
 
 def assigned_bytes(assignments: Assignments) -> int:
-    """What the assignments take in the record."""
+    """Return the size of the assignments in the record."""
     return sum(10 + _partitions_bytes(given.partitions) + len(given.user_data) for given in assignments.values())
 
 
@@ -66,16 +69,16 @@ def _partitions_bytes(partitions: Sequence[TopicPartition]) -> int:
     return 4 * len(partitions) + sum(6 + len(topic.encode()) for topic in topics)
 
 
-class Fitted(NamedTuple):
-    """The assignments, the bytes of the record with them, and what an operator should know."""
+class FittedRecord(NamedTuple):
+    """The assignments, the size of the record with them, and what an operator should know."""
 
     assignments: Assignments
     record_bytes: int
     warnings: tuple[str, ...]
 
 
-def fitting(encode: Callable[[Trim], Assignments], joined: int, most: int) -> Fitted:
-    """The assignments with as much in them as the record takes (``most`` bytes)."""
+def fit_record(encode: Callable[[Trim], Assignments], joined: int, most: int) -> FittedRecord:
+    """Return the assignments with as much in them as the record takes (``most`` bytes)."""
     trim = Trim.NOTHING
     assignments = encode(trim)
     size = whole = joined + assigned_bytes(assignments)
@@ -83,16 +86,16 @@ def fitting(encode: Callable[[Trim], Assignments], joined: int, most: int) -> Fi
         trim = Trim(trim + 1)
         assignments = encode(trim)
         size = joined + assigned_bytes(assignments)
-    return Fitted(assignments, size, _warning(whole, size, most, trim))
+    return FittedRecord(assignments, size, _warning(whole, size, most, trim))
 
 
 def _warning(whole: int, size: int, most: int, trim: Trim) -> tuple[str, ...]:
     if whole <= most * WARN_SHARE:
         return ()
-    about = f"the group's metadata is one record of {whole:,} bytes, and the brokers take {most:,}"
+    about = f"the group's metadata is one record of {whole:,} bytes, and the brokers take {most:,} at most"
     remedy = f"set max.message.bytes of __consumer_offsets to {_next_power_of_two(2 * whole):,} or more"
     if size > most:
-        return (f"{about}: even without trailers and standby hosts ({size:,} bytes) they refuse it; {remedy}",)
+        return (f"{about}: they refuse it even without trailers and standby hosts ({size:,} bytes); {remedy}",)
     return (f"{about}: {_LEFT_OUT[trim]}; {remedy}" if trim else f"{about}: {remedy} before the group grows",)
 
 

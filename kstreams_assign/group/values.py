@@ -1,6 +1,6 @@
-"""What crosses the group's protocol, as values: who joined, what was decided, what a member is given.
+"""The messages of the group's protocol as values: members that join, the decision, a member's assignment.
 
-No bytes of the consumer protocol here (``joining`` reads those) and no decisions (``leader``, ``member``).
+The bytes of the consumer protocol are in ``joining``; decisions are in ``leader`` and ``member``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition
 from kstreams_assign.wire import LATEST_SUPPORTED_VERSION
 
 Hosts = Mapping[HostInfo, tuple[TopicPartition, ...]]
-"""Endpoint of a process -> input partitions that it has."""
+"""Endpoint of a process -> its input partitions."""
 
 
 class ErrorCode(IntEnum):
@@ -30,7 +30,7 @@ class ErrorCode(IntEnum):
 
 
 class MemberId(NamedTuple):
-    """Who commits: a member in a generation. ``instance_id`` is a static member's (``group.instance.id``)."""
+    """The member and generation of a commit. ``instance_id`` is set for a static member (``group.instance.id``)."""
 
     generation: int
     member_id: str
@@ -41,7 +41,7 @@ class MemberId(NamedTuple):
 class JoinedMember:
     """One entry of a JoinGroup response as the leader gets it (``ConsumerPartitionAssignor.Subscription``).
 
-    ``damage``: why its bytes could not be read; they are its ``user_data`` then, and nothing else is known of it.
+    ``damage``: why its bytes could not be read; then they are its ``user_data``, and nothing else is known of it.
     """
 
     member_id: str
@@ -55,7 +55,7 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True)
 class MemberAssignment:
-    """What one member is sent: its input partitions and AssignmentInfo bytes."""
+    """What one member receives: its input partitions and AssignmentInfo bytes."""
 
     partitions: tuple[TopicPartition, ...]
     user_data: bytes
@@ -63,7 +63,7 @@ class MemberAssignment:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the leader decided, and from what: the state from which the next rebalance starts."""
+    """The leader's decision with its inputs: the state from which the next rebalance starts."""
 
     cluster: Cluster
     plan: Plan
@@ -73,11 +73,12 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A leader's decision and how it came about; everything but ``assignments`` is for people and logs.
+    """A leader's decision and its reasons; everything except ``assignments`` is for people and logs.
 
-    ``kind`` is ``round``, or ``follow_up`` where a KIP-429 follow-up only completes the round before.
-    ``standing`` is where the next rebalance starts from. ``withheld`` maps each active task that its old owner must let go first to the process that waits for it.
-    ``record_bytes``: what the group's record takes of the brokers with it (``group.size``).
+    ``kind`` is ``round``, or ``follow_up`` where a KIP-429 follow-up only completes the previous round. ``standing``
+    is the state from which the next rebalance starts. ``withheld`` maps each active task that its old owner must
+    release first to the process that waits for it. ``record_bytes`` is the size of the group's record with this
+    decision (``group.size``).
     """
 
     assignments: Mapping[str, MemberAssignment]
@@ -98,7 +99,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class WarmupQueue:
-    """Warm-ups that are restored one after the other: in this order, and ``at_once`` of them at a time."""
+    """Warm-ups that are restored in this order, ``at_once`` of them at a time."""
 
     order: tuple[TaskId, ...]
     at_once: int
@@ -108,10 +109,12 @@ class WarmupQueue:
 class Adopted:
     """An assignment as its member reads it.
 
-    ``next_rebalance_ms`` is wall-clock time; 0 asks for a rejoin at once, ``NO_PROBE_MS`` for none.
-    ``warmups``: the whole group's, of which ``warmup`` is this process's part; empty too where the leader does not tell
-    (``assignor`` is None then). ``draining``: the leader knows that this member is about to leave. ``version``: to be joined with from now on, at once
-    if it is another than this member used (``group.versions``). ``source_partitions``: how many the leader decided for, None where it does not tell. ``follow_up`` says that a rebalance comes next for certain, so whoever knows need not wait to be told.
+    ``next_rebalance_ms`` is wall-clock time; 0 asks for a rejoin at once, ``NO_PROBE_MS`` for none. ``warmups`` are
+    the whole group's, of which ``warmup`` is this process's part; they are empty if the leader does not send them
+    (then ``assignor`` is None). ``draining``: the leader knows that this member is about to leave. ``version``: the
+    version to join with from now on, at once if it differs from the last one (``group.versions``).
+    ``source_partitions``: the number that the leader decided for, None if unknown. ``follow_up``: a rebalance
+    certainly comes next, so the member need not wait for a heartbeat.
     """
 
     active: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -133,5 +136,5 @@ class Adopted:
 
     @property
     def tasks(self) -> frozenset[TaskId]:
-        """Whatever the member is to them."""
+        """All tasks of the member, in any role."""
         return self.standby | self.warmup | self.active.keys()

@@ -1,8 +1,8 @@
-"""All subscriptions of one rebalance, decoded: what a leader looks at before it decides.
+"""All subscriptions of one rebalance, decoded: the leader's input.
 
-Whoever cannot be read is set apart with the reason; nothing here raises because of what a member sent. Members of a newer
-release than ours, whose bytes tell no more than their version, are one process that nobody knows, as in Java: they get tasks
-like a newcomer, in a version that all can read, and join again in it at once (version probing, KIP-268).
+Unreadable members are listed with the reason; nothing here raises because of what a member sent. Members of a newer
+release, whose bytes reveal only their version, count as one unknown process, as in Java: they get tasks like a new
+process, in a version that all can read, and join again with it at once (version probing, KIP-268).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire import FutureSubscription
 
 FUTURE_PROCESS = UUID(int=2**128 - 1)
-"""Stands for the processes of all members of the future (``StreamsPartitionAssignor.FUTURE_ID``, which Java draws)."""
+"""Stands for the processes of all newer members (``StreamsPartitionAssignor.FUTURE_ID``, which Java draws)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,9 @@ class Consumer:
 class GroupView:
     """All subscriptions of one rebalance, decoded. A process may run several consumers (threads).
 
-    ``version`` is the newest that everybody used, ``supported`` the newest that everybody could. ``future``: members whose
-    version is newer than ours, with that version. ``joined_bytes`` is what all take in the group's record (``group.size``).
+    ``version`` is the newest that all members used, ``supported`` the newest that all support. ``future``: members
+    whose version is newer than ours, with that version. ``joined_bytes`` is their size in the group's record
+    (``group.size``).
     """
 
     processes: Mapping[UUID, tuple[Consumer, ...]]
@@ -65,12 +66,12 @@ class GroupView:
 
     @property
     def partitions_seen(self) -> int:
-        """The most source partitions that a member of ours knows of; 0 if nobody knows of more than the leader did."""
+        """The most source partitions that a Python member knows of; 0 if none knows of more than the leader did."""
         return max((c.info.trailer.partitions for c in self._consumers if c.info.trailer), default=0)
 
     @cached_property
     def foreign(self) -> list[str]:
-        """Members that are not ours: they carry no trailer."""
+        """The members that are not Python members: they carry no trailer."""
         return [consumer.member.member_id for consumer in self._consumers if consumer.info.trailer is None]
 
     @cached_property
@@ -80,11 +81,11 @@ class GroupView:
         return frozenset(asked) if asked != self.processes.keys() else frozenset()
 
     def newest_version_of_all(self, assignor: str) -> int:
-        """The newest version of this assignor that every member knows; 0 if some do not know it."""
+        """Return the newest version of this assignor that every member knows; 0 if some do not know it."""
         return min((self._version(consumer, assignor) for consumer in self._consumers), default=0)
 
     def without_assignor(self, assignor: str) -> list[str]:
-        """The members that do not know this assignor."""
+        """Return the members that do not know this assignor."""
         return [c.member.member_id for c in self._consumers if not self._version(c, assignor)]
 
     @staticmethod
@@ -97,7 +98,7 @@ class GroupView:
 
 
 def read_group(members: Sequence[JoinedMember], dialect: Dialect = APACHE) -> GroupView:
-    """Decode every member's user-data; the unreadable are set apart with the reason."""
+    """Decode every member's user-data; unreadable members are listed with the reason."""
     processes: dict[UUID, list[Consumer]] = {}
     unreadable: dict[str, str] = {}
     future: dict[str, int] = {}

@@ -56,7 +56,7 @@ def test_a_task_is_either_stateful_or_stateless():
 
 
 def test_named_topologies_do_not_mix_with_tasks_of_none():
-    with pytest.raises(ConfigError, match="all or none are named"):
+    with pytest.raises(ConfigError, match="name all topologies or none"):
         Cluster((Client(ONE),), frozenset([TaskId(0, 0, "words")]), frozenset([TaskId(1, 0)]))
 
 

@@ -91,7 +91,7 @@ def test_a_task_that_lacks_a_source_is_refused(task: TaskId, partitions: list[To
     joined = TopologyShape((SubtopologyShape(("a", "b", "c"), copartition=(("a", "b"),)),))
     data = info(active_tasks=(task,) * len(partitions))
     with pytest.raises(
-        TopologyMismatch, match=f"and not those of {lacking}, but this member's subtopology 0 reads a, b, c"
+        TopologyMismatch, match=f"but not those of {lacking}, but this member's subtopology 0 reads a, b, c"
     ):
         read_assignment(partitions, data, joined, ME)
 
@@ -107,6 +107,6 @@ def test_a_topic_that_matches_the_pattern_is_taken_and_another_is_refused() -> N
     data = info(active_tasks=(TaskId(0, 1),))
     assert read_assignment([TopicPartition("region-eu", 1)], data, wide, ME).active
     with pytest.raises(
-        TopologyMismatch, match=r"orders-1, but this member's subtopology 0 reads what matches region-\.\*"
+        TopologyMismatch, match=r"orders-1, but this member's subtopology 0 reads topics that match region-\.\*"
     ):
         read_assignment([TopicPartition("orders", 1)], data, wide, ME)

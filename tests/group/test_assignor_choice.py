@@ -50,10 +50,10 @@ def test_a_member_that_does_not_know_the_assignor_is_named():
         ("least_movement", "least_movement", None),
         (None, "high_availability", None),
         ("fallback_prior", "least_movement", None),
-        (None, "least_movement", "no member of ours"),
-        ("high_availability", "least_movement", "decides by high_availability, not by least_movement"),
+        (None, "least_movement", "not a Python member"),
+        ("high_availability", "least_movement", "uses assignor high_availability, but assignor is least_movement here"),
     ],
 )
 def test_a_follower_says_when_another_assignor_decides(decided, wanted, said):
-    told = explain_other_assignor(decided, wanted)
-    assert (told is None) if said is None else (said in told)
+    explanation = explain_other_assignor(decided, wanted)
+    assert (explanation is None) if said is None else (said in explanation)

@@ -63,7 +63,7 @@ def test_a_damaged_subscription_is_one_error_and_the_others_keep_their_tasks(dia
     assert third.damage is not None
     assert third.damage.startswith("ConsumerProtocolSubscription")
     assert dialect.read_assignment(decision.assignments[HOSTILE].user_data).error_code == ErrorCode.ASSIGNMENT_ERROR
-    assert f"member {HOSTILE} gets an error: {third.damage}" in decision.warnings
+    assert f"member {HOSTILE} gets an error and no tasks: {third.damage}" in decision.warnings
     for member in little.members.values():
         assert set(decision.assignments[member.name].partitions) == set(member.owned)
     assert not decision.changed

@@ -182,8 +182,8 @@ def test_members_with_the_weaker_guarantee_are_named() -> None:
     assert warnings() == ()
     members[0].exactly_once = True
     (warning,) = warnings()
-    assert warning.startswith("2 of 3 members of ours run at least once")
-    assert warning.endswith("processing_guarantee of member-2, member-3")
+    assert warning.startswith("2 of 3 Python members run at least once")
+    assert warning.endswith("it differs in member-2, member-3")
     members[1].exactly_once = members[2].exactly_once = True
     assert warnings() == ()
 

@@ -65,9 +65,10 @@ def test_a_leader_warns_of_members_that_run_another_topology():
     other.positions = {TaskId(7, n): 5 for n in range(9)}
     warnings = little.rebalance().warnings
     start = "member member-2 runs another topology than the leader: it"
+    fix = "run the same topology in all members"
     assert warnings == (
-        f"{start} reads clicks",
-        f"{start} does not read {WORDS}",
-        f"{start} has state of the tasks 7_0, 7_1, 7_2, 7_3, 7_4 and 4 more",
+        f"{start} reads clicks; {fix}",
+        f"{start} does not read {WORDS}; {fix}",
+        f"{start} has state of the tasks 7_0, 7_1, 7_2, 7_3, 7_4 and 4 more; {fix}",
     )
     assert little.members[UUID(int=1)].running

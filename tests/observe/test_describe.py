@@ -183,7 +183,7 @@ def test_rebalancing_empty_and_mixed_groups_get_a_word():
     mixed.assignor = "least_movement"
     mixed.members[SECOND].ours = False
     mixed.rebalance()
-    assert "members without our trailer (member-2)" in said(mixed, assignor="least_movement")
+    assert "members that are not Python members (member-2)" in said(mixed, assignor="least_movement")
 
 
 def test_racks_are_told_by_tag():

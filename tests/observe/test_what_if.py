@@ -178,7 +178,7 @@ def test_a_java_member_means_javas_decision_and_more_owner_changes():
     assert (ours.assignor, ours.owner_changes, ours.warnings) == (OURS, 6, ())
     assert java.assignor == JAVAS
     assert java.owner_changes > 10 * ours.owner_changes // 2
-    assert "high_availability decides" in java.warnings[0]
+    assert "assignor high_availability" in java.warnings[0]
 
 
 def test_who_leaves_costs_a_restore_of_each_task_without_a_standby():

@@ -40,7 +40,7 @@ def test_whoever_has_tasks_keeps_them_until_ends_can_be_had_again(app: App, monk
         assert decision["assignor"] == "fallback_prior"
         assert (decision["changed"], decision["adopted"]) == ({}, [])
         assert decision["next_probe_ms"] is not None, "it is tried again"
-        assert any("end offsets could not be had" in text for text in decision["warnings"])
+        assert any("end offsets could not be read" in text for text in decision["warnings"])
         failed = first.named("lookup_failed")[-1]
         assert (failed["what"], failed["reason"]) == ("changelog end offsets", "offset of a changelog: no answer")
         first.until_running(PARTITIONS)

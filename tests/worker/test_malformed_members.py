@@ -28,7 +28,10 @@ def read_by_the_coordinator(topic: str) -> Mapping[str, bytes]:
 
 def _warned(worker: Running, member_id: str) -> bool:
     warnings = [warning for decision in worker.named("decision") for warning in decision["warnings"]]
-    return any(f"member {member_id} gets an error: ConsumerProtocolSubscription" in warning for warning in warnings)
+    return any(
+        f"member {member_id} gets an error and no tasks: ConsumerProtocolSubscription" in warning
+        for warning in warnings
+    )
 
 
 def test_a_leader_survives_members_whose_subscription_is_damaged(app: App) -> None:
