@@ -1,7 +1,8 @@
 """A member's connection to its group as kafka-python 3.0.12 keeps it (``BaseCoordinator``), with what our adapter adds.
 
-Habits that matter are kept: a lost membership is told when the next JoinGroup is made, and only if partitions were assigned; a join
-is tried again for ever; heartbeats rest during a join; commits are put off then without asking the broker.
+It keeps the habits that matter: a lost membership is reported when the next JoinGroup is made, and only if partitions
+were assigned; a join is retried for ever; during a join no heartbeats are sent, and commits are deferred without asking
+the broker.
 """
 
 from __future__ import annotations

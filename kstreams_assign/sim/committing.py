@@ -1,4 +1,4 @@
-"""Commits in simulated time: when one begins, and the walk through ``tasks.commit``'s table (``worker.turns``, ``worker.committing``).
+"""Commits in simulated time, as ``worker.turns`` and ``worker.committing`` make them by ``tasks.commit``'s table.
 
 What lives here is time: how long each step takes, and what the broker answers.
 """
@@ -23,7 +23,7 @@ RECORDS_PER_S = 2_000
 
 @dataclass(slots=True)
 class Running:
-    """A running task: ``at`` is how far its input was processed at ``since_ms``, ``taken`` what the last commit begun took."""
+    """A running task: ``at`` is its input offset at ``since_ms``, ``taken`` the offset that the last commit covers."""
 
     at: dict[TopicPartition, int]
     taken: dict[TopicPartition, int]
@@ -33,7 +33,7 @@ class Running:
 
 
 class Share(NamedTuple):
-    """One task's part of a commit: ``records`` are new in its changelog, ``work`` is the input offset that they bring it to."""
+    """One task's part of a commit: ``records`` new in its changelog, and ``work``, the input offset that they reach."""
 
     task: TaskId
     records: int
@@ -160,7 +160,7 @@ class Commits:
         return self._process.membership.client.lease_left_ms(self._scenario.session_timeout_ms)
 
     def _flush(self, number: int, out: Callable[[Outcome], None]) -> None:
-        """Send the changelog records until they are acknowledged, or the lease ends; ``message.timeout.ms`` is two thirds of the session."""
+        """Send changelog records until they are acknowledged or the lease ends (two thirds of the session timeout)."""
         if number != self._number:
             return
         if self._lease_left_ms <= 0:

@@ -1,6 +1,6 @@
-"""Early probing's shell in simulated time (``worker.early``): members tell how far their copies are, the leader listens.
+"""Early probing's shell in simulated time (``worker.early``): members report their replicas, the leader reads.
 
-The channel is one value of the world; what is told reaches it after the network. ``group.probing`` decides.
+The channel is one value of the world; reports reach it after the network's delay. ``group.probing`` decides.
 """
 
 from __future__ import annotations

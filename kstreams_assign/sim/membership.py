@@ -1,7 +1,7 @@
-"""The membership's shell in simulated time: what ``worker.membership``, ``worker.leading`` and ``worker.early`` do around the rules.
+"""The membership's shell in simulated time, as ``worker.membership``, ``worker.leading`` and ``worker.early`` are it.
 
-Nothing is decided here: ``group.member`` moves the member, ``group.leader`` assigns, ``group.adoption`` reads, ``group.probing``
-asks for early rebalances, ``state`` says what is reported.
+Nothing is decided here: ``group.member`` moves the member, ``group.leader`` assigns, ``group.adoption`` reads,
+``group.probing`` asks for early rebalances, ``state`` decides what is reported.
 """
 
 from __future__ import annotations

@@ -85,7 +85,8 @@ class OffsetCommits(Protocol):
 class Share:
     """One task's part of a commit. ``landed`` is called once its writes are in the store.
 
-    ``timestamped`` are names of stores. ``sourced``: input partitions that are a store's changelog, too; the store holds them as far as they are committed.
+    ``timestamped`` are names of stores. ``sourced``: input partitions that are also a store's changelog; the store
+    holds them up to the committed offset.
     """
 
     task: TaskId
@@ -188,7 +189,7 @@ class Committer:
         self._settling = self._sender.submit(lambda: producer.prepare(CALL_S))
 
     def _look_at_hung(self, producer: TransactionalProducer) -> bool:
-        """Whether the call under way will not come back; then it is left behind, and another client takes over from that one."""
+        """Whether the call on its way hangs; it is then left behind, and another client takes over."""
         if self._sender.under_way_s() * 1000 < HUNG_MS:
             return False
         self.trouble = f"the Kafka client has not come back from a call for {HUNG_MS // 1000} s; another one takes over"
@@ -231,9 +232,9 @@ class Committer:
             self._sender.submit(lambda: transactions.abort(CALL_S))
 
     def tell_times(self, offsets: Mapping[TopicPartition, int], metadata: Mapping[TopicPartition, str]) -> None:
-        """Commit again, outside of a transaction, what is committed already: so its metadata has no zero byte at its end.
+        """Commit again what is committed already, outside a transaction: its metadata then ends without a zero byte.
 
-        Only of tasks that leave: nothing of them is committed after it in this generation, so it may arrive late. Waits for a moment.
+        This is for tasks that leave: they commit nothing later in this generation, so it may arrive late. Wait briefly.
         """
         answer = self._sender.submit(lambda: self._commits.commit(offsets, TELL_S, metadata))
         try:

@@ -1,12 +1,13 @@
-"""Early probing's shell: members publish how far their copies are, and the leader listens (``group.probing`` decides).
+"""Early probing's shell: members publish the progress of their replicas, the leader reads it (``group.probing`` decides).
 
-The channel is a topic of the application, ``<application id>-warm-up-progress``: one partition, an hour's retention. A topic
-and not offsets under side groups, because the leader then needs one fetch for the whole group instead of one request a
-member, and because it falls under the same access rules as the application's changelogs. A record's key is the process
-id, its header ``generation`` the one it belongs to, and its value the SubscriptionInfo that this process would join
-with. Whoever may not write or read it loses nothing but the early rebalance: then the probing interval holds.
+The channel is a topic of the application, ``<application id>-warm-up-progress``: one partition, an hour's retention. It
+is a topic and not offsets under side groups, because the leader then needs one fetch for the whole group instead of one
+request for each member, and because the access rules of the application's changelogs cover it. A record's key is the
+process id, its header ``generation`` the generation of the report, and its value the SubscriptionInfo that this process
+would join with. A process that may not write or read the topic loses only the early rebalance: the probing interval
+still holds.
 
-Where Java leads, nobody reads it. A member of ours then looks after its own copies, and asks once they are there.
+A Java leader does not read it. A member of ours then watches its own replicas, and asks once they have caught up.
 """
 
 from __future__ import annotations
@@ -66,9 +67,10 @@ class _Generation:
 
 @dataclass(slots=True)
 class _Unheard:
-    """A generation of a leader that hears nothing.
+    """A generation whose leader does not read progress records.
 
-    ``at``: how far this member's copies were when it began. ``late``: those ``behind`` then; None until the changelogs' ends are known.
+    ``at``: the offset sums of this member's replicas when it began. ``late``: the replicas that were ``behind`` then;
+    None until the changelogs' end offsets are known.
     """
 
     number: int
@@ -92,8 +94,9 @@ ALL_CHANGELOGS = TopicPartition("all changelogs of the task", 0)
 class EarlyView:
     """How early probing stands, for status. ``off`` says why it is; ``due``: a probing rebalance is.
 
-    ``alone``: the leader hears nothing, so this member asks for its own copies. Of the leader, and of who is alone: the ``gain`` of a
-    rebalance now, and the ``answer`` to that (times are monotonic). Of the leader only: all ``copies`` it heard of.
+    ``alone``: the leader does not read progress records, so this member asks for its own replicas. A leader, and a
+    member alone, know the ``gain`` of a rebalance now and the ``answer`` to it (times are monotonic). Only the leader
+    knows all ``copies``.
     """
 
     off: str | None = None
@@ -158,7 +161,7 @@ class EarlyProbing:
             self._current = None if adopted.next_probe_ms is None else _Generation(generation, standing)
 
     def run(self, stopped: threading.Event) -> None:
-        """Until ``stopped``. What the broker refuses ends early probing, said aloud once; what passes is tried again."""
+        """Run until ``stopped``. A refusal of the broker ends early probing with a warning; other errors are retried."""
         if not self._config.early_probing:
             return
         with ExitStack() as clients:

@@ -4,8 +4,8 @@ What lives here: ``Running`` (a task at work, and how far its work is), ``Labour
 ``Functions``, the labour of a program that brings its own code. The other labour is an application behind a socket
 (``sidecar.desk``). What must not: commits, input, the group. Everything here runs on the loop's thread.
 
-The idea: work that is *sealed* may be committed. Functions seal each batch when they return; an application seals when it
-says so, and what it has not sealed is gone with its session.
+The idea: work that is *sealed* may be committed. Functions seal each batch when they return; an application seals by a
+request, and loses what it has not sealed when its session ends.
 """
 
 from __future__ import annotations
@@ -100,12 +100,12 @@ class Running:
 
 
 def told_lag(state: TaskState, lag: int | None) -> int | None:
-    """What is told as a task's lag. A copy that was only just given is not one that has caught up: nobody knows before it is looked at."""
+    """Return the lag to report. A replica that was just assigned has an unknown lag: it is not yet caught up."""
     return 0 if lag is None and state is TaskState.RUNNING else lag
 
 
 class Facts(NamedTuple):
-    """How this member stands. ``tasks``: task id -> ``{role, state, lag}``, as the status tells them; a lag may be unknown."""
+    """The state of this member. ``tasks``: task id -> ``{role, state, lag}``; a lag may be unknown."""
 
     generation: int | None
     tasks: Mapping[str, Mapping[str, Any]]

@@ -182,7 +182,7 @@ class Membership:
     # --- the thread -------------------------------------------------------------
 
     def run(self) -> None:
-        """Join and stay joined until ``close``. Raises what makes membership impossible (a refusing leader, settings)."""
+        """Join and stay joined until ``close``. Raise what makes membership impossible (a refusal, settings)."""
         try:
             self.handle(machine.Started())
             while self._machine.state is not machine.State.CLOSED:
@@ -201,7 +201,7 @@ class Membership:
         except InstanceFenced as cause:
             mine = self._config.group_instance_id
             self.handle(machine.MembershipLost("another process has joined with the same group_instance_id"))
-            why = f"group_instance_id = {mine!r}: another process has joined with it; give each process of the group its own"
+            why = f"group_instance_id = {mine!r}: another process has joined with it; each process needs its own"
             raise InstanceFenced(why) from cause
 
     def _turn(self) -> None:
@@ -222,7 +222,7 @@ class Membership:
         self.handle(machine.Tick())
 
     def _why_rejoin(self) -> str | None:
-        """Why there is to be a rebalance, from what this thread looks at while the member is stable; None if there is no reason."""
+        """Return why a stable member should ask for a rebalance, or None."""
         if self._client.needs_join():
             return "the group rebalances"
         if self._report_again and not self._mutex.state.cleaning:
@@ -238,7 +238,7 @@ class Membership:
         self.handle(machine.RejoinWanted(reason))
 
     def drain(self) -> None:
-        """Ask the group to warm this member's tasks up elsewhere; ``drained`` is called once it has none, or nobody can."""
+        """Ask the group to warm up these tasks elsewhere; call ``drained`` once there are none, or none can move."""
         self._draining = True
         self.rejoin("draining: this member wants to leave")
 
@@ -341,7 +341,7 @@ class Membership:
             self._drain_on(adopted)
 
     def _read(self, partitions: Sequence[TopicPartition], user_data: bytes) -> Adopted:
-        """What was given. Nothing, if the application is to end: then tasks are committed and closed as ever, and ``run`` ends."""
+        """Return the assignment, or nothing if the application shall end: then tasks are closed and ``run`` ends."""
         try:
             return read_assignment(
                 partitions,

@@ -1,9 +1,9 @@
 """The processing loop: one thread that owns every task of this process.
 
 It takes orders from an inbox (adopt an assignment, commit now, drop everything, a task is ready, stop), reads input,
-gives it to whoever works on it (``labour``), and commits what is done. It never waits for state: opening, restoring and
-closing stores is the restore thread's work, and the two hand a task's stores to each other. It never waits for the group
-either: commits are held from the moment a join is promised until the assignment is here, and work goes on meanwhile.
+gives it to the code that works on it (``labour``), and commits what is done. It never waits for state: the restore
+thread opens, restores and closes stores, and the two threads hand a task's stores to each other. It never waits for the
+group either: commits are held from the promise to join until the assignment arrives, and work goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Processor:
     # --- the loop -------------------------------------------------------------
 
     def run(self) -> None:
-        """Until ``stop``. Errors of the user's code and of the state end it and are raised; nothing is committed then."""
+        """Process until ``stop``. Raise errors of the user's code and of the state; nothing is committed then."""
         self._commits.start()
         try:
             while self._running:
@@ -291,7 +291,7 @@ class Processor:
             self._let_go(todo.leaving)
 
     def _change_inputs(self, active: Mapping[TaskId, tuple[TopicPartition, ...]]) -> None:
-        """A topic has grown, or another one matches a pattern: a task that stays may have other input partitions now."""
+        """Note other input partitions of tasks that stay: a topic has grown, or another topic matches a pattern."""
         for task, inputs in active.items():
             held = self._held[task]
             if set(held.inputs) == set(inputs):
@@ -303,7 +303,7 @@ class Processor:
                 self.restoring.restore(task, None, inputs)
 
     def _begin_anew(self, task: TaskId, inputs: tuple[TopicPartition, ...], reason: str) -> None:
-        """After a commit: a running task goes on with its stores as they are, from what is committed of these inputs."""
+        """Continue a running task after a commit, with its stores, from the committed offsets of these inputs."""
         held = self._held.get(task)
         if held is None or held.state not in (TaskState.RUNNING, TaskState.RESTORING):
             return
@@ -341,7 +341,7 @@ class Processor:
             self.group.handle(group_member.TasksReleased(self._generation))
 
     def _move(self, task: TaskId, event: TaskEvent) -> None:
-        """One row of the lifecycle table. COMMIT was done for all leaving tasks at once, and OPEN is the restore thread's."""
+        """Take one row of the lifecycle table. Leaving tasks are committed together; the restore thread does OPEN."""
         held = self._held[task]
         self._setbacks.wake(task)
         held.state, steps = move(held.state, event)
@@ -383,7 +383,7 @@ class Processor:
         self._labour.failed(failed, reason)
 
     def broken(self, task: TaskId, error: StateError) -> None:
-        """The store of a running task cannot be read. It forgets what is not committed, and its store is mended or made anew."""
+        """Discard the uncommitted work of a task whose store cannot be read; the store is repaired or created again."""
         held = self._held.get(task)
         if held is None or held.state is not TaskState.RUNNING:
             return

@@ -30,7 +30,7 @@ from kstreams_assign.worker.stops import Stop, Stops
 
 STEP_S = 0.01
 COPY_REST, ACTIVE_REST = 1.0, 0.5
-"""How long the thread rests while tasks run here, as a share of what it worked: copies can wait, an active task is silent meanwhile."""
+"""How long the thread rests while tasks run here, as a share of its work: replicas can wait for active tasks."""
 QUIET_S = 0.05
 """How often copies are looked after that have nothing to read. Orders do not wait for it."""
 QUIET_AFTER_S = 0.2
@@ -129,7 +129,7 @@ class RestoreThread:
         self._orders.put(lambda: self._close(task, stores))
 
     def _no_longer_running(self, task: TaskId, stores: TaskStores | None) -> None:
-        """Tell so before the order is carried out: the next JoinGroup may leave first, and what runs counts as owned."""
+        """Report the task before the order is carried out: the next JoinGroup may leave first."""
         if stores is not None:
             self._sums.restoring(task, stores.offsets())
 
@@ -147,7 +147,7 @@ class RestoreThread:
         return self._stops.told()
 
     def unanswered(self) -> dict[TaskId, int]:
-        """The tasks that wait for their input positions alone: since when (monotonic ms) the brokers have not told them."""
+        """The tasks that wait for nothing but their input positions: task -> waiting since (monotonic ms)."""
         return dict(self._unanswered)
 
     def stop(self) -> None:
@@ -176,7 +176,7 @@ class RestoreThread:
         self._look_ups.shutdown(cancel_futures=True)
 
     def _rest_s(self, worked_s: float) -> float:
-        """Beside running tasks copies take half of a processor, active tasks two thirds; next to nothing while there is no news.
+        """Beside running tasks replicas take half a processor, active tasks two thirds; almost none without new records.
 
         Counted is processor time: what a step waits for, a running task does not miss.
         """
@@ -270,7 +270,7 @@ class RestoreThread:
     # --- a store that cannot be worked with -----------------------------------------
 
     def _trouble(self, task: TaskId, stores: TaskStores | None, error: StateError) -> None:
-        """A damaged store is thrown away and made anew, once at once; what goes on failing stops the task for a while."""
+        """Delete a damaged store and restore it at once, once; if that fails too, stop the task for a while."""
         self._sums.forget(task)
         self._progress.pop(task, None)
         if stores is not None:

@@ -125,7 +125,7 @@ class CommitTurns:
         self._waiting.append(call)
 
     def after(self, call: Callable[[], None]) -> None:
-        """Call once the commit on its way, if there is one, is over, whichever way: until then it may use stores. In order."""
+        """Call, in order, once no commit is on its way: a commit may use stores until it has ended, well or badly."""
         if self._committer.busy:
             self._freed_after.append(call)
         else:
