@@ -1,4 +1,4 @@
-"""Early probing's shell: members publish the progress of their replicas, the leader reads it (``group.probing`` decides).
+"""Early probing's shell: members publish their replicas' progress, and the leader reads it (rules: ``group.probing``).
 
 The channel is a topic of the application, ``<application id>-warm-up-progress``: one partition, an hour's retention. It
 is a topic and not offsets under side groups, because the leader then needs one fetch for the whole group instead of one
@@ -161,7 +161,7 @@ class EarlyProbing:
             self._current = None if adopted.next_probe_ms is None else _Generation(generation, standing)
 
     def run(self, stopped: threading.Event) -> None:
-        """Run until ``stopped``. A refusal of the broker ends early probing with a warning; other errors are retried."""
+        """Run until ``stopped``. If the broker refuses, early probing ends with a warning; retry other errors."""
         if not self._config.early_probing:
             return
         with ExitStack() as clients:

@@ -176,7 +176,7 @@ class RestoreThread:
         self._look_ups.shutdown(cancel_futures=True)
 
     def _rest_s(self, worked_s: float) -> float:
-        """Beside running tasks replicas take half a processor, active tasks two thirds; almost none without new records.
+        """Return the rest: replicas work half of the time, active tasks two thirds, and almost none without records.
 
         Counted is processor time: what a step waits for, a running task does not miss.
         """
