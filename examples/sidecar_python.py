@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 
 from kstreams_assign import SidecarClient
-from kstreams_assign.errors import SidecarGone, SidecarRefused
+from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
 from kstreams_assign.worker.sidecar.client import Columns
 
 
@@ -34,5 +34,5 @@ def run(session: SidecarClient, sink: str) -> None:
 try:
     with SidecarClient(sys.argv[1]) as open_session:
         run(open_session, sys.argv[2])
-except (KeyboardInterrupt, SidecarGone) as end:
+except (KeyboardInterrupt, SidecarDisconnected) as end:
     print(f"ended: {str(end) or 'Ctrl-C'}", file=sys.stderr)

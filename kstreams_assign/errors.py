@@ -1,39 +1,43 @@
-"""Every error this package raises, as a tree. Each says whose fault it is and what to do.
+"""Every error that this package raises.
+
+The first line of a docstring says what happened, the second paragraph what the application can do: go on, connect again,
+or end and be started again with other settings. An error that ends a worker comes out of ``Worker.run``.
 
 ::
 
     KStreamsAssignError
-    ├── ConfigError               the caller's: names the key, the value and what is allowed
-    │   ├── InvalidTaskId         text that is no task id
-    │   └── ExtraMissing          a package that belongs to an extra is not installed (names the extra and the command)
-    ├── MalformedUserData         a peer's bytes cannot be read (also: cut, padded, hostile)
-    ├── TopologyMismatch          the group runs another topology than this member
-    ├── AssignmentRefused         the leader sent an error code instead of tasks
-    │   └── ShutdownRequested     a member asked the whole application to shut down
-    ├── GroupNotFound             the brokers know no group of that name
-    ├── TopicNotFound             the brokers know no topic of that name
-    ├── NotAStreamsGroup          a group without Kafka Streams' user-data: plain consumers, or a newer protocol
-    ├── StateError                the state directory or a store on it
-    │   ├── NoWorker              no process of this machine has the state directory, or it did not end in time
-    │   ├── StateDirectoryLocked  another process owns the directory (names its pid and host)
-    │   └── StoreDamaged          a store cannot be opened or its offsets make no sense
-    ├── BrokerError               the broker refused or cannot be reached
-    │   ├── BrokerUnavailable     no answer in time; trying again may help
-    │   ├── CommitRefused         the group did not take a commit of this generation
-    │   │   └── InstanceFenced    another process has joined with this group_instance_id
-    │   ├── CommitDeferred        a rebalance is under way: commit again after it
-    │   ├── DeliveryFailed        a record was not acknowledged
-    │   │   └── RecordRefused     and never will be: too large, no such topic, not allowed (names the record and the remedy)
-    │   ├── TransactionAborted    a transaction cannot be committed: nothing of it counts
-    │   └── OffsetOutOfRange      the broker no longer holds these offsets (names the partitions)
-    ├── SidecarError              the sidecar's socket
-    │   ├── MalformedFrame        bytes on it that are no frame
-    │   ├── SidecarRefused        the worker refused a request (``code``: the closed list in protocol/sidecar.json)
-    │   └── SidecarGone           the worker hung up, or is not there
-    ├── NotHere                   a key's task does not run in this process (the text says where it does)
-    ├── TaskMigrated              the task belongs to another member now; nothing of it may be written
-    ├── SparkError                Spark: did not start, has no connector, or its job failed
-    └── LocalBrokerError          the embedded broker: a fetch broke off, the JVM did not start
+    ├── ConfigError
+    │   ├── InvalidTaskId
+    │   └── ExtraMissing
+    ├── MalformedUserData
+    ├── TopologyMismatch
+    ├── AssignmentRefused
+    │   └── ShutdownRequested
+    ├── GroupNotFound
+    ├── TopicNotFound
+    ├── NotAStreamsGroup
+    ├── StateError
+    │   ├── StateDirectoryLocked
+    │   ├── WorkerNotRunning
+    │   └── StoreDamaged
+    ├── BrokerError
+    │   ├── BrokerUnavailable
+    │   ├── CommitRefused
+    │   │   └── InstanceFenced
+    │   ├── CommitDeferred
+    │   ├── DeliveryFailed
+    │   │   └── RecordRefused
+    │   ├── TransactionAborted
+    │   └── OffsetOutOfRange
+    ├── SidecarError
+    │   ├── MalformedFrame
+    │   ├── SidecarRefused
+    │   └── SidecarDisconnected
+    ├── KeyNotLocal
+    ├── TaskMigrated
+    ├── LocalBrokerError
+    ├── SparkError
+    └── SimulationStuck
 """
 
 from __future__ import annotations
@@ -43,15 +47,24 @@ from typing import Any
 
 
 class KStreamsAssignError(Exception):
-    """Base of all errors of this package."""
+    """Base of all errors of this package.
+
+    Catch a subclass where the application can do something about it; let the others end the program.
+    """
 
 
 class ConfigError(KStreamsAssignError):
-    """A setting or an argument is wrong. The text names the key, the value and what is allowed."""
+    """A setting or an argument is wrong; the message names it, its value, what is allowed, and the fix.
+
+    Correct it and start again.
+    """
 
 
 class InvalidTaskId(ConfigError):
-    """Text that is no task id."""
+    """A string is not a task id, which is ``SUBTOPOLOGY_PARTITION`` as in ``0_3``.
+
+    Correct it.
+    """
 
 
 EXTRAS: Mapping[str, str] = {
@@ -65,11 +78,14 @@ EXTRAS: Mapping[str, str] = {
     "pyspark": "history",
     "truststore": "local",
 }
-"""Package that a plain install lacks -> the extra that brings it."""
+"""Package that a plain installation lacks -> the extra that has it."""
 
 
 class ExtraMissing(ConfigError):
-    """A package that belongs to an extra is not installed."""
+    """A package of an optional extra is not installed; the message has the command that installs it.
+
+    Install the extra and start again.
+    """
 
 
 def missing_extra(error: ModuleNotFoundError) -> ExtraMissing | None:
@@ -85,77 +101,132 @@ def missing_extra(error: ModuleNotFoundError) -> ExtraMissing | None:
 
 
 class MalformedUserData(KStreamsAssignError):
-    """Bytes from another member that this version cannot read. Nothing was changed because of them."""
+    """Bytes from another member cannot be read by this version; nothing was changed because of them.
+
+    Find the member: a program that is not Kafka Streams, or a newer layout. ``inspect`` shows the members.
+    """
 
 
 class TopologyMismatch(KStreamsAssignError):
-    """The group runs another topology than this member."""
+    """The group runs another topology than this member, or its topics do not fit the topology.
+
+    Give the members the same topology, or this application another ``application_id``, and start again.
+    """
 
 
 class AssignmentRefused(KStreamsAssignError):
-    """The leader answered with an error code (Kafka: ``AssignorError``) instead of tasks."""
+    """The leader sent an error code instead of tasks (Kafka: ``AssignorError``).
+
+    End. The message says what the code means; the leader's log has the cause.
+    """
 
 
 class ShutdownRequested(AssignmentRefused):
-    """A member asked the whole application to shut down (Kafka: ``SHUTDOWN_APPLICATION``); tasks were committed and closed first."""
+    """A member asked the whole application to shut down (Kafka: ``SHUTDOWN_APPLICATION``).
+
+    End. All tasks were committed and closed first.
+    """
 
 
 class GroupNotFound(KStreamsAssignError):
-    """The brokers know no group of that name."""
+    """The brokers know no group of that name.
+
+    Check the name and the brokers.
+    """
 
 
 class TopicNotFound(KStreamsAssignError):
-    """The brokers know no topic of that name."""
+    """The brokers know no topic of that name.
+
+    Check the name and the brokers, or create the topic.
+    """
 
 
 class NotAStreamsGroup(KStreamsAssignError):
-    """The group has no Kafka Streams user-data to look into: plain consumers, or one of the newer group protocols."""
+    """The group has no Kafka Streams user-data: plain consumers, or one of the newer group protocols.
+
+    Look at another group.
+    """
 
 
 class StateError(KStreamsAssignError):
-    """The state directory, or a store in it."""
+    """The state directory, or a store in it, cannot be used.
+
+    A worker stops the one task and tries it again. Raised at start, it names the directory and the operating
+    system's reason: mend that.
+    """
 
 
 class StateDirectoryLocked(StateError):
-    """Another process owns the state directory."""
+    """Another process owns the state directory; the message names it.
+
+    Give each process a ``state_dir`` of its own, or end the other process.
+    """
 
 
-class NoWorker(StateError):
-    """No process of this machine has the state directory, or the one that has it did not end in time."""
+class WorkerNotRunning(StateError):
+    """No process on this machine works with the state directory, or it did not end in time.
+
+    Check ``state_dir`` and ``application_id``.
+    """
 
 
 class StoreDamaged(StateError):
-    """A store cannot be opened, or what it says about itself makes no sense."""
+    """A store cannot be opened, or contradicts itself.
+
+    Nothing: the worker discards the store and restores it from its changelogs.
+    """
 
 
 class BrokerError(KStreamsAssignError):
-    """The broker refused a request or cannot be reached."""
+    """A broker refused a request, or cannot be reached.
+
+    End, and look at the message: a missing right, an unsupported version, or a broker's trouble.
+    """
 
 
 class BrokerUnavailable(BrokerError):
-    """No answer in time. Trying again may help."""
+    """No broker answered in time.
+
+    Try again. A worker does so by itself once it has joined.
+    """
 
 
 class CommitRefused(BrokerError):
-    """The group did not take a commit: this member is no longer part of the generation."""
+    """The group refused a commit, as this member is no longer part of the generation.
+
+    Drop what is not committed, and go on with the next ``Assignment``.
+    """
 
 
 class InstanceFenced(CommitRefused):
-    """Another process has joined with this ``group_instance_id``; this one is no member any more."""
+    """Another process has joined with the same ``group_instance_id``; this one is no longer a member.
+
+    End. Give each process a ``group_instance_id`` of its own.
+    """
 
 
 class CommitDeferred(BrokerError):
-    """A rebalance is under way, so nothing was sent. Commit again once the assignment is here."""
+    """A rebalance is under way, so nothing was sent.
+
+    Keep the offsets, and commit again after the next ``Assignment``.
+    """
 
 
 class DeliveryFailed(BrokerError):
-    """A produced record was not acknowledged; what it belongs to must not be committed."""
+    """A produced record was not acknowledged, so the input it comes from must not be committed.
+
+    A worker goes back to the last commit by itself. In a loop of your own, read again from there.
+    """
 
 
 class RecordRefused(DeliveryFailed):
-    """A record that no attempt will deliver. The text names topic, size and remedy; ``partition`` is -1 if none was chosen.
+    """The brokers refuse a record for good: too large, no such topic, or not allowed.
 
-    ``absent``: for there is no such topic or partition.
+    End. The message names the topic, the size and the remedy; started again, the worker reads the same input.
+
+    ``topic``, ``partition`` (-1 if none was chosen) and ``key`` are the record's. ``absent`` says whether the topic or
+    the partition does not exist.
     """
 
     def __init__(self, text: str, topic: str, partition: int, key: bytes | None, *, absent: bool) -> None:
@@ -167,14 +238,20 @@ class RecordRefused(DeliveryFailed):
 
 
 class TransactionAborted(BrokerError):
-    """A transaction cannot be committed any more. Nothing of it counts; its work may be done again in another one."""
+    """A transaction was aborted; nothing of it counts.
+
+    A worker goes back to the last commit by itself. In a loop of your own, do the work again in another
+    transaction.
+    """
 
 
 class OffsetOutOfRange(BrokerError):
-    """The broker does not hold the offset asked for: deleted, compacted away with its segment, or never written.
+    """The broker does not hold the requested offsets: deleted, compacted away, or never written.
 
-    ``positions``: each partition's offset. They are no longer read. A store behind them has to be wiped and
-    read from the start.
+    A worker starts the store over, or reads input where ``auto_offset_reset`` says. The partitions are no longer
+    read.
+
+    ``positions``: partition -> the offset that was requested.
     """
 
     def __init__(self, text: str, positions: Mapping[Any, int]) -> None:
@@ -183,15 +260,25 @@ class OffsetOutOfRange(BrokerError):
 
 
 class SidecarError(KStreamsAssignError):
-    """The sidecar's socket."""
+    """Base of the errors at the sidecar's socket.
+
+    See its subclasses.
+    """
 
 
 class MalformedFrame(SidecarError):
-    """Bytes that are no frame: too long, no msgpack, no map. The stream cannot be read on."""
+    """Bytes at the socket are no frame: too long, no msgpack, or no map.
+
+    Connect again; the connection cannot be read on.
+    """
 
 
 class SidecarRefused(SidecarError):
-    """The worker refused a request. ``code`` is one of the closed list in ``protocol/sidecar.json``."""
+    """The worker refused a request; ``code`` is one of the list in ``protocol/sidecar.json``.
+
+    Go on: ``code`` says whether to drop the work (``task_migrated``), to wait (``busy``), or to correct the
+    request.
+    """
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(f"{code}: {text}")
@@ -199,25 +286,43 @@ class SidecarRefused(SidecarError):
         self.text = text
 
 
-class SidecarGone(SidecarError):
-    """The worker hung up, or nobody listens. Uncommitted work is gone; a new session goes on at the last commit."""
+class SidecarDisconnected(SidecarError):
+    """The worker closed the connection, or does not listen.
+
+    Connect again. What was not committed is dropped; a new session goes on at the last commit.
+    """
 
 
-class NotHere(KStreamsAssignError):
-    """A key's task does not run in this process, or did not answer in time. The text says where it runs, if that is known."""
+class KeyNotLocal(KStreamsAssignError):
+    """A key cannot be read in this process: its task runs elsewhere, did not answer in time, or no worker runs.
+
+    Ask the process that the message names, or ask again after the rebalance.
+    """
 
 
 class TaskMigrated(KStreamsAssignError):
-    """The task belongs to another member now. Nothing of it may be written any more."""
+    """The task belongs to another member now, so nothing of it may be written any more.
+
+    Drop what is not committed. Its next owner goes on at the last commit.
+    """
 
 
 class LocalBrokerError(KStreamsAssignError):
-    """The embedded broker: a fetch broke off, no Java, the JVM did not start."""
+    """The local broker could not be fetched or started.
+
+    Read the message: no Java, no network, or no free port.
+    """
 
 
 class SparkError(KStreamsAssignError):
-    """Spark did not start, cannot have its Kafka connector, or its job failed."""
+    """Spark did not start, has no Kafka connector, or its job failed.
+
+    Read the message: it names the cause and the package that is missing.
+    """
 
 
 class SimulationStuck(KStreamsAssignError):
-    """A simulated group does not come to rest."""
+    """A simulated group does not come to rest.
+
+    Report it with the seed: it is a bug of the simulated policy.
+    """

@@ -1,7 +1,7 @@
-"""What the documentation's reference is generated from: every setting and event with its description.
+"""What the documentation's reference is generated from: every setting, event and error with its description.
 
 The descriptions stand beside what they describe: below the fields of ``Config`` and of the types in
-``kstreams_assign.events``. What must not live here: how a page
+``kstreams_assign.events``, and in the docstrings of ``kstreams_assign.errors``. What must not live here: how a page
 looks.
 """
 
@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from importlib import import_module
-from inspect import getsource
+from inspect import getdoc, getsource
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -26,6 +26,7 @@ from kstreams_assign.config import (
     TOKEN_CHARACTERS_MIN,
     Config,
 )
+from kstreams_assign.errors import KStreamsAssignError
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +199,34 @@ def _fields_of(tree: ast.ClassDef) -> list[tuple[str, str, str]]:
             text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
             found.append((statement.target.id, ast.unparse(statement.annotation), _one_line(str(text))))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorDescription:
+    """Describe one error for a reference."""
+
+    name: str
+    base: str
+    """The error that it is a kind of."""
+    meaning: str
+    """What happened."""
+    remedy: str
+    """What the application can do."""
+
+
+def errors() -> tuple[ErrorDescription, ...]:
+    """Return a description of every error, each after the error that it is a kind of."""
+    return tuple(_describe_error(error) for error in _error_tree(KStreamsAssignError))
+
+
+def _error_tree(error: type[Exception]) -> list[type[Exception]]:
+    below = [found for each in error.__subclasses__() for found in _error_tree(each)]
+    return [error, *below] if error.__module__ == KStreamsAssignError.__module__ else []
+
+
+def _describe_error(error: type[Exception]) -> ErrorDescription:
+    meaning, remedy, *_ = map(_one_line, (getdoc(error) or "").split("\n\n"))
+    return ErrorDescription(error.__name__, error.__base__.__name__ if error.__base__ else "", meaning, remedy)
 
 
 def _one_line(text: str) -> str:

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from kstreams_assign.errors import SidecarGone
+from kstreams_assign.errors import SidecarDisconnected
 from kstreams_assign.worker.sidecar.client import Columns, SidecarClient
 
 CONFIG = """
@@ -51,7 +51,7 @@ def connected(socket: str, limit_s: float = 20.0) -> SidecarClient:
     while True:
         try:
             return SidecarClient(socket)
-        except SidecarGone:
+        except SidecarDisconnected:
             if time.monotonic() > deadline:
                 raise
 

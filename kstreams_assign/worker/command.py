@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kstreams_assign.errors import NoWorker
+from kstreams_assign.errors import WorkerNotRunning
 
 DRAIN_SIGNAL = signal.SIGUSR1
 LOOK_S = 0.2
@@ -82,13 +82,13 @@ def drain(
     where = Path(settings.state_dir), settings.application_id
     pid = holder_of(*where)
     if pid is None:
-        raise NoWorker(f"no worker of {settings.application_id!r} runs on state_dir = {settings.state_dir!r}")
+        raise WorkerNotRunning(f"no worker of {settings.application_id!r} runs on state_dir = {settings.state_dir!r}")
     os.kill(pid, DRAIN_SIGNAL)
     typer.echo(f"process {pid} drains", err=True)
     ended, deadline = Event(), monotonic() + timeout
     while holder_of(*where) == pid:
         if monotonic() > deadline:
-            raise NoWorker(f"process {pid} has not ended in {timeout:.0f} s; it goes on draining")
+            raise WorkerNotRunning(f"process {pid} has not ended in {timeout:.0f} s; it goes on draining")
         ended.wait(LOOK_S)
     typer.echo(f"process {pid} has ended", err=True)
 

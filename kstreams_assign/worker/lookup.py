@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
-from kstreams_assign.errors import ConfigError, NotHere
+from kstreams_assign.errors import ConfigError, KeyNotLocal
 from kstreams_assign.group.values import Hosts
 from kstreams_assign.model import SubtopologyShape, TaskId, TopologyShape
 from kstreams_assign.tasks.stamped import value_of
@@ -66,7 +66,7 @@ class Lookup:
         return Location(task, told["active"], tuple(told["standbys"]))
 
     def read(self, store: str, key: bytes, *, allow_standby: bool, timeout_s: float) -> bytes | None:
-        """The committed value here; raises ``NotHere``, which says where it is."""
+        """The committed value here; raises ``KeyNotLocal``, which says where it is."""
         where = self.locate(store, key)
         timestamped = store in self._topology()[0].subtopologies[where.task.subtopology].timestamped
         for shelf in (self._running, self._copies) if allow_standby else (self._running,):
@@ -75,11 +75,13 @@ class Lookup:
             try:
                 value = found.result(timeout_s)
             except TimeoutError as late:
-                raise NotHere(f"task {where.task}: no answer in {timeout_s:.1f} s") from late
+                raise KeyNotLocal(f"task {where.task}: no answer in {timeout_s:.1f} s") from late
             if value is not None:
                 return value[0] if value[0] is None or not timestamped else value_of(value[0])
         others = ", ".join(where.standbys) or "none is known"
-        raise NotHere(f"task {where.task} does not run here; active: {where.active or 'not known'}; standbys: {others}")
+        raise KeyNotLocal(
+            f"task {where.task} does not run here; active: {where.active or 'not known'}; standbys: {others}"
+        )
 
     def _place(self, store: str) -> tuple[int, SubtopologyShape, int]:
         shape, counts = self._topology()

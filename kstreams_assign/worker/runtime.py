@@ -26,7 +26,7 @@ from kstreams_assign.adapters.confluent import (
 from kstreams_assign.adapters.kafka_python import CommittedMetadata
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
 from kstreams_assign.config import Config
-from kstreams_assign.errors import BrokerError, NotHere
+from kstreams_assign.errors import BrokerError, KeyNotLocal
 from kstreams_assign.events import EventListener
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Pacing, Restorer
@@ -186,20 +186,20 @@ class Engine:
     def locate(self, store: str, key: bytes) -> Location:
         """Which process has a key, by the host maps of the last assignment; endpoints are ``application_server``.
 
-        From any thread. Raises ``NotHere`` while ``run`` does not, ``ConfigError`` for a store that the topology lacks.
+        From any thread. Raises ``KeyNotLocal`` while ``run`` does not, ``ConfigError`` for a store that the topology lacks.
         """
         return self._looking_up().locate(store, key)
 
     def read(self, store: str, key: bytes, *, allow_standby: bool = False, timeout_s: float = 5.0) -> bytes | None:
         """The newest committed value of a key, None if it has none; with ``allow_standby`` also from a copy, maybe behind.
 
-        From any thread. Raises ``NotHere`` where the key is not this process's, naming who has it, and as ``locate`` does.
+        From any thread. Raises ``KeyNotLocal`` where the key is not this process's, naming who has it, and as ``locate`` does.
         """
         return self._looking_up().read(store, key, allow_standby=allow_standby, timeout_s=timeout_s)
 
     def _looking_up(self) -> Lookup:
         if self._lookup is None:
-            raise NotHere("the worker does not run (yet, or any more)")
+            raise KeyNotLocal("the worker does not run (yet, or any more)")
         return self._lookup
 
     def _offsets_on_disk(self, task: TaskId, path: Path) -> Mapping[TopicPartition, int]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgpack
 
-from kstreams_assign.errors import SidecarGone, SidecarRefused
+from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
 from kstreams_assign.worker.sidecar.client import SidecarClient
 from kstreams_assign.worker.sidecar.framing import VERSION, Frames, frame
 from kstreams_assign.worker.sidecar.messages import ERROR_CODES, PROTOCOL
@@ -253,7 +253,7 @@ def polite_session(path: str) -> None:
             with SidecarClient(path, timeout_s=100) as session:
                 assert session.tasks(), "the worker has lost its tasks"
                 return
-        except (SidecarRefused, SidecarGone):
+        except (SidecarRefused, SidecarDisconnected):
             assert time.monotonic() < deadline
 
 

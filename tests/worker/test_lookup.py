@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kstreams_assign.errors import ConfigError, NotHere
+from kstreams_assign.errors import ConfigError, KeyNotLocal
 from tests.adapters.confluent_cluster import until
 from tests.worker.app import PARTITIONS, App, Running
 
@@ -17,7 +17,7 @@ def totals(running: Running, app: App) -> dict[bytes, int] | None:
     """What its stores say, of tasks and of copies; None while it does not have all of them."""
     try:
         return {word: int(running.worker.read("totals", word, allow_standby=True) or 0) for word in app.sent}
-    except NotHere:
+    except KeyNotLocal:
         return None
 
 
@@ -44,7 +44,7 @@ def test_every_key_is_found_at_its_owner_and_behind_it_at_a_standby(broker: str,
             owners.add(place.active)
             assert workers[place.active].worker.read("totals", word) == b"%d" % count
             assert workers[standby].worker.read("totals", word, allow_standby=True) == b"%d" % count
-            with pytest.raises(NotHere, match=f"active: {place.active}"):
+            with pytest.raises(KeyNotLocal, match=f"active: {place.active}"):
                 workers[standby].worker.read("totals", word)
         assert owners == workers.keys()
         missing = next(
@@ -55,5 +55,5 @@ def test_every_key_is_found_at_its_owner_and_behind_it_at_a_standby(broker: str,
             first.worker.locate("total", b"x")
     finally:
         app.stop()
-    with pytest.raises(NotHere, match="does not run"):
+    with pytest.raises(KeyNotLocal, match="does not run"):
         first.worker.read("totals", b"word-1")

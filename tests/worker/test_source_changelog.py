@@ -12,7 +12,7 @@ import pytest
 from kstreams_assign import Config, Record, Store, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.config import GUARANTEES
-from kstreams_assign.errors import NotHere
+from kstreams_assign.errors import KeyNotLocal
 from tests.worker.app import PATIENCE_S, Running, until
 
 PARTITIONS = 2
@@ -102,5 +102,5 @@ def held_by(running: Running) -> set[bytes | None]:
     """The values of all keys in this process, be they its own or copies; empty while it does not have all of them."""
     try:
         return {running.worker.read("users", key, allow_standby=True) for key in KEYS}
-    except NotHere:
+    except KeyNotLocal:
         return set()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from kstreams_assign.errors import MalformedFrame, SidecarGone, SidecarRefused
+from kstreams_assign.errors import MalformedFrame, SidecarDisconnected, SidecarRefused
 from kstreams_assign.worker.sidecar.client import (
     RECEIVE_BYTES,
     Columns,
@@ -26,7 +26,7 @@ from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX, VERSION, Fra
 class AsyncSidecarClient:
     """One session: ``async with await AsyncSidecarClient.connect("app.sock") as session: ...``.
 
-    Every method raises ``SidecarRefused`` (``code`` says why) and, once the worker has hung up, ``SidecarGone``.
+    Every method raises ``SidecarRefused`` (``code`` says why) and, once the worker has hung up, ``SidecarDisconnected``.
     Requests may be awaited together; the worker answers a ``commit`` when it is done and others meanwhile.
     """
 
@@ -38,24 +38,24 @@ class AsyncSidecarClient:
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
-        self._gone: SidecarGone | SidecarRefused | None = None
+        self._gone: SidecarDisconnected | SidecarRefused | None = None
         self._listening = asyncio.create_task(self._listen())
 
     @classmethod
     async def connect(cls, address: str, *, token: str | None = None) -> Self:
         """``address`` is the socket's path, or ``tcp://HOST:PORT``.
 
-        Raises ``SidecarGone`` where nobody listens, ``SidecarRefused`` with ``busy`` where another session is open.
+        Raises ``SidecarDisconnected`` where nobody listens, ``SidecarRefused`` with ``busy`` where another session is open.
         """
         tcp = tcp_address(address)
         try:
             streams = await (asyncio.open_connection(*tcp) if tcp else asyncio.open_unix_connection(address))
         except OSError as cause:
-            raise SidecarGone(f"{address}: no worker listens there: {cause}") from cause
+            raise SidecarDisconnected(f"{address}: no worker listens there: {cause}") from cause
         session = cls(*streams)
         try:
             session.welcome = await session._call("hello", version=VERSION, token=token)
-        except (SidecarRefused, SidecarGone):
+        except (SidecarRefused, SidecarDisconnected):
             await session._hang_up()
             raise
         return session
@@ -164,7 +164,7 @@ class AsyncSidecarClient:
                 while (message := frames.next()) is not None:
                     self._take(message)
         except (OSError, MalformedFrame) as cause:
-            self._gone = self._gone or SidecarGone(f"the connection broke: {cause}")
+            self._gone = self._gone or SidecarDisconnected(f"the connection broke: {cause}")
         finally:
             self._give_up()
 
@@ -175,7 +175,7 @@ class AsyncSidecarClient:
         answer = self._waiting.pop(message["id"], None)
         try:
             ok = read_answer(message)
-        except (SidecarRefused, SidecarGone) as refused:
+        except (SidecarRefused, SidecarDisconnected) as refused:
             if answer is None:
                 self._gone = refused  # the last word before the worker hangs up
             elif not answer.done():
@@ -185,7 +185,7 @@ class AsyncSidecarClient:
             answer.set_result(ok)
 
     def _give_up(self) -> None:
-        self._gone = self._gone or SidecarGone("the worker has hung up")
+        self._gone = self._gone or SidecarDisconnected("the worker has hung up")
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(self._gone)

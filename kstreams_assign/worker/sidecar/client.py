@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from kstreams_assign.errors import SidecarGone, SidecarRefused
+from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
 from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
 
 RECEIVE_BYTES = 1 << 18
@@ -60,16 +60,16 @@ class Pending:
         self._number = number
 
     def result(self) -> Any:
-        """The answer. Raises ``SidecarRefused`` and ``SidecarGone``."""
+        """The answer. Raises ``SidecarRefused`` and ``SidecarDisconnected``."""
         return self._client.wait_for(self._number)
 
 
 class SidecarClient:
     """One session; ``with SidecarClient("app.sock") as session: ...``. Used by one thread.
 
-    ``address`` is the socket's path, or ``tcp://HOST:PORT``. Raises ``SidecarGone`` where nobody listens and
+    ``address`` is the socket's path, or ``tcp://HOST:PORT``. Raises ``SidecarDisconnected`` where nobody listens and
     ``SidecarRefused`` with ``busy`` where another session is open. Every method raises ``SidecarRefused`` (``code`` says
-    why) and, once the worker has hung up or did not answer within ``timeout_s``, ``SidecarGone``.
+    why) and, once the worker has hung up or did not answer within ``timeout_s``, ``SidecarDisconnected``.
     """
 
     def __init__(self, address: str, *, token: str | None = None, timeout_s: float = 120.0) -> None:
@@ -180,7 +180,7 @@ class SidecarClient:
         return found
 
     def drain(self) -> None:
-        """Let the worker leave without silence. Go on until it hangs up (``SidecarGone``)."""
+        """Let the worker leave without silence. Go on until it hangs up (``SidecarDisconnected``)."""
         self._call("drain")
 
     def close(self) -> None:
@@ -207,16 +207,16 @@ class SidecarClient:
             self._socket.sendall(frame({"id": self._number, "op": op, **fields}))
         except OSError as cause:
             self._read_farewell()
-            raise SidecarGone(f"{op}: the worker has hung up: {cause}") from cause
+            raise SidecarDisconnected(f"{op}: the worker has hung up: {cause}") from cause
         return Pending(self, self._number)
 
     def _receive(self) -> None:
         try:
             data = self._socket.recv(RECEIVE_BYTES)
         except OSError as cause:
-            raise SidecarGone(f"no answer from the worker: {cause}") from cause
+            raise SidecarDisconnected(f"no answer from the worker: {cause}") from cause
         if not data:
-            raise SidecarGone("the worker has hung up")
+            raise SidecarDisconnected("the worker has hung up")
         self._frames.feed(data)
         for message in self._messages():
             self._take(message)
@@ -246,10 +246,10 @@ class SidecarClient:
 
 
 def read_answer(message: Message) -> Any:
-    """What a reply says. Raises ``SidecarRefused``, and ``SidecarGone`` where the worker is ending."""
+    """What a reply says. Raises ``SidecarRefused``, and ``SidecarDisconnected`` where the worker is ending."""
     error = message.get("error")
     if error is not None and error["code"] == "closing":
-        raise SidecarGone(error["message"])
+        raise SidecarDisconnected(error["message"])
     if error is not None:
         raise SidecarRefused(error["code"], error["message"])
     return message["ok"]
@@ -276,5 +276,5 @@ def _connected(address: str, timeout_s: float) -> socket.socket:
             made.close()
             raise
     except OSError as cause:
-        raise SidecarGone(f"{address}: no worker listens there: {cause}") from cause
+        raise SidecarDisconnected(f"{address}: no worker listens there: {cause}") from cause
     return made

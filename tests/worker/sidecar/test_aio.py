@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kstreams_assign.errors import SidecarGone, SidecarRefused
+from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
 from kstreams_assign.worker.sidecar.aio import AsyncSidecarClient
 from tests.worker.sidecar.shop import PARTITIONS, STORE, Shop
 
@@ -47,7 +47,7 @@ def test_an_asyncio_application_counts_with_commits_on_their_way(shop):
             with pytest.raises(SidecarRefused, match="busy"):
                 await AsyncSidecarClient.connect(str(shop.folder / "1.sock"))
             await session.close()
-            with pytest.raises(SidecarGone):
+            with pytest.raises(SidecarDisconnected):
                 await session.tasks()
 
     shop.send([b"customer-%d" % (n % 7) for n in range(300)])
@@ -71,5 +71,5 @@ def test_many_requests_at_once_are_all_answered_and_a_waiting_poll_holds_up_none
 
 
 def test_nobody_listens():
-    with pytest.raises(SidecarGone, match="no worker listens there"):
+    with pytest.raises(SidecarDisconnected, match="no worker listens there"):
         asyncio.run(AsyncSidecarClient.connect("nowhere.sock"))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kstreams_assign.errors import SidecarGone
+from kstreams_assign.errors import SidecarDisconnected
 from tests.worker.sidecar.shop import PARTITIONS, STORE, WITHIN_S, Shop, add_up, add_up_until
 
 COMMAND = [sys.executable, "-m", "kstreams_assign", "worker", "--json-log", "--config"]
@@ -60,7 +60,7 @@ def test_a_signal_is_an_orderly_end_and_the_next_goes_on_there(shop, number):
             while add_up(session):
                 pass
             process.send_signal(number)
-            with pytest.raises(SidecarGone):
+            with pytest.raises(SidecarDisconnected):
                 session.poll(timeout_ms=60_000)
         rest = list(log)
         assert process.wait(WITHIN_S) == 0, process.stderr.read()

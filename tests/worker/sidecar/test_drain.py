@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kstreams_assign.errors import SidecarGone
+from kstreams_assign.errors import SidecarDisconnected
 from kstreams_assign.worker.sidecar.client import SidecarClient
 from tests.worker.sidecar.shop import PARTITIONS, WITHIN_S, Shop, add_up_until
 from tests.worker.sidecar.test_command import COMMAND, ended, write_config
@@ -67,7 +67,7 @@ def test_an_application_can_ask_for_it_and_works_on_until_the_worker_hangs_up(sh
         other = shop.start(2)
         other.until_event("assigned")
         session.drain()
-        with pytest.raises(SidecarGone):
+        with pytest.raises(SidecarDisconnected):
             work_on(session)
     other.until_running(PARTITIONS)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kstreams_assign.errors import ConfigError, SidecarGone, SidecarRefused
+from kstreams_assign.errors import ConfigError, SidecarDisconnected, SidecarRefused
 from kstreams_assign.worker.sidecar import server
 from kstreams_assign.worker.sidecar.client import SidecarClient
 from kstreams_assign.worker.sidecar.server import WAITING_MAX
@@ -222,7 +222,7 @@ def test_rubbish_gets_one_error_and_a_closed_connection_and_the_next_session_wor
         session._socket.sendall(b"GET / HTTP/1.1\r\n\r\n")
         with pytest.raises(SidecarRefused, match="malformed"):
             session.tasks()
-        with pytest.raises(SidecarGone):
+        with pytest.raises(SidecarDisconnected):
             session.tasks()
     with shop.connect() as second:
         add_up_until(second, shop)
