@@ -50,7 +50,7 @@ lock: $(READY) ## pin the dependencies anew after a change in pyproject.toml
 	$(VENV)/lock/bin/python scripts/lock_packages.py
 
 clean: ## remove everything that was built or installed here
-	rm -rf $(VENV) dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist build docs/_build docs/reference/api .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 ...")'

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import kstreams_assign
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "kstreams_assign"
 version = release = kstreams_assign.__version__
-extensions = ["myst_parser", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "extension"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 language = "en"
 
 myst_heading_anchors = 4  # the same anchors as on GitHub
 myst_enable_extensions = ["colon_fence", "deflist"]
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+autodoc_class_signature = "mixed"
+add_module_names = False
+python_maximum_signature_line_length = 80
 
 html_theme = "furo"
 html_title = f"kstreams_assign {version}"

@@ -1,0 +1,125 @@
+"""The reference of the site has every name there is, counted from the code's text and not by what generates it."""
+
+from __future__ import annotations
+
+import ast
+import html
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kstreams_assign.cli import COMMANDS, app
+from tests.docs_site.pages import ROOT
+
+PACKAGE = ROOT / "kstreams_assign"
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def sections(page: Path) -> dict[str, str]:
+    """Return heading -> the text of its section, without markup."""
+    parts = re.split(r"<h\d>(.*?)<a class=\"headerlink\"", page.read_text(encoding="utf-8"), flags=re.DOTALL)[1:]
+    return {plain(name): plain(text) for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def plain(text: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", text)).split())
+
+
+def first_cells(page: Path, heading: str) -> list[str]:
+    """Return the first cell of each row of the table below a heading."""
+    text = page.read_text(encoding="utf-8")
+    (table,) = re.findall(rf">{heading}<a class=\"headerlink\".*?<tbody>(.*?)</tbody>", text, re.DOTALL)
+    return [plain(cell) for cell in re.findall(r"<tr[^>]*><td>(.*?)</td>", table, re.DOTALL)]
+
+
+def test_every_public_name_has_a_page_with_its_docstring(site):
+    (public,) = [
+        ast.literal_eval(node.value)
+        for node in tree(PACKAGE / "__init__.py").body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    pages = {page.stem: page for page in (site / "reference" / "api").glob("*.html") if page.stem != "index"}
+    documented = {name for name, page in pages.items() if re.search(rf'id="kstreams_assign\.{name}"', page.read_text())}
+    print(f"public names: {len(public)}, documented names: {len(documented)}")
+    assert sorted(documented) == sorted(public)
+    assert len(public) > 15
+    empty = [name for name in public if not re.search(r"<dd><p>\w", re.sub(r"\n", "", pages[name].read_text()))]
+    assert empty == []
+
+
+def test_every_setting_has_a_section_with_its_description(site):
+    (config,) = [
+        node for node in tree(PACKAGE / "config.py").body if isinstance(node, ast.ClassDef) and node.name == "Config"
+    ]
+    keys = [node.target.id for node in config.body if isinstance(node, ast.AnnAssign)]
+    described = sections(site / "reference" / "settings.html")
+    print(f"settings: {len(keys)}, described: {len(described.keys() & set(keys))}")
+    assert len(keys) > 30
+    assert [key for key in keys if "Default: " not in described.get(key, "")] == []
+    assert [key for key in keys if not re.match(r"[A-Z]\w+ ", described[key].lstrip("¶ "))] == []
+
+
+def command_words():
+    """Return the words of every command, as the help of each group lists them."""
+    words = [[]]
+    for name in COMMANDS:
+        listed = re.search(r"^Commands:\n((?:  .*\n)+)", helped([name]), re.MULTILINE)
+        words += [[name], *([name, sub] for sub in re.findall(r"^  (\S+)", listed[1] if listed else "", re.MULTILINE))]
+    return words
+
+
+def helped(words: list[str]) -> str:
+    result = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"}, prog_name="kstreams-assign")
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_every_command_has_a_section_with_all_its_options(site):
+    described = sections(site / "reference" / "commands.html")
+    commands = {" ".join(["kstreams-assign", *words]): helped(words) for words in command_words()}
+    print(f"commands: {len(commands)}")
+    assert len(commands) > 25
+    assert sorted(commands.keys() - described.keys()) == []
+    missing = {
+        command: [
+            option
+            for option in re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE)
+            if option not in {"--help", "--install-completion", "--show-completion"}
+            and option not in re.findall(r"--[\w-]+", described[command])
+        ]
+        for command, text in commands.items()
+    }
+    assert {command: options for command, options in missing.items() if options} == {}
+
+
+def test_every_error_code_of_the_sidecar_says_what_to_do(site):
+    raised = {
+        node.args[0].value
+        for path in (PACKAGE / "worker" / "sidecar").glob("*.py")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "refused" and isinstance(node.args[0], ast.Constant)
+    }
+    page = site / "reference" / "sidecar.html"
+    documented = first_cells(page, "Errors")
+    assert len(raised) > 10
+    assert sorted(raised - set(documented)) == []
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", page.read_text(encoding="utf-8"), re.DOTALL)
+    for code in documented:
+        (row,) = [plain(row) for row in rows if plain(row).startswith(f"{code} ")]
+        assert re.search(r"(go on|reconnect|give up) [A-Z].+\.$", row), row
+
+
+@pytest.mark.parametrize(("heading", "key"), [("Operations", "ops"), ("Events", "events"), ("Types", "types")])
+def test_the_sidecar_page_has_all_of(site, heading, key):
+    text = (PACKAGE.parent / "protocol" / "sidecar.json").read_text(encoding="utf-8")
+    (body,) = re.findall(rf'^  "{key}": {{\n(.*?)^  }}', text, re.MULTILINE | re.DOTALL)
+    names = re.findall(r'^    "(\w+)":', body, re.MULTILINE)
+    assert len(names) > 3
+    page = site / "reference" / "sidecar.html"
+    found = sections(page) if key == "ops" else first_cells(page, heading)
+    assert [name for name in names if name not in found] == []
