@@ -1,5 +1,5 @@
-"""The state directory of one process: its names and locks, what it reports as lag, and the cleaner.
+"""The state directory of one process: its folders and locks, the offset sums that it reports, and the cleaner.
 
-What lives here: which folder belongs to whom, when it may go, KIP-441's mutex between the two. What must not: what is
-inside a task's folder (``adapters.rocksdb``), the group protocol, a clock of its own.
+Who owns a folder, when it may be removed, and KIP-441's mutex between reporting and removing. The content of a task's
+folder (``adapters.rocksdb``), the group protocol and clocks do not belong here.
 """

@@ -1,7 +1,7 @@
-"""Removes the folders of tasks that this process has not owned for a while, without breaking a promise to the leader.
+"""The cleaner: removes folders of tasks that this process has not owned for a while, but none that it reported.
 
-A run holds KIP-441's mutex and only renames; bytes are deleted after it, when nobody waits. What must not be here: a
-thread or a timer of its own (the worker calls ``run``, and says on which thread bytes are deleted).
+A run holds KIP-441's mutex and only renames; bytes are deleted after it, when no thread waits. A thread or a timer does
+not belong here: the worker calls ``run`` and chooses the thread that deletes bytes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _log = logging.getLogger(__name__)
 
 
 class Cleaner:
-    """``state_cleanup_delay_ms``: how long after its release a folder stays (Kafka: ``state.cleanup.delay.ms``).
+    """``state_cleanup_delay_ms``: how long a folder stays after its release (Kafka: ``state.cleanup.delay.ms``).
 
-    A folder that somebody else deleted is not offered to the leader any more, from the next run on.
+    A folder that another program deleted is no longer reported to the leader, from the next run on.
 
-    ``made_anew`` is called when the directory was deleted under this process and is there again; ``empty_trash`` deletes what
-    was retired, or has it done soon: by default at once, where it is asked for.
+    ``on_recreated`` is called when the directory was deleted under this process and was created again. ``empty_trash``
+    deletes retired folders, or schedules that; by default it deletes them on the calling thread.
     """
 
     def __init__(
@@ -34,53 +34,53 @@ class Cleaner:
         sums: OffsetSums,
         *,
         state_cleanup_delay_ms: int,
-        made_anew: Callable[[], None] = lambda: None,
+        on_recreated: Callable[[], None] = lambda: None,
         empty_trash: Callable[[], None] | None = None,
     ) -> None:
         self._directory = directory
         self._mutex = mutex
         self._sums = sums
         self._delay_ms = state_cleanup_delay_ms
-        self._made_anew = made_anew
+        self._on_recreated = on_recreated
         self._empty_trash = empty_trash or directory.trash.empty
-        self._trouble = ""
+        self._last_error = ""
 
     def empty_trash(self) -> None:
-        """At start: what a crash left half removed."""
+        """Delete, at start, folders whose removal a crash interrupted."""
         self._directory.heartbeat()
         self._empty_trash()
 
     def run(self) -> list[TaskId] | None:
-        """Retire what may go, then delete its bytes. Tasks that went; ``None`` if a rebalance is under way.
+        """Retire idle folders, then delete their bytes. Return the tasks; ``None`` if a rebalance is under way.
 
-        What is in the trash already (``StateDirectory.discard``) is deleted also then, as it was promised to nobody. Also stamps
-        that this process is at work, and makes the directory anew if it was deleted, so call it every few seconds. A disk that
-        cannot be worked with is named in the log, and it is tried again with the next call. Raises ``StateDirectoryLocked`` when
-        another process has taken the place of a directory that was deleted.
+        Folders in the trash (``StateDirectory.discard``) are deleted in either case: they were never reported. Also
+        writes the heartbeat, and creates the directory again if it was deleted, so call this every few seconds. A disk
+        error is logged once, and the next call tries again. Raises ``StateDirectoryLocked`` if the directory was
+        deleted and another process now uses its path.
         """
         try:
-            gone = self._run()
+            retired = self._run()
         except StateDirectoryLocked:
             raise
         except (OSError, StateError) as error:
-            if str(error) != self._trouble:
-                _log.warning("nothing is cleaned: %s", error)
-            self._trouble = str(error)
+            if str(error) != self._last_error:
+                _log.warning("the state directory is not cleaned, the next run tries again: %s", error)
+            self._last_error = str(error)
             return []
-        self._trouble = ""
-        return gone
+        self._last_error = ""
+        return retired
 
     def _run(self) -> list[TaskId] | None:
         if self._directory.secure():
-            self._made_anew()
+            self._on_recreated()
         self._directory.heartbeat()
-        gone = self._retire_idle() if self._mutex.try_clean() else None
+        retired = self._retire_idle() if self._mutex.try_clean() else None
         self._empty_trash()
-        return gone
+        return retired
 
     def _retire_idle(self) -> list[TaskId]:
         try:
-            self._sums.forget_gone(self._directory.has_folder)
+            self._sums.forget_missing(self._directory.has_folder)
             return [task for task in self._directory.idle_tasks(self._delay_ms) if self._retire(task)]
         finally:
             self._mutex.end_clean()
@@ -89,16 +89,16 @@ class Cleaner:
         retired = self._directory.retire(task, self._delay_ms)
         if retired:
             self._sums.forget(task)
-            _log.info("removed the state of task %s, not owned for %d ms", task, self._delay_ms)
+            _log.info("removed the state of task %s: not owned for %d ms", task, self._delay_ms)
         return retired
 
 
 def wipe_old(directory: StateDirectory, max_age_ms: int) -> list[TaskId]:
-    """At start, before anything is reported: retire what was at work more than ``max_age_ms`` ago; -1: nothing.
+    """Retire, at start and before any report, the state last used more than ``max_age_ms`` ago; -1 retires nothing.
 
-    Kafka's ``state.cleanup.dir.max.age.ms`` (KIP-1259): changelogs forget deletions after ``delete.retention.ms``, so older
-    state would keep what was deleted. The age is the journal's, so it counts over restarts and a crash. The bytes go with
-    ``Cleaner.empty_trash``.
+    Kafka's ``state.cleanup.dir.max.age.ms`` (KIP-1259): changelogs lose deletions after ``delete.retention.ms``, so
+    older state would keep deleted keys. The journal has the age, so restarts and crashes do not reset it.
+    ``Cleaner.empty_trash`` deletes the bytes.
     """
     old = [task for task in directory.idle_tasks(0) if 0 <= max_age_ms < directory.age_ms(task)]
     wiped = [task for task in old if directory.retire_old(task, max_age_ms)]

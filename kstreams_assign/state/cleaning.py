@@ -1,7 +1,7 @@
-"""Cleaning by hand, while no process works in the directory: what is there, what would go and why, and the removal.
+"""Clean a state directory by hand, while no process uses it: list its entries, say what would be removed, remove it.
 
-The process id and the lock stay, so that whoever starts next is the same member (as KIP-1283 has it for
-``KafkaStreams.cleanUp``). What must not be here: the command's words (``worker.clean``).
+The process id and the lock file stay, so the next process keeps its id (as KIP-1283 has it for
+``KafkaStreams.cleanUp``). The command's output does not belong here (``worker.clean``).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 
 from kstreams_assign.errors import ConfigError, StateDirectoryLocked, StateError
 from kstreams_assign.model import TaskId
-from kstreams_assign.state.book import Book, iso
 from kstreams_assign.state.directory import application_folder, last_written_ms, replay, tasks_in
 from kstreams_assign.state.identity import FILE as PROCESS_FILE
-from kstreams_assign.state.journal import ALIVE_FILE, JOURNAL_FILE, Journal, read_alive_ms, read_book
+from kstreams_assign.state.journal import ALIVE_FILE, JOURNAL_FILE, Journal, read_alive_ms, read_journal
+from kstreams_assign.state.journal_lines import JournalContents, iso
 from kstreams_assign.state.lock import LOCK_FILE, holder, take_lock
 from kstreams_assign.state.members import FILE as MEMBERS_FILE
 from kstreams_assign.state.trash import TRASH_FOLDER, Trash
@@ -27,10 +27,11 @@ DRAFTS = frozenset(f"{file}.draft" for file in (PROCESS_FILE, MEMBERS_FILE, JOUR
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is to go: tasks that were last at work at least ``older_than_ms`` ago; of these ``tasks`` alone, if any are named.
+class Selection:
+    """The tasks to remove: those last used at least ``older_than_ms`` ago, and among these only ``tasks`` if any are
+    named.
 
-    ``unlogged`` tells the stores of a task that have no changelog: nothing can restore them, so such a task has to be named.
+    ``unlogged`` returns a task's stores without a changelog. They cannot be restored, so such a task must be named.
     """
 
     tasks: Collection[TaskId] = ()
@@ -39,10 +40,10 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """An entry of the directory. ``idle_ms``: how long ago it was last at work; None for what is no task's folder.
+class StateEntry:
+    """An entry of the directory. ``idle_ms``: the time since it was last used; None for an entry that is not a task's.
 
-    ``failed``: it had to go, and is still there.
+    ``goes``: it is removed, or would be. ``failed``: its removal failed.
     """
 
     name: str
@@ -54,22 +55,23 @@ class Found:
     failed: bool = False
 
 
-def survey(root: Path, application_id: str, wanted: Wanted, now_ms: int) -> list[Found]:
-    """What is there, and what would go. Changes nothing.
+def survey(root: Path, application_id: str, selection: Selection, now_ms: int) -> list[StateEntry]:
+    """List the entries and whether each would be removed. Changes nothing.
 
-    Raises ``ConfigError`` where there is no such directory, ``StateDirectoryLocked`` while a process has it, ``StateError``
-    for a named task without state, or what cannot be read.
+    Raises ``ConfigError`` if there is no such directory, ``StateDirectoryLocked`` while a process uses it,
+    ``StateError`` for a named task without state, or for files that cannot be read.
     """
     folder = application_folder(root, application_id)
     try:
         _refuse_held(folder, root, application_id)
-        return _survey(folder, wanted, now_ms)
+        return _survey(folder, selection, now_ms)
     except OSError as error:
-        raise StateError(f"the state directory {folder} cannot be read: {error}") from error
+        raise StateError(f"the state directory {folder.absolute()} cannot be read: {error}") from error
 
 
-def clean(root: Path, application_id: str, wanted: Wanted, wall_ms: Callable[[], int]) -> list[Found]:
-    """Remove what ``survey`` says goes, recorded in the journal. What could not be removed is told as staying, with the reason.
+def clean(root: Path, application_id: str, selection: Selection, wall_ms: Callable[[], int]) -> list[StateEntry]:
+    """Remove the entries that ``survey`` selects, and record it in the journal. Failed entries are returned as
+    ``failed``.
 
     The directory is locked meanwhile. Raises as ``survey`` does, before anything is removed.
     """
@@ -77,86 +79,96 @@ def clean(root: Path, application_id: str, wanted: Wanted, wall_ms: Callable[[],
     try:
         _refuse_held(folder, root, application_id)
         with take_lock(folder), closing(Journal(folder, wall_ms)) as journal:
-            found = _survey(folder, wanted, wall_ms())
+            entries = _survey(folder, selection, wall_ms())
             replay(journal, folder, None, "kstreams-assign clean")
             trash = Trash(folder / TRASH_FOLDER, journal)
-            for one in found:
-                if one.goes and one.task is not None:
-                    trash.take(folder / one.name, f"kstreams-assign clean: {one.why}")
+            for entry in entries:
+                if entry.goes and entry.task is not None:
+                    trash.take(folder / entry.name, f"kstreams-assign clean: {entry.why}")
             trash.empty()
-            return [_as_it_went(folder, one) for one in found]
+            return [_as_it_went(folder, entry) for entry in entries]
     except OSError as error:
-        raise StateError(f"the state directory {folder} cannot be cleaned: {error}") from error
+        raise StateError(f"the state directory {folder.absolute()} cannot be cleaned: {error}") from error
 
 
-def _as_it_went(folder: Path, one: Found) -> Found:
-    left = one.goes and os.path.lexists(folder / one.name)
-    return replace(one, goes=False, failed=True, why="it cannot be moved or deleted: see the log") if left else one
+def _as_it_went(folder: Path, entry: StateEntry) -> StateEntry:
+    left = entry.goes and os.path.lexists(folder / entry.name)
+    return replace(entry, goes=False, failed=True, why="it cannot be moved or deleted; see the log") if left else entry
 
 
 def _refuse_held(folder: Path, root: Path, application_id: str) -> None:
     if not folder.is_dir():
-        raise ConfigError(f"state_dir = {str(root)!r}: no process of {application_id!r} has worked there")
+        raise ConfigError(
+            f"state_dir = {str(root)!r}: {folder.absolute()} does not exist, so no process of {application_id!r} has "
+            "used it; check state_dir and application_id"
+        )
     try:
-        found = holder(folder)
+        other_process = holder(folder)
     except FileNotFoundError:
         return
-    if found is not None:
+    if other_process is not None:
         raise StateDirectoryLocked(
-            f"the state directory {folder} belongs to {found}; stop that first. While it works it removes by itself what it "
-            "has not owned for state_cleanup_delay_ms"
+            f"the state directory {folder.absolute()} is in use by {other_process}; stop that process first. A running "
+            f"process itself removes tasks that it has not owned for state_cleanup_delay_ms"
         )
 
 
-def _survey(folder: Path, wanted: Wanted, now_ms: int) -> list[Found]:
-    book, alive_ms, tasks = read_book(folder), read_alive_ms(folder), tasks_in(folder)
-    if missing := [str(task) for task in wanted.tasks if task not in tasks]:
+def _survey(folder: Path, selection: Selection, now_ms: int) -> list[StateEntry]:
+    contents, alive_ms, tasks = read_journal(folder), read_alive_ms(folder), tasks_in(folder)
+    if missing := [str(task) for task in selection.tasks if task not in tasks]:
         raise StateError(
-            f"no state of task {', '.join(missing)} in {folder}; there is {', '.join(map(str, tasks)) or 'none'}"
+            f"no state of task {', '.join(missing)} in {folder.absolute()}; tasks there: "
+            f"{', '.join(map(str, tasks)) or 'none'}"
         )
     trash = folder / TRASH_FOLDER
     names = {*map(str, tasks), *OURS, *DRAFTS}
     return [
-        *(_task(folder, task, book, alive_ms, wanted, now_ms) for task in tasks),
-        *(_in_trash(entry, book, now_ms) for entry in (sorted(trash.iterdir()) if trash.is_dir() else ())),
+        *(_task(folder, task, contents, alive_ms, selection, now_ms) for task in tasks),
+        *(_in_trash(entry, contents, now_ms) for entry in (sorted(trash.iterdir()) if trash.is_dir() else ())),
         *(_stranger(entry) for entry in sorted(folder.iterdir()) if entry.name not in names),
     ]
 
 
-def _task(folder: Path, task: TaskId, book: Book, alive_ms: int | None, wanted: Wanted, now_ms: int) -> Found:
+def _task(
+    folder: Path, task: TaskId, contents: JournalContents, alive_ms: int | None, selection: Selection, now_ms: int
+) -> StateEntry:
     path = folder / str(task)
-    used_ms = book.last_used_ms(path.name, alive_ms)
+    used_ms = contents.last_used_ms(path.name, alive_ms)
     idle_ms = max(0, now_ms - (last_written_ms(path) if used_ms is None else used_ms))
-    stays = _reason_to_stay(task, idle_ms, wanted)
-    why = stays or f"last at work {iso(now_ms - idle_ms)}"
-    return Found(path.name, task, _size_bytes(path), idle_ms, not stays, why)
+    stays = _reason_to_stay(task, idle_ms, selection)
+    why = stays or f"last used {iso(now_ms - idle_ms)}"
+    return StateEntry(path.name, task, _size_bytes(path), idle_ms, not stays, why)
 
 
-def _reason_to_stay(task: TaskId, idle_ms: int, wanted: Wanted) -> str | None:
-    if wanted.tasks and task not in wanted.tasks:
-        return "not one of the tasks named"
-    if idle_ms < wanted.older_than_ms:
-        return "at work more lately than the age asked for"
-    if not wanted.tasks and (stores := wanted.unlogged(task)):
-        return f"nothing can restore {', '.join(stores)}, which has no changelog; name the task to remove it"
+def _reason_to_stay(task: TaskId, idle_ms: int, selection: Selection) -> str | None:
+    if selection.tasks and task not in selection.tasks:
+        return "not among the named tasks"
+    if idle_ms < selection.older_than_ms:
+        return "used more recently than the requested age"
+    if not selection.tasks and (stores := selection.unlogged(task)):
+        return f"{', '.join(stores)} has no changelog and cannot be restored; name the task to remove it"
     return None
 
 
-def _in_trash(entry: Path, book: Book, now_ms: int) -> Found:
-    line = book.trashed.get(entry.name)
+def _in_trash(entry: Path, contents: JournalContents, now_ms: int) -> StateEntry:
+    line = contents.trashed.get(entry.name)
     why = (
-        "no record that it was retired; delete it by hand" if line is None else f"retired {iso(line.at_ms)}: {line.why}"
+        "the journal has no record of it; delete it by hand"
+        if line is None
+        else f"retired {iso(line.at_ms)}: {line.why}"
     )
     idle_ms = None if line is None else max(0, now_ms - line.at_ms)
-    return Found(f"{TRASH_FOLDER}/{entry.name}", None, _size_bytes(entry), idle_ms, line is not None, why)
+    return StateEntry(f"{TRASH_FOLDER}/{entry.name}", None, _size_bytes(entry), idle_ms, line is not None, why)
 
 
-def _stranger(entry: Path) -> Found:
-    return Found(entry.name, None, _size_bytes(entry), None, goes=False, why="no task's folder; it is never touched")
+def _stranger(entry: Path) -> StateEntry:
+    return StateEntry(
+        entry.name, None, _size_bytes(entry), None, goes=False, why="not a task's folder; it is never removed"
+    )
 
 
 def _size_bytes(path: Path) -> int:
-    """Of all files below; links count as themselves."""
+    """Return the size of all files below ``path``; links are not followed."""
     if path.is_symlink() or not path.is_dir():
         return path.lstat().st_size
-    return sum((Path(where) / name).lstat().st_size for where, _, names in os.walk(path) for name in names)
+    return sum((Path(directory) / name).lstat().st_size for directory, _, names in os.walk(path) for name in names)

@@ -3,17 +3,18 @@
 ::
 
     <root>/<application_id>/
-        .lock          held by one process (flock); holds its pid and host for those it keeps out (``state.lock``)
+        .lock          locked by one process (flock); names its pid and host for other processes (``state.lock``)
         process        the process id, kept across restarts, so that the group's sort order stays (``state.identity``)
-        members        the members of the group that this directory's processes were, for their successor (``state.members``)
-        journal        what was taken, let go and removed, when and why; alive: when that was last so (``state.journal``)
+        members        the group members of this directory's processes, for the next process (``state.members``)
+        journal        which folders were used, released and removed, when and why; alive: heartbeat (``state.journal``)
         0_1/           the state of one task
-        .trash/        folders on their way out (``state.trash``)
+        .trash/        folders to be deleted (``state.trash``)
 
 Ownership of a task's folder is within the process and kept in memory; so is the time of its release, from which the
-cleaner's grace counts. (Kafka counts from the folder's modification time, which a store that is only read never moves.)
-That grace begins anew with the process: while none ran, the group could not give the task back. The age of a folder does not: it
-counts from the journal's stamps, over restarts. What must not be here: when to clean (``state.cleaner``), what a folder holds.
+cleaner's delay counts. (Kafka counts from the folder's modification time, which a store that is only read never
+changes.) The delay starts again with each process: while no process ran, the group could not give the task back. A
+folder's age does not start again: it counts from the journal's times. When to clean (``state.cleaner``) and what a
+folder holds do not belong here.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ _log = logging.getLogger(__name__)
 class StateDirectory:
     """One process's state directory. Several members and threads of the process share one object.
 
-    ``clock_ms`` is monotonic; ``wall_ms`` only stamps what has to outlive the process. The process id stands for ``process_name``
-    if there is one. Raises ``StateDirectoryLocked`` when another process has it, ``StateError`` when it cannot be made or
-    locked, ``ConfigError`` for an application id that is no folder name.
+    ``clock_ms`` is monotonic; ``wall_ms`` is for the journal. The process id is derived from ``process_name`` if there
+    is one. Raises ``StateDirectoryLocked`` if another process has the directory, ``StateError`` if it cannot be created
+    or locked, ``ConfigError`` for an application id that cannot be a folder's name.
     """
 
     def __init__(
@@ -70,7 +71,10 @@ class StateDirectory:
                 self._lock_file.close()
                 raise
         except OSError as error:
-            raise StateError(f"the state directory {self.path} cannot be used: {error}") from error
+            raise StateError(
+                f"the state directory {self.path.absolute()} cannot be used: {error}; check state_dir, its owner and "
+                "the disk"
+            ) from error
         self._trash = Trash(self.path / TRASH_FOLDER, self._journal)
         self._released_at_ms = dict.fromkeys(self.tasks_on_disk(), clock_ms())
 
@@ -85,30 +89,30 @@ class StateDirectory:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What an operator should know of the process id: it is another one than before."""
+        """Warnings for the operator: the process id has changed."""
         return self._identity.warnings
 
     @property
     def trash(self) -> Trash:
-        """Where folders go first when they are removed."""
+        """The folder that removed folders move to first."""
         return self._trash
 
     def task_path(self, task: TaskId) -> Path:
-        """Where the task's state is, or would be."""
+        """Return the path of the task's folder, which may not exist."""
         return self.path / str(task)
 
     def has_folder(self, task: TaskId) -> bool:
-        """Whether there is a folder, of a task that is locked or not. Raises ``OSError`` where the disk does not tell."""
+        """Return whether the task has a folder, locked or not. Raises ``OSError`` if the disk fails."""
         return self.task_path(task).is_dir()
 
     def tasks_on_disk(self) -> list[TaskId]:
-        """Tasks that have a folder, locked or not, in order."""
+        """Return the tasks that have a folder, locked or not, in order."""
         return tasks_in(self.path)
 
     def lock_task(self, task: TaskId) -> Path:
-        """Become the one owner of the task's folder and get its path. The folder may not exist yet.
+        """Become the only owner of the task's folder and return its path. The folder may not exist yet.
 
-        Raises ``StateError`` if somebody in this process owns it already.
+        Raises ``StateError`` if the task is locked already in this process.
         """
         with self._guard:
             if task in self._locked:
@@ -118,7 +122,10 @@ class StateDirectory:
         return self.task_path(task)
 
     def release_task(self, task: TaskId) -> None:
-        """The folder's stores are closed; its grace begins now. Raises ``StateError`` if it is not locked."""
+        """Unlock the folder, with its stores closed; the cleanup delay starts now.
+
+        Raises ``StateError`` if not locked.
+        """
         with self._guard:
             if task not in self._locked:
                 raise StateError(f"task {task} is not locked, so it cannot be released")
@@ -127,15 +134,15 @@ class StateDirectory:
             self._journal.release(str(task))
 
     def idle_tasks(self, grace_ms: int) -> list[TaskId]:
-        """Tasks on disk that nobody owns, released (or found at the start) at least ``grace_ms`` ago."""
+        """Return unlocked tasks on disk that were released, or seen at the start, at least ``grace_ms`` ago."""
         with self._guard:
             return [task for task in self.tasks_on_disk() if self._is_idle(task, grace_ms)]
 
     def retire(self, task: TaskId, grace_ms: int) -> bool:
-        """Move the folder of an idle task to the trash; False if it is not idle (any more).
+        """Move the folder of an idle task to the trash; False if it is no longer idle.
 
-        One rename, at one instant with respect to ``lock_task``, which never waits for the record that comes before it. The
-        bytes go with ``trash.empty``.
+        One rename, atomic with respect to ``lock_task``, which never waits for the journal. ``trash.empty`` deletes the
+        bytes.
         """
         with self._guard:
             if not self._is_idle(task, grace_ms):
@@ -145,26 +152,26 @@ class StateDirectory:
         return self._remove(task, why, lambda: self._is_idle(task, grace_ms))
 
     def age_ms(self, task: TaskId) -> int:
-        """How long ago the task's state was last at work, whoever owned it then; counts over restarts and a crash."""
+        """Return the time since any process used the task's state; restarts and crashes do not reset it."""
         return self._journal.idle_ms(str(task))
 
     def retire_old(self, task: TaskId, max_age_ms: int) -> bool:
-        """As ``retire``, for the start: what counts is the age, and there has been no grace yet."""
+        """As ``retire``, at start: by age, as no cleanup delay has passed yet."""
         age_ms = self.age_ms(task)
         if age_ms <= max_age_ms:
             return False
-        why = f"at the start it was not at work for {age_ms:,} ms; state_cleanup_dir_max_age_ms = {max_age_ms}"
+        why = f"not used for {age_ms:,} ms before the start; state_cleanup_dir_max_age_ms = {max_age_ms}"
         return self._remove(task, why, lambda: task not in self._locked)
 
     def heartbeat(self) -> None:
-        """This process is at work: what it owns is as old as this if it dies without a word. Call it every few seconds."""
+        """Record that this process is alive; after a crash its tasks are as old as this. Call it every few seconds."""
         self._journal.heartbeat()
 
     def secure(self) -> bool:
-        """Whether it was deleted under this process; then it is made anew and locked, before another takes it.
+        """Create and lock the directory again if it was deleted under this process; return whether it was.
 
-        What is open goes on as it is. Call it every few seconds. Raises ``StateDirectoryLocked`` when another process was
-        quicker, ``StateError`` where it cannot be made.
+        Open stores go on. Call it every few seconds. Raises ``StateDirectoryLocked`` if another process took the path
+        first, ``StateError`` if it cannot be created.
         """
         try:
             if self._is_ours():
@@ -175,9 +182,12 @@ class StateDirectory:
             self._lock_file = lock_file
             keep(self.path, self.process_id, self._process_name)
         except OSError as error:
-            raise StateError(f"the state directory {self.path} cannot be used: {error}") from error
+            raise StateError(
+                f"the state directory {self.path.absolute()} cannot be used: {error}; check state_dir, its owner and "
+                "the disk"
+            ) from error
         self._journal.renew()
-        _log.warning("the state directory %s was deleted under this process, and is made anew", self.path)
+        _log.warning("the state directory %s was deleted while in use, and is created again", self.path.absolute())
         return True
 
     def _is_ours(self) -> bool:
@@ -188,23 +198,23 @@ class StateDirectory:
         return os.path.samestat(there, os.fstat(self._lock_file.fileno()))
 
     def discard(self, task: TaskId, why: str = "its store is damaged") -> None:
-        """Throw away the folder of a task that the caller has locked, with its stores closed: it is damaged.
+        """Remove the damaged folder of a task that the caller has locked, with its stores closed.
 
-        One rename: the bytes go with ``trash.empty``. ``why`` goes into the journal. The task stays locked and can begin anew. Raises
-        ``StateError`` if it is not locked or the folder won't move.
+        One rename: ``trash.empty`` deletes the bytes. ``why`` goes into the journal. The task stays locked and can
+        start with an empty folder. Raises ``StateError`` if it is not locked or the folder cannot be moved.
         """
         with self._guard:
             if task not in self._locked:
                 raise StateError(f"task {task} is not locked, so its folder cannot be discarded")
-        gone = self._trash.take(self.task_path(task), why)
-        if not gone and self.task_path(task).exists():
-            raise StateError(f"the folder {self.task_path(task)} cannot be moved away; delete it by hand")
+        moved = self._trash.take(self.task_path(task), why)
+        if not moved and self.task_path(task).exists():
+            raise StateError(f"the folder {self.task_path(task).absolute()} cannot be moved away; delete it by hand")
 
     def close(self) -> None:
-        """Let another process have the directory."""
+        """Unlock the directory for other processes."""
         if self._locked:
             names = ", ".join(map(str, sorted(self._locked)))
-            _log.warning("the state directory %s is closed while tasks are in use: %s", self.path, names)
+            _log.warning("the state directory %s is closed while tasks are in use: %s", self.path.absolute(), names)
         self._journal.close()
         self._lock_file.close()
 
@@ -221,7 +231,7 @@ class StateDirectory:
             return False
         with self._guard:
             if not may_go():
-                self._trash.spare(place, "somebody took it meanwhile")
+                self._trash.spare(place, "it was locked meanwhile")
                 return False
             self._released_at_ms.pop(task, None)
             return self._trash.move(path, place)
@@ -232,20 +242,21 @@ class StateDirectory:
 
 
 def task_order(task: TaskId) -> tuple[str, int, int]:
-    """A sort key that also holds for tasks of several named topologies."""
+    """Return a sort key that also orders tasks of several named topologies."""
     return task.topology or "", task.subtopology, task.partition
 
 
 def _folder_name(application_id: str) -> str:
     if not application_id or application_id in {".", ".."} or "/" in application_id or "\0" in application_id:
         raise ConfigError(
-            f"application_id {application_id!r} cannot name a folder; allowed: letters, digits, '.', '_', '-'"
+            f"application_id = {application_id!r}: cannot be a folder's name; use only letters, digits, '.', '_' and "
+            "'-'"
         )
     return application_id
 
 
 def _task_of(entry: Path) -> TaskId | None:
-    """Only the exact spelling counts: ``00_1`` is somebody else's folder."""
+    """Return the task of a folder; only the exact spelling counts: ``00_1`` is not a task's folder."""
     try:
         task = TaskId.parse(entry.name)
     except InvalidTaskId:
@@ -254,42 +265,51 @@ def _task_of(entry: Path) -> TaskId | None:
 
 
 def tasks_in(folder: Path) -> list[TaskId]:
-    """The tasks that have a folder in an application's directory, in order."""
-    found = [task for entry in folder.iterdir() if (task := _task_of(entry)) and entry.is_dir()]
-    return sorted(found, key=task_order)
+    """Return the tasks that have a folder in an application's directory, in order."""
+    tasks = [task for entry in folder.iterdir() if (task := _task_of(entry)) and entry.is_dir()]
+    return sorted(tasks, key=task_order)
 
 
 def application_folder(root: Path, application_id: str) -> Path:
-    """Where an application's state is. Raises ``ConfigError`` for an application id that is no folder name."""
+    """Return an application's directory.
+
+    Raises ``ConfigError`` for an application id that cannot be a folder's name.
+    """
     return root / _folder_name(application_id)
 
 
-def replay(journal: Journal, folder: Path, process_id: uuid.UUID | None, who: str) -> None:
-    """Tell the journal what there is now; from then on it is the directory's. ``who`` opens it, for people."""
+def replay(journal: Journal, folder: Path, process_id: uuid.UUID | None, opener: str) -> None:
+    """Start the journal with the folders that exist now. ``opener``: the program that opens it, for people."""
     trash = folder / TRASH_FOLDER
     names = map(str, tasks_in(folder))
     there = {name: 0 if journal.knows(name) else last_written_ms(folder / name) for name in names}
-    journal.start(process_id, there, {entry.name for entry in trash.iterdir()} if trash.is_dir() else (), who)
+    journal.start(process_id, there, {entry.name for entry in trash.iterdir()} if trash.is_dir() else (), opener)
 
 
 def last_written_ms(folder: Path) -> int:
-    """When a file below the folder was last written: a stand-in for folders that no journal knows."""
+    """Return when a file below the folder was last written: the age of folders that the journal does not mention."""
     times = [entry.lstat().st_mtime for entry in (folder, *folder.rglob("*"))]
     return round(max(times) * 1000)
 
 
 def holder_of(root: Path, application_id: str) -> int | None:
-    """The pid of the process on this host that has the state directory now; None if nobody has.
+    """Return the pid of the process on this host that has the state directory; None if it is free.
 
-    Raises ``ConfigError`` for a directory that is not there, and for a holder on another host.
+    Raises ``ConfigError`` for a directory that does not exist, and for a holder on another host.
     """
     path = root / _folder_name(application_id)
     try:
-        found = holder(path)
+        other = holder(path)
     except FileNotFoundError as cause:
-        raise ConfigError(f"state_dir = {str(root)!r}: no process of {application_id!r} has worked there") from cause
-    if found is None:
+        raise ConfigError(
+            f"state_dir = {str(root)!r}: {path.absolute()} does not exist, so no process of {application_id!r} has "
+            "used it; check state_dir and application_id"
+        ) from cause
+    if other is None:
         return None
-    if found.host != platform.node() or found.pid is None:
-        raise ConfigError(f"the state directory {path} belongs to a process on host {found.host or 'unknown'}")
-    return found.pid
+    if other.host != platform.node() or other.pid is None:
+        raise ConfigError(
+            f"the state directory {path.absolute()} is in use by a process on host {other.host or 'unknown'}; run this "
+            f"command there"
+        )
+    return other.pid

@@ -1,8 +1,8 @@
-"""Files and sockets that belong to this process alone: a forked child closes its copies at once.
+"""Files and sockets of this process alone: a forked child closes its copies at once.
 
 A lock (``flock``) and a listening socket last as long as any process has the descriptor. A child that outlives its
-parent, as a child of ``multiprocessing`` does after a SIGKILL, would keep both in the name of a dead process. Programs
-that are executed get neither: Python opens everything close-on-exec.
+parent, as a child of ``multiprocessing`` does after a SIGKILL, would keep both for a dead process. Executed programs
+inherit neither: Python opens everything close-on-exec.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T", bound=Closeable)
 
 _open: WeakSet[Closeable] = WeakSet()
 _opening = threading.Lock()
-"""No fork happens between the opening of something and its entry in ``_open``."""
+"""Keeps a fork from happening between the opening of a file and its entry in ``_open``."""
 
 
 def open_here(make: Callable[[], T]) -> T:

@@ -1,7 +1,7 @@
-"""The process id, which has to stay: the group sorts by it, and another id is another process with other tasks.
+"""The process id, which must not change: the group sorts by it, and with another id a process gets other tasks.
 
-It is drawn once and kept in a file, or derived from a name that stays (``process_name``, a pod's name): then it also survives the
-loss of the volume. What must not be here: anything that decides about tasks.
+It is random and kept in a file, or derived from a stable name (``process_name``, a pod's name): then it also survives
+the loss of the volume. Decisions about tasks do not belong here.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ _NAMESPACE = uuid.UUID("b3d7b0a2-5d0e-5b2e-9f0b-8f6f0f2d9c41")
 
 
 class Identity(NamedTuple):
-    """The id, and what an operator should know of how it came about."""
+    """The id, and warnings for the operator about where it comes from."""
 
     process_id: uuid.UUID
     warnings: tuple[str, ...] = ()
 
 
 def derived_id(application_id: str, process_name: str) -> uuid.UUID:
-    """The id that a name stands for: UUID version 5 over the application's id and the name."""
+    """Return the id of a process name: UUID version 5 over the application id and the name."""
     return uuid.uuid5(uuid.uuid5(_NAMESPACE, application_id), process_name)
 
 
 def identify(
     folder: Path, application_id: str, process_name: str | None, *, last_known: uuid.UUID | None, tasks_here: int
 ) -> Identity:
-    """This process's id, kept in ``folder`` from now on.
+    """Return this process's id, and keep it in ``folder``.
 
-    ``last_known`` is the id that the directory's journal tells of, ``tasks_here`` how many tasks have state there: with
-    either, a missing file is told. The journal's id is not used unasked: whoever copies a volume removes the
-    file so that the copy gets an id of its own. Raises ``OSError``.
+    ``last_known``: the id in the directory's journal; ``tasks_here``: the number of tasks with state there. If either
+    is given, a missing file is reported. The journal's id is not used on its own: to give a copied volume an id of its
+    own, an operator removes the file. Raises ``OSError``.
     """
     path = folder / FILE
     kept = read_json(path)
@@ -53,9 +53,9 @@ def identify(
 
 
 def keep(folder: Path, process_id: uuid.UUID, process_name: str | None) -> None:
-    """Write it down. Raises ``OSError``."""
-    named_so = {} if process_name is None else {"process_name": process_name}
-    _write_durably(folder / FILE, json.dumps({"version": _VERSION, "process_id": str(process_id), **named_so}))
+    """Write the id to the directory. Raises ``OSError``."""
+    name_entry = {} if process_name is None else {"process_name": process_name}
+    _write_durably(folder / FILE, json.dumps({"version": _VERSION, "process_id": str(process_id), **name_entry}))
 
 
 def _warning(
@@ -67,24 +67,24 @@ def _warning(
     last_known: uuid.UUID | None,
     tasks_here: int,
 ) -> str | None:
-    """What to say of an id that is not the one before; None if it is, or if there was none."""
+    """Return a warning if the id has changed; None if it has not, or if there was none."""
     if old is not None:
-        why = f"{path} says {_named(old, kept.get('process_name'))}, process_name = {name!r} stands for {new}"
+        why = f"{path.absolute()} has {_named(old, kept.get('process_name'))}, process_name = {name!r} gives {new}"
     elif path.exists():
-        why = f"{path} cannot be read"
+        why = f"{path.absolute()} is damaged"
     elif tasks_here or last_known:
-        why = f"{path} is gone, while there is state of {tasks_here} tasks beside it"
+        why = f"{path.absolute()} is missing, but the directory has state of {tasks_here} tasks"
     else:
         return None
     before = old or last_known
     if before == new:
         return None
-    remedy = f'to keep the old id, stop the process, write {{"process_id": "{before or "..."}"}} there'
-    remedy += "" if name is None else " and leave process_name out"
-    remedy += "" if name is not None else "; with a process_name the id would not depend on this file"
+    remedy = f'To keep the old id, stop the process and write {{"process_id": "{before or "..."}"}} to that file'
+    remedy += "" if name is None else ", and remove the setting process_name"
+    remedy += "" if name is not None else "; with the setting process_name the id does not depend on this file"
     return (
-        f"the process id is {new} from now on; before it was {before or 'not known'}: {why}. The group takes this for another "
-        f"process, so tasks may move once; {remedy}"
+        f"the process id is now {new}; before it was {before or 'unknown'}: {why}. The group takes this for another "
+        f"process, so tasks may move once. {remedy}"
     )
 
 
@@ -93,7 +93,7 @@ def _named(process_id: uuid.UUID, name: object) -> str:
 
 
 def _id_of(kept: dict[str, object]) -> uuid.UUID | None:
-    """Later versions of the file only add fields, so any version is read."""
+    """Return the id in the file; later versions only add fields, so any version is read."""
     try:
         return uuid.UUID(str(kept["process_id"]))
     except (KeyError, ValueError):
@@ -101,7 +101,7 @@ def _id_of(kept: dict[str, object]) -> uuid.UUID | None:
 
 
 def _write_durably(path: Path, text: str) -> None:
-    """Whole or not at all, also when the machine stops."""
+    """Write the file atomically, also if the machine stops."""
     draft = path.with_name(path.name + ".draft")
     with draft.open("w", encoding="utf-8") as file:
         file.write(text + "\n")

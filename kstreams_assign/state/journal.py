@@ -1,12 +1,13 @@
-"""The state directory's journal: what was taken, let go and removed, when and why. One JSON object a line, for people too.
+"""The state directory's journal: which folders were used, released and removed, when and why. One JSON object a line.
 
 Two files::
 
-    journal     the lines (``state.book`` says what they come to); written anew at each start and when it has grown
-    alive       the time at which the process was last seen at work, for the tasks that a crash left without a release
+    journal     the lines (``state.journal_lines`` adds them up); rewritten at each start and when it has grown
+    alive       the time of the process' last heartbeat, for tasks that a crash left without a release
 
-A line about a removal is on the disk before the folder moves. The others survive the process but maybe not a power cut; then
-a folder counts as older than it is, and at worst is restored. What must not be here: which folder may go.
+A line about a removal is on the disk before the folder moves. Other lines survive the process but maybe not a power
+cut; then a folder counts as older than it is, and at worst is restored. The decision which folder may be removed does
+not belong here.
 """
 
 from __future__ import annotations
@@ -20,34 +21,34 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from uuid import UUID
 
-from kstreams_assign.state.book import Book, Line, book_of, from_iso, iso, read_line
+from kstreams_assign.state.journal_lines import JournalContents, Line, from_iso, iso, read_line, replay_lines
 
 _log = logging.getLogger(__name__)
 
 JOURNAL_FILE = "journal"
 ALIVE_FILE = "alive"
 SIZE_MAX_BYTES = 64 * 1024
-"""From this size on it is written anew, or from twice what it then has if that is more."""
+"""The journal is rewritten when it exceeds this size, or twice its size after the last rewrite if that is more."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def wall_clock_ms() -> int:
-    """The machine's time, for stamps that outlive the process: milliseconds since 1970."""
+    """Return the machine's time in milliseconds since 1970, for stamps that outlive the process."""
     return time.time_ns() // 1_000_000
 
 
-def read_book(folder: Path) -> Book:
-    """What the journal of a directory says; empty where there is none. Changes nothing. Raises ``OSError``."""
+def read_journal(folder: Path) -> JournalContents:
+    """Read the journal of a directory; empty contents if there is none. Changes nothing. Raises ``OSError``."""
     try:
         text = (folder / JOURNAL_FILE).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         text = ""
-    return book_of(line for line in map(read_line, text.splitlines()) if line is not None)
+    return replay_lines(line for line in map(read_line, text.splitlines()) if line is not None)
 
 
 def read_alive_ms(folder: Path) -> int | None:
-    """When a process was last seen at work in a directory; None if nobody knows. Raises ``OSError``."""
+    """Return the time of the last heartbeat in a directory; None if unknown. Raises ``OSError``."""
     try:
         return from_iso((folder / ALIVE_FILE).read_text(encoding="utf-8", errors="replace").strip())
     except (FileNotFoundError, ValueError):
@@ -55,14 +56,14 @@ def read_alive_ms(folder: Path) -> int | None:
 
 
 class Journal:
-    """The journal of a directory that this process holds. Threads may share it. Making one only reads."""
+    """The journal of a directory that this process has locked. Threads may share it. The constructor only reads."""
 
     def __init__(self, folder: Path, wall_ms: Callable[[], int]) -> None:
         self._folder = folder
         self._wall_ms = wall_ms
         self._guard = threading.Lock()
         self._alive_ms = read_alive_ms(folder)
-        self._book = read_book(folder)
+        self._contents = read_journal(folder)
         self._file: int | None = None
         self._alive_file: int | None = None
         self._size = 0
@@ -71,77 +72,77 @@ class Journal:
 
     @property
     def process_id(self) -> UUID | None:
-        """Of the last process that opened the directory, if its journal tells."""
-        return self._book.process_id
+        """The id of the last process that opened the directory; None if the journal does not have it."""
+        return self._contents.process_id
 
     def knows(self, task: str) -> bool:
-        """Whether it tells when the folder was last at work."""
-        return task in self._book.used
+        """Return whether a line says when the folder was last used."""
+        return task in self._contents.used
 
     def start(self, process_id: UUID | None, folders: Mapping[str, int], trash: Collection[str], why: str) -> None:
-        """Replay: settle what the last process left unsaid (``Book.as_found``), and write the journal anew."""
+        """Settle what the last process did not finish (``JournalContents.reopened``), and rewrite the journal."""
         with self._guard:
-            self._book = self._book.as_found(folders, trash, self._alive_ms)
-            told = str(process_id or self._book.process_id or "")
-            self._book.add(Line(self._wall_ms(), "open", why=why, process_id=told))
+            self._contents = self._contents.reopened(folders, trash, self._alive_ms)
+            opener = str(process_id or self._contents.process_id or "")
+            self._contents.add(Line(self._wall_ms(), "open", why=why, process_id=opener))
             self._catch_up()
 
     def own(self, task: str) -> None:
-        """The folder is at work from now on."""
-        self._tell(Line(self._wall_ms(), "own", task))
+        """Record that the folder is in use from now on."""
+        self._write_line(Line(self._wall_ms(), "own", task))
 
     def release(self, task: str) -> None:
-        """It is closed."""
-        self._tell(Line(self._wall_ms(), "release", task))
+        """Record that the folder is closed."""
+        self._write_line(Line(self._wall_ms(), "release", task))
 
     def retire(self, task: str, place: str, why: str) -> bool:
-        """The folder is about to go to the trash, as ``place``; on the disk when this returns. False: it has to stay.
+        """Record, on the disk, that the folder is about to move to the trash as ``place``. False: it must stay.
 
-        On a full disk it may go unrecorded, as nothing else makes room: if the process dies before the bytes are
-        deleted, what is in the trash stays there and is named.
+        On a full disk the move is allowed without a record, as nothing else makes room. If the process dies before the
+        bytes are deleted, the folder stays in the trash, and a warning names it.
         """
         line = Line(self._wall_ms(), "retire", task, place, why)
         try:
             with self._guard:
-                self._book.add(line)
+                self._contents.add(line)
                 file = os.dup(self._append(line))
             try:
-                os.fsync(file)  # outside the guard: whoever takes a folder does not wait for it
+                os.fsync(file)  # outside the guard, so that locking a task does not wait for the disk
             finally:
                 os.close(file)
         except OSError as error:
             with self._guard:
-                self._failed(error)
+                self._note_failure(error)
                 if error.errno not in _FULL:
-                    self._book.trashed.pop(place, None)
+                    self._contents.trashed.pop(place, None)
             return error.errno in _FULL
         return True
 
     def keep(self, place: str, why: str) -> None:
-        """It could not be moved."""
-        self._tell(Line(self._wall_ms(), "keep", self._task_of(place), place, why))
+        """Record that the folder was not moved."""
+        self._write_line(Line(self._wall_ms(), "keep", self._task_of(place), place, why))
 
     def delete(self, place: str) -> None:
-        """Its bytes are gone."""
-        self._tell(Line(self._wall_ms(), "delete", self._task_of(place), place))
+        """Record that its bytes are deleted."""
+        self._write_line(Line(self._wall_ms(), "delete", self._task_of(place), place))
 
     def is_retired(self, place: str) -> bool:
-        """Whether this entry of the trash was retired, so that its bytes may go."""
+        """Return whether this entry of the trash was retired, so that its bytes may be deleted."""
         with self._guard:
-            return place in self._book.trashed
+            return place in self._contents.trashed
 
     def idle_ms(self, task: str) -> int:
-        """For how long the folder has not been at work, over restarts; 0 where nobody knows."""
+        """Return for how long the folder has not been used, across restarts; 0 if unknown."""
         with self._guard:
-            at_ms = self._book.last_used_ms(task, self._alive_ms)
+            at_ms = self._contents.last_used_ms(task, self._alive_ms)
         return 0 if at_ms is None else max(0, self._wall_ms() - at_ms)
 
     def heartbeat(self) -> None:
-        """This process is at work. Costs one small write in place, and no room on the disk."""
+        """Record that this process is alive: one small write in place, which needs no room on the disk."""
         with self._guard:
             if self._behind:
                 self._catch_up()
-            if self._behind:  # the journal still counts on the old time
+            if self._behind:  # the journal on the disk still relies on the old time
                 return
             now_ms = self._wall_ms()
             try:
@@ -149,12 +150,16 @@ class Journal:
                     self._alive_file = os.open(self._folder / ALIVE_FILE, os.O_WRONLY | os.O_CREAT, 0o640)
                 os.pwrite(self._alive_file, f"{iso(now_ms)}\n".encode(), 0)
             except OSError as error:
-                _log.warning("%s cannot be written: %s", self._folder / ALIVE_FILE, error)
+                _log.warning(
+                    "%s cannot be written, the next heartbeat tries again: %s",
+                    (self._folder / ALIVE_FILE).absolute(),
+                    error,
+                )
             else:
                 self._alive_ms = now_ms
 
     def renew(self) -> None:
-        """The directory was made anew: what is written from now on goes into new files."""
+        """Write to new files from now on: the directory was deleted and created again."""
         self.close()
         with self._guard:
             self._behind = True
@@ -167,19 +172,19 @@ class Journal:
             self._file = self._alive_file = None
 
     def _task_of(self, place: str) -> str:
-        retired = self._book.trashed.get(place)
+        retired = self._contents.trashed.get(place)
         return retired.task if retired else ""
 
-    def _tell(self, line: Line) -> None:
+    def _write_line(self, line: Line) -> None:
         with self._guard:
-            self._book.add(line)
+            self._contents.add(line)
             try:
                 self._append(line)
             except OSError as error:
-                self._failed(error)
+                self._note_failure(error)
 
     def _append(self, line: Line) -> int:
-        """The file. Where that is behind, or long, the line goes with the whole: it is in the book. Raises ``OSError``."""
+        """Append the line and return the file; rewrite the file if it is behind or too large. Raises ``OSError``."""
         text = line.to_text().encode()
         if self._behind or self._file is None or self._size + len(text) > self._size_max:
             return self._rewrite()
@@ -191,11 +196,11 @@ class Journal:
         try:
             self._rewrite()
         except OSError as error:
-            self._failed(error)
+            self._note_failure(error)
 
     def _rewrite(self) -> int:
-        """The new file. Whole or not at all, also when the machine stops. Raises ``OSError``."""
-        lines = self._book.lines(lambda task: (self._folder / task).is_dir())
+        """Replace the file atomically, also if the machine stops, and return the new one. Raises ``OSError``."""
+        lines = self._contents.lines(lambda task: (self._folder / task).is_dir())
         text = "".join(line.to_text() for line in lines).encode()
         path, draft = self._folder / JOURNAL_FILE, self._folder / f"{JOURNAL_FILE}.draft"
         file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o640)
@@ -214,15 +219,16 @@ class Journal:
         self._size_max = max(SIZE_MAX_BYTES, 2 * self._size)
         return file
 
-    def _failed(self, error: OSError) -> None:
-        """Nothing is appended behind a line that may be torn: the next line writes the whole anew."""
+    def _note_failure(self, error: OSError) -> None:
+        """Rewrite the file with the next line, as the last line may be torn."""
         if not self._behind or self._file is None:
-            _log.warning("%s cannot be written: %s; it is tried again", self._folder / JOURNAL_FILE, error)
+            path = (self._folder / JOURNAL_FILE).absolute()
+            _log.warning("%s cannot be written, the next line tries again: %s", path, error)
         self._behind = True
 
 
 def sync_folder(folder: Path) -> None:
-    """What was renamed in it reaches the disk. Raises ``OSError``."""
+    """Flush the renames in a folder to the disk. Raises ``OSError``."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,7 +1,7 @@
-"""What this process would report of its state if it joined now: one offset sum a task.
+"""The offset sums that this process reports when it joins: one a task.
 
-Sums and not lags: the leader subtracts them from the end offsets (KIP-441, "Rebalance Metadata"). The table is kept up
-to date by those who change the state, because a report must not open a store: it is made between two heartbeats.
+Sums and not lags: the leader subtracts them from the end offsets (KIP-441, "Rebalance Metadata"). The code that changes
+the state keeps the table up to date, because a report must not open a store: it is made between two heartbeats.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ OFFSET_SUM_MAX = 2**63 - 1
 
 
 def offset_sum(next_offsets: Iterable[int]) -> int:
-    """Sum of a task's next changelog offsets, at most ``OFFSET_SUM_MAX``. Raises ``StoreDamaged`` for a negative one."""
+    """Return the sum of next changelog offsets, at most ``OFFSET_SUM_MAX``.
+
+    Raises ``StoreDamaged`` if one is negative.
+    """
     total = 0
     for offset in next_offsets:
         if offset < 0:
-            raise StoreDamaged(f"a changelog offset of {offset} makes no sense")
+            raise StoreDamaged(f"the store has the changelog offset {offset}; it must be at least 0")
         total += offset
     return min(total, OFFSET_SUM_MAX)
 
@@ -39,7 +42,10 @@ class _Line(NamedTuple):
 
 
 class OffsetSums:
-    """The table, shared by the threads of a process. A task without a line is unknown to the leader: all to restore."""
+    """The table, shared by the threads of a process.
+
+    The leader takes a task without a line as one to restore in full.
+    """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -47,15 +53,15 @@ class OffsetSums:
         self._in_order = True
 
     def running(self, task: TaskId) -> None:
-        """An active task with logged state that is at work: it lacks nothing."""
+        """Set an active task with logged state as running: it has no lag."""
         self._put(task, _Line(RUNNING_OFFSET_SUM, owned=True))
 
     def restoring(self, task: TaskId, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """A standby, a warm-up or an active task on its way stands here. Raises ``StoreDamaged`` (see ``offset_sum``)."""
+        """Set the offsets of a standby, a warm-up or a restoring active task. Raises ``StoreDamaged``."""
         self._put(task, _Line(offset_sum(next_offsets.values()), owned=True))
 
     def dormant(self, task: TaskId, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """The task's stores are closed and hold this; without any offset there is nothing to offer."""
+        """Set the offsets of a task whose stores are closed; without any offset the task is not reported."""
         line = _Line(offset_sum(next_offsets.values()), owned=False)
         if next_offsets:
             self._put(task, line)
@@ -63,25 +69,25 @@ class OffsetSums:
             self.forget(task)
 
     def forget(self, task: TaskId) -> None:
-        """Its state is gone or damaged. Fine for a task that has no line."""
+        """Remove a task whose state is deleted or damaged; no error for an unknown task."""
         with self._guard:
             self._lines.pop(task, None)
 
-    def forget_gone(self, is_there: Callable[[TaskId], bool]) -> None:
-        """Forget the dormant tasks whose state is not there: somebody else took it away. What is owned is never asked about.
+    def forget_missing(self, is_there: Callable[[TaskId], bool]) -> None:
+        """Remove dormant tasks whose folder another program deleted. Owned tasks are not checked.
 
-        ``is_there`` may take its time, as nobody waits for it. A task that was opened or closed meanwhile has a new line, which stays.
+        ``is_there`` may be slow, as no lock is held. A task that was opened or closed meanwhile keeps its new line.
         """
         with self._guard:
             dormant = {task: line for task, line in self._lines.items() if not line.owned}
-        gone = {task: line for task, line in dormant.items() if not is_there(task)}
+        missing = {task: line for task, line in dormant.items() if not is_there(task)}
         with self._guard:
-            for task, line in gone.items():
+            for task, line in missing.items():
                 if self._lines.get(task) is line:
                     del self._lines[task]
 
     def report(self, *, owned_only: bool) -> dict[TaskId, int]:
-        """Task -> -2 if it runs, else its offset sum; in order. ``owned_only`` leaves out the dormant tasks."""
+        """Return task -> -2 if it runs, else its offset sum, in order. ``owned_only`` leaves out dormant tasks."""
         with self._guard:
             if not self._in_order:
                 self._lines = dict(sorted(self._lines.items(), key=lambda line: task_order(line[0])))
@@ -89,12 +95,12 @@ class OffsetSums:
             return {task: line.offset_sum for task, line in self._lines.items() if line.owned or not owned_only}
 
     def report_kept(self, assigned: AbstractSet[TaskId]) -> dict[TaskId, int]:
-        """What may be told without the mutex: of the newest assignment's tasks those that are owned.
+        """Return what may be reported without the mutex: the owned tasks of the newest assignment.
 
-        Their folders are locked, and the cleaner never touches one that is. Dormant tasks are no promise that can be kept, nor are those
-        on their way to be closed, after a lost membership or because they were taken away: they are dormant in a moment.
+        Their folders are locked, so the cleaner does not remove them. Dormant tasks are left out, as it may; so are
+        tasks that are about to close, after a lost membership or a revocation: they are dormant in a moment.
         """
-        return {task: told for task, told in self.report(owned_only=True).items() if task in assigned}
+        return {task: offset_sum for task, offset_sum in self.report(owned_only=True).items() if task in assigned}
 
     def _put(self, task: TaskId, line: _Line) -> None:
         with self._guard:
@@ -107,11 +113,11 @@ ReadOffsets = Callable[[TaskId, Path], Mapping[TopicPartition, int]]
 
 
 def sums_at_start(directory: StateDirectory, read_offsets: ReadOffsets) -> OffsetSums:
-    """The table of a process that has just started: everything on disk is dormant. What cannot be read is left out."""
+    """Return the table of a process that has just started: tasks on disk are dormant; unreadable ones are left out."""
     sums = OffsetSums()
     for task in directory.tasks_on_disk():
         try:
             sums.dormant(task, read_offsets(task, directory.task_path(task)))
         except StateError as error:
-            _log.warning("the state of task %s counts as missing: %s", task, error)
+            _log.warning("the state of task %s cannot be read and counts as missing: %s", task, error)
     return sums

@@ -1,6 +1,6 @@
-"""Who holds a state directory: a lock that ends with its process, and the line in it for those it keeps out.
+"""The lock of a state directory: it ends with its process, and names that process for others.
 
-What must not be here: what the directory holds.
+The content of the directory does not belong here.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from kstreams_assign.errors import StateDirectoryLocked
 from kstreams_assign.state.forking import open_here
 
 LOCK_FILE = ".lock"
-LOOKS_MAX = 10_000
-"""So often it is tried again where somebody else holds a lock for an instant, or has not written yet."""
+ATTEMPTS_MAX = 10_000
+"""Attempts while another process holds the lock for an instant, or has not yet written its pid."""
 
 
 class Holder(NamedTuple):
-    """The process that has a directory now, as it wrote itself down; None where that cannot be read."""
+    """The process that has the directory now, as its lock file says; None for what cannot be read."""
 
     pid: int | None
     host: str | None
@@ -33,9 +33,9 @@ class Holder(NamedTuple):
 def take_lock(folder: Path) -> IO[bytes]:
     """Lock the directory for as long as the file is open.
 
-    So the lock ends with the process, however that dies, and not with its children. The file is never deleted: two
-    processes could then lock two files of one name. Raises ``StateDirectoryLocked`` naming the holder, ``OSError``
-    where files cannot be made or locked.
+    So the lock ends with the process, however it dies, and not with its children. The file is never deleted: two
+    processes could then lock two files of the same name. Raises ``StateDirectoryLocked`` naming the holder, ``OSError``
+    if a file cannot be created or locked.
     """
     path = folder / LOCK_FILE
     file = open_here(lambda: path.open("a+b", buffering=0))
@@ -47,7 +47,8 @@ def take_lock(folder: Path) -> IO[bytes]:
     if not taken:
         file.close()
         raise StateDirectoryLocked(
-            f"the state directory {folder} belongs to {_read_holder(path)}; give each process its own state_dir"
+            f"the state directory {folder.absolute()} is in use by {_read_holder(path)}; stop that process, or give "
+            "this one another state_dir"
         )
     file.truncate(0)
     file.write(json.dumps({"pid": os.getpid(), "host": platform.node()}).encode())
@@ -55,8 +56,11 @@ def take_lock(folder: Path) -> IO[bytes]:
 
 
 def _lock(file: IO[bytes]) -> bool:
-    """False if a process has it. Whoever only looks (``holder``) shares the lock for an instant, and is waited for."""
-    for _ in range(LOOKS_MAX):
+    """Return False if a process has it.
+
+    Wait for a process that only looks (``holder``): it shares the lock for an instant.
+    """
+    for _ in range(ATTEMPTS_MAX):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -78,7 +82,10 @@ def _may_share(file: IO[bytes]) -> bool:
 
 
 def holder(folder: Path) -> Holder | None:
-    """Who has the directory now; None if nobody has. Changes nothing. Raises ``FileNotFoundError`` if nobody ever had."""
+    """Return the process that has the directory; None if it is free.
+
+    Raises ``FileNotFoundError`` if it was never used.
+    """
     path = folder / LOCK_FILE
     try:
         with open_here(lambda: path.open("rb", buffering=0)) as file:
@@ -89,20 +96,20 @@ def holder(folder: Path) -> Holder | None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Empty for a file that is missing, torn or something else."""
+    """Return the JSON object in a file; empty for a file that is missing, torn or not an object."""
     try:
-        found = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _read_holder(path: Path) -> Holder:
-    """Whoever has just taken the lock has not written itself down yet, and is waited for."""
-    for _ in range(LOOKS_MAX):
-        found = read_json(path)
-        if "pid" in found:
+    """Read the holder; wait for a process that has the lock and has not yet written its pid."""
+    for _ in range(ATTEMPTS_MAX):
+        content = read_json(path)
+        if "pid" in content:
             break
         os.sched_yield()
-    pid, host = found.get("pid"), found.get("host")
+    pid, host = content.get("pid"), content.get("host")
     return Holder(pid if isinstance(pid, int) else None, host if isinstance(host, str) else None)

@@ -1,8 +1,8 @@
-"""Which members of the group this directory's processes were: a process that is killed leaves one behind there.
+"""The group members of earlier processes in this directory: a killed process leaves its member in the group.
 
-The brokers keep a dead member until its session ends, and a rebalance waits for it. Whoever works here next holds the directory's
-lock, so it knows that they are dead and may take them out (``worker.past``). A copy of the directory may not: the list names
-the process id that it is of. What must not be here: asking the brokers.
+Brokers keep a dead member until its session ends, and a rebalance waits for it. The next process here has the
+directory's lock, so it knows that its predecessors are dead and removes them from the group. A copy of the directory
+must not: the list names the process id that it belongs to. Calls to brokers do not belong here.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _VERSION = 1
 
 
 class Seat(NamedTuple):
-    """A member as the brokers know it; ``instance_id`` is a static member's."""
+    """A member as the brokers know it; ``instance_id``: of a static member."""
 
     member_id: str
     instance_id: str | None
 
 
 class Members:
-    """The list, in a file of the directory. It outlives the process, not the machine, so it is not flushed to the disk.
+    """The list, in a file of the directory. It has to outlive the process but not the machine, so it is not flushed.
 
-    ``before``: the members of processes that are no more, oldest first.
+    ``before``: the members of processes that have ended, oldest first.
     """
 
     def __init__(self, folder: Path, process_id: UUID) -> None:
@@ -37,23 +37,27 @@ class Members:
         self.before: tuple[Seat, ...] = _read(self._path, process_id)
 
     def joining(self, seat: Seat) -> None:
-        """This process is about to join as ``seat``; from now on it may leave it behind. Raises ``OSError``."""
+        """Record that this process is about to join as ``seat``. Raises ``OSError``."""
         self._keep([*self.before, seat])
 
     def joined(self, seat: Seat) -> None:
-        """A join is over, and every other member of this directory is out of the group. Raises ``OSError``."""
+        """Record that the join is complete and that no predecessor is left in the group. Raises ``OSError``."""
         self.before = ()
         self._keep([seat])
 
     def _keep(self, seats: list[Seat]) -> None:
-        told = {"version": _VERSION, "process_id": str(self._process_id), "members": [seat._asdict() for seat in seats]}
+        content = {
+            "version": _VERSION,
+            "process_id": str(self._process_id),
+            "members": [seat._asdict() for seat in seats],
+        }
         draft = self._path.with_name(f"{FILE}.draft")
-        draft.write_text(json.dumps(told) + "\n", encoding="utf-8")
+        draft.write_text(json.dumps(content) + "\n", encoding="utf-8")
         draft.replace(self._path)
 
 
 def _read(path: Path, process_id: UUID) -> tuple[Seat, ...]:
-    """Nobody, where the file is not there, torn, or another process's."""
+    """Return the members; none if the file is missing, torn, or of another process id."""
     kept = read_json(path)
     listed = kept.get("members")
     if kept.get("process_id") != str(process_id) or not isinstance(listed, list):
@@ -61,8 +65,8 @@ def _read(path: Path, process_id: UUID) -> tuple[Seat, ...]:
     return tuple(filter(None, map(_seat, listed)))
 
 
-def _seat(told: object) -> Seat | None:
-    match told:
+def _seat(item: object) -> Seat | None:
+    match item:
         case {"member_id": str(member_id), "instance_id": None | str() as instance_id}:
             return Seat(member_id, instance_id)
     return None

@@ -1,4 +1,4 @@
-"""A state directory opened as the settings say, ready to be reported: what is too old is gone already."""
+"""Open a state directory with the settings, ready to be reported: state that is too old is removed first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kstreams_assign.state.directory import StateDirectory
 def open_state(
     config: Config, *, clock_ms: Callable[[], int], wall_ms: Callable[[], int]
 ) -> tuple[StateDirectory, list[TaskId]]:
-    """The directory, and the tasks whose state was wiped for its age. Raises as ``StateDirectory`` does."""
+    """Return the directory, and the tasks whose state was removed for its age. Raises as ``StateDirectory`` does."""
     directory = StateDirectory(
         Path(config.state_dir),
         config.application_id,

@@ -1,7 +1,7 @@
-"""Removal in two steps: a rename that takes no time, and the deletion of the bytes that may take long.
+"""Removal in two steps: a fast rename into the trash, and the deletion of the bytes, which may take long.
 
-What is in the trash counts as gone: nobody reads it, and what a crash left there is deleted at the next start. Only what the
-journal has as retired is deleted; anything else that is found there stays, and is named.
+A folder in the trash counts as removed: it is never read, and one that a crash left there is deleted at the next start.
+Only entries that the journal records as retired are deleted; a warning names any other.
 """
 
 from __future__ import annotations
@@ -21,32 +21,35 @@ TRASH_FOLDER = ".trash"
 
 
 class Trash:
-    """One folder on the same file system as what is thrown away. Threads may share it."""
+    """A folder on the same file system as the folders that are removed. Threads may share it."""
 
     def __init__(self, path: Path, journal: Journal) -> None:
         self.path = path
         self._journal = journal
         self._emptying = threading.Lock()
         self._numbering = threading.Lock()
-        self._numbers = count()  # no name is given twice, whoever asks meanwhile
+        self._numbers = count()  # so no name is given twice, also to threads that ask at the same time
         self._named: set[str] = set()
 
     def take(self, folder: Path, why: str) -> bool:
-        """Record it and move it; False if there is none or it cannot go. ``why`` is for whoever reads the journal."""
+        """Record the removal and move the folder; False if it is missing or cannot be moved.
+
+        ``why`` is for the journal.
+        """
         place = self.record(folder, why)
         return place is not None and self.move(folder, place)
 
     def record(self, folder: Path, why: str) -> str | None:
-        """Write down that ``folder`` goes, and as what; None if there is none or it cannot go. Waits for the disk.
+        """Record that ``folder`` will be moved, and return its name in the trash.
 
-        Followed by ``move`` or ``spare``.
+        None: it is missing or cannot be moved. Waits for the disk. Call ``move`` or ``spare`` afterwards.
         """
         if not os.path.lexists(folder):
             return None
         try:
             self.path.mkdir(exist_ok=True)
         except OSError as error:
-            _log.warning("%s cannot be moved to the trash: %s", folder, error)
+            _log.warning("%s cannot be moved to the trash, so it stays: %s", folder.absolute(), error)
             return None
         with self._numbering:
             names = (f"{folder.name}.{number}" for number in self._numbers)
@@ -54,21 +57,21 @@ class Trash:
         return place if self._journal.retire(folder.name, place, why) else None
 
     def move(self, folder: Path, place: str) -> bool:
-        """The rename; False if it cannot be, which is recorded too."""
+        """Rename the folder into the trash; False if that fails, which the journal records."""
         try:
             folder.rename(self.path / place)
         except OSError as error:
             self.spare(place, str(error))
-            _log.warning("%s cannot be moved to the trash: %s", folder, error)
+            _log.warning("%s cannot be moved to the trash, so it stays: %s", folder.absolute(), error)
             return False
         return True
 
     def spare(self, place: str, why: str) -> None:
-        """It does not go after all."""
+        """Record that the folder stays after all."""
         self._journal.keep(place, why)
 
     def empty(self) -> None:
-        """Delete what was retired. What cannot be deleted is named in the log and tried again next time."""
+        """Delete retired entries. One that cannot be deleted is logged, and the next call tries again."""
         with self._emptying:
             here = sorted(self.path.iterdir()) if self.path.is_dir() else []
             doomed = [entry for entry in here if self._journal.is_retired(entry.name)]
@@ -80,7 +83,7 @@ class Trash:
             for entry in here:
                 if entry not in doomed and entry.name not in self._named:
                     self._named.add(entry.name)
-                    _log.warning("%s stays: the journal has no record that it was retired; delete it by hand", entry)
+                    _log.warning("%s stays: the journal has no record of it; delete it by hand", entry.absolute())
 
 
 def _delete(folder: Path) -> bool:
@@ -90,6 +93,6 @@ def _delete(folder: Path) -> bool:
         else:
             folder.unlink()
     except OSError as error:
-        _log.warning("%s cannot be deleted: %s", folder, error)
+        _log.warning("%s cannot be deleted, the next run tries again: %s", folder.absolute(), error)
         return False
     return True

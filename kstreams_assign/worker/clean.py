@@ -1,4 +1,4 @@
-"""``kstreams-assign clean``, the work: settings in, what is there and what goes out. The words are in ``command``."""
+"""``kstreams-assign clean``, the work: settings in, the entries of the directory out. ``command`` has the options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kstreams_assign.config import Config
 from kstreams_assign.errors import ConfigError, StateError
 from kstreams_assign.model import TaskId
 from kstreams_assign.observe.reasons import span
-from kstreams_assign.state.cleaning import Found, Wanted, clean, survey
+from kstreams_assign.state.cleaning import Selection, StateEntry, clean, survey
 from kstreams_assign.topology.flows import Flow
 from kstreams_assign.worker.sidecar.settings import read_toml, read_topology
 
@@ -20,76 +20,79 @@ UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def clean_up(
-    path: Path, told: Sequence[str], tasks: Sequence[str], older_than: str | None, *, dry_run: bool
-) -> tuple[Config, list[Found]]:
+    path: Path, overrides: Sequence[str], tasks: Sequence[str], older_than: str | None, *, dry_run: bool
+) -> tuple[Config, list[StateEntry]]:
     """Survey or clean the state directory of these settings. Raises as ``state.cleaning`` does, and ``ConfigError``."""
-    settings = read_toml(path, told)
+    settings = read_toml(path, overrides)
     config = Config.from_mapping({key: value for key, value in settings.items() if key != "topology"})
     flows = read_topology(settings["topology"]) if "topology" in settings else ()
-    wanted = Wanted(
+    selection = Selection(
         [TaskId.parse(name) for name in tasks],
         0 if older_than is None else duration_ms(older_than),
         lambda task: unlogged(flows, task),
     )
     where = Path(config.state_dir), config.application_id
-    return config, survey(*where, wanted, wall_ms()) if dry_run else clean(*where, wanted, wall_ms)
+    return config, survey(*where, selection, wall_ms()) if dry_run else clean(*where, selection, wall_ms)
 
 
 def unlogged(flows: Sequence[Flow], task: TaskId) -> list[str]:
-    """The task's stores without a changelog, where the topology is known."""
+    """Return the task's stores without a changelog, as far as the topology is known."""
     stores = flows[task.subtopology].shape.stores if task.subtopology < len(flows) else ()
     return [store.name for store in stores if not store.logged]
 
 
 def duration_ms(text: str) -> int:
-    """``7d``, ``12h``, ``30m``, ``45s`` or ``500ms``. Raises ``ConfigError``."""
-    found = re.fullmatch(r"([0-9]+)(ms|s|m|h|d)", text)
-    if found is None:
+    """Parse ``7d``, ``12h``, ``30m``, ``45s`` or ``500ms``. Raises ``ConfigError``."""
+    parsed = re.fullmatch(r"([0-9]+)(ms|s|m|h|d)", text)
+    if parsed is None:
         raise ConfigError(f"--older-than {text}: must be a number with a unit of {', '.join(UNITS_MS)}, as in 7d")
-    return int(found[1]) * UNITS_MS[found[2]]
+    return int(parsed[1]) * UNITS_MS[parsed[2]]
 
 
-def as_json(config: Config, found: Sequence[Found], *, dry_run: bool) -> str:
-    """One object; ``freed_bytes`` is what goes, or went."""
+def as_json(config: Config, entries: Sequence[StateEntry], *, dry_run: bool) -> str:
+    """Return one JSON object; ``freed_bytes``: the size of what was removed, or would be."""
     folders = [
         {
-            "name": one.name,
-            "task": None if one.task is None else str(one.task),
-            "bytes": one.size_bytes,
-            "idle_ms": one.idle_ms,
-            "goes": one.goes,
-            "why": one.why,
+            "name": entry.name,
+            "task": None if entry.task is None else str(entry.task),
+            "bytes": entry.size_bytes,
+            "idle_ms": entry.idle_ms,
+            "goes": entry.goes,
+            "why": entry.why,
         }
-        for one in found
+        for entry in entries
     ]
     facts = {"application_id": config.application_id, "state_dir": config.state_dir, "dry_run": dry_run}
-    return json.dumps({**facts, "freed_bytes": freed_bytes(found), "folders": folders})
+    return json.dumps({**facts, "freed_bytes": freed_bytes(entries), "folders": folders})
 
 
-def as_lines(found: Sequence[Found], *, dry_run: bool) -> list[str]:
-    """A line an entry, and the sum."""
-    goes, went = ("would go", "would be freed") if dry_run else ("gone", "freed")
-    width = max((len(one.name) for one in found), default=0)
+def as_lines(entries: Sequence[StateEntry], *, dry_run: bool) -> list[str]:
+    """Return a line for each entry, and the total."""
+    removed, freed = ("would be removed", "would be freed") if dry_run else ("removed", "freed")
+    width = max((len(entry.name) for entry in entries), default=0)
     lines = [
-        f"{one.name:<{width}}  {size_text(one.size_bytes):>9}  {idle_text(one.idle_ms):>9}  "
-        f"{goes if one.goes else 'stays'}: {one.why}"
-        for one in found
+        f"{entry.name:<{width}}  {size_text(entry.size_bytes):>9}  {idle_text(entry.idle_ms):>9}  "
+        f"{removed if entry.goes else 'stays'}: {entry.why}"
+        for entry in entries
     ]
-    return [*lines, f"{size_text(freed_bytes(found))} {went}, {sum(one.goes for one in found)} of {len(found)} entries"]
+    return [
+        *lines,
+        f"{size_text(freed_bytes(entries))} {freed}, {sum(entry.goes for entry in entries)} of {len(entries)} entries",
+    ]
 
 
-def freed_bytes(found: Sequence[Found]) -> int:
-    return sum(one.size_bytes for one in found if one.goes)
+def freed_bytes(entries: Sequence[StateEntry]) -> int:
+    return sum(entry.size_bytes for entry in entries if entry.goes)
 
 
-def refuse_left_overs(planned: Sequence[Found]) -> None:
-    """After a clean: an error where something had to go and is still there. Raises ``StateError``."""
-    if left := [one.name for one in planned if one.failed]:
+def refuse_left_overs(planned: Sequence[StateEntry]) -> None:
+    """After a clean: raise ``StateError`` if an entry could not be removed."""
+    if left := [entry.name for entry in planned if entry.failed]:
         raise StateError(f"could not be removed: {', '.join(left)}; look at their owner and permissions")
 
 
 def size_text(size_bytes: int) -> str:
-    """In the largest unit that leaves a number of at least 1."""
+    """Format a size in the largest unit that leaves a number of at least 1."""
     size, unit = float(size_bytes), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if size < 1024:
@@ -99,5 +102,5 @@ def size_text(size_bytes: int) -> str:
 
 
 def idle_text(idle_ms: int | None) -> str:
-    """How long; ``-`` where there is nothing to tell."""
+    """Format a duration; ``-`` if it is unknown."""
     return "-" if idle_ms is None else span(idle_ms)

@@ -450,7 +450,7 @@ class _Running:
             local.mutex,
             local.sums,
             state_cleanup_delay_ms=delay_ms,
-            made_anew=lambda: self._log.emit("state_dir_made_anew", path=str(local.directory.path)),
+            on_recreated=lambda: self._log.emit("state_dir_made_anew", path=str(local.directory.path)),
             empty_trash=self._emptying.ask,
         )
         cleaner.empty_trash()

@@ -1,10 +1,11 @@
-"""Runs a piece of work on copies of a state directory and kills it at each call that touches the disk, one after the other.
+"""Runs a piece of work on copies of a state directory and kills it at each call that touches the disk, one after the
+other.
 
     python -m tests.state.crashing WORK TEMPLATE OUT
 
-Each copy is left as the crash left it: ``OUT/<number of the call>`` died before the call, ``OUT/<number>-half`` in the middle of a
-write. ``OUT/chain`` is one copy on which the work died again and again, each time one call later. The calls are printed, in order. It
-is a program of its own because it forks, which a process with threads should not.
+Each copy is left as the crash left it: ``OUT/<number of the call>`` died before the call, ``OUT/<number>-half`` in the
+middle of a write. ``OUT/chain`` is one copy on which the work died again and again, each time one call later. The calls
+are printed, in order. It is a program of its own because it forks, which a process with threads should not.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from kstreams_assign.model import TaskId
 from kstreams_assign.state import journal
 from kstreams_assign.state.cleaner import wipe_old
-from kstreams_assign.state.cleaning import Wanted, clean
+from kstreams_assign.state.cleaning import Selection, clean
 from kstreams_assign.state.directory import StateDirectory
 
 DAY_MS = 86_400_000
@@ -88,7 +89,7 @@ def work_as_a_worker(root: Path, disk: Disk) -> None:
 
 def work_as_clean(root: Path, _disk: Disk) -> None:
     """``kstreams-assign clean --older-than 7d``."""
-    clean(root, "app", Wanted(older_than_ms=MAX_AGE_MS), lambda: NOW_MS)
+    clean(root, "app", Selection(older_than_ms=MAX_AGE_MS), lambda: NOW_MS)
 
 
 def work_under_a_name(root: Path, _disk: Disk) -> None:

@@ -26,13 +26,13 @@ class Process:
 
     def __init__(self, directory: StateDirectory, delay_ms: int = DELAY_MS) -> None:
         self.directory, self.mutex, self.sums = directory, ReportMutex(), OffsetSums()
-        self.made_anew: list[bool] = []
+        self.on_recreated: list[bool] = []
         self.cleaner = Cleaner(
             directory,
             self.mutex,
             self.sums,
             state_cleanup_delay_ms=delay_ms,
-            made_anew=lambda: self.made_anew.append(True),
+            on_recreated=lambda: self.on_recreated.append(True),
         )
         for task in directory.tasks_on_disk():
             self.sums.dormant(task, {CHANGELOG: 7})
@@ -205,7 +205,7 @@ def test_a_directory_deleted_under_the_process_is_made_anew_and_locked(process, 
         StateDirectory(tmp_path, "app", clock_ms=process.cleaner._directory._clock_ms)
     assert json.loads((directory.path / "process").read_text())["process_id"] == str(directory.process_id)
     assert {"journal", "alive"} <= {entry.name for entry in directory.path.iterdir()}
-    assert process.made_anew == [True]
+    assert process.on_recreated == [True]
     assert process.sums.report(owned_only=False) == {}
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
@@ -243,7 +243,7 @@ def test_a_disk_that_cannot_be_worked_with_ends_nobody_and_is_named_once(process
     directory.path.rename(directory.path.with_name("kept"))
     directory.path.write_text("in the way")
     assert [process.cleaner.run() for _ in range(3)] == [[], [], []]
-    assert len([record for record in caplog.records if "nothing is cleaned" in record.message]) == 1
+    assert len([record for record in caplog.records if "is not cleaned" in record.message]) == 1
     directory.path.unlink()
     directory.path.with_name("kept").rename(directory.path)
     assert process.cleaner.run() == [T1, T2]

@@ -1,4 +1,6 @@
-"""A crash at each call that touches the disk: the directory opens, nothing that should stay is lost, what was retired goes."""
+"""A crash at each call that touches the disk: the directory opens, nothing that should stay is lost, what was retired
+goes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from kstreams_assign.model import TaskId
 from kstreams_assign.state.cleaner import wipe_old
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.identity import derived_id
-from kstreams_assign.state.journal import Journal, read_book
+from kstreams_assign.state.journal import Journal, read_journal
 from tests.state.crashing import DAY_MS, MAX_AGE_MS, NOW_MS, make_folder
 
 ROOT = Path(__file__).parent.parent.parent
@@ -92,7 +94,7 @@ def check(root: Path, process_ids: set[UUID]) -> None:
         after = {str(task): whole(directory.task_path(task)) for task in directory.tasks_on_disk()}
     assert after == {name: text for name, text in before.items() if name != "0_2"}, root
     assert whole(folder / ".trash" / "stranger") == "old"
-    assert not read_book(folder).trashed
+    assert not read_journal(folder).trashed
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from kstreams_assign.errors import ConfigError, StateDirectoryLocked, StateError
 from kstreams_assign.model import TaskId
 from kstreams_assign.state.directory import StateDirectory, holder_of
-from kstreams_assign.state.journal import read_book
+from kstreams_assign.state.journal import read_journal
 
 T1, T2 = TaskId(0, 1), TaskId(0, 2)
 
@@ -103,7 +103,7 @@ def test_a_process_file_that_cannot_be_read_costs_the_identity_but_not_the_start
     assert second.process_id != first.process_id
     (warning,) = second.warnings
     assert f"{second.process_id} from now on; before it was {first.process_id}" in warning
-    assert "cannot be read" in warning
+    assert "is damaged" in warning
     second.close()
     assert opened().process_id == second.process_id
 
@@ -207,7 +207,7 @@ def test_a_damaged_folder_is_discarded_while_its_task_stays_locked(opened, make_
     assert (directory.trash.path / "0_1.0" / "data").exists(), (
         "to delete it takes long; whoever discards has work to do"
     )
-    assert list(read_book(directory.path).trashed) == ["0_1.0"]
+    assert list(read_journal(directory.path).trashed) == ["0_1.0"]
     with pytest.raises(StateError, match="in use"):
         directory.lock_task(T1)
     make_state(directory, "0_1")

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from kstreams_assign.errors import StateError
 from kstreams_assign.model import TaskId
-from kstreams_assign.state import book
 from kstreams_assign.state import journal as journals
-from kstreams_assign.state.book import Line, book_of, read_line
+from kstreams_assign.state import journal_lines
 from kstreams_assign.state.cleaner import wipe_old
-from kstreams_assign.state.journal import read_book
+from kstreams_assign.state.journal import read_journal
+from kstreams_assign.state.journal_lines import Line, read_line, replay_lines
 
 T1, T2 = TaskId(0, 1), TaskId(0, 2)
 HOUR_MS = 3_600_000
@@ -61,7 +61,7 @@ def test_after_a_crash_the_age_of_what_was_owned_counts_from_the_last_heartbeat_
     abandon(second)
     wall.now_ms += HOUR_MS
     assert opened().age_ms(T1) == 2 * HOUR_MS
-    assert "its process ended without a word" in read_book(first.path).used["0_1"].why
+    assert "its process crashed" in read_journal(first.path).used["0_1"].why
 
 
 def test_what_is_owned_has_no_age_while_the_process_is_seen(opened, make_state, wall):
@@ -185,7 +185,7 @@ def test_a_journal_that_cannot_be_written_stops_a_removal_unless_the_disk_is_ful
     assert not (directory.path / "alive").exists()  # or what the old lines leave open would look younger
     assert "journal cannot be written" in caplog.text
     directory.release_task(T2)
-    told = read_book(directory.path)
+    told = read_journal(directory.path)
     assert told.used["0_2"].did == "release"
     assert set(told.trashed) == ({"0_1.0"} if gone else set())
     directory.trash.empty()
@@ -194,7 +194,7 @@ def test_a_journal_that_cannot_be_written_stops_a_removal_unless_the_disk_is_ful
 
 def test_the_file_stays_small_whatever_happens_and_keeps_what_matters(opened, make_state, monkeypatch, wall):
     monkeypatch.setattr(journals, "SIZE_MAX_BYTES", 2_048)
-    monkeypatch.setattr(book, "PAST_LINES", 20)
+    monkeypatch.setattr(journal_lines, "PAST_LINES", 20)
     first = opened()
     make_state(first, "0_2")
     first.lock_task(T2)
@@ -235,7 +235,7 @@ def test_who_takes_a_folder_does_not_wait_for_the_record_of_its_removal_and_keep
     assert gone == [False]
     assert (directory.task_path(T1) / "data").exists()
     assert lines_of(directory)[-1]["did"] == "keep"
-    assert not read_book(directory.path).trashed
+    assert not read_journal(directory.path).trashed
 
 
 def test_threads_may_tell_it_at_once(opened):
@@ -276,16 +276,18 @@ LINES = st.builds(
 
 @given(st.lists(LINES, max_size=30))
 def test_a_journal_that_is_written_anew_says_the_same(lines):
-    first = book_of(lines)
-    again = book_of(read_line(line.to_text()) for line in first.lines(lambda _task: True))
+    first = replay_lines(lines)
+    again = replay_lines(read_line(line.to_text()) for line in first.lines(lambda _task: True))
     assert (again.opened, again.used, again.trashed) == (first.opened, first.used, first.trashed)
 
 
 def test_after_a_crash_the_lines_stand_in_the_order_of_time():
-    """What the process had taken last was let go last, although it was the first that the book knew."""
-    book = book_of([Line(1, "open"), Line(2, "own", "0_1"), Line(3, "own", "0_2"), Line(4, "release", "0_2")])
-    book = book_of([*book.lines(lambda _: True), Line(5, "retire", "0_3", "p"), Line(7, "delete", "0_3", "p")])
-    again = book.as_found({"0_1": 0, "0_2": 0}, (), alive_ms=9)
+    """A folder keeps the place of its last use, although it was the first one in the journal."""
+    contents = replay_lines([Line(1, "open"), Line(2, "own", "0_1"), Line(3, "own", "0_2"), Line(4, "release", "0_2")])
+    contents = replay_lines(
+        [*contents.lines(lambda _: True), Line(5, "retire", "0_3", "p"), Line(7, "delete", "0_3", "p")]
+    )
+    again = contents.reopened({"0_1": 0, "0_2": 0}, (), alive_ms=9)
     again.add(Line(10, "open"))
     assert [(line.at_ms, line.did) for line in again.lines(lambda _: True)] == [
         *((4, "release"), (5, "retire"), (7, "delete"), (9, "release"), (10, "open"))

@@ -23,7 +23,7 @@ def test_a_sum_is_the_sum_of_next_offsets_pinned_where_java_overflows():
 
 @pytest.mark.parametrize("offsets", [[-1], [5, -2], [OFFSET_SUM_MAX, 1, -5]])
 def test_a_negative_offset_is_damage_wherever_it_stands(offsets):
-    with pytest.raises(StoreDamaged, match="makes no sense"):
+    with pytest.raises(StoreDamaged, match="must be at least 0"):
         offset_sum(offsets)
 
 
@@ -78,7 +78,7 @@ def test_of_the_dormant_those_whose_state_is_gone_are_forgotten_and_nobody_else(
     sums.restoring(TASKS[1], {A: 3})
     sums.dormant(TASKS[2], {A: 10})
     sums.dormant(TASKS[3], {A: 11})
-    sums.forget_gone(lambda task: task == TASKS[3])
+    sums.forget_missing(lambda task: task == TASKS[3])
     assert sums.report(owned_only=False) == {TASKS[0]: RUNNING_OFFSET_SUM, TASKS[1]: 3, TASKS[3]: 11}
 
 
@@ -97,7 +97,7 @@ def test_a_task_that_is_opened_or_closed_while_its_folder_is_looked_for_keeps_it
         meanwhile[task]()
         return False
 
-    sums.forget_gone(gone)
+    sums.forget_missing(gone)
     assert sums.report(owned_only=False) == {TASKS[0]: RUNNING_OFFSET_SUM, TASKS[1]: 0, TASKS[2]: 10}
 
 

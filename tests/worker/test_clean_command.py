@@ -79,7 +79,7 @@ def test_a_dry_run_says_what_would_go_and_why_the_rest_stays_and_changes_nothing
     assert "2023-11-12T22:13:20.000Z" in why(facts, "0_0")
     assert "cache, which has no changelog" in why(facts, "1_0")
     assert "no record" in why(facts, ".trash/stranger")
-    assert "never touched" in why(facts, "notes.txt")
+    assert "never removed" in why(facts, "notes.txt")
 
 
 def test_a_clean_takes_what_a_dry_run_says_and_the_process_stays_the_same(state, run, tmp_path):
@@ -92,7 +92,7 @@ def test_a_clean_takes_what_a_dry_run_says_and_the_process_stays_the_same(state,
     assert left == ["1_0", "journal", "notes.txt", "process"]
     assert sorted(path.name for path in (state / ".trash").iterdir()) == ["stranger"]
     assert (state / "process").read_bytes() == process
-    assert "kstreams-assign clean: last at work" in (state / "journal").read_text()
+    assert "kstreams-assign clean: last used" in (state / "journal").read_text()
     with StateDirectory(tmp_path / "state", "app", clock_ms=lambda: 0) as directory:
         assert directory.warnings == ()
     assert names(run(), goes=True) == []
@@ -103,14 +103,14 @@ def test_an_age_spares_what_is_younger(run, monkeypatch):
     monkeypatch.setattr("kstreams_assign.worker.clean.wall_ms", lambda: NOW_MS + DAY_MS)
     facts = run("--older-than", "36h")
     assert names(facts, goes=True) == ["0_0", ".trash/0_7.0"]
-    assert why(facts, "0_1") == "at work more lately than the age asked for"
+    assert why(facts, "0_1") == "used more recently than the requested age"
     assert [one["idle_ms"] for one in facts["folders"][:2]] == [3 * DAY_MS, DAY_MS]
 
 
 def test_named_tasks_go_alone_even_without_a_changelog(state, run):
     facts = run("--task", "1_0")
     assert names(facts, goes=True) == ["1_0", ".trash/0_7.0"]
-    assert why(facts, "0_0") == "not one of the tasks named"
+    assert why(facts, "0_0") == "not among the named tasks"
     assert (state / "0_0" / "data").exists()
 
 
@@ -119,7 +119,7 @@ def test_people_get_a_table(run):
     assert run("--dry-run", as_json=False).splitlines()[-1] == "2.9 KiB would be freed, 3 of 6 entries"
     lines = run(as_json=False).splitlines()
     assert lines[0].split()[:3] == ["0_0", "1000", "B"]
-    assert "gone: last at work 2023-11-12T22:13:20.000Z" in lines[0]
+    assert "removed: last used 2023-11-12T22:13:20.000Z" in lines[0]
     assert lines[-1] == "2.9 KiB freed, 3 of 6 entries"
 
 
@@ -137,13 +137,13 @@ def test_a_living_process_is_named_and_nothing_is_touched(state, run, tmp_path, 
 
 def test_a_task_without_state_is_named_before_anything_goes(state, run):
     before = everything(state)
-    with pytest.raises(StateError, match=r"no state of task 0_9 in .*; there is 0_0, 0_1, 1_0"):
+    with pytest.raises(StateError, match=r"no state of task 0_9 in .*; tasks there: 0_0, 0_1, 1_0"):
         run("--task", "0_9", "--task", "0_0")
     assert everything(state) == before
 
 
 def test_where_nobody_worked_there_is_nothing_to_clean_and_nothing_is_made(run, tmp_path):
-    with pytest.raises(ConfigError, match="no process of 'app' has worked there"):
+    with pytest.raises(ConfigError, match="no process of 'app' has used it"):
         run()
     assert not (tmp_path / "state").exists()
 

@@ -10,8 +10,8 @@ import pytest
 
 from kstreams_assign import Record, Task
 from kstreams_assign.state import trash
-from kstreams_assign.state.book import Line
-from kstreams_assign.state.journal import read_alive_ms, read_book
+from kstreams_assign.state.journal import read_alive_ms, read_journal
+from kstreams_assign.state.journal_lines import Line
 from kstreams_assign.worker import runtime
 from tests.worker.app import PARTITIONS, PATIENCE_S, App, Running, count
 
@@ -38,7 +38,7 @@ def in_trash(app: App) -> list[str]:
 
 
 def removals(app: App) -> list[Line]:
-    return [line for line in read_book(state(app)).past if line.did == "delete"]
+    return [line for line in read_journal(state(app)).past if line.did == "delete"]
 
 
 @pytest.mark.usefixtures("_quick_cleaner")

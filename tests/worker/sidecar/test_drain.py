@@ -83,4 +83,4 @@ def test_where_nobody_ever_worked_there_is_nothing_to_drain(tmp_path: Path) -> N
     config.write_text("\n".join([*lines, "[[topology.subtopology]]", "sources = ['a']"]), encoding="utf-8")
     done = subprocess.run([*DRAIN, config], capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert done.returncode == 2
-    assert "no process of 'app' has worked there" in done.stderr
+    assert "no process of 'app' has used it" in done.stderr
