@@ -28,8 +28,7 @@ DRAFTS = frozenset(f"{file}.draft" for file in (PROCESS_FILE, MEMBERS_FILE, JOUR
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The tasks to remove: those last used at least ``older_than_ms`` ago, and among these only ``tasks`` if any are
-    named.
+    """The tasks to remove: those last used at least ``older_than_ms`` ago; if ``tasks`` are named, only these.
 
     ``unlogged`` returns a task's stores without a changelog. They cannot be restored, so such a task must be named.
     """
@@ -70,10 +69,10 @@ def survey(root: Path, application_id: str, selection: Selection, now_ms: int) -
 
 
 def clean(root: Path, application_id: str, selection: Selection, wall_ms: Callable[[], int]) -> list[StateEntry]:
-    """Remove the entries that ``survey`` selects, and record it in the journal. Failed entries are returned as
-    ``failed``.
+    """Remove the entries that ``survey`` selects, and record it in the journal.
 
-    The directory is locked meanwhile. Raises as ``survey`` does, before anything is removed.
+    An entry that could not be removed is returned as ``failed``. The directory is locked meanwhile. Raises as
+    ``survey`` does, before anything is removed.
     """
     folder = application_folder(root, application_id)
     try:

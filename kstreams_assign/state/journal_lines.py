@@ -111,8 +111,7 @@ class JournalContents:
         return max(line.at_ms, alive_ms or 0) if line.did == "own" else line.at_ms
 
     def reopened(self, folders: Mapping[str, int], trash: Collection[str], alive_ms: int | None) -> JournalContents:
-        """Return the contents for a process that opens the directory: lines that the last process did not finish are
-        settled.
+        """Settle what the last process did not finish, and return the contents for the next process.
 
         ``folders``: existing task folders -> the time of their last write, for folders that no line mentions. A
         retirement whose folder is not in the trash either never happened or is complete. A folder in its old place may

@@ -102,7 +102,7 @@ def test_a_process_file_that_cannot_be_read_costs_the_identity_but_not_the_start
     second = opened()
     assert second.process_id != first.process_id
     (warning,) = second.warnings
-    assert f"{second.process_id} from now on; before it was {first.process_id}" in warning
+    assert f"{second.process_id}; before it was {first.process_id}" in warning
     assert "is damaged" in warning
     second.close()
     assert opened().process_id == second.process_id
