@@ -99,6 +99,10 @@ def test_a_level_that_the_application_has_set_is_kept(caplog):
             ),
         ),
         (
+            "FAIL [rdkafka#consumer-2] [thrd:GroupCoordinator]: GroupCoordinator: 127.0.0.1:9092: Disconnected (after 9ms)",
+            "The connection to broker 127.0.0.1:9092 failed (Disconnected); the record clients connect again.",
+        ),
+        (
             "FAIL [rdkafka#consumer-1] [thrd:ssl://kafka:9093/3]: ssl://kafka:9093/3: SSL handshake failed: Disconnected",
             (
                 "The connection to broker kafka:9093 failed (SSL handshake failed: Disconnected); "

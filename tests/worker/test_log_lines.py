@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from kstreams_assign.worker.log_lines import REPEAT_MS, LogLines
+from tests.worker.app import PARTITIONS, App, Running
 
 T0_MS = 1_800_000_000_000
 """Friday, 15 January 2027, 08:00:00 UTC."""
@@ -146,3 +148,52 @@ def test_trouble_is_a_warning_and_the_same_trouble_is_not_repeated_for_a_while()
         ),
     ]
     assert story.levels == [logging.WARNING, logging.WARNING, logging.INFO, logging.WARNING]
+
+
+def test_workers_on_a_broker_say_who_joined_what_moved_and_who_left(app: App):
+    first = app.start(1)
+    first.until_running(PARTITIONS)
+    second = app.start(2)
+    second.until(lambda events: any(e["event"] == "assigned" and len(e["active"]) == PARTITIONS // 2 for e in events))
+    second.until_running(PARTITIONS // 2)
+    second.stop()
+    first.until_running(PARTITIONS)
+    first.stop()
+    names = {first.named("closed")[0]["process_id"]: "A", second.named("closed")[0]["process_id"]: "B"}
+    lines = steady(first, names)
+    assert lines[:4] == [
+        "Process A joins the group (process id A).",
+        "This member leads the group and assigned 4 active tasks to 1 process (least_movement, N ms).",
+        "4 tasks (0_0, 0_1, 0_2, 0_3) had no owner and got one.",
+        "Generation N gives this member 4 active tasks (0_0, 0_1, 0_2, 0_3).",
+    ]
+    assert in_order(
+        lines,
+        "This member runs its 4 active tasks, ",
+        "This member joins the next generation: ",
+        "Process B joined the group.",
+        "2 tasks (0_2, 0_3) move from process A to process B.",
+        "2 tasks (0_2, 0_3) wait for the current owner to release them; a follow-up rebalance comes next.",
+        "Generation N gives this member 2 active tasks: it gives up 2 active tasks (0_2, 0_3).",
+        "Process B left the group.",
+        "2 tasks (0_2, 0_3) had no owner and got one.",
+        "Generation N gives this member 4 active tasks: it gains 2 active tasks (0_2, 0_3).",
+        "This member runs its 4 active tasks, ",
+        "This worker is closed.",
+    ), "\n".join(lines)
+    assert in_order(steady(second, names), "Process B joins the group", "This member runs its 2 active tasks, ")
+
+
+def steady(worker: Running, names: Mapping[str, str]) -> list[str]:
+    """The lines of a worker; processes by name, and N for generations and milliseconds."""
+    log = LogLines()
+    text = "\n".join(line.text for event in worker.events for line in log.lines(event))
+    for process, name in names.items():
+        text = text.replace(process, name).replace(process[:8], name)
+    return re.sub(r"(?<=Generation )\d+|\d+(?= ms\))", "N", text).splitlines()
+
+
+def in_order(lines: list[str], *beginnings: str) -> bool:
+    """Whether lines that begin so come in this order, others between them."""
+    rest = iter(lines)
+    return all(any(line.startswith(beginning) for line in rest) for beginning in beginnings)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,20 @@ def test_a_signal_is_an_orderly_end_and_the_next_goes_on_there(shop, number):
     shop.start().until_running(PARTITIONS)
     with shop.connect() as session:
         add_up_until(session, shop)
+
+
+def test_the_log_on_standard_error_has_times_and_levels_and_no_lines_of_the_kafka_clients(shop):
+    command = [argument for argument in COMMAND if argument != "--json-log"]
+    with subprocess.Popen([*command, write_config(shop)], text=True, stderr=subprocess.PIPE) as process, ended(process):
+        lines = list(takewhile(lambda line: " gives this member " not in line, process.stderr))
+        process.send_signal(signal.SIGTERM)
+        lines += process.stderr
+        assert process.wait(WITHIN_S) == 0, lines
+    stamp = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO    "
+    assert [line for line in lines if not re.match(stamp, line)] == []
+    texts = [re.sub(stamp, "", line).strip() for line in lines]
+    assert f"The sidecar waits for its application at {shop.folder / '1.sock'}." in texts
+    assert texts[-1] == "This worker is closed."
 
 
 @pytest.mark.parametrize(
