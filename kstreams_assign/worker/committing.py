@@ -36,6 +36,7 @@ from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
 from kstreams_assign.tasks.stamped import value_of
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Work
+from kstreams_assign.worker.meters import Durations, TaskTopic, Totals, count_topics
 from kstreams_assign.worker.sender import Sender
 
 WAIT_S = 5.0
@@ -120,7 +121,9 @@ class Committer:
         self._unwritten: set[TaskId] = set()
         self.trouble = ""
         self._ended: CommitStep | None = None
-        self.done_total = self.aborted_total = self.records_out_total = 0
+        self.done_total = self.aborted_total = self.failed_total = 0
+        self.durations = Durations()
+        self.records_produced: Totals[TaskTopic] = Totals()
         self._take: Mapping[CommitStep, Callable[[bool], Outcome | None]] = {
             CommitStep.LEASE: self._check_lease,
             CommitStep.PRODUCE: self._produce,
@@ -140,6 +143,7 @@ class Committer:
         """Start a commit; ``advance`` until it has ended."""
         self._shares, self._step = shares, CommitStep.LEASE
         self._unwritten, self._ended = set(), None
+        self.durations.start()
 
     def advance(self, *, wait: bool = False) -> CommitStep | None:
         """Go as far as possible, or to the end with ``wait``. How it ended, or None while it is on its way."""
@@ -148,12 +152,20 @@ class Committer:
         if not self._take_steps(self._take.keys(), wait):
             return None
         self._ended, self._step = self._step, None
-        if self._ended is CommitStep.DONE:
-            self.done_total += 1
-            self.records_out_total += sum(len(share.work.taken.emitted) for share in self._shares)
+        self.done_total += self._ended is CommitStep.DONE
+        self._measure(self._ended)
         if self._ended is CommitStep.FAILED and self._transactions is None:
             self._producer.abandon()
         return self._ended
+
+    def _measure(self, end: CommitStep) -> None:
+        self.durations.stop()
+        if end not in (CommitStep.DONE, CommitStep.DEFERRED):
+            self.failed_total += 1
+            return
+        for share in self._shares:
+            for topic, count in count_topics(share.work.taken.emitted).items():
+                self.records_produced.add((share.task, topic), count)
 
     def advance_beside_a_call(self) -> None:
         """Go as far as possible while the processing thread runs the user's function.
@@ -226,6 +238,7 @@ class Committer:
     def abandon(self) -> None:
         """Forget what is on its way: the tasks are another's now."""
         self._step, self._answer = None, None
+        self.durations.drop()
         self._producer.abandon()
         transactions = self._transactions
         if transactions is not None:

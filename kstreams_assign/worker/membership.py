@@ -30,6 +30,7 @@ from kstreams_assign.state.mutex import ReportMutex
 from kstreams_assign.wire import UNIQUE_FIELD_VERSION, MemberTrailer
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading, assign_config
+from kstreams_assign.worker.meters import Durations
 from kstreams_assign.worker.past import Past
 from kstreams_assign.worker.pulse import Pulse
 from kstreams_assign.worker.watching import Watch
@@ -123,6 +124,8 @@ class Membership:
         self._report_again = False
         self._error_code = ErrorCode.NONE
         self._told_to_end: ShutdownRequested | None = None
+        self.rebalances = Durations()
+        """From the wish to join, once what runs is committed, to the assignment."""
         self._client = connect(self)
 
     # --- what the processing loop needs ----------------------------------------
@@ -164,6 +167,7 @@ class Membership:
             self._processor.commit_now()
         elif isinstance(action, machine.Join):
             self._ends, self._leads = None, False
+            self.rebalances.start()
             self._client.request_rejoin()
         elif isinstance(action, machine.Adopt):
             self._adopted = action.adopted
@@ -314,6 +318,7 @@ class Membership:
 
     def assigned(self, generation: int, partitions: Sequence[TopicPartition], user_data: bytes) -> None:
         self._past.joined(self._client.member_id())
+        self.rebalances.stop()
         if self._leads and self._leading.refused is not None:
             raise self._leading.refused
         adopted = self._read(partitions, user_data)

@@ -34,6 +34,7 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Value
+from kstreams_assign.worker.meters import TaskTopic, Totals
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.setbacks import Setbacks
 from kstreams_assign.worker.task import Task
@@ -98,6 +99,7 @@ class Processor:
         self._setbacks = Setbacks(monotonic_ms)
         self._running, self._ended_by_error = True, False
         self.records_total = 0
+        self.records_consumed: Totals[TaskTopic] = Totals()
         self.inputs_done: Mapping[TopicPartition, InputProgress] = {}
         self._measured_ms = 0
         self.turned_ms = monotonic_ms()
@@ -247,6 +249,7 @@ class Processor:
                 return
             done += len(portion)
             self.records_total += len(portion)
+            self.records_consumed.add((task_id, partition.topic), len(portion))
 
     def _may_work(self, task_id: TaskId, running: Running) -> bool:
         """Keep house after a long call, and while a commit has to come first. False: the task has stopped."""
@@ -484,16 +487,9 @@ class Processor:
             self._inbox.get_nowait()()
 
     @property
-    def commits_total(self) -> int:
-        return self._commits.done_total
-
-    @property
-    def records_out_total(self) -> int:
-        return self._commits.records_out_total
-
-    @property
-    def transactions_aborted_total(self) -> int:
-        return self._commits.aborted_total
+    def commits(self) -> CommitTurns:
+        """For their totals, from any thread."""
+        return self._commits
 
     def states(self) -> dict[TaskId, TaskState]:
         """Each task's state, for status. A copy, so any thread may look."""

@@ -26,6 +26,7 @@ from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.lookup import Value
+from kstreams_assign.worker.meters import Totals
 from kstreams_assign.worker.stops import Stop, Stops
 
 STEP_S = 0.01
@@ -89,6 +90,9 @@ class RestoreThread:
         self._stops = Stops()
         self._stopping = threading.Event()
         self._applied_total, self._news_at_s = 0, time.monotonic()
+        self.restored: Totals[TaskId] = Totals()
+        self.updated: Totals[TaskId] = Totals()
+        self._counted_to: dict[TaskId, int] = {}
         self.receiver: Receiver
 
     def restore(self, task: TaskId, stores: TaskStores | None, inputs: Sequence[TopicPartition]) -> None:
@@ -259,7 +263,7 @@ class RestoreThread:
         except StateError as error:
             self._trouble(task, None, error)
             return
-        self._began_at[task] = sum(stores.offsets().values())
+        self._began_at[task] = self._counted_to[task] = sum(stores.offsets().values())
         changelogs = self._shape.changelogs(self._application_id, task)
         self._sums.restoring(task, stores.offsets())
         if changelogs or purpose is Purpose.STANDBY:
@@ -312,6 +316,7 @@ class RestoreThread:
         if isinstance(event, Progress):
             self._sums.restoring(event.task, {p: at.position for p, at in event.progress.partitions.items()})
             self._progress[event.task] = event.progress
+            self._count(event.task, event.purpose, event.progress.position_sum)
             if event.purpose is Purpose.STANDBY:
                 self._began_at[event.task] = event.progress.position_sum
             if event.purpose is Purpose.STANDBY and event.progress.done:
@@ -325,6 +330,12 @@ class RestoreThread:
             self._log.emit("store_wiped", task=str(event.task), reason=event.reason)
         else:
             self._trouble(event.task, event.stores, event.error)
+
+    def _count(self, task: TaskId, purpose: Purpose, position_sum: int) -> None:
+        """Add what was read since the last report; a store that starts over goes back and is counted from there."""
+        totals = self.restored if purpose is Purpose.ACTIVE else self.updated
+        totals.add(task, max(0, position_sum - self._counted_to.get(task, position_sum)))
+        self._counted_to[task] = position_sum
 
     def _miss(self, event: Missing) -> None:
         names = ", ".join(map(str, event.changelogs))
@@ -354,6 +365,8 @@ class RestoreThread:
         self._running.add(task)
         if stores is not None:
             self._handed_out.add(task)
-            restored = sum(stores.offsets().values()) - self._began_at[task]
+            position_sum = sum(stores.offsets().values())
+            self._count(task, Purpose.ACTIVE, position_sum)
+            restored = position_sum - self._began_at[task]
         self._works(task)
         self.receiver.ready(task, stores, positions, restored)

@@ -66,6 +66,7 @@ from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.start_positions import StartPositions
+from kstreams_assign.worker.state_sizes import StateSizes
 from kstreams_assign.worker.task import Subtopology, Task
 from kstreams_assign.worker.waiting import WaitingTasks, look_of
 
@@ -343,6 +344,7 @@ class _Running:
             self._processor,
             self._restoring,
             self._waiting,
+            StateSizes(local.directory),
             log,
             ending.is_set,
             lambda: next(iter(self._failures), None),
@@ -458,6 +460,7 @@ class _Running:
         next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
         while not self._stopped.wait(STATUS_INTERVAL_S):
             self._tell_status()
+            self.parts.sizes.turn()
             if self._config.exactly_once:
                 inputs = self._processor.inputs_done
                 self._waiting.turn(self._restoring.progress(), inputs, self._restoring.unanswered(), monotonic_ms())

@@ -21,6 +21,7 @@ from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.worker.beside import BesideCalls
 from kstreams_assign.worker.committing import Committer, OffsetCommits, Share
 from kstreams_assign.worker.labour import Labour, Running
+from kstreams_assign.worker.meters import DurationView, TaskTopic
 
 
 class Group(OffsetCommits, Protocol):
@@ -102,8 +103,16 @@ class CommitTurns:
         return self._committer.done_total
 
     @property
-    def records_out_total(self) -> int:
-        return self._committer.records_out_total
+    def failed_total(self) -> int:
+        return self._committer.failed_total
+
+    @property
+    def durations(self) -> DurationView:
+        return self._committer.durations.view
+
+    def records_produced(self) -> dict[TaskTopic, int]:
+        """By task and topic, of the commits so far. From any thread."""
+        return self._committer.records_produced.view()
 
     @property
     def aborted_total(self) -> int:

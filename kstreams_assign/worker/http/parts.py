@@ -14,8 +14,10 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.http.status import Status
 from kstreams_assign.worker.http.view import Views, status_of
 from kstreams_assign.worker.membership import Membership
+from kstreams_assign.worker.meters import Meters
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.restoring import RestoreThread
+from kstreams_assign.worker.state_sizes import StateSizes
 from kstreams_assign.worker.waiting import WaitingTasks
 
 
@@ -31,13 +33,14 @@ class Parts:
     processor: Processor
     restoring: RestoreThread
     waiting: WaitingTasks
+    sizes: StateSizes
     log: EventLog
     closing: Callable[[], bool]
     failure: Callable[[], BaseException | None]
 
     def status(self) -> Status:
         """Build the status of this moment."""
-        failure = self.failure()
+        failure, meters = self.failure(), self._meters()
         views = Views(
             member=self.membership.view(),
             early=self.early.view(),
@@ -46,8 +49,8 @@ class Parts:
             progress=self.restoring.progress(),
             warnings=self.log.warnings(),
             records_total=self.processor.records_total,
-            records_out_total=self.processor.records_out_total,
-            commits_total=self.processor.commits_total,
+            records_out_total=sum(meters.records_produced.values()),
+            commits_total=self.processor.commits.done_total,
             input_lags={partition: at.lag for partition, at in self.processor.inputs_done.items()},
             turned_ms=self.processor.turned_ms,
             closing=self.closing(),
@@ -56,6 +59,20 @@ class Parts:
             monotonic_ms=monotonic_ms(),
             stopped=self.restoring.stopped(),
             waits=self.waiting.told(),
-            transactions_aborted_total=self.processor.transactions_aborted_total,
+            transactions_aborted_total=self.processor.commits.aborted_total,
+            meters=meters,
         )
         return status_of(self.config, self.shape, self.process, views)
+
+    def _meters(self) -> Meters:
+        commits = self.processor.commits
+        return Meters(
+            rebalances=self.membership.rebalances.view,
+            commits=commits.durations,
+            commit_failures_total=commits.failed_total,
+            records_consumed=self.processor.records_consumed.view(),
+            records_produced=commits.records_produced(),
+            restored=self.restoring.restored.view(),
+            updated=self.restoring.updated.view(),
+            state_bytes=self.sizes.bytes_by_task,
+        )

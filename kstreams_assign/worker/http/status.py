@@ -15,6 +15,7 @@ from kstreams_assign.group.values import WarmupQueue
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition
 from kstreams_assign.observe.reasons import first, process_names, span
 from kstreams_assign.tasks.transactions import HeldUp
+from kstreams_assign.worker.meters import Meters
 
 ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
 RESTORING, QUEUED, STOPPED = "restoring", "queued", "stopped"
@@ -119,6 +120,7 @@ class Status:
     transactions_aborted_total: int = 0
     input_lags: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Offsets of each input partition that are still to be processed here, a second old at most."""
+    meters: Meters = field(default_factory=Meters)
 
     @property
     def leader(self) -> UUID | None:

@@ -36,6 +36,7 @@ from kstreams_assign.worker.http.status import (
     stopped_text,
 )
 from kstreams_assign.worker.membership import MemberView
+from kstreams_assign.worker.meters import Meters
 from kstreams_assign.worker.stops import Stop
 
 T = TypeVar("T")
@@ -68,6 +69,7 @@ class Views:
     transactions_aborted_total: int = 0
     records_out_total: int = 0
     input_lags: Mapping[TopicPartition, int] = field(default_factory=dict)
+    meters: Meters = field(default_factory=Meters)
 
 
 def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views) -> Status:
@@ -107,6 +109,7 @@ def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views)
         commits_total=views.commits_total,
         transactions_aborted_total=views.transactions_aborted_total,
         input_lags=views.input_lags,
+        meters=views.meters,
     )
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 from kstreams_assign.group.member import State
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition
 from kstreams_assign.worker.http.status import Holder, ReplicaProgress, Status, TaskStatus, WarmUp
+from kstreams_assign.worker.meters import BOUNDS_S, DurationView, Meters
 
 HERE, THERE, NEW = (UUID(int=n << 120) for n in (1, 2, 3))
 NOW_MS = 1_800_000_000_000
@@ -24,6 +25,18 @@ def changelog(partition: int) -> TopicPartition:
 
 def orders(partition: int) -> TopicPartition:
     return TopicPartition("orders", partition)
+
+
+METERS = Meters(
+    rebalances=DurationView((0, 1, 0, 1, *(0,) * (len(BOUNDS_S) - 4), 1), 2.5),
+    commits=DurationView((0, 1_234, *(0,) * (len(BOUNDS_S) - 1)), 10.0),
+    commit_failures_total=4,
+    records_consumed={(task(0), "orders"): 120_000, (task(1), "orders"): 3_456},
+    records_produced={(task(0), "totals"): 60_000},
+    restored={task(0): 5_000},
+    updated={task(2): 900},
+    state_bytes={task(0): 4_096},
+)
 
 
 def settled(**changes) -> Status:
@@ -56,6 +69,7 @@ def settled(**changes) -> Status:
         transactions_aborted_total=3,
         records_out_total=120_000,
         input_lags={orders(0): 0, orders(1): 250},
+        meters=METERS,
     )
     return replace(status, **changes)
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from importlib import metadata
+
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from kstreams_assign.group.member import State
-from kstreams_assign.worker.http import metrics
+from kstreams_assign.tasks.transactions import HeldUp
+from kstreams_assign.worker.http.metric_table import METRICS, ROWS, Kind, MetricRow
 from kstreams_assign.worker.http.metrics import client_state, exposition
 from kstreams_assign.worker.http.status import ReplicaProgress, TaskStatus
-from tests.worker.http.statuses import NOW_MS, settled, task, warming
+from tests.worker.http.statuses import HERE, NOW_MS, settled, task, warming
 
 READERS = {
     "": read_text,
@@ -47,7 +52,7 @@ def test_both_formats_say_what_the_status_says(accept):
     assert found["kstreams_assign_next_probe_timestamp_seconds",] == NOW_MS / 1000 + 552
     assert found["kstreams_assign_task_lag", "0_2", "standby"] == 12
     assert found["kstreams_assign_task_restore_rate", "0_2", "standby"] == 40
-    assert found["kstreams_assign_task_restore_seconds_left", "0_2", "standby"] == 0.3
+    assert found["kstreams_assign_task_restore_remaining_seconds", "0_2", "standby"] == 0.3
     assert found["kstreams_assign_tasks", "running", "active"] == 2
     assert found["kstreams_assign_input_lag", "orders", "1"] == 250
 
@@ -82,13 +87,70 @@ def test_the_client_state_is_kafka_streams_own_ordinal(status, ordinal):
     assert client_state(status) == ordinal
 
 
-def test_every_name_stands_in_the_list_that_the_module_opens_with():
-    body, _ = exposition(warming(), "")
-    prefixes = ("kafka_streams_stream_thread_metrics", "kafka_streams_stream_state_updater_metrics", "kstreams_assign")
-    listed = metrics.__doc__.replace("``...", "``")
-    for family in read_text(body.decode()):
-        short = next((family.name.removeprefix(prefix) for prefix in prefixes if family.name.startswith(prefix)), "")
-        assert family.name in listed or f"``{short}" in listed, family.name
+@pytest.mark.parametrize("accept", READERS)
+def test_counts_times_and_sizes_are_shown_as_the_meters_have_them(accept):
+    found = samples(warming(), accept)
+    topics = "kafka_streams_stream_topic_metrics_records"
+    assert found[f"{topics}_consumed_total", "orders", "0_0"] == 120_000
+    assert found[f"{topics}_produced_total", "totals", "0_0"] == 60_000
+    assert found["kafka_consumer_consumer_coordinator_metrics_rebalance_total",] == 3
+    assert found["kstreams_assign_rebalance_duration_seconds_count",] == 3
+    assert found["kstreams_assign_rebalance_duration_seconds_sum",] == 2.5
+    assert found["kstreams_assign_rebalance_duration_seconds_bucket", "0.05"] == 2
+    assert found["kstreams_assign_rebalance_duration_seconds_bucket", "+Inf"] == 3
+    assert found["kstreams_assign_commit_failures_total",] == 4
+    assert found["kafka_streams_stream_task_metrics_restore_total", "0_0"] == 5_000
+    assert found["kafka_streams_stream_task_metrics_update_total", "0_2"] == 900
+    assert found["kstreams_assign_task_state_bytes", "0_0"] == 4_096
+    assert found["kstreams_assign_info", metadata.version("kstreams-assign"), str(HERE), "shop"] == 1
+
+
+@pytest.mark.parametrize("accept", READERS)
+def test_every_family_is_in_the_table_with_its_kind_labels_and_help(accept):
+    body, _ = exposition(everything(), accept)
+    families = {row.name: family for row in ROWS for family in READERS[accept](body.decode()) if is_of(family, row)}
+    assert families.keys() == METRICS.keys()
+    assert len(families) == len(list(READERS[accept](body.decode())))
+    for name, family in families.items():
+        row = METRICS[name]
+        assert family.documentation == row.help
+        assert family.samples, name
+        for sample in family.samples:
+            assert {*sample.labels} - {"le"} == {*row.labels}, name
+
+
+def is_of(family, row: MetricRow) -> bool:
+    """Text of the older format calls an info metric a gauge, by its sample's name."""
+    names = {row.name, row.name.removesuffix("_total"), f"{row.name}_info" if row.kind is Kind.INFO else row.name}
+    kinds = {row.kind.value, *({"gauge"} if row.kind is Kind.INFO else ())}
+    return family.name in names and family.type in kinds
+
+
+def everything():
+    """A status with a sample of every metric."""
+    waits = HeldUp("a transaction hangs", hangs=True)
+    stopped = TaskStatus(
+        task(3), "active", "stopped", ReplicaProgress(1, 0.5, 2.0, 3), stopped="no space left", waits=waits
+    )
+    return replace(warming(), tasks=(*warming().tasks, stopped))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_names_follow_prometheus_conventions(row):
+    assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", row.name)
+    assert row.name.startswith(("kafka_", "kstreams_assign"))
+    assert row.name.endswith("_total") == (row.kind is Kind.COUNTER)
+    assert not re.search(r"(_ms|_millis|_milliseconds|_mb|_kb|_minutes|_percent)(_|$)", row.name)
+    assert not row.name.endswith(("_count", "_sum", "_bucket", "_info"))
+    for unit in ("seconds", "bytes"):
+        assert (row.unit == unit) == row.name.removesuffix("_total").endswith(f"_{unit}")
+    assert row.help.endswith(".")
+    assert not re.search(r"\bms\b|millisecond", row.help)
+    assert all(re.fullmatch(r"[a-z][a-z_]*", label) and label != "le" for label in row.labels)
+
+
+def test_names_are_unique():
+    assert len(METRICS) == len(ROWS)
 
 
 def test_readings_share_nothing():

@@ -192,3 +192,57 @@ def test_the_sidecar_as_a_program_tells_its_address_serves_it_and_leaves_nothing
             sidecar.kill()
     with pytest.raises(ConnectionRefusedError):
         ask(port, "/live")
+
+
+def test_metrics_move_as_records_flow(app):
+    running, port = started(app, 1)
+    running.until_running(PARTITIONS)
+    app.send(WORDS)
+    app.until_counted()
+    app.until_committed()
+    before = metrics_of(port)
+    total = "kafka_streams_stream_topic_metrics_records"
+    assert sum_of(before, f"{total}_consumed_total") == len(WORDS)
+    assert {labels["topic_name"] for labels, _ in before[f"{total}_consumed_total"]} == {app.name}
+    until_met(lambda: sum_of(metrics_of(port), f"{total}_produced_total") == len(WORDS))
+    assert sum_of(before, "kstreams_assign_rebalance_duration_seconds_count") == 1
+    assert 0 < sum_of(before, "kstreams_assign_rebalance_duration_seconds_sum") < WITHIN_S
+    app.send(WORDS[:500])
+    app.until_counted()
+    app.until_committed()
+    after = metrics_of(port)
+    assert sum_of(after, f"{total}_consumed_total") == len(WORDS) + 500
+    commits = "kstreams_assign_commit_duration_seconds_count"
+    until_met(lambda: sum_of(metrics_of(port), commits) > sum_of(before, commits))
+    until_met(lambda: sum_of(metrics_of(port), "kstreams_assign_task_state_bytes") > 0)
+    assert sum_of(after, "kstreams_assign_commit_failures_total") == 0
+    (info, _), *_ = after["kstreams_assign_info"]
+    assert info["application_id"] == app.name
+
+
+def test_what_is_restored_and_what_a_standby_reads_is_counted(app):
+    app.send(WORDS)
+    first, _ = started(app, 1)
+    first.until_running(PARTITIONS)
+    app.until_counted()
+    first.stop()
+    second, port = started(app, 2)  # an empty state directory
+    second.until_running(PARTITIONS)
+    restored = sum(event["restored"] for event in second.named("running"))
+    assert restored >= len({*WORDS})
+    assert sum_of(metrics_of(port), "kafka_streams_stream_task_metrics_restore_total") == restored
+    _, standby = started(app, 3, num_standby_replicas=1)
+    until_met(lambda: sum_of(metrics_of(standby), "kafka_streams_stream_task_metrics_update_total") > 0)
+
+
+def metrics_of(port):
+    """Name -> labels and value of each sample."""
+    found = {}
+    for family in read_text(ask(port, "/metrics")[1]):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
+def sum_of(metrics, name):
+    return sum(value for _, value in metrics.get(name, []))

@@ -1,0 +1,49 @@
+"""How much disk each task's state takes, measured now and then by one thread."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from kstreams_assign.model import TaskId
+from kstreams_assign.state.directory import StateDirectory
+
+INTERVAL_S = 10.0
+SHARE_MAX = 0.01
+"""Measuring takes this share of a thread at most: with many files it happens less often."""
+
+
+class StateSizes:
+    """Task -> bytes of its folder, whether it is open, closed or of no task that is assigned here."""
+
+    def __init__(self, directory: StateDirectory) -> None:
+        self._directory = directory
+        self._next_s = 0.0
+        self.bytes_by_task: Mapping[TaskId, int] = {}
+
+    def turn(self) -> None:
+        """Measure if it is time to."""
+        began_s = time.monotonic()
+        if began_s < self._next_s:
+            return
+        directory = self._directory
+        self.bytes_by_task = {task: folder_bytes(directory.task_path(task)) for task in directory.tasks_on_disk()}
+        ended_s = time.monotonic()
+        self._next_s = ended_s + max(INTERVAL_S, (ended_s - began_s) / SHARE_MAX)
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of the files in a folder and below it; files that are deleted meanwhile count nothing."""
+    total = 0
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    total += folder_bytes(Path(entry.path))
+                else:
+                    total += entry.stat(follow_symlinks=False).st_size
+    except OSError:  # RocksDB deletes files, the cleaner folders
+        return total
+    return total
