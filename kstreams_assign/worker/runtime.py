@@ -443,8 +443,6 @@ class _Running:
             offsets.update(self._starts.resolve(missing, LOOKUP_TIMEOUT_S))
         return {p: Position(offset, metadata.get(p, "")) for p, offset in offsets.items()}
 
-    # --- upkeep ---------------------------------------------------------------------
-
     def _upkeep(self, wishes: queue.SimpleQueue[Wish]) -> None:
         local, delay_ms = self._local, self._config.state_cleanup_delay_ms
         cleaner = Cleaner(
