@@ -1,5 +1,5 @@
-"""The JSON-lines peer: hands requests to our assignors and codecs, so that any two peers can be compared line by line.
+"""The JSON-lines peer: passes requests to our assignors and codecs, so that two peers can be compared line by line.
 
-What lives here: reading a request, writing an answer, and timing. What must not: any decision or encoding of its own. This
-module imports nothing, because the benchmark counts what the assignors' import costs.
+It reads requests, writes answers and measures time; it decides and encodes nothing itself. This module imports
+nothing, because the benchmark counts the cost of importing the assignors.
 """

@@ -1,8 +1,8 @@
-"""``bench-assign``: how long our assignors take, one JSON line a case and state, as Java's harness tells it.
+"""``bench-assign``: how long our assignors take, one JSON line per case and state, as Java's harness reports it.
 
-Each line comes from a process of its own (``bench_call``), so that its first call is a first call. ``first_call_ms`` is the
-import of the assignors (numbers of it in ``import_ms``) and the first decision; ``warm_median_ms`` later decisions. Making
-the cluster is not on the clock, in Java's harness neither.
+Each line comes from its own process (``bench_call``), so that its first call really is a first call. ``first_call_ms``
+is the import of the assignors (also in ``import_ms``) and the first decision; ``warm_median_ms`` are later decisions.
+Building the cluster is not measured, nor is it in Java's harness.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from kstreams_assign.peer.lines import Json
 def bench_assign(
     cases: Sequence[str], states: Sequence[str], assignor: str, seconds: float, calls: tuple[int, int]
 ) -> Iterator[Json]:
-    """One row each. ``calls`` are the fewest and the most that are measured, for about ``seconds``.
+    """Yield one row each. ``calls`` are the fewest and the most that are measured, for about ``seconds``.
 
-    Raises ``ConfigError`` for a case, state or assignor that is none.
+    Raises ``ConfigError`` for an invalid case, state or assignor.
     """
     if assignor not in ASSIGNORS:
         raise ConfigError(f"assignor is {assignor!r}; it must be one of {', '.join(ASSIGNORS)}")
@@ -33,7 +33,7 @@ def bench_assign(
         raise ConfigError(f"state is {wrong[0]!r}; it must be one of {', '.join(STATES)}")
     for case in cases:
         Size.parse(case)
-    _child("1x1x1x0", assignor, "held")  # so that the bytecode is on the disk, as that of anything installed
+    _child("1x1x1x0", assignor, "held")  # writes the bytecode to disk, as an installation does
     for case in cases:
         for state in states:
             held = _child(case, assignor, "held") if state == "join" else ""
@@ -42,7 +42,7 @@ def bench_assign(
 
 
 def environment() -> dict[str, str]:
-    """As it is here, but compiled modules are kept: to compile them each time is not what a leader pays."""
+    """Return this environment, but keep compiled modules: a leader does not compile them each time."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 

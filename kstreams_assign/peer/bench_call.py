@@ -1,10 +1,10 @@
 """One process of ``bench-assign``: ``python -m kstreams_assign.peer.bench_call CASE ASSIGNOR held|SECONDS MIN MAX``.
 
-``held`` prints the converged group. Otherwise standard input tells what is held (nothing: a fresh start), and one JSON line
-says how long the first call took in this new process and how long later ones take.
+``held`` prints the converged group. Otherwise standard input lists the held tasks (empty: a fresh start), and one JSON
+line reports the time of the first call in this new process and of later ones.
 
-The import of the assignors is on the clock, so nothing else may be imported before it: neither by this module nor by what
-it stands in.
+The import of the assignors is measured, so nothing else may be imported before it, neither by this module nor by its
+package.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _since(began: float, ended: float) -> float:
 
 
 def _timed(work: Callable[[], Plan]) -> tuple[float, float, Plan]:
-    """Wall and processor milliseconds, and the answer."""
+    """Return wall and processor milliseconds, and the plan."""
     began, began_cpu = perf_counter(), thread_time()
     plan = work()
     ended_cpu, ended = thread_time(), perf_counter()
@@ -73,7 +73,7 @@ def _first(
 
 
 def _warm(call: Callable[[], tuple[float, float, Plan]], seconds: float, least: int, most: int) -> Json:
-    """A quarter of the time (and at least one call) warms up, the rest counts; clusters are made off the clock."""
+    """Warm up for a quarter of the time (and at least one call), then measure; clusters are built unmeasured."""
     walls: list[float] = []
     cpus: list[float] = []
     warm_ups = 0
@@ -104,7 +104,7 @@ def _median(values: list[float]) -> float:
 
 
 def _digest(plan: Plan) -> str:
-    """SHA-256 of the answer's ``clients`` as compact JSON: equal answers have equal digests, whichever peer gave them."""
+    """Return the SHA-256 of the answer's ``clients`` as compact JSON: equal for equal answers of any peer."""
     import hashlib
     import json
 

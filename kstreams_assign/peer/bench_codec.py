@@ -1,10 +1,10 @@
-"""``bench-codec``: how often a second our codecs work, one JSON line a piece of work, as Java's harness tells it.
+"""``bench-codec``: operations per second of our codecs, one JSON line per kind of work, as Java's harness reports it.
 
-The first rows are single messages of 1,000 tasks. Nothing read is left lazy: each task and sum is walked over, as a leader
-does. What is read anew tells other tasks than the 300 messages before it, ``known tasks`` the same tasks again and again.
-The ``leader`` rows are what a leader does in one rebalance: read every member's subscription (1,000 tasks each, others for
-each member) and hold all of it, or make of it what an assignor reads (previous tasks, and lags for every task of the group);
-write every member's assignment (all name the same 100 endpoints).
+The first rows are single messages of 1,000 tasks. Nothing that is read stays lazy: each task and sum is iterated, as a
+leader does. Fresh messages contain other tasks than the 300 messages before them; ``known tasks`` are the same tasks
+again and again. The ``leader`` rows are a leader's work in one rebalance: read every member's subscription (1,000
+tasks each, different for each member) and keep it all, or turn it into an assignor's input (previous tasks, and lags
+for every task of the group); write every member's assignment (all name the same 100 endpoints).
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ Work = Callable[[], object]
 
 
 def bench_codec(seconds: float, members: int = 1000) -> Iterator[Json]:
-    """One row for each piece of work, measured for about ``seconds`` after a warm-up as long."""
+    """Yield one row for each kind of work, measured for about ``seconds`` after an equally long warm-up."""
     for what, size, work in works(members):
-        slow = _rates(work, seconds)[0] * seconds < 1  # one call more says it all
+        slow = _rates(work, seconds)[0] * seconds < 1  # one more call is enough
         batches = [_rates(work, seconds / BATCHES) for _ in range(1 if slow else BATCHES)]
         rates, cpu_rates = map(sorted, zip(*batches, strict=True))
         yield {
@@ -69,19 +69,23 @@ def bench_codec(seconds: float, members: int = 1000) -> Iterator[Json]:
 
 
 def works(members: int) -> Iterator[tuple[str, int, Work]]:
-    """Name, bytes and work of each row."""
-    told = offset_sums(7)
-    subscription, assignment = subscription_of(7, told), encode_one_assignment(tuple(told))
-    anew = cycle([subscription_of(n, offset_sums(n)) for n in range(DISTINCT)])
-    yield "subscription encode", len(subscription), lambda: subscription_of(7, told)
-    yield "subscription decode and sums", len(subscription), lambda: read_sums(next(anew))
+    """Yield the name, size in bytes and work of each row."""
+    sums = offset_sums(7)
+    subscription, assignment = subscription_of(7, sums), encode_single_assignment(tuple(sums))
+    fresh = cycle([subscription_of(n, offset_sums(n)) for n in range(DISTINCT)])
+    yield "subscription encode", len(subscription), lambda: subscription_of(7, sums)
+    yield "subscription decode and sums", len(subscription), lambda: read_sums(next(fresh))
     yield "subscription decode and sums, known tasks", len(subscription), lambda: read_sums(subscription)
-    yield "subscription round trip, known tasks", len(subscription), lambda: read_sums(subscription_of(7, told))
-    yield "assignment encode", len(assignment), lambda: encode_one_assignment(tuple(told))
+    yield "subscription round trip, known tasks", len(subscription), lambda: read_sums(subscription_of(7, sums))
+    yield "assignment encode", len(assignment), lambda: encode_single_assignment(tuple(sums))
     yield "assignment decode", len(assignment), lambda: read_partitions(assignment)
-    yield "assignment round trip", len(assignment), lambda: read_partitions(encode_one_assignment(tuple(told)))
+    yield "assignment round trip", len(assignment), lambda: read_partitions(encode_single_assignment(tuple(sums)))
     joined = [subscription_of(n, offset_sums(n)) for n in range(members)]
-    yield f"leader reads {members:,} subscriptions", sum(map(len, joined)), lambda: [read_sums(one) for one in joined]
+    yield (
+        f"leader reads {members:,} subscriptions",
+        sum(map(len, joined)),
+        lambda: [read_sums(subscription) for subscription in joined],
+    )
     yield f"leader makes {members:,} clients of subscriptions", sum(map(len, joined)), clients_of(joined)
     answers = list(map(member_assignment, range(members)))
     written = sum(map(len, encode_assignments(answers)))
@@ -89,20 +93,20 @@ def works(members: int) -> Iterator[tuple[str, int, Work]]:
 
 
 def offset_sums(member: int) -> dict[TaskId, int]:
-    """Ten subtopologies with 100 tasks each; the next member has the next partitions. A third is running there."""
+    """Return sums of ten subtopologies with 100 tasks each, shifted by a partition per member; a third is running."""
     return {
         TaskId(n // 100, member + n % 100): RUNNING_OFFSET_SUM if n % 3 == 0 else 1_000_000 + n for n in range(TASKS)
     }
 
 
-def subscription_of(process: int, told: Mapping[TaskId, int]) -> bytes:
+def subscription_of(process: int, sums: Mapping[TaskId, int]) -> bytes:
     return encode_subscription(
         SubscriptionInfo(
             version=11,
             latest_supported_version=11,
             process_id=UUID(int=process),
             user_end_point=f"host-{process}.example.org:8080",
-            task_offset_sums=told,
+            task_offset_sums=sums,
             unique_field=1,
             client_tags={"zone": "eu-1"},
         )
@@ -110,7 +114,7 @@ def subscription_of(process: int, told: Mapping[TaskId, int]) -> bytes:
 
 
 def read_sums(subscription: bytes) -> Mapping[TaskId, int]:
-    """Decode, and walk over every task with its sum."""
+    """Decode, and iterate over every task with its sum."""
     read = decode_subscription(subscription)
     assert isinstance(read, SubscriptionInfo)
     walk(read.task_offset_sums.items())
@@ -118,7 +122,7 @@ def read_sums(subscription: bytes) -> Mapping[TaskId, int]:
 
 
 def clients_of(joined: Sequence[bytes]) -> Work:
-    """Decode them all, and make the assignor's input of them."""
+    """Decode all subscriptions, and build the assignor's input from them."""
     stores = (SubtopologyShape((f"topic-{n}",), (Store(f"store-{n}"),)) for n in range(10))
     topology, counts = TopologyShape(tuple(stores)), {f"topic-{n}": len(joined) + 99 for n in range(10)}
     ends = dict.fromkeys(lookups(topology, "bench", counts).end_offsets, 2_000_000)
@@ -128,14 +132,14 @@ def clients_of(joined: Sequence[bytes]) -> Work:
 
 
 def read_partitions(assignment: bytes) -> AssignmentInfo:
-    """Decode, and walk over every task and every partition of every endpoint."""
+    """Decode, and iterate over every task and every partition of every endpoint."""
     read = decode_assignment(assignment)
     walk(read.active_tasks)
     walk(chain.from_iterable(read.partitions_by_host.values()))
     return read
 
 
-def encode_one_assignment(tasks: tuple[TaskId, ...]) -> bytes:
+def encode_single_assignment(tasks: tuple[TaskId, ...]) -> bytes:
     return encode_assignment(AssignmentInfo(11, 11, active_tasks=tasks, partitions_by_host=HOSTS))
 
 
@@ -144,7 +148,7 @@ def walk(items: Iterable[object]) -> None:
 
 
 def member_assignment(member: int) -> AssignmentInfo:
-    """Six active tasks and six standbys, and the endpoints of all, active and standby."""
+    """Return six active tasks and six standbys, and the endpoints of all, active and standby."""
     tasks = [TaskId(n % 10, member) for n in range(12)]
     return AssignmentInfo(
         version=11,
@@ -157,7 +161,7 @@ def member_assignment(member: int) -> AssignmentInfo:
 
 
 def _rates(work: Work, seconds: float) -> tuple[float, float]:
-    """Calls a second, and calls a second of this process's processor time."""
+    """Return calls per second, and calls per second of this process's processor time."""
     calls, began, began_cpu = 0, perf_counter(), process_time()
     while True:
         work()

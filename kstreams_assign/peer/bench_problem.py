@@ -1,7 +1,8 @@
 """The problems that assignors are timed on, the same for every peer: one stateful subtopology, all sums equal.
 
-A case is ``TASKSxCLIENTSxTHREADSxSTANDBYS``. ``fresh``: nobody holds anything. ``join``: a converged group, and one client
-more. Process ids are ``00000000-0000-0000-0000-00000000000n`` from 0; the joiner is the last. Pure: the clock is elsewhere.
+A case is ``TASKSxCLIENTSxTHREADSxSTANDBYS``. ``fresh``: no client holds any task. ``join``: a converged group, and one
+more client. Process ids are ``00000000-0000-0000-0000-00000000000n`` from 0; the new client is the last. Pure: the
+clock is elsewhere.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ END_OFFSET_SUM = 100_000
 
 
 class Size(NamedTuple):
-    """How large a problem is."""
+    """The size of a problem."""
 
     tasks: int
     clients: int
@@ -29,7 +30,7 @@ class Size(NamedTuple):
 
     @classmethod
     def parse(cls, case: str) -> Size:
-        """From ``6000x2x1x1``. Raises ``ConfigError``."""
+        """Parse a case such as ``6000x2x1x1``. Raises ``ConfigError``."""
         parts = case.split("x")
         if len(parts) != 4 or not all(part.isdecimal() for part in parts) or not all(map(int, parts[:3])):
             raise ConfigError(f"case is {case!r}; it must be TASKSxCLIENTSxTHREADSxSTANDBYS, as in {CASES[0]}")
@@ -37,17 +38,17 @@ class Size(NamedTuple):
 
 
 class Held(NamedTuple):
-    """The tasks that one client runs and those it has a copy of."""
+    """The tasks that one client runs, and those of which it has a replica."""
 
     active: tuple[TaskId, ...] = ()
     standby: tuple[TaskId, ...] = ()
 
 
 class Problem:
-    """One problem, from which equal clusters are made anew for each call."""
+    """One problem, from which an equal cluster is built for each call."""
 
     def __init__(self, size: Size, held: Sequence[Held] = ()) -> None:
-        """``held`` tells what each client holds; one more client than that is there, if it tells anything."""
+        """Read ``held``, the tasks of each client; if it is not empty, one more client without tasks is added."""
         self.stateful = frozenset(TaskId(0, partition) for partition in range(size.tasks))
         self.ends = dict.fromkeys(sorted(self.stateful), END_OFFSET_SUM)
         self.config = AssignConfig(num_standby_replicas=size.standbys)
@@ -64,16 +65,19 @@ class Problem:
 
 
 def converged(size: Size, assignor: Assignor) -> list[Held]:
-    """What each client holds once the assignor's answer to a fresh start has been carried out."""
+    """Return what each client holds once the assignor's plan for a fresh start has been carried out."""
     problem = Problem(size)
     plan = assignor(problem.cluster(), problem.config)
     placed = (plan.placements[UUID(int=number)] for number in range(size.clients))
-    return [Held(tuple(sorted(one.active)), tuple(sorted(one.standby | one.warmup))) for one in placed]
+    return [
+        Held(tuple(sorted(placement.active)), tuple(sorted(placement.standby | placement.warmup)))
+        for placement in placed
+    ]
 
 
 def written(held: Sequence[Held]) -> str:
-    """One line a client, ``ACTIVE ...|STANDBY ...`` by partition number: how one process tells the next."""
-    return "".join(f"{_numbers(one.active)}|{_numbers(one.standby)}\n" for one in held)
+    """Return one line per client, ``ACTIVE ...|STANDBY ...`` by partition number, for the next process."""
+    return "".join(f"{_numbers(held_by_client.active)}|{_numbers(held_by_client.standby)}\n" for held_by_client in held)
 
 
 def read(text: str) -> list[Held]:

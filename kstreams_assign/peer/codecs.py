@@ -1,6 +1,6 @@
-"""``encode-subscription`` and its kin: user-data between hex and the words of Java's harness.
+"""``encode-subscription`` and its siblings: user-data between hex and the field names of Java's harness.
 
-What must not live here: any knowledge of layouts. Our trailer has no word here, so what Java cannot see is not shown.
+Layouts are unknown here. These names do not include our trailer, so what Java cannot see is not shown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kstreams_assign.wire import (
 
 
 def encode_subscription_line(request: Json) -> Json:
-    """``{"hex"}``. Raises ``ConfigError``."""
+    """Return ``{"hex"}``. Raises ``ConfigError``."""
     end_point = request.get("user_end_point")
     info = SubscriptionInfo(
         version=fields.number(fields.need(request, "version"), "version", fields.INT32_MAX),
@@ -42,16 +42,16 @@ def encode_subscription_line(request: Json) -> Json:
 
 
 def decode_subscription_line(request: Json) -> Json:
-    """Every field, and the order in which things stand in the bytes. Raises ``MalformedUserData``, ``ConfigError``."""
+    """Return every field, and the wire order of its entries. Raises ``MalformedUserData``, ``ConfigError``."""
     info = decode_subscription(fields.raw_bytes(request))
     if isinstance(info, FutureSubscription):
-        # Java's class shows the two numbers and, for all else, what an empty message holds
+        # Java's class shows the two versions and, for all other fields, those of an empty message
         info = SubscriptionInfo(info.used_version, info.latest_supported_version, UUID(int=0))
     return {**subscription_form(info), "wire_order": _wire_order(info)}
 
 
 def encode_assignment_line(request: Json) -> Json:
-    """``{"hex"}``. Raises ``ConfigError``."""
+    """Return ``{"hex"}``. Raises ``ConfigError``."""
     info = AssignmentInfo(
         version=fields.number(fields.need(request, "version"), "version", fields.INT32_MAX),
         commonly_supported_version=fields.number(
@@ -71,17 +71,17 @@ def encode_assignment_line(request: Json) -> Json:
 
 
 def decode_assignment_line(request: Json) -> Json:
-    """Every field. Raises ``MalformedUserData``, ``ConfigError``."""
+    """Return every field. Raises ``MalformedUserData``, ``ConfigError``."""
     return assignment_form(decode_assignment(fields.raw_bytes(request)))
 
 
 def _signed_byte(number: int) -> int:
-    """As Java's cast to ``byte``."""
+    """Convert as Java's cast to ``byte``."""
     return (number + 128) % 256 - 128
 
 
 def _wire_order(info: SubscriptionInfo) -> Json:
-    """Versions 1 to 6 hold two lists of tasks, later ones a list of sums."""
+    """Return entries in wire order: two lists of tasks in versions 1 to 6, later a list of sums."""
     sums, prev_tasks, standby_tasks = info.task_offset_sums, info.prev_tasks, info.standby_tasks
     listed = info.version < OFFSET_SUMS_VERSION
     return {

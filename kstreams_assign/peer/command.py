@@ -11,14 +11,14 @@ import typer
 from kstreams_assign.peer.lines import Answer, Json, converse
 
 app = typer.Typer(
-    help="Speak for our assignors and codecs: a request a line, an answer a line.\n\n"
+    help="Run assignors and codecs on JSON lines: one request per line, one answer per line.\n\n"
     "Example: kstreams-assign peer assign < problems.jsonl",
     rich_markup_mode=None,
     no_args_is_help=True,
     add_completion=False,
 )
 
-Seconds = Annotated[float, typer.Option(min=0.0, help="How long to measure each, about.")]
+Seconds = Annotated[float, typer.Option(min=0.0, help="Approximate time to measure each row.")]
 
 
 @app.command()
@@ -34,7 +34,7 @@ def assign() -> None:
 
 @app.command()
 def assign_threads() -> None:
-    """Spread one process's tasks over its threads.
+    """Distribute one process's tasks over its threads.
 
     Example: kstreams-assign peer assign-threads < problems.jsonl
     """
@@ -45,7 +45,7 @@ def assign_threads() -> None:
 
 @app.command()
 def encode_subscription() -> None:
-    """Write a member's user-data as hex.
+    """Encode a member's user-data as hex.
 
     Example: kstreams-assign peer encode-subscription < subscriptions.jsonl
     """
@@ -56,7 +56,7 @@ def encode_subscription() -> None:
 
 @app.command()
 def decode_subscription() -> None:
-    """Read a member's user-data from hex.
+    """Decode a member's user-data from hex.
 
     Example: echo '{"hex": "0000000c0000000c"}' | kstreams-assign peer decode-subscription
     """
@@ -67,7 +67,7 @@ def decode_subscription() -> None:
 
 @app.command()
 def encode_assignment() -> None:
-    """Write a member's assignment as hex.
+    """Encode a member's assignment as hex.
 
     Example: kstreams-assign peer encode-assignment < assignments.jsonl
     """
@@ -78,7 +78,7 @@ def encode_assignment() -> None:
 
 @app.command()
 def decode_assignment() -> None:
-    """Read a member's assignment from hex.
+    """Decode a member's assignment from hex.
 
     Example: echo '{"hex": "000000010000000000000000"}' | kstreams-assign peer decode-assignment
     """
@@ -90,13 +90,13 @@ def decode_assignment() -> None:
 @app.command()
 def bench_assign(
     case: Annotated[str | None, typer.Option(help="TASKSxCLIENTSxTHREADSxSTANDBYS. Default: five cases.")] = None,
-    state: Annotated[str | None, typer.Option(help="fresh or join (one client more). Default: both.")] = None,
-    assignor: Annotated[str, typer.Option(help="Which of ours.")] = "high_availability",
+    state: Annotated[str | None, typer.Option(help="fresh or join (one more client). Default: both.")] = None,
+    assignor: Annotated[str, typer.Option(help="The assignor to time.")] = "high_availability",
     seconds: Seconds = 5.0,
     min_iters: Annotated[int, typer.Option(min=1, help="Fewest calls to measure.")] = 3,
     max_iters: Annotated[int, typer.Option(min=1, help="Most calls to measure.")] = 200,
 ) -> None:
-    """Time an assignor: first call in a new process (with the import of the assignors), and warm.
+    """Time an assignor: the first call in a new process (with the import of the assignors), and later calls.
 
     Example: kstreams-assign peer bench-assign --case 6000x2x1x1 --state join
     """
@@ -110,7 +110,7 @@ def bench_assign(
 @app.command()
 def bench_codec(
     seconds: Seconds = 3.0,
-    members: Annotated[int, typer.Option(min=1, help="How many members a leader has.")] = 1000,
+    members: Annotated[int, typer.Option(min=1, help="The number of members that the leader has.")] = 1000,
 ) -> None:
     """Time the codecs with 1,000 tasks.
 
@@ -123,7 +123,7 @@ def bench_codec(
 
 @app.command()
 def info() -> None:
-    """Say what answers here.
+    """Show this peer's versions, assignors and machine.
 
     Example: kstreams-assign peer info
     """

@@ -1,6 +1,6 @@
-"""``assign`` and ``assign-threads``: a request becomes a cluster, our answer is written as Java's harness writes its own.
+"""``assign`` and ``assign-threads``: turn a request into a cluster, and write the plan as Java's harness does.
 
-What must not live here: any decision. Assignors are looked up by name when they are asked for.
+No decision is made here. Assignors are looked up by the name in the request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kstreams_assign.peer.lines import Json
 
 
 def assign(request: Json) -> Json:
-    """A placement for every process. Raises ``ConfigError``."""
+    """Return a placement for every process. Raises ``ConfigError``."""
     assignor = _assignor(request)
     config = _config(fields.members(request, "config"))
     cluster = _cluster(request)
@@ -44,33 +44,33 @@ def assign(request: Json) -> Json:
 
 
 def placements(plan: Plan, split_warmups: bool = False) -> Json:
-    """Processes in Java's order, tasks sorted. Without ``split_warmups`` warm-ups stand among the standbys."""
-    found: Json = {}
+    """Return processes in Java's order, tasks sorted. Without ``split_warmups`` warm-ups are among the standbys."""
+    by_process: Json = {}
     for process in sorted(plan.placements, key=process_order):
         placed = plan.placements[process]
         standby = placed.standby if split_warmups else placed.standby | placed.warmup
-        found[str(process)] = {"active": _texts(placed.active), "standby": _texts(standby)}
+        by_process[str(process)] = {"active": _texts(placed.active), "standby": _texts(standby)}
         if split_warmups:
-            found[str(process)]["warmup"] = _texts(placed.warmup)
-    return found
+            by_process[str(process)]["warmup"] = _texts(placed.warmup)
+    return by_process
 
 
 def assign_threads(request: Json) -> Json:
-    """One process's tasks over its threads. Raises ``ConfigError``."""
+    """Return one process's tasks by thread. Raises ``ConfigError``."""
     for key in ("consumers", "task_end_offset_sums"):
         fields.need(request, key)
-    consumers = [fields.mapping(one, "consumers") for one in fields.items(request, "consumers")]
+    consumers = [fields.mapping(consumer, "consumers") for consumer in fields.items(request, "consumers")]
     ends = fields.longs(request, "task_end_offset_sums")
-    told = {_consumer_id(one): fields.longs(one, "task_offset_sums") for one in consumers}
-    lags = TaskLags(ends, _later_counts(fields.longs(one, "task_offset_sums") for one in consumers))
+    sums_by_consumer = {_consumer_id(consumer): fields.longs(consumer, "task_offset_sums") for consumer in consumers}
+    lags = TaskLags(ends, _later_counts(fields.longs(consumer, "task_offset_sums") for consumer in consumers))
     active, standby = fields.tasks(request, "active"), fields.tasks(request, "standby")
     _each_once(active + standby)
-    if not told and active + standby:
+    if not sums_by_consumer and active + standby:
         raise ConfigError("consumers is empty; tasks need at least one")
-    previous = {consumer: by_lag(sums, lags) for consumer, sums in told.items()}
+    previous = {consumer: by_lag(sums, lags) for consumer, sums in sums_by_consumer.items()}
     stateful = [task for task in active if task in ends]
     stateless = [task for task in active if task not in ends]
-    dealt = distribute(stateful, standby, stateless, told, previous) if told else {}
+    dealt = distribute(stateful, standby, stateless, sums_by_consumer, previous) if sums_by_consumer else {}
     return {"consumers": {name: _thread(dealt[name]) for name in sorted(dealt, key=text_order)}}
 
 
@@ -89,28 +89,28 @@ def _assignor(request: Json) -> Assignor:
     return ASSIGNORS[name]
 
 
-def _config(told: Json) -> AssignConfig:
-    """Kafka's defaults where a key is missing."""
+def _config(settings: Json) -> AssignConfig:
+    """Return the settings, with Kafka's defaults where a key is missing."""
     default = AssignConfig()
-    tags = fields.items(told, "rack_aware_assignment_tags")
+    tags = fields.items(settings, "rack_aware_assignment_tags")
     return AssignConfig(
-        acceptable_recovery_lag=fields.number_or(told, "acceptable_recovery_lag", default.acceptable_recovery_lag),
+        acceptable_recovery_lag=fields.number_or(settings, "acceptable_recovery_lag", default.acceptable_recovery_lag),
         max_warmup_replicas=fields.number_or(
-            told, "max_warmup_replicas", default.max_warmup_replicas, fields.INT32_MAX
+            settings, "max_warmup_replicas", default.max_warmup_replicas, fields.INT32_MAX
         ),
         num_standby_replicas=fields.number_or(
-            told, "num_standby_replicas", default.num_standby_replicas, fields.INT32_MAX
+            settings, "num_standby_replicas", default.num_standby_replicas, fields.INT32_MAX
         ),
         probing_rebalance_interval_ms=fields.number_or(
-            told, "probing_rebalance_interval_ms", default.probing_rebalance_interval_ms
+            settings, "probing_rebalance_interval_ms", default.probing_rebalance_interval_ms
         ),
         rack_aware_assignment_tags=tuple(fields.text(tag, "rack_aware_assignment_tags") for tag in tags),
         rack_aware_assignment_strategy=fields.text(
-            told.get("rack_aware_assignment_strategy", default.rack_aware_assignment_strategy),
+            settings.get("rack_aware_assignment_strategy", default.rack_aware_assignment_strategy),
             "rack_aware_assignment_strategy",
         ),
-        rack_aware_assignment_traffic_cost=told.get("rack_aware_assignment_traffic_cost"),
-        rack_aware_assignment_non_overlap_cost=told.get("rack_aware_assignment_non_overlap_cost"),
+        rack_aware_assignment_traffic_cost=settings.get("rack_aware_assignment_traffic_cost"),
+        rack_aware_assignment_non_overlap_cost=settings.get("rack_aware_assignment_non_overlap_cost"),
     )
 
 
@@ -118,16 +118,16 @@ def _cluster(request: Json) -> Cluster:
     stateful, stateless = fields.tasks(request, "stateful_tasks"), fields.tasks(request, "stateless_tasks")
     _each_once(stateful + stateless)
     fields.need(request, "clients")
-    told = [fields.mapping(one, "clients") for one in fields.items(request, "clients")]
+    described = [fields.mapping(entry, "clients") for entry in fields.items(request, "clients")]
     if "task_end_offset_sums" not in request:
-        clients = tuple(map(_from_lags, told))
+        clients = tuple(map(_from_lags, described))
     else:
         ends = fields.longs(request, "task_end_offset_sums")
         known = frozenset(stateful + stateless)
-        clients = tuple(_from_offset_sums(client, ends, known) for client in told)
+        clients = tuple(_from_offset_sums(client, ends, known) for client in described)
     racks = fields.members(request, "partition_racks")
     return Cluster(
-        tuple(replace(client, rack=_rack(one)) for client, one in zip(clients, told, strict=True)),
+        tuple(replace(client, rack=_rack(entry)) for client, entry in zip(clients, described, strict=True)),
         frozenset(stateful),
         frozenset(stateless),
         _partition_racks(racks, "source"),
@@ -136,25 +136,27 @@ def _cluster(request: Json) -> Cluster:
 
 
 def _rack(client: Json) -> str | None:
-    """``rack``, or ``consumer_racks`` where consumers tell different ones."""
-    told = fields.items(client, "consumer_racks") if "consumer_racks" in client else [client.get("rack")]
-    return common_rack(None if rack is None else fields.text(rack, "rack") for rack in told)
+    """Return the rack from ``rack``, or from ``consumer_racks`` where consumers report different racks."""
+    reported_racks = fields.items(client, "consumer_racks") if "consumer_racks" in client else [client.get("rack")]
+    return common_rack(None if rack is None else fields.text(rack, "rack") for rack in reported_racks)
 
 
 def _partition_racks(racks: Json, kind: str) -> PartitionRacks:
-    """Tasks of which each partition has replicas, and each of those a rack."""
-    told = {fields.task(name): fields.items(fields.members(racks, kind), name) for name in fields.members(racks, kind)}
+    """Return the tasks of which each partition has replicas, each with a rack."""
+    racks_by_task = {
+        fields.task(name): fields.items(fields.members(racks, kind), name) for name in fields.members(racks, kind)
+    }
     return {
         task: tuple(
             frozenset(fields.text(rack, f"partition_racks.{kind}") for rack in replicas) for replicas in partitions
         )
-        for task, partitions in told.items()
+        for task, partitions in racks_by_task.items()
         if all(partitions) and not any(None in replicas for replicas in partitions)
     }
 
 
 def _from_lags(client: Json) -> Client:
-    """The lag form: everything is taken as it is."""
+    """Read the lag form: every value is taken unchanged."""
     for key in ("task_offset_sums", "consumers"):
         fields.refuse(client, key, "needs the top-level task_end_offset_sums")
     return Client(
@@ -168,12 +170,12 @@ def _from_lags(client: Json) -> Client:
 
 
 def _from_offset_sums(client: Json, ends: dict[TaskId, int], known: frozenset[TaskId]) -> Client:
-    """The offset-sum form: what the leader sees. A task that is not in the topology is not ``prev_active``."""
+    """Read the offset-sum form: what the leader sees. A task that is not in the topology is not ``prev_active``."""
     fields.refuse(client, "task_lags", "cannot go with the top-level task_end_offset_sums")
     fields.refuse(client, "prev_standby", "is derived from task_offset_sums when task_end_offset_sums is given")
     consumers = _consumers(client)
-    sums = _later_counts(fields.longs(one, "task_offset_sums") for one in consumers)
-    owned = {task for one in consumers for task in fields.tasks(one, "prev_active")}
+    sums = _later_counts(fields.longs(consumer, "task_offset_sums") for consumer in consumers)
+    owned = {task for consumer in consumers for task in fields.tasks(consumer, "prev_active")}
     active, standby = previous_tasks(owned & known, sums)
     return Client(
         process_id=fields.process_id(client),
@@ -186,14 +188,14 @@ def _from_offset_sums(client: Json, ends: dict[TaskId, int], known: frozenset[Ta
 
 
 def _consumers(client: Json) -> list[Json]:
-    """One entry per thread; the flat form is a client with one consumer."""
+    """Return one entry per thread; the flat form is a client with one consumer."""
     if "consumers" not in client:
         return [{key: client[key] for key in ("prev_active", "task_offset_sums") if key in client}]
     for key in ("task_offset_sums", "prev_active"):
         fields.refuse(client, key, "belongs inside consumers")
-    consumers = [fields.mapping(one, "consumers") for one in fields.items(client, "consumers")]
-    for one in consumers:
-        _consumer_id(one)
+    consumers = [fields.mapping(consumer, "consumers") for consumer in fields.items(client, "consumers")]
+    for consumer in consumers:
+        _consumer_id(consumer)
     return consumers
 
 
@@ -201,16 +203,16 @@ def _consumer_id(consumer: Json) -> str:
     return fields.text(fields.need(consumer, "id"), "id")
 
 
-def _later_counts(told: Iterable[dict[TaskId, int]]) -> dict[TaskId, int]:
-    """All reported sums; where two consumers report a task, the later one counts."""
-    return {task: total for sums in told for task, total in sums.items()}
+def _later_counts(reported_sums: Iterable[dict[TaskId, int]]) -> dict[TaskId, int]:
+    """Return all reported sums; where two consumers report a task, the later one counts."""
+    return {task: total for sums in reported_sums for task, total in sums.items()}
 
 
 def _each_once(tasks: Collection[TaskId]) -> None:
     if len(set(tasks)) < len(tasks):
         raise ConfigError("a task is listed twice")
     if len({task.topology is None for task in tasks}) > 1:
-        raise ConfigError("tasks of named topologies stand beside tasks of none; all or none are named")
+        raise ConfigError("some tasks belong to a named topology and some do not; name all topologies or none")
 
 
 def _ordered(cluster: Cluster) -> list[Client]:

@@ -1,6 +1,6 @@
-"""Fields of a request, each read strictly: of the right kind and in range, or a ``ConfigError`` that names it.
+"""Fields of a request, each checked strictly: the right type and range, or a ``ConfigError`` that names the field.
 
-What lives here: the JSON forms of the shared nouns. What must not: which command has which fields.
+The JSON forms of the shared nouns. The fields of each command are listed elsewhere.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Kind = TypeVar("Kind")
 
 
 def need(source: Json, key: str) -> Any:
-    """The value of a field that must be there and not null."""
+    """Return the value of a required field. Raises ``ConfigError`` if it is missing or null."""
     value = source.get(key)
     if value is None:
         raise ConfigError(f"missing {key}")
@@ -32,13 +32,13 @@ def need(source: Json, key: str) -> Any:
 
 
 def refuse(source: Json, key: str, why: str) -> None:
-    """Refuse a field that has no place in this form of the request."""
+    """Refuse a field that this form of the request does not allow."""
     if key in source:
         raise ConfigError(f"{key} {why}")
 
 
 def number(value: object, name: str, greatest: int = INT64_MAX) -> int:
-    """A whole number of 64 (or, with ``greatest``, fewer) bits."""
+    """Return a whole number of 64 bits, or fewer with ``greatest``."""
     if type(value) is not int or not -greatest - 1 <= value <= greatest:
         raise ConfigError(f"{name} is {_shown(value)}; it must be a whole number of {greatest.bit_length() + 1} bits")
     return value
@@ -53,13 +53,13 @@ def text(value: object, name: str) -> str:
 
 
 def items(source: Json, key: str) -> list[Any]:
-    """A list; nothing where the field is missing or null."""
+    """Return a list; empty where the field is missing or null."""
     value = source.get(key)
     return [] if value is None else _of_kind(value, list, key, "a list")
 
 
 def members(source: Json, key: str) -> Json:
-    """An object; nothing where the field is missing or null."""
+    """Return an object; empty where the field is missing or null."""
     value = source.get(key)
     return {} if value is None else mapping(value, key)
 
@@ -69,12 +69,12 @@ def mapping(value: object, name: str) -> Json:
 
 
 def texts(source: Json, key: str) -> dict[str, str]:
-    """An object of texts."""
+    """Return an object of texts."""
     return {name: text(value, f"{key}.{name}") for name, value in members(source, key).items()}
 
 
 def task(value: object) -> TaskId:
-    """A task id whose numbers fit the wire."""
+    """Return a task id whose numbers fit the wire."""
     parsed = TaskId.parse(text(value, "a task id"))
     if max(parsed.subtopology, parsed.partition) > INT32_MAX:
         raise InvalidTaskId(f"{_shown(value)} is not a task id: its numbers have 32 bits")
@@ -82,16 +82,16 @@ def task(value: object) -> TaskId:
 
 
 def tasks(source: Json, key: str) -> list[TaskId]:
-    return [task(one) for one in items(source, key)]
+    return [task(item) for item in items(source, key)]
 
 
 def longs(source: Json, key: str) -> dict[TaskId, int]:
-    """Task -> whole number of 64 bits, in the order of the object."""
+    """Return task -> whole number of 64 bits, in the order of the object."""
     return {task(name): number(value, f"{key}.{name}") for name, value in members(source, key).items()}
 
 
 def process_id(source: Json) -> UUID:
-    """As ``java.util.UUID.fromString`` reads it: each of the five groups may be short."""
+    """Parse as ``java.util.UUID.fromString``: each of the five groups may be short."""
     written = text(need(source, "process_id"), "process_id")
     if not UUID_TEXT.fullmatch(written):
         raise ConfigError(f"process_id is {written!r}; it must be a UUID")
@@ -102,7 +102,7 @@ def process_id(source: Json) -> UUID:
 
 
 def raw_bytes(source: Json) -> bytes:
-    """The bytes of ``hex``."""
+    """Return the bytes of ``hex``."""
     try:
         return unhexlify(text(need(source, "hex"), "hex"))
     except ValueError as wrong:
@@ -110,24 +110,24 @@ def raw_bytes(source: Json) -> bytes:
 
 
 def topic_partitions(value: object, name: str) -> tuple[TopicPartition, ...]:
-    """From ``[["topic", 1]]``, each once."""
+    """Return the partitions of ``[["topic", 1]]``, each once."""
     pairs: list[object] = _of_kind(value, list, name, "a list")
     return tuple(dict.fromkeys(_topic_partition(pair, name) for pair in pairs))
 
 
 def hosts(source: Json, key: str) -> dict[HostInfo, tuple[TopicPartition, ...]]:
-    """From ``[{"host", "port", "partitions"}]``."""
-    found = {}
-    for one in items(source, key):
-        entry = mapping(one, key)
+    """Return the host map of ``[{"host", "port", "partitions"}]``."""
+    partitions_by_host = {}
+    for item in items(source, key):
+        entry = mapping(item, key)
         host = HostInfo(text(need(entry, "host"), "host"), number(need(entry, "port"), "port", INT32_MAX))
-        found[host] = topic_partitions(need(entry, "partitions"), f"{key}.partitions")
-    return found
+        partitions_by_host[host] = topic_partitions(need(entry, "partitions"), f"{key}.partitions")
+    return partitions_by_host
 
 
 def _topic_partition(pair: object, name: str) -> TopicPartition:
     if not isinstance(pair, list) or len(pair) != 2:
-        raise ConfigError(f'{name} has {_shown(pair)}; an input partition is written ["topic", 1]')
+        raise ConfigError(f'{name} has {_shown(pair)}; write an input partition as ["topic", 1]')
     return TopicPartition(text(pair[0], f"{name}: topic"), number(pair[1], f"{name}: partition", INT32_MAX))
 
 

@@ -1,4 +1,4 @@
-"""What answers here: versions, assignors, machine."""
+"""The peer's description: versions, assignors, machine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One answer per line, flushed, whatever the line was: the conversation of a peer.
+"""A peer's conversation: one answer per line, flushed, whatever the line contains.
 
-What lives here: bytes in, text out, refusals. What must not: what the answers are. A line that is no request, or one that is
-refused, gets ``{"error": {"class", "message"}}`` and the conversation goes on. An ``id`` comes back.
+Bytes in, text out, and refusals; the answers come from elsewhere. An invalid or refused request gets ``{"error":
+{"class", "message"}}``, and the conversation goes on. An ``id`` is returned with the answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def converse(lines: Iterable[bytes], out: IO[str], answer: Answer) -> None:
 
 
 def reply(line: bytes, answer: Answer) -> str:
-    """The answer to one line, as one line of JSON."""
+    """Return the answer to one line, as one line of JSON."""
     named: Json = {}
     try:
         request = parsed(line)
@@ -38,7 +38,7 @@ def reply(line: bytes, answer: Answer) -> str:
 
 
 def parsed(line: bytes) -> Json:
-    """The request that a line holds. Raises ``ConfigError`` for what is no JSON object, or names a key twice."""
+    """Parse a line. Raises ``ConfigError`` if it is not a JSON object or contains a duplicate key."""
     try:
         request = json.loads(
             line.decode("utf-8", "replace"),
@@ -47,34 +47,34 @@ def parsed(line: bytes) -> Json:
             parse_float=_finite,
         )
     except ValueError as wrong:
-        raise ConfigError(f"the line is no JSON: {wrong}") from None
+        raise ConfigError(f"the line is not JSON: {wrong}") from None
     if not isinstance(request, dict):
-        raise ConfigError("a request is a JSON object")
+        raise ConfigError("a request must be a JSON object")
     return request
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> Json:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ConfigError(f"an object names {next(key for key in keys if keys.count(key) > 1)!r} twice")
-    return found
+        raise ConfigError(f"an object contains {next(key for key in keys if keys.count(key) > 1)!r} twice")
+    return members
 
 
 def _refuse_constant(name: str) -> None:
-    raise ConfigError(f"{name} is no JSON number")
+    raise ConfigError(f"{name} is not a JSON number")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ConfigError(f"{text} is too large a number")
+        raise ConfigError(f"the number {text} is too large")
     return number
 
 
 def _name_of(request: Json) -> Json:
     named = {key: request[key] for key in ("id",) if key in request}
-    _text(named)  # an id that is nested too deeply to be written is refused here, not in the refusal
+    _text(named)  # refuse an id that is nested too deeply here, before it is written into an error
     return named
 
 

@@ -1,9 +1,9 @@
-"""Bytes <-> values: a Kafka Streams group's user-data, and what is around it. No I/O, no clocks, no decisions, no logging.
+"""Bytes <-> values: the user-data of a Kafka Streams group and the messages around it. No I/O, clock, decision or log.
 
-Bytes of versions 1-11 as Kafka Streams writes them, then our trailer, which Java does not read. Two levels: a *record*
-is the fields in wire order (``compile``, driven by ``protocol/*.json``); a *value* is a frozen dataclass. The layouts of
-KIP-441's text, which Apache never shipped, are dialects with functions of their own (``kip441``). Around the user-data stand the consumer protocol and the records
-of ``__consumer_offsets``.
+Bytes of versions 1-11 as Kafka Streams writes them, followed by our trailer, which Java does not read. There are two
+levels: a *record* is the fields in wire order (``compile``, driven by ``protocol/*.json``); a *value* is a frozen
+dataclass. The layouts of KIP-441's text, which Apache never shipped, are dialects with functions of their own
+(``kip441``). Around the user-data are the consumer protocol and the records of ``__consumer_offsets``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Arrays as columns: one sequence for each field of a struct, however many rows there are.
 
-What lives here: how an array is counted, and the two ways to its rows, as a block where every row has the same size and
-row by row where not. What must not: the reading of schemas (``compile``), and ``struct`` calls for many rows
-(``blocks``).
+This module counts an array's rows and reads them either as a block, where every row has the same size, or row by row.
+``compile`` reads schemas; ``blocks`` makes the ``struct`` calls for many rows.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from kstreams_assign.wire.primitives import INT32, Source
 
 
 def single_values(element: Field, flexible: bool, path: str) -> Field:
-    """An array of single values: the only column of an array of structs."""
+    """Return a field for an array of single values: the only column of an array of structs."""
     columns = array({"": element}, flexible, path)
 
     def write(out: bytearray, values: Sequence[Any]) -> None:
@@ -27,7 +26,7 @@ def single_values(element: Field, flexible: bool, path: str) -> Field:
 
 
 def array(fields: Fields, flexible: bool, path: str) -> Field:
-    """An array of structs, as columns. A ``flexible`` version counts its rows in a varint."""
+    """Return a field for an array of structs, as columns. A ``flexible`` version counts its rows in a varint."""
     row_size_min = sum(field.size_min for field in fields.values())
     shape = Shape(fields) if all(field.code for field in fields.values()) else None
 

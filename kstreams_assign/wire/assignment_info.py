@@ -1,7 +1,7 @@
-"""AssignmentInfo: what the leader tells one member (Kafka: ``AssignmentInfo``, versions 1-11).
+"""AssignmentInfo: what the leader sends to one member (Kafka: ``AssignmentInfo``, versions 1-11).
 
-What lives here: the value, and its translation to and from records. What must not: layouts (``protocol/``), the host
-maps (``host_maps``) and offsets of bytes (``compile``, ``primitives``).
+The value, and its translation to and from records. Layouts are in ``protocol/``, the host maps in ``host_maps``, and
+byte offsets in ``compile`` and ``primitives``.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class AssignmentInfo:
-    """One member's tasks and the group's endpoints. All collections stand in the order of the bytes.
+    """One member's tasks and the group's endpoints. All collections are in the order of the bytes.
 
-    ``active_tasks`` has one entry for each partition that the member was assigned, in the order of the sorted
-    partitions, so a task with two input topics stands there twice. ``standby_tasks`` holds standbys and warm-ups with
-    their input partitions. ``next_rebalance_ms`` is a wall-clock time; 0 asks to rejoin at once, ``NO_PROBE_MS``
-    for nothing. ``commonly_supported_version`` is -1 in versions 1 and 2.
+    ``active_tasks`` has one entry for each partition assigned to the member, in the order of the sorted partitions, so
+    a task with two input topics appears twice. ``standby_tasks`` holds standbys and warm-ups with their input
+    partitions. ``next_rebalance_ms`` is a wall-clock time; 0 asks to rejoin at once, ``NO_PROBE_MS`` never.
+    ``commonly_supported_version`` is -1 in versions 1 and 2.
 
-    ``topic_index`` is the topic dictionary as it was read, so that these bytes can be written again as they were; a
-    value that is built needs none. ``trailer_warning`` says why the bytes behind the last field were no trailer.
+    ``topic_index`` is the topic dictionary as read, so that these bytes can be written again unchanged; a new value
+    needs none. ``trailer_warning`` says why the bytes after the last field are not a trailer.
     """
 
     version: int
@@ -57,21 +57,21 @@ class AssignmentInfo:
 
 
 def decode_assignment(data: bytes) -> AssignmentInfo:
-    """Read a member's assignment. Raises ``MalformedUserData``.
+    """Decode a member's assignment. Raises ``MalformedUserData``.
 
-    Refuses what Java refuses, negative lengths, and a partition whose topic is not in the dictionary. Bytes after
-    the last field are tried as our trailer.
+    It refuses what Java refuses, negative lengths, and a partition whose topic is not in the dictionary. Bytes after
+    the last field are read as our trailer, if possible.
     """
     source = Source(data, "AssignmentInfo")
     version = source.number(INT32, "version")
     if not EARLIEST_VERSION <= version <= LATEST_SUPPORTED_VERSION:
-        raise source.malformed("version", f"{version} is none of 1 to {LATEST_SUPPORTED_VERSION}")
+        raise source.malformed("version", f"{version} is not one of 1 to {LATEST_SUPPORTED_VERSION}")
     record, end = layout("AssignmentInfo", version).read(data)
     return assignment_value(record, end, *read_group_trailer(data[end:]))
 
 
 def encode_assignment(info: AssignmentInfo) -> bytes:
-    """The bytes of ``info``, maps in their own order. What its version lacks is left out.
+    """Encode ``info``, maps in their own order. Fields that its version lacks are left out.
 
     Raises ``ConfigError`` for a value that its version cannot carry.
     """
@@ -79,19 +79,19 @@ def encode_assignment(info: AssignmentInfo) -> bytes:
 
 
 def encode_assignments(infos: Iterable[AssignmentInfo]) -> list[bytes]:
-    """The bytes of each, as ``encode_assignment`` would write them, for all members of a group at once.
+    """Encode each assignment as ``encode_assignment`` would, for all members of a group at once.
 
-    What they share is written once: give them the very same host maps and the very same trailer.
+    Shared parts are written once: pass the same host map objects and the same trailer object.
     """
     infos = tuple(infos)
     unknown = [info.version for info in infos if not EARLIEST_VERSION <= info.version <= LATEST_SUPPORTED_VERSION]
     if unknown:
-        raise ConfigError(f"version {unknown[0]} is none of 1 to {LATEST_SUPPORTED_VERSION}")
+        raise ConfigError(f"version {unknown[0]} is not one of 1 to {LATEST_SUPPORTED_VERSION}")
     return write_assignments(infos, "AssignmentInfo")
 
 
 def write_assignments(infos: tuple[AssignmentInfo, ...], message: str) -> list[bytes]:
-    """The bytes of each in the layouts of ``message``. Maps and trailers are told apart by which object they are."""
+    """Return the bytes of each in the layouts of ``message``. Maps and trailers are compared by identity."""
     hosts: dict[tuple[object, ...], Record] = {}
     trailers: dict[int, bytes] = {}
     written = []
@@ -108,14 +108,14 @@ def write_assignments(infos: tuple[AssignmentInfo, ...], message: str) -> list[b
 
 
 def _encoded_hosts(info: AssignmentInfo, form: Layout) -> Record:
-    """The fields of the host maps, as bytes that are ready to be written."""
+    """Return the fields of the host maps as bytes that are ready to be written."""
     maps = (info.partitions_by_host, info.standby_partitions_by_host)
     fields = host_fields(info.version, info.topic_index, *maps)
     return {name: form.encoded(name, value) for name, value in fields.items()}
 
 
 def assignment_value(record: Record, end: int, trailer: GroupTrailer | None, warning: str | None) -> AssignmentInfo:
-    """The value of a record that ended at byte ``end``, and what stood behind it."""
+    """Return the value of a record that ended at byte ``end``, with what came after it."""
     standbys: Columns = record["standby_tasks"]
     held = [topic_partitions(rows["topic"], rows["partition"]) for rows in standbys["partitions"]]
     topics = topics_by_index(record)
@@ -135,7 +135,7 @@ def assignment_value(record: Record, end: int, trailer: GroupTrailer | None, war
 
 
 def _record(info: AssignmentInfo) -> Record:
-    """The fields of every version but the host maps; the layout takes those it has."""
+    """Return the fields of every version except the host maps; the layout takes those it has."""
     return {
         "version": info.version,
         "commonly_supported_version": info.commonly_supported_version,

@@ -1,9 +1,9 @@
-"""Rows of fixed size, read and written a column at a time, never a row.
+"""Rows of fixed size, read and written by columns, never by rows.
 
-What lives here: a block of such rows as columns, and the ``struct`` calls under it. What must not: arrays whose rows
-differ in size (``arrays``). The idea: a member with 1,000 tasks sends 1,000 rows, and whoever reads them wants one
-column at once, or only to know whether two columns are those it has seen before. So nothing is unpacked until it is
-asked for, and then in one ``struct`` call for many rows. A nullable field counts as fixed while every value is null.
+A block of such rows as columns, and the ``struct`` calls under it. Arrays whose rows differ in size are in ``arrays``.
+A member with 1,000 tasks sends 1,000 rows, and its reader wants one column at once, or only compares two columns with
+earlier ones. So nothing is unpacked until it is requested, and then in one ``struct`` call for many rows. A nullable
+field counts as fixed while every value is null.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 from kstreams_assign.wire.fields import Fields
 
 ROWS_AT_ONCE = 1024
-"""Rows per ``struct`` call: bounds what one compiled struct can weigh, whatever an array claims to hold."""
+"""Rows per ``struct`` call: bounds the size of one compiled struct, whatever length an array claims."""
 
 ROWS_EXACT_MAX = 64
-"""Up to here a struct is compiled for a number of rows; above, numbers of rows are made of powers of two."""
+"""Up to here a struct is compiled for the exact number of rows; above it, for powers of two."""
 
 
 class _Place(NamedTuple):
-    """Where a field stands in a row. ``null`` are the bytes that stand for null, if it may be that."""
+    """The position of a field in a row. ``null`` are the bytes that encode null, if the field is nullable."""
 
     at: int
     code: str
@@ -32,7 +32,7 @@ class _Place(NamedTuple):
 
 
 class Shape:
-    """What one row looks like, compiled once for each array of a layout."""
+    """The layout of one row, compiled once for each array of a layout."""
 
     __slots__ = ("_patterns", "codes", "places", "row_size")
 
@@ -49,16 +49,16 @@ class Shape:
             at += size
 
     def pattern(self, name: str, code: str) -> str:
-        """The ``struct`` codes of a row of which only ``code`` is read, where the field ``name`` begins."""
-        found = self._patterns.get((name, code))
-        if found is None:
+        """Return the ``struct`` codes of a row of which only ``code`` is read, at the start of the field ``name``."""
+        pattern = self._patterns.get((name, code))
+        if pattern is None:
             at = self.places[name].at
-            found = f"{at}x{code}{self.row_size - at - struct.calcsize('>' + code)}x"
-            self._patterns[name, code] = found
-        return found
+            pattern = f"{at}x{code}{self.row_size - at - struct.calcsize('>' + code)}x"
+            self._patterns[name, code] = pattern
+        return pattern
 
     def read(self, data: bytes, start: int, count: int) -> Block | None:
-        """``count`` rows, known to fit, from byte ``start`` on; ``None`` if they are of other sizes after all."""
+        """Read ``count`` rows, known to fit, from byte ``start``; ``None`` if their sizes differ after all."""
         raw = data[start : start + count * self.row_size]
         for place in self.places.values():
             for at, byte in enumerate(place.null, place.at):
@@ -67,7 +67,7 @@ class Shape:
         return Block(self, raw, count)
 
     def write(self, out: bytearray, columns: Sequence[Sequence[Any]]) -> bool:
-        """Whether these rows were of fixed size and have been written."""
+        """Write the rows if they are of fixed size; return whether they were."""
         count, width = len(columns[0]), len(columns)
         flat = [0] * (count * width)
         for at, (place, column) in enumerate(zip(self.places.values(), columns, strict=True)):
@@ -88,7 +88,7 @@ class Shape:
 
 
 class Block(Mapping[str, Sequence[Any]]):
-    """Rows of fixed size as columns. Each look-up of a column unpacks it anew."""
+    """Rows of fixed size as columns. Each look-up of a column unpacks it again."""
 
     __slots__ = ("_count", "_raw", "_shape")
 
@@ -102,7 +102,7 @@ class Block(Mapping[str, Sequence[Any]]):
         return (None,) * self._count if place.null else self.read_as(name, place.code)
 
     def read_as(self, name: str, code: str) -> Sequence[Any]:
-        """What begins with the field ``name``, read as another ``struct`` code: two int32 in a row as one int64."""
+        """Read the bytes from the start of the field ``name`` as another ``struct`` code: two int32 as one int64."""
         pattern = self._shape.pattern(name, code)
         if self._count <= ROWS_EXACT_MAX:
             return _struct(pattern, self._count).unpack(self._raw)
@@ -114,9 +114,9 @@ class Block(Mapping[str, Sequence[Any]]):
         return column
 
     def bytes_of(self, name: str, code: str) -> bytes:
-        """The bytes under ``read_as``: first the first byte of every row, then the second, and so on.
+        """Return the bytes under ``read_as``: first the first byte of every row, then the second, and so on.
 
-        Equal columns have equal bytes, and they are had without unpacking; ``row_by_row`` puts them in order again.
+        Equal columns have equal bytes, and no unpacking is needed; ``row_by_row`` restores the order of rows.
         """
         at, row_size = self._shape.places[name].at, self._shape.row_size
         return b"".join([self._raw[byte::row_size] for byte in range(at, at + struct.calcsize(">" + code))])
@@ -129,7 +129,7 @@ class Block(Mapping[str, Sequence[Any]]):
 
 
 def row_by_row(raw: bytes, code: str) -> bytes:
-    """What ``bytes_of`` told, in the order of the rows."""
+    """Return the result of ``bytes_of`` in the order of the rows."""
     size = struct.calcsize(">" + code)
     count = len(raw) // size
     rows = bytearray(len(raw))
@@ -139,7 +139,7 @@ def row_by_row(raw: bytes, code: str) -> bytes:
 
 
 def _runs(count: int) -> list[int]:
-    """``count`` rows as few calls of few different sizes: 1024 at a time, then powers of two, then what is left."""
+    """Split ``count`` rows into few calls of few sizes: 1024 at a time, then powers of two, then the rest."""
     runs = [ROWS_AT_ONCE] * (count // ROWS_AT_ONCE)
     left = count % ROWS_AT_ONCE
     while left > ROWS_EXACT_MAX:

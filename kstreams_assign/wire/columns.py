@@ -1,6 +1,6 @@
-"""Between the columns of a record and the shared nouns: task ids and partitions. Both messages use these.
+"""Translation between the columns of a record and shared nouns: task ids and partitions. Both messages use it.
 
-What must not live here: the layout of either message.
+The layouts of the messages are elsewhere (``protocol/``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _partition: Callable[[Iterable[Any]], TopicPartition] = partial(tuple.__new__, T
 
 
 def task_ids(columns: Columns) -> tuple[TaskId, ...]:
-    """The task of each row. An empty topology name is none, as in Kafka's ``TaskId``."""
+    """Return the task of each row. An empty topology name means none, as in Kafka's ``TaskId``."""
     topologies: Iterable[str | None] = repeat(None)
     if any(columns.get("topology", ())):
         topologies = (name or None for name in columns["topology"])
@@ -29,7 +29,7 @@ def task_ids(columns: Columns) -> tuple[TaskId, ...]:
 
 
 def task_columns(tasks: Collection[TaskId], version: int) -> dict[str, list[Any]]:
-    """The columns of these tasks, in their order. ``ConfigError`` if one has a name that ``version`` cannot carry."""
+    """Return the columns of these tasks, in order. Raises ``ConfigError`` for a name that ``version`` cannot carry."""
     flat: list[Any] = list(chain.from_iterable(tasks))
     columns, topologies = {"subtopology": flat[::3], "partition": flat[1::3]}, flat[2::3]
     named = any(topologies)
@@ -42,11 +42,11 @@ def task_columns(tasks: Collection[TaskId], version: int) -> dict[str, list[Any]
 
 
 def topic_partitions(topics: Iterable[str], partitions: Iterable[int]) -> tuple[TopicPartition, ...]:
-    """Topics and partition numbers, paired."""
+    """Return topics and partition numbers as pairs."""
     return tuple(map(_partition, zip(topics, partitions, strict=True)))
 
 
 def partition_columns(held: Collection[TopicPartition]) -> dict[str, Sequence[Any]]:
-    """The columns of these partitions, in their order."""
+    """Return the columns of these partitions, in their order."""
     topics, partitions = zip(*held, strict=True) if held else ((), ())
     return {"topic": topics, "partition": partitions}

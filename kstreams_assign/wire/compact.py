@@ -1,7 +1,7 @@
-"""The fields of Kafka's flexible versions (KIP-482): varints, and strings and bytes whose length is one.
+"""The fields of Kafka's flexible versions (KIP-482): varints, and strings and bytes with varint lengths.
 
-What lives here: how one such field is read and written. What must not: schemas and messages. A compact length is an
-unsigned varint of the length plus one, so that zero can stand for null.
+Reading and writing of one such field; no schemas or messages. A compact length is an unsigned varint of the length
+plus one, so that zero can mean null.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kstreams_assign.wire.primitives import NULLABLES, PRIMITIVES, Primitive, So
 UINT8 = struct.Struct(">B")
 VARINT_BITS_MAX = 31
 STRING_SIZE_MAX = 0x7FFF
-"""Kafka's own limit: its other strings have an int16 for their length."""
+"""Kafka's own limit: its other strings have an int16 length."""
 
 
 def read_varint(source: Source, field: str) -> int:
-    """An unsigned varint: seven bits a byte, the lowest first. More than an int32 holds is refused."""
+    """Read an unsigned varint: seven bits a byte, the lowest first. Refuse more than an int32 holds."""
     value = shift = 0
     more = True
     while more:
@@ -33,7 +33,7 @@ def read_varint(source: Source, field: str) -> int:
 
 def write_varint(out: bytearray, value: int) -> None:
     if value >> VARINT_BITS_MAX:
-        raise struct.error(f"{value} is no varint of 31 bits")
+        raise struct.error(f"{value} does not fit a varint of 31 bits")
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -41,17 +41,17 @@ def write_varint(out: bytearray, value: int) -> None:
 
 
 def read_compact_length(source: Source, unit: int, field: str) -> int | None:
-    """A count of things that take at least ``unit`` bytes each, or ``None``; refused if so many cannot follow."""
+    """Read a count of items of at least ``unit`` bytes each, or ``None``; refuse more than can follow."""
     marked = read_varint(source, field)
     if (marked - 1) * unit > source.left:
-        raise source.malformed(field, f"a length of {marked - 1} cannot be, {source.left} bytes follow")
+        raise source.malformed(field, f"a length of {marked - 1} is impossible, {source.left} bytes follow")
     return marked - 1 if marked else None
 
 
 def not_null(source: Source, value: Any, field: str) -> Any:
-    """``value``, unless it is ``None``: then these bytes are refused."""
+    """Return ``value``; refuse the bytes if it is ``None``."""
     if value is None:
-        raise source.malformed(field, "null where a value has to be")
+        raise source.malformed(field, "null where a value is required")
     return value
 
 
@@ -85,7 +85,7 @@ def _required(nullable: Primitive) -> Primitive:
 
     def write(out: bytearray, value: Any) -> None:
         if value is None:
-            raise struct.error("null where a value has to be")
+            raise struct.error("null where a value is required")
         nullable.write(out, value)
 
     return Primitive(read, write, nullable.size_min)

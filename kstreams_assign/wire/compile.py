@@ -1,8 +1,8 @@
 """A schema and a version, compiled once into one reader and one writer.
 
-What lives here: the way from ``protocol/*.json`` to ``fields`` and ``arrays``. What must not: anything about one
-message; layouts stand in those files alone. The idea: a *record* is the fields of one version in wire order, a dict by
-field name, and an array of structs stands in it as columns.
+This is the way from ``protocol/*.json`` to ``fields`` and ``arrays``. Nothing here knows a particular message; layouts
+are in those files only. A *record* is the fields of one version in wire order, a dict by field name, in which an array
+of structs is stored as columns.
 """
 
 from __future__ import annotations
@@ -34,22 +34,21 @@ class Layout:
     fields: Fields
 
     def read(self, data: bytes) -> tuple[Record, int]:
-        """The record and where it ended; what follows is the caller's. Raises ``MalformedUserData``."""
+        """Return the record and its end; the caller reads what follows. Raises ``MalformedUserData``."""
         source = Source(data, self.message)
         record = {name: field.read(source) for name, field in self.fields.items()}
         return record, source.at
 
     def write(self, record: Record, rest: bytes = b"") -> bytes:
-        """The bytes, then ``rest``. Raises ``ConfigError`` for a value that its field cannot hold."""
+        """Return the bytes, then ``rest``. Raises ``ConfigError`` for a value that its field cannot hold."""
         out = bytearray()
         parts: list[bytes | bytearray] = [out]
         name = ""
         try:
             for name, field in self.fields.items():
                 value = record[name]
-                if (
-                    value.__class__ is Encoded
-                ):  # host maps can weigh 100 kB and are written for each member: copied once
+                # host maps can take 100 kB and are written for each member, so they are copied only once
+                if value.__class__ is Encoded:
                     parts += (value.raw, out := bytearray())
                 else:
                     field.write(out, value)
@@ -58,7 +57,7 @@ class Layout:
         return b"".join([*parts, rest])
 
     def encoded(self, name: str, value: Any) -> Encoded:
-        """One field's bytes, to be put into many records; none where this version has no such field."""
+        """Return one field's bytes, to be put into many records; empty if this version has no such field."""
         out = bytearray()
         try:
             if name in self.fields:
@@ -73,17 +72,17 @@ class Layout:
 
 @cache
 def layout(name: str, version: int) -> Layout:
-    """The compiled layout of ``protocol/NAME.json`` in one version. ``ConfigError`` if it lacks that version."""
+    """Return the compiled layout of ``protocol/NAME.json`` in one version. Raises ``ConfigError`` if it has none."""
     schema = _schema(name)
     if not holds(schema["validVersions"], version):
         raise ConfigError(f"{name} version {version} is not one of {schema['validVersions']}")
-    structs = {one["name"]: one for one in schema.get("commonStructs", ())}
+    structs = {shared["name"]: shared for shared in schema.get("commonStructs", ())}
     form = _Form(version, structs, holds(schema["flexibleVersions"], version))
     return Layout(f"{schema['name']} version {version}", _fields(schema["fields"], form, ""))
 
 
 def valid_versions(name: str) -> str:
-    """The versions of ``protocol/NAME.json``, as a range for ``holds``."""
+    """Return the versions of ``protocol/NAME.json``, as a range for ``holds``."""
     versions: str = _schema(name)["validVersions"]
     return versions
 
@@ -95,7 +94,7 @@ def _schema(name: str) -> Schema:
 
 
 def holds(versions: str, version: int) -> bool:
-    """Kafka's version ranges: ``3``, ``1-6``, ``7+``, ``none``."""
+    """Return whether Kafka's version range (``3``, ``1-6``, ``7+``, ``none``) contains the version."""
     if versions == "none":
         return False
     first, _, last = versions.removesuffix("+").partition("-")
@@ -104,7 +103,7 @@ def holds(versions: str, version: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What all fields of one version of a schema have in common. ``flexible`` as in KIP-482."""
+    """What all fields of one version of a schema share. ``flexible`` as in KIP-482."""
 
     version: int
     structs: Mapping[str, Schema]
@@ -112,13 +111,15 @@ class _Form:
 
 
 def _fields(described: Sequence[Schema], form: _Form, path: str) -> Fields:
-    """The fields of this version in wire order; in a flexible version, what is tagged comes last, as one field."""
+    """Return the fields of this version in wire order; in a flexible version tagged fields come last, as one field."""
     held = [field for field in described if holds(field["versions"], form.version)]
-    plain = {one["name"]: _field(one, form, path + one["name"]) for one in held if "tag" not in one}
+    plain = {field["name"]: _field(field, form, path + field["name"]) for field in held if "tag" not in field}
     if not form.flexible:
         return plain
-    known = {one["tag"]: (one["name"], _field(one, form, path + one["name"])) for one in held if "tag" in one}
-    return plain | {TAGGED: tagged(known, path + TAGGED)}
+    by_tag = {
+        field["tag"]: (field["name"], _field(field, form, path + field["name"])) for field in held if "tag" in field
+    }
+    return plain | {TAGGED: tagged(by_tag, path + TAGGED)}
 
 
 def _field(described: Schema, form: _Form, path: str) -> Field:

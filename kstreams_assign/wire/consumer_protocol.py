@@ -1,7 +1,7 @@
-"""The consumer protocol: what every classic consumer says in JoinGroup and hears in SyncGroup, around the user-data.
+"""The consumer protocol: what each classic consumer sends in JoinGroup and receives in SyncGroup, with the user-data.
 
-What lives here: both values (Kafka: ``ConsumerPartitionAssignor.Subscription`` and ``Assignment``, versions 0-3) and
-their translation. What must not: layouts (``protocol/``), and what is inside the user-data.
+Both values (Kafka: ``ConsumerPartitionAssignor.Subscription`` and ``Assignment``, versions 0-3) and their translation.
+Layouts are in ``protocol/``; the user-data stays opaque here.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ NO_GENERATION = -1
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSubscription:
-    """One consumer's part of JoinGroup. Collections stand in the order of the bytes, partitions grouped by topic.
+    """One consumer's part of JoinGroup. Collections are in the order of the bytes, partitions grouped by topic.
 
-    ``generation_id`` is that in which ``owned_partitions`` were assigned, -1 for none.
+    ``generation_id`` is the generation that assigned ``owned_partitions``, -1 for none.
     """
 
     version: int
@@ -36,7 +36,7 @@ class ConsumerSubscription:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerAssignment:
-    """One consumer's part of SyncGroup. Partitions stand in the order of the bytes, grouped by topic."""
+    """One consumer's part of SyncGroup. Partitions are in the order of the bytes, grouped by topic."""
 
     version: int
     assigned_partitions: tuple[TopicPartition, ...] = ()
@@ -44,7 +44,7 @@ class ConsumerAssignment:
 
 
 def decode_consumer_subscription(data: bytes) -> ConsumerSubscription:
-    """Read JoinGroup's ``metadata``. A version above 3 is read as 3, as in Java. Raises ``MalformedUserData``."""
+    """Decode JoinGroup's ``metadata``. A version above 3 is read as 3, as in Java. Raises ``MalformedUserData``."""
     record = _read(data, "ConsumerProtocolSubscription")
     return ConsumerSubscription(
         version=record["version"],
@@ -57,7 +57,7 @@ def decode_consumer_subscription(data: bytes) -> ConsumerSubscription:
 
 
 def encode_consumer_subscription(value: ConsumerSubscription) -> bytes:
-    """The bytes of ``value``; what its version (0-3) lacks is left out. Raises ``ConfigError``."""
+    """Encode ``value``; fields that its version (0-3) lacks are left out. Raises ``ConfigError``."""
     record = {
         "version": value.version,
         "topics": value.topics,
@@ -70,13 +70,13 @@ def encode_consumer_subscription(value: ConsumerSubscription) -> bytes:
 
 
 def decode_consumer_assignment(data: bytes) -> ConsumerAssignment:
-    """Read SyncGroup's ``assignment``. A version above 3 is read as 3, as in Java. Raises ``MalformedUserData``."""
+    """Decode SyncGroup's ``assignment``. A version above 3 is read as 3, as in Java. Raises ``MalformedUserData``."""
     record = _read(data, "ConsumerProtocolAssignment")
     return ConsumerAssignment(record["version"], _flat(record["assigned_partitions"]), record["user_data"])
 
 
 def encode_consumer_assignment(value: ConsumerAssignment) -> bytes:
-    """The bytes of ``value``, in one of the versions 0-3. Raises ``ConfigError``."""
+    """Encode ``value`` in one of the versions 0-3. Raises ``ConfigError``."""
     record = {
         "version": value.version,
         "assigned_partitions": _by_topic(value.assigned_partitions),
@@ -102,7 +102,7 @@ def _flat(topics: Columns) -> tuple[TopicPartition, ...]:
 
 
 def _by_topic(held: Iterable[TopicPartition]) -> Columns:
-    """As Java writes them: a topic once, where it first appears."""
+    """Group partitions as Java writes them: each topic once, where it first appears."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in held:
         by_topic.setdefault(topic, []).append(partition)

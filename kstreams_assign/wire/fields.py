@@ -1,7 +1,7 @@
-"""One field of one version, compiled from a schema: how it is read and written.
+"""One field of one version, compiled from a schema: how to read and write it.
 
-What lives here: the field, the forms that values take in a record, and the tagged fields of flexible versions. What
-must not: arrays (``arrays``) and the reading of schemas (``compile``).
+The field, the forms of values in a record, and the tagged fields of flexible versions. ``arrays`` has the arrays,
+``compile`` reads the schemas.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Columns = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A field's value as the bytes that stand for it: written as they are."""
+    """A field's value as its encoded bytes: written unchanged."""
 
     raw: bytes
 
 
 TAGGED = "tagged_fields"
-"""In a flexible version's record: the field for everything that has a tag."""
+"""The field for all tagged values in a flexible version's record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ Fields = Mapping[str, Field]
 
 
 def bound(primitive: Primitive, path: str) -> Field:
-    """A single value; ``path`` names it in errors."""
+    """Return the field of a single value; ``path`` names it in errors."""
     if primitive.code and primitive.null_mark is None:
         form = Struct(f">{primitive.code}")
         return Field(lambda source: source.number(form, path), primitive.write, form.size, primitive.code)
@@ -56,25 +56,25 @@ def bound(primitive: Primitive, path: str) -> Field:
 
 
 def read_compact_count(source: Source, unit: int, path: str) -> int:
-    """Of an array that cannot be null, or of bytes."""
+    """Read the count of an array that cannot be null, or of bytes."""
     count: int = not_null(source, read_compact_length(source, unit, path), path)
     return count
 
 
 def tagged(known: Mapping[int, tuple[str, Field]], path: str) -> Field:
-    """The tagged fields as one dict: those of the schema by name, others by number as bytes."""
+    """Return the tagged fields as one dict: fields of the schema by name, others by number as bytes."""
     tags = {name: tag for tag, (name, _) in known.items()}
 
     def read(source: Source) -> Record:
-        found: dict[Any, Any] = {}
+        values: dict[Any, Any] = {}
         for _ in range(read_varint(source, path)):
             tag, size = read_varint(source, path), read_varint(source, path)
             end = source.at + size
             name, field = known.get(tag, (tag, None))
-            found[name] = field.read(source) if field else source.take(size, path)
+            values[name] = field.read(source) if field else source.take(size, path)
             if source.at != end:
                 raise source.malformed(path, f"tag {tag} should end at byte {end}")
-        return found
+        return values
 
     def write(out: bytearray, values: Mapping[Any, Any]) -> None:
         write_varint(out, len(values))

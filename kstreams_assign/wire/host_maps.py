@@ -1,8 +1,8 @@
-"""An assignment's host maps: which process has which input partitions, told to every member.
+"""An assignment's host maps: which process has which input partitions, sent to every member.
 
-What lives here: the maps as they are read, their translation to and from records, and the topic dictionary of version 5
-and up. What must not: the rest of the message. The maps are the bulk of an assignment and the same for all members of
-one decision; a member hardly ever looks at them. So their bytes are made once, and partitions when somebody asks.
+The maps as read, their translation to and from records, and the topic dictionary of version 5 and later. The maps are
+the largest part of an assignment and equal for all members of one decision; a member rarely looks at them. So their
+bytes are made once, and partitions only on request.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ PartitionsByHost = Mapping[HostInfo, tuple[TopicPartition, ...]]
 
 
 class HostPartitions(Mapping[HostInfo, tuple[TopicPartition, ...]]):
-    """A host map as it was read: each look-up makes the partitions of one host from their columns."""
+    """A host map as read: each look-up builds the partitions of one host from their columns."""
 
     __slots__ = ("_hosts", "_topics")
 
     def __init__(self, hosts: Mapping[HostInfo, Columns], topics: Mapping[int, str] | None) -> None:
-        """``topics`` is the dictionary; without one, the rows name their topics themselves."""
+        """Keep the columns. ``topics`` is the dictionary; without it, the rows contain topic names."""
         self._hosts = hosts
         self._topics = topics
 
@@ -48,13 +48,13 @@ class HostPartitions(Mapping[HostInfo, tuple[TopicPartition, ...]]):
 
 
 def topics_by_index(record: Record) -> dict[int, str] | None:
-    """The dictionary of a record, ``None`` before version 5. Where an index stands twice, the last counts."""
+    """Return the dictionary of a record, ``None`` before version 5. If an index occurs twice, the last counts."""
     topics: Columns | None = record.get("topics")
     return None if topics is None else dict(zip(topics["index"], topics["name"], strict=True))
 
 
 def read_hosts(record: Record, name: str, topics: Mapping[int, str] | None, end: int) -> PartitionsByHost:
-    """The host map ``name`` of a record that ended at byte ``end``; empty where the version has none.
+    """Return the host map ``name`` of a record that ended at byte ``end``; empty if the version has none.
 
     Raises ``MalformedUserData`` for a topic that the dictionary lacks.
     """
@@ -68,7 +68,7 @@ def read_hosts(record: Record, name: str, topics: Mapping[int, str] | None, end:
 
 
 def topic_index(known: Mapping[str, int], active: PartitionsByHost, standby: PartitionsByHost) -> Mapping[str, int]:
-    """The dictionary to write: ``known``, which was read, if it still fits, else topics in order of appearance."""
+    """Return the dictionary to write: ``known``, as read, if it still fits, else topics in order of appearance."""
     held = chain(active.values(), standby.values())
     used = dict.fromkeys(map(itemgetter(0), chain.from_iterable(held)))
     if used.keys() == known.keys():
@@ -77,7 +77,7 @@ def topic_index(known: Mapping[str, int], active: PartitionsByHost, standby: Par
 
 
 def host_fields(version: int, known: Mapping[str, int], active: PartitionsByHost, standby: PartitionsByHost) -> Record:
-    """The fields of a record that hold the two maps and their dictionary."""
+    """Return the fields of a record that hold the two maps and their dictionary."""
     index = topic_index(known, active, standby)
     return {
         "topics": {"index": list(index.values()), "name": list(index)},
@@ -87,7 +87,7 @@ def host_fields(version: int, known: Mapping[str, int], active: PartitionsByHost
 
 
 def _host_columns(hosts: PartitionsByHost, index: Mapping[str, int], version: int) -> Columns:
-    columns: dict[str, Sequence[Any]] = {"host": [one.host for one in hosts], "port": [one.port for one in hosts]}
+    columns: dict[str, Sequence[Any]] = {"host": [host.host for host in hosts], "port": [host.port for host in hosts]}
     held = [partition_columns(partitions) for partitions in hosts.values()]
     if version < TOPIC_DICTIONARY_VERSION:
         return columns | {"partitions": held}

@@ -1,6 +1,6 @@
 """The layouts that the text of KIP-441 describes, as dialects of their own: ``kip441`` and ``kip441-draft``.
 
-Apache's real versions 4 to 7 look otherwise, so nobody guesses: who reads or writes such bytes names the dialect.
+Apache's real versions 4 to 7 differ, so the caller names the dialect of the bytes; nothing is guessed.
 
 ================  =======================  =====================================================
 dialect           SubscriptionInfo         says
@@ -12,8 +12,8 @@ dialect           SubscriptionInfo         says
 ``kip441-draft``  5                        store lags (int32)
 ================  =======================  =====================================================
 
-Both have AssignmentInfo 4, as Apache's. What lives here: the subscription's value, and both translations. What must
-not: layouts; how the open ends of the KIP's text are read stands in ``protocol/kip441*/*.json``.
+Both use Apache's AssignmentInfo 4. Here are the subscription's value and both translations. The layouts are in
+``protocol/kip441*/*.json``, which also say how they read the gaps in the KIP's text.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ DIALECTS = ("kip441", "kip441-draft")
 
 @dataclass(frozen=True, slots=True)
 class KipSubscription:
-    """One member's user-data as the KIP's text has it. A version that lacks a field reads it as empty.
+    """One member's user-data as in the KIP's text. A field that a version lacks is read as empty.
 
     ``task_lags`` are offsets behind the end of a task's logged stores, added up; a task without logged stores is
-    absent. ``store_lags`` are the same by store, under names that the sender chose. Both in the order of the bytes;
-    the numbers are passed on unjudged, negative ones too. ``trailer_warning`` as in ``SubscriptionInfo``.
+    absent. ``store_lags`` are the same by store, under names that the sender chose. Both are in the order of the
+    bytes; numbers are passed on unchecked, negative ones too. ``trailer_warning`` as in ``SubscriptionInfo``.
     """
 
     version: int
@@ -56,7 +56,7 @@ class KipSubscription:
 
 
 def decode_kip_subscription(data: bytes, dialect: str = "kip441") -> KipSubscription:
-    """Read one member's user-data. Raises ``MalformedUserData``; there is no version probing in a dialect."""
+    """Decode one member's user-data. Raises ``MalformedUserData``; a dialect has no version probing."""
     message = _message("SubscriptionInfo", dialect)
     record, end = layout(message, _version(data, message)).read(data)
     version, latest = record["version"], record["latest_supported_version"]
@@ -67,7 +67,7 @@ def decode_kip_subscription(data: bytes, dialect: str = "kip441") -> KipSubscrip
 
 
 def encode_kip_subscription(value: KipSubscription, dialect: str = "kip441") -> bytes:
-    """The bytes of ``value``: sets sorted, maps in their own order. What its version lacks is left out.
+    """Encode ``value``: sets sorted, maps in their own order. Fields that its version lacks are left out.
 
     Raises ``ConfigError`` for a value that its version cannot carry.
     """
@@ -78,14 +78,14 @@ def encode_kip_subscription(value: KipSubscription, dialect: str = "kip441") -> 
 
 
 def decode_kip_assignment(data: bytes, dialect: str = "kip441") -> AssignmentInfo:
-    """Read a member's assignment: no standby host map, and no probe (``NO_PROBE_MS``). Raises ``MalformedUserData``."""
+    """Decode a member's assignment: no standby host map, no probe (``NO_PROBE_MS``). Raises ``MalformedUserData``."""
     message = _message("AssignmentInfo", dialect)
     record, end = layout(message, _version(data, message)).read(data)
     return assignment_value(record, end, *read_group_trailer(data[end:]))
 
 
 def encode_kip_assignment(info: AssignmentInfo, dialect: str = "kip441") -> bytes:
-    """The bytes of ``info``, whose version has to be 4; host map of standbys and probe are left out.
+    """Encode ``info``, whose version must be 4; the standbys' host map and the probe are left out.
 
     Raises ``ConfigError`` for a value that its version cannot carry.
     """
@@ -93,13 +93,13 @@ def encode_kip_assignment(info: AssignmentInfo, dialect: str = "kip441") -> byte
 
 
 def encode_kip_assignments(infos: Iterable[AssignmentInfo], dialect: str = "kip441") -> list[bytes]:
-    """The bytes of each, as ``encode_kip_assignment`` would write them; what they share is written once."""
+    """Encode each assignment as ``encode_kip_assignment`` would; shared parts are written once."""
     return write_assignments(tuple(infos), _message("AssignmentInfo", dialect))
 
 
 def _message(name: str, dialect: str) -> str:
     if dialect not in DIALECTS:
-        raise ConfigError(f"dialect {dialect!r} is none of {', '.join(DIALECTS)}")
+        raise ConfigError(f"dialect {dialect!r} is not one of {', '.join(DIALECTS)}")
     return f"{dialect}/{name}"
 
 
@@ -107,7 +107,7 @@ def _version(data: bytes, message: str) -> int:
     source = Source(data, message)
     version = source.number(INT32, "version")
     if not holds(valid_versions(message), version):
-        raise source.malformed("version", f"{version} is none of {valid_versions(message)}")
+        raise source.malformed("version", f"{version} is not one of {valid_versions(message)}")
     return version
 
 
@@ -129,7 +129,7 @@ def _value(record: Record, trailer: MemberTrailer | None, warning: str | None) -
 
 
 def _record(value: KipSubscription) -> Record:
-    """The fields of every version; the layout takes those it has."""
+    """Return the fields of every version; the layout takes those it has."""
     return {
         "version": value.version,
         "latest_supported_version": value.latest_supported_version,

@@ -1,11 +1,12 @@
-"""What Kafka Streams keeps beside a committed offset: partition time, and what processors left there.
+"""The metadata of a committed offset in Kafka Streams: partition time, and processor metadata.
 
 ::
 
-    base64( version (1 byte, 2) | partition time (8 bytes, big endian, -1: unknown) | processor metadata (the rest, may be empty) )
+    base64( version (1 byte, 2) | partition time (8 bytes, big endian, -1: unknown) | processor metadata (the rest) )
 
-Source: Kafka's ``TopicPartitionMetadata``; version 1 (before 3.5) lacks the rest. The rest is kept as it came: it is of the DSL's
-windowed aggregations, and a task that passes through our hands must not lose it. What must not be here: what a partition time is.
+Source: Kafka's ``TopicPartitionMetadata``; version 1 (before 3.5) has no processor metadata. It belongs to the DSL's
+windowed aggregations and is kept unchanged, so that a task does not lose it while a Python member runs it. The meaning
+of partition time is not defined here.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ _UNKNOWN = -1
 
 
 class OffsetMetadata(NamedTuple):
-    """Newest timestamp of the records before the offset, in milliseconds (None: not known), and Java's own bytes."""
+    """Newest timestamp of the records before the offset, in milliseconds (None: unknown), and Java's own bytes."""
 
     partition_time_ms: int | None = None
     processor: bytes = b""
 
 
 def read_offset_metadata(text: str) -> OffsetMetadata:
-    """What a commit's metadata says. Text of another program or of a version to come says nothing, as in Java."""
+    """Decode a commit's metadata. Text of other programs or later versions yields an empty value, as in Java."""
     try:
         data = b64decode(text, validate=True)
-    except ValueError:  # no base64
+    except ValueError:  # not base64
         return OffsetMetadata()
     if len(data) < _HEAD.size or data[0] not in _VERSIONS:
         return OffsetMetadata()
@@ -42,7 +43,7 @@ def read_offset_metadata(text: str) -> OffsetMetadata:
 
 
 def write_offset_metadata(metadata: OffsetMetadata) -> str:
-    """As Java 3.5 and later write it."""
+    """Encode the metadata as Java 3.5 and later do."""
     time_ms = metadata.partition_time_ms
     head = _HEAD.pack(_VERSION, _UNKNOWN if time_ms is None else time_ms)
     return b64encode(head + metadata.processor).decode("ascii")

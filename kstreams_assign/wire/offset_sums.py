@@ -1,13 +1,13 @@
 """A subscription's task offset sums, in the three forms that the versions of its layout give them.
 
 ========  ===============================================================================================
-1-6       two lists: tasks that were active, and standbys. What is no running task counts as a standby, its
+1-6       two lists: tasks that were active, and standbys. A task that is not running counts as a standby; its
           sum is lost and reads as unknown.
 7-9       nested: a subtopology once, then its partitions with their sums. Subtopologies by first appearance.
 10-11     flat: one row a task, with the name of its topology.
 ========  ===============================================================================================
 
-What must not live here: the rest of the message, and its layouts (``protocol/SubscriptionInfo.json``).
+The rest of the message is in ``subscription_info``, the layouts are in ``protocol/SubscriptionInfo.json``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OffsetSums = Mapping[TaskId, int]
 
 
 def offset_sums(record: Record) -> OffsetSums:
-    """The sums that a record of any version tells, in its order. Where a task stands twice, the last counts."""
+    """Return the sums of a record of any version, in its order. If a task occurs twice, the last counts."""
     if record["version"] >= NAMED_TOPOLOGY_VERSION:
         return task_numbers(record["task_offset_sums"], "offset_sum")
     if record["version"] >= OFFSET_SUMS_VERSION:
@@ -36,7 +36,7 @@ def offset_sums(record: Record) -> OffsetSums:
 
 
 def offset_sum_fields(sums: OffsetSums, version: int) -> Record:
-    """The fields of a record of ``version``. Raises ``ConfigError`` for a topology name that it cannot carry."""
+    """Return the fields of a record of ``version``. Raises ``ConfigError`` for a topology name it cannot carry."""
     if version >= NAMED_TOPOLOGY_VERSION:
         return {"task_offset_sums": {**task_columns(sums, version), "offset_sum": list(sums.values())}}
     if version >= OFFSET_SUMS_VERSION:

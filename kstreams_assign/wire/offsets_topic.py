@@ -1,8 +1,8 @@
-"""The records of ``__consumer_offsets`` that tell of classic groups: committed offsets, and a group's generations.
+"""The records of ``__consumer_offsets`` about classic groups: committed offsets, and a group's generations.
 
-What lives here: their keys and values, and the translation. What must not: layouts (``protocol/``), and reading the
-topic. A key begins with the type of its record. Groups of the newer protocols (KIP-848, KIP-932, KIP-1071) write types
-of their own into the same topic; those are recognised as other. A record without a value takes its key back.
+Their keys and values, and the translation. Layouts are in ``protocol/``; the topic is read elsewhere. A key begins
+with the type of its record. Groups of the newer protocols (KIP-848, KIP-932, KIP-1071) write types of their own into
+the same topic; those become ``OtherKey``. A record without a value deletes its key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kstreams_assign.wire.fields import TAGGED
 from kstreams_assign.wire.primitives import INT16, Source
 
 UNKNOWN = -1
-"""A time or an epoch that a version does not tell."""
+"""A time or an epoch that a version does not contain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class GroupMetadataKey:
 
 @dataclass(frozen=True, slots=True)
 class OtherKey:
-    """A record that tells nothing of a classic group."""
+    """A record that is not about a classic group."""
 
     type: int
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommit:
-    """A committed offset. Times are wall-clock; ``tagged_fields`` are those that we do not know, by tag."""
+    """A committed offset. Times are wall-clock; ``tagged_fields`` are unknown ones, by tag."""
 
     version: int
     offset: int
@@ -89,7 +89,7 @@ class GroupMetadata:
 
 
 def decode_offsets_key(data: bytes) -> OffsetCommitKey | GroupMetadataKey | OtherKey:
-    """What a record's key is about. Raises ``MalformedUserData``; never for a type that we do not know."""
+    """Decode a record's key. Raises ``MalformedUserData``, but never for an unknown type."""
     source = Source(data, "__consumer_offsets key")
     kind = source.number(INT16, "type")
     if holds(valid_versions("OffsetCommitKey"), kind):
@@ -100,13 +100,13 @@ def decode_offsets_key(data: bytes) -> OffsetCommitKey | GroupMetadataKey | Othe
 
 
 def encode_offsets_key(key: OffsetCommitKey | GroupMetadataKey) -> bytes:
-    """The bytes of a key. Raises ``ConfigError``."""
-    record = {one.name: getattr(key, one.name) for one in fields(key)}
+    """Encode a key. Raises ``ConfigError``."""
+    record = {part.name: getattr(key, part.name) for part in fields(key)}
     return layout(type(key).__name__, key.type).write(record)
 
 
 def decode_offset_commit(data: bytes) -> OffsetCommit:
-    """The value under an ``OffsetCommitKey``, versions 0-4. Raises ``MalformedUserData``."""
+    """Decode the value under an ``OffsetCommitKey``, versions 0-4. Raises ``MalformedUserData``."""
     record = _read(data, "OffsetCommitValue")
     tagged: dict[Any, Any] = record.get(TAGGED, {})
     return OffsetCommit(
@@ -122,7 +122,7 @@ def decode_offset_commit(data: bytes) -> OffsetCommit:
 
 
 def encode_offset_commit(value: OffsetCommit) -> bytes:
-    """The bytes of ``value``; what its version (0-4) lacks is left out. Raises ``ConfigError``."""
+    """Encode ``value``; fields that its version (0-4) lacks are left out. Raises ``ConfigError``."""
     topic_id = {} if value.topic_id is None else {"topic_id": value.topic_id}
     record: Record = {
         "version": value.version,
@@ -137,7 +137,7 @@ def encode_offset_commit(value: OffsetCommit) -> bytes:
 
 
 def decode_group_metadata(data: bytes) -> GroupMetadata:
-    """The value under a ``GroupMetadataKey``, versions 0-4. Raises ``MalformedUserData``."""
+    """Decode the value under a ``GroupMetadataKey``, versions 0-4. Raises ``MalformedUserData``."""
     record = _read(data, "GroupMetadataValue")
     return GroupMetadata(
         version=record["version"],
@@ -152,8 +152,8 @@ def decode_group_metadata(data: bytes) -> GroupMetadata:
 
 
 def encode_group_metadata(value: GroupMetadata) -> bytes:
-    """The bytes of ``value``; what its version (0-4) lacks is left out. Raises ``ConfigError``."""
-    columns = {name: [getattr(one, ours) for one in value.members] for name, ours in _MEMBER_FIELDS.items()}
+    """Encode ``value``; fields that its version (0-4) lacks are left out. Raises ``ConfigError``."""
+    columns = {name: [getattr(member, ours) for member in value.members] for name, ours in _MEMBER_FIELDS.items()}
     record = {
         "version": value.version,
         "protocol_type": value.protocol_type,
@@ -167,8 +167,8 @@ def encode_group_metadata(value: GroupMetadata) -> bytes:
     return layout("GroupMetadataValue", value.version).write(record)
 
 
-_MEMBER_FIELDS = {one.name.removesuffix("_ms"): one.name for one in fields(GroupMember)}
-"""A member's fields in the schema, and here, where names end in their unit."""
+_MEMBER_FIELDS = {part.name.removesuffix("_ms"): part.name for part in fields(GroupMember)}
+"""A member's field names in the schema and here, where names end in their unit."""
 
 
 def _members(columns: Columns) -> tuple[GroupMember, ...]:
@@ -180,6 +180,6 @@ def _read(data: bytes, message: str) -> Record:
     source = Source(data, message)
     version = source.number(INT16, "version")
     if not holds(valid_versions(message), version):
-        raise source.malformed("version", f"{version} is none of {valid_versions(message)}")
+        raise source.malformed("version", f"{version} is not one of {valid_versions(message)}")
     record, _ = layout(message, version).read(data)
     return record

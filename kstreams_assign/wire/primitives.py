@@ -1,8 +1,8 @@
 """Single fields as bytes: big-endian integers, Kafka's strings and Java's own two kinds of string.
 
-What lives here: how one field is read and written, and ``Source``, the bounds-checked reader under all of them.
-What must not: schemas and messages. The idea: a reader never trusts a length; it is compared with the bytes
-that are left before anything is allocated, so bad input costs no more than its own size.
+Reading and writing of one field, and ``Source``, the bounds-checked reader under all of them; no schemas or messages.
+A reader never trusts a length: it compares it with the remaining bytes before anything is allocated, so bad input
+costs no more than its own size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UINT16 = struct.Struct(">H")
 
 
 class Source:
-    """Bytes being read, from front to back. Every step past the end raises ``MalformedUserData``."""
+    """Bytes being read from front to back. Every step past the end raises ``MalformedUserData``."""
 
     __slots__ = ("at", "data", "message")
 
@@ -36,11 +36,11 @@ class Source:
         return len(self.data) - self.at
 
     def malformed(self, field: str, why: str) -> MalformedUserData:
-        """The error to raise: names message and version, field and offset."""
+        """Return the error to raise, with message and version, field and offset."""
         return MalformedUserData(f"{self.message}: {field} at byte {self.at}: {why}")
 
     def step(self, size: int, field: str) -> int:
-        """Move over ``size`` bytes; where they begin."""
+        """Move over ``size`` bytes; return their start."""
         start = self.at
         if size > len(self.data) - start:
             raise self.malformed(field, f"needs {size} bytes, {self.left} are left")
@@ -61,11 +61,11 @@ class Source:
         return value
 
     def length(self, form: struct.Struct, unit: int, field: str) -> int:
-        """A count of things that take at least ``unit`` bytes each; refused if so many cannot follow."""
+        """Read a count of items of at least ``unit`` bytes each; refuse more than can follow."""
         count = self.number(form, field)
         if count < 0 or count * unit > self.left:
             self.at -= form.size
-            raise self.malformed(field, f"a length of {count} cannot be, {self.left - form.size} bytes follow")
+            raise self.malformed(field, f"a length of {count} is impossible, {self.left - form.size} bytes follow")
         return count
 
 
@@ -75,10 +75,10 @@ Write = Callable[[bytearray, Any], None]
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """How one field stands in the bytes.
+    """How one field is encoded.
 
-    ``code`` is the ``struct`` code of a field of fixed size. A nullable field has the code of its length instead,
-    and in ``null_mark`` the length that stands for null: while all are null, such a field is of fixed size too.
+    ``code`` is the ``struct`` code of a field of fixed size. A nullable field has the code of its length instead, and
+    in ``null_mark`` the length that means null: while all values are null, such a field has a fixed size too.
     """
 
     read: Read
@@ -106,7 +106,7 @@ def _read_uuid(source: Source, field: str) -> UUID:
 
 @lru_cache(maxsize=4096)
 def process_id(raw: bytes) -> UUID:
-    """The id with these 16 bytes: one object for all members that tell it, round after round."""
+    """Return the id with these 16 bytes: the same object for all members that report it, in every round."""
     return UUID(bytes=raw)
 
 
@@ -204,21 +204,21 @@ NULLABLES = {
     "string": Primitive(_read_nullable_string, _write_nullable_string, 2, "h", null_mark=-1),
     "javaChars": Primitive(_read_java_chars, _write_java_chars, 4, "i", null_mark=0),
 }
-"""The nullable forms. ``javaChars`` counts UTF-16 units (``writeInt`` and ``writeChars``); null and empty are one."""
+"""The nullable forms. ``javaChars`` counts UTF-16 units (``writeInt`` and ``writeChars``); null equals empty."""
 
 
 def utf8_text(raw: bytes) -> str:
-    """As Java's ``new String(bytes, UTF_8)``: bytes that are no UTF-8 become U+FFFD."""
+    """Decode as Java's ``new String(bytes, UTF_8)``: invalid bytes become U+FFFD."""
     return raw.decode("utf-8", "replace")
 
 
 def utf8_bytes(text: str) -> bytes:
-    """As Java's ``getBytes(UTF_8)``: half a surrogate pair becomes ``?``."""
+    """Encode as Java's ``getBytes(UTF_8)``: half a surrogate pair becomes ``?``."""
     return text.encode("utf-8", "replace")
 
 
 def modified_utf8_bytes(text: str) -> bytes:
-    """Java's modified UTF-8: NUL takes two bytes, and what is beyond 16 bits two surrogates of three bytes each."""
+    """Encode Java's modified UTF-8: NUL takes two bytes; a character beyond 16 bits takes two 3-byte surrogates."""
     if not text.isascii() and max(text) > "\uffff":
         units = text.encode("utf-16-be", "surrogatepass")
         text = "".join(chr(unit) for (unit,) in UINT16.iter_unpack(units))
@@ -226,7 +226,7 @@ def modified_utf8_bytes(text: str) -> bytes:
 
 
 def modified_utf8_text(raw: bytes) -> str:
-    """Reads what ``DataInputStream.readUTF`` reads, overlong forms included; ``ValueError`` for the rest."""
+    """Decode what ``DataInputStream.readUTF`` reads, including overlong forms. Raises ``ValueError`` for the rest."""
     if raw.isascii():
         return raw.decode("ascii")
     units = bytearray()
@@ -239,7 +239,7 @@ def modified_utf8_text(raw: bytes) -> str:
 
 
 def _modified_utf8_unit(raw: bytes, at: int) -> tuple[int, int]:
-    """One UTF-16 unit and how many bytes it took."""
+    """Return one UTF-16 unit and the number of its bytes."""
     first = raw[at]
     if first < 0x80:
         return first, 1

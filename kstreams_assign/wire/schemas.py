@@ -1,7 +1,7 @@
-"""Where the message schemas stand: in the installed package, or at the top of a source checkout.
+"""The location of the message schemas: in the installed package, or at the top of a source checkout.
 
-What must not live here: any knowledge of what is in them. A wheel carries ``protocol/`` as
-``kstreams_assign/protocol/``; a checkout has it beside the package.
+It knows nothing of their contents. A wheel carries ``protocol/`` as ``kstreams_assign/protocol/``; a checkout has it
+beside the package.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def schema_text(name: str) -> str:
-    """The text of ``protocol/NAME.json``. Raises ``FileNotFoundError`` where this version has no such schema."""
+    """Return the text of ``protocol/NAME.json``. Raises ``FileNotFoundError`` if there is no such schema."""
     return _text(files("kstreams_assign"), name)
 
 

@@ -1,7 +1,7 @@
-"""SubscriptionInfo: what a member of a Streams group tells the leader (Kafka: ``SubscriptionInfo``, versions 1-11).
+"""SubscriptionInfo: what a member reports to the leader (Kafka: ``SubscriptionInfo``, versions 1-11).
 
-What lives here: the value, and its translation to and from records. What must not: layouts (``protocol/``) and
-offsets of bytes (``compile``, ``primitives``).
+The value, and its translation to and from records. Layouts are in ``protocol/``, byte offsets in ``compile`` and
+``primitives``.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from kstreams_assign.wire.versions import (
 class SubscriptionInfo:
     """One member's user-data.
 
-    ``task_offset_sums`` holds each task with state here, in the order of the bytes: its changelogs' offsets added up,
-    ``RUNNING_OFFSET_SUM`` or ``UNKNOWN_OFFSET_SUM``. ``unique_field`` is a signed byte. ``latest_supported_version``
-    is -1 in versions 1 and 2. ``trailer_warning`` says why the bytes behind the last field were no trailer.
+    ``task_offset_sums`` holds each task with state on this member, in the order of the bytes: the sum of its
+    changelogs' offsets, ``RUNNING_OFFSET_SUM`` or ``UNKNOWN_OFFSET_SUM``. ``unique_field`` is a signed byte.
+    ``latest_supported_version`` is -1 in versions 1 and 2. ``trailer_warning`` says why the bytes after the last field
+    are not a trailer.
     """
 
     version: int
@@ -46,27 +47,28 @@ class SubscriptionInfo:
 
     @property
     def prev_tasks(self) -> frozenset[TaskId]:
-        """The tasks that were active there."""
+        """The tasks that were active on this member."""
         return frozenset(task for task, total in self.task_offset_sums.items() if total == RUNNING_OFFSET_SUM)
 
     @property
     def standby_tasks(self) -> frozenset[TaskId]:
-        """The tasks that have state there and were not active."""
+        """The tasks that have state on this member and were not active."""
         return frozenset(task for task, total in self.task_offset_sums.items() if total != RUNNING_OFFSET_SUM)
 
 
 @dataclass(frozen=True, slots=True)
 class FutureSubscription:
-    """A subscription newer than we read: all it tells is its two version numbers (version probing)."""
+    """A subscription newer than we can read: only its two version numbers are known (version probing)."""
 
     used_version: int
     latest_supported_version: int
 
 
 def decode_subscription(data: bytes) -> SubscriptionInfo | FutureSubscription:
-    """Read one member's user-data. Raises ``MalformedUserData``.
+    """Decode one member's user-data. Raises ``MalformedUserData``.
 
-    Refuses what Java refuses, and negative lengths. Bytes after the last field are tried as our trailer.
+    It refuses what Java refuses, and negative lengths. Bytes after the last field are read as our trailer, if
+    possible.
     """
     source = Source(data, "SubscriptionInfo")
     version = source.number(INT32, "version")
@@ -74,26 +76,26 @@ def decode_subscription(data: bytes) -> SubscriptionInfo | FutureSubscription:
         latest = source.number(INT32, "latest_supported_version")
         return FutureSubscription(version, _checked(version, latest, source))
     if version < EARLIEST_VERSION:
-        raise source.malformed("version", f"{version} is none of 1 to {LATEST_SUPPORTED_VERSION}")
+        raise source.malformed("version", f"{version} is not one of 1 to {LATEST_SUPPORTED_VERSION}")
     record, end = layout("SubscriptionInfo", version).read(data)
     _checked(version, record.get("latest_supported_version", UNKNOWN_VERSION), source)
     return _value(record, *read_member_trailer(data[end:]))
 
 
 def encode_subscription(info: SubscriptionInfo) -> bytes:
-    """The bytes of ``info``, maps in their own order. What its version lacks is left out.
+    """Encode ``info``, maps in their own order. Fields that its version lacks are left out.
 
     Raises ``ConfigError`` for a value that its version cannot carry.
     """
     if not EARLIEST_VERSION <= info.version <= LATEST_SUPPORTED_VERSION:
-        raise ConfigError(f"version {info.version} is none of 1 to {LATEST_SUPPORTED_VERSION}")
+        raise ConfigError(f"version {info.version} is not one of 1 to {LATEST_SUPPORTED_VERSION}")
     if not _supported(info.version, info.latest_supported_version):
         raise ConfigError(f"latest_supported_version {info.latest_supported_version} is below version {info.version}")
     return layout("SubscriptionInfo", info.version).write(_record(info), trailer_bytes(info.trailer))
 
 
 def _supported(version: int, latest: int) -> bool:
-    """Whether a member that supports up to ``latest`` can have used ``version``."""
+    """Return whether a member that supports up to ``latest`` can have used ``version``."""
     return version <= latest or (latest == UNKNOWN_VERSION and version < EARLIEST_PROBEABLE_VERSION)
 
 
@@ -120,7 +122,7 @@ def _value(record: Record, trailer: MemberTrailer | None, warning: str | None) -
 
 
 def _record(info: SubscriptionInfo) -> Record:
-    """The fields of every version; the layout takes those it has."""
+    """Return the fields of every version; the layout takes those it has."""
     return {
         "version": info.version,
         "latest_supported_version": info.latest_supported_version,

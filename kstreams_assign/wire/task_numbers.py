@@ -1,9 +1,9 @@
 """Task -> number: offset sums and lags as they are read, thousands at a time.
 
-What lives here: the mapping, and what is kept of tasks that were read lately. What must not: layouts, and what the
-numbers mean. The idea: a leader of 1,000 members with 1,000 tasks each reads a million task ids, and makes no object
-for any of them until somebody asks which they are; until then a task is its eight bytes as one number. After a probe
-a member tells the tasks that it told before: then the numbers beside them are all that is new.
+The mapping, and a cache of recently read tasks; no layouts, and no meaning of the numbers. A leader of 1,000 members
+with 1,000 tasks each reads a million task ids, and builds no object for any of them until they are requested; until
+then a task is its eight bytes as one number. After a probe a member reports the same tasks again: then only the
+numbers are new.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ PACKED = "q"
 """A task's subtopology and partition, both int32, as one int64."""
 
 TASKS_KEPT_MAX = 1 << 16
-"""More than the tasks of any but the largest groups; some 16 MB."""
+"""More than the tasks of all but the largest groups; about 16 MB."""
 
 NO_TASK = 1 << 63
 """More than an int64 holds."""
 
 
 def task_numbers(columns: Columns, name: str) -> Mapping[TaskId, int]:
-    """Each row's task -> its number in the column ``name``, in order. Where a task stands twice, the last counts."""
+    """Return each row's task -> its number in the column ``name``, in order. Of equal tasks the last counts."""
     numbers = columns[name]
     if isinstance(columns, Block) and len(numbers) <= ROWS_AT_ONCE:
         rows = _rows(columns.bytes_of("subtopology", PACKED))
@@ -39,7 +39,7 @@ def task_numbers(columns: Columns, name: str) -> Mapping[TaskId, int]:
 
 
 class _Tasks(dict[int, TaskId]):
-    """Packed task -> the one object for it. Members tell of the same tasks, and a million objects keep a collector busy."""
+    """Packed task -> its only object. Members report the same tasks, and a million objects slow the collector."""
 
     def __missing__(self, packed: int) -> TaskId:
         if len(self) >= TASKS_KEPT_MAX:
@@ -49,11 +49,11 @@ class _Tasks(dict[int, TaskId]):
         return task
 
 
-_one_of_each = _Tasks()
+_interned_tasks = _Tasks()
 
 
 class _Rows:
-    """Packed tasks in order; the row of each, and the tasks themselves, made when they are asked for."""
+    """Packed tasks in order; the row of each, and the tasks themselves, built on request."""
 
     def __init__(self, packed: bytes) -> None:
         self._packed = struct.unpack(f">{len(packed) // struct.calcsize('>' + PACKED)}{PACKED}", packed)
@@ -65,12 +65,12 @@ class _Rows:
 
     @cached_property
     def tasks(self) -> tuple[TaskId, ...]:
-        return tuple(map(_one_of_each.__getitem__, self._packed))
+        return tuple(map(_interned_tasks.__getitem__, self._packed))
 
 
 @lru_cache(maxsize=256)
 def _rows(raw: bytes) -> _Rows:
-    """Of tasks that were read lately: no more than 256 times 1,024 are kept."""
+    """Return the rows of recently read tasks; at most 256 times 1,024 are kept."""
     return _Rows(row_by_row(raw, PACKED))
 
 
@@ -133,7 +133,7 @@ class _Values(ValuesView[int]):
 
 
 def _packed(task: Any) -> int:
-    """Subtopology and partition as they stand in the bytes, as one int64; what is no such task gets a number of none."""
+    """Return subtopology and partition as one int64, as in the bytes; ``NO_TASK`` for anything else."""
     if not isinstance(task, TaskId) or task.topology or not -(2**31) <= task.partition < 2**31:
         return NO_TASK
     return task.subtopology << 32 | task.partition & 0xFFFF_FFFF

@@ -1,11 +1,11 @@
-"""Our trailer: what members and leaders of ours say behind the last field, where Java does not look.
+"""Trailers: what Python members append after the last field, which Java does not read.
 
-What lives here: both trailers, their envelope, and the only use of msgpack in this room. What must not: decisions.
+Both trailers, their envelope, and the only use of msgpack in this room. No decisions.
 
 The bytes are ``KSA`` and format 1, the length of what follows the checksum (uint32), its CRC-32 (uint32), then one
-msgpack map with text keys. Readers ignore keys they do not know, so later versions only ever add keys. Tasks are
-written as runs, ``[subtopology, [partitions], ...]``, which keep their order; a named topology makes the run's key
-the text ``NAME__SUBTOPOLOGY``. A trailer never makes a message unreadable: a damaged one is none, with a warning.
+msgpack map with text keys. Readers ignore unknown keys, so later versions only add keys. Tasks are written as runs,
+``[subtopology, [partitions], ...]``, which keep their order; a named topology makes the run's key the text
+``NAME__SUBTOPOLOGY``. A trailer never makes a message unreadable: a damaged trailer is ignored, with a warning.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ from kstreams_assign.wire.primitives import process_id
 MAGIC = b"KSA\x01"
 ENVELOPE = struct.Struct(">4sII")
 TRAILER_SIZE_MAX = 1 << 20
-"""A group's whole metadata is one record of 1 MB by default, so no honest trailer is larger."""
+"""A group's whole metadata is one record of 1 MB by default, so no valid trailer is larger."""
 
 KEPT, KEPT_SIZE_MAX = 64, 4096
-"""So many trailers that were read or written lately are kept, those that were read if they are no larger than that."""
+"""This many recently written or read trailers are cached; those that were read only up to this size."""
 
 SUBTOPOLOGY_DIGITS_MAX = 10
-"""Of an int32."""
+"""The most digits of an int32."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberTrailer:
-    """What a member of ours can do: its assignors with their versions, and a digest of its settings.
+    """What a Python member supports: its assignors with their versions, and a digest of its settings.
 
-    ``draining``: it is about to leave, and wants its tasks warmed up elsewhere first. ``join`` changes with every join, where
-    the version has no field for that: the broker takes no notice of a rejoin whose bytes are the same. ``partitions``: how many
-    the source topics have, where this member knows of more than the leader did (else 0). ``exactly_once``: its commits are transactions.
+    ``draining``: it is about to leave, and wants its tasks warmed up elsewhere first. ``join`` changes with every
+    join, where the version has no field for that: the broker ignores a rejoin with the same bytes. ``partitions``: the
+    number of partitions of the source topics, if this member knows of more than the leader did (else 0).
+    ``exactly_once``: its commits are transactions.
     """
 
     assignors: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -55,14 +56,14 @@ class MemberTrailer:
 
 @dataclass(frozen=True, slots=True)
 class GroupTrailer:
-    """What a leader of ours decided, beside the tasks.
+    """What a Python leader decided, besides the tasks.
 
-    ``warmups``: which standbys of a process are there only to catch up, in the order in which they should. ``at_once``: how
-    many of those a process restores at a time, where there is a limit (the warm-up queue). ``next_probe_ms``: the wall-clock time of the
-    next probing rebalance, ``None`` if there is none to come. ``followup``: the rebalance that completes this one comes
-    next (KIP-429). ``withheld``: active tasks that no one gets before that. ``owners``: the decided process of each
-    active task. ``draining``: processes that are about to leave and keep only what nobody else has warm. ``partitions``: how
-    many the source topics had all together, ``None`` where it is not told.
+    ``warmups``: the standbys of each process that only catch up, in the order in which they should. ``at_once``: how
+    many of those a process restores at a time, if limited (the warm-up queue). ``next_probe_ms``: the wall-clock time
+    of the next probing rebalance, ``None`` if there is none. ``followup``: the rebalance that completes this one comes
+    next (KIP-429). ``withheld``: active tasks that no member gets before that. ``owners``: the decided process of each
+    active task. ``draining``: processes that are about to leave and keep only tasks without a caught-up replica
+    elsewhere. ``partitions``: the number of partitions of all source topics, ``None`` if unknown.
     """
 
     assignor: str
@@ -81,7 +82,7 @@ Trailer = TypeVar("Trailer")
 
 
 def trailer_bytes(trailer: MemberTrailer | GroupTrailer | None) -> bytes:
-    """What to append to the message; nothing for ``None``."""
+    """Encode what to append to the message; empty for ``None``."""
     if trailer is None:
         return b""
     if isinstance(trailer, GroupTrailer):
@@ -91,7 +92,7 @@ def trailer_bytes(trailer: MemberTrailer | GroupTrailer | None) -> bytes:
 
 @lru_cache(maxsize=KEPT)
 def _member_bytes(trailer: MemberTrailer) -> bytes:
-    """A member says the same at most of its joins."""
+    """Encode a member's trailer; it is the same at most of its joins."""
     return _enveloped(_member_map(trailer))
 
 
@@ -101,12 +102,12 @@ def _enveloped(content: Mapping[str, Any]) -> bytes:
 
 
 def read_member_trailer(rest: bytes) -> tuple[MemberTrailer | None, str | None]:
-    """The trailer in the bytes behind a subscription, or a warning why there is none; both ``None`` without bytes."""
+    """Read the trailer after a subscription, or a warning why there is none; both are ``None`` without bytes."""
     return _known(rest, _member_trailer) if len(rest) <= KEPT_SIZE_MAX else _read(rest, _member_trailer)
 
 
 def read_group_trailer(rest: bytes) -> tuple[GroupTrailer | None, str | None]:
-    """The trailer in the bytes behind an assignment, or a warning why there is none; both ``None`` without bytes."""
+    """Read the trailer after an assignment, or a warning why there is none; both are ``None`` without bytes."""
     return _known(rest, _group_trailer) if len(rest) <= KEPT_SIZE_MAX else _read(rest, _group_trailer)
 
 
@@ -116,30 +117,30 @@ def _read(rest: bytes, build: Callable[[Mapping[str, Any]], Trailer]) -> tuple[T
     try:
         return build(_opened(rest)), None
     except _Damaged as damage:
-        return None, f"the {len(rest)} bytes after the last field are no trailer: {damage}"
+        return None, f"the {len(rest)} bytes after the last field are not a valid trailer: {damage}"
 
 
 _known = lru_cache(maxsize=KEPT)(_read)
-"""The members of a group mostly say the same, and are told the same."""
+"""Cached reading: the members of a group mostly send and receive the same trailers."""
 
 
 class _Damaged(Exception):
-    """Why these bytes are no trailer. Never leaves this module."""
+    """Why these bytes are not a trailer. Never leaves this module."""
 
 
 def _opened(rest: bytes) -> Mapping[str, Any]:
     if len(rest) < ENVELOPE.size or not rest.startswith(MAGIC):
-        raise _Damaged("they do not begin as one")
+        raise _Damaged("they do not begin with its marker")
     _, size, checksum = ENVELOPE.unpack_from(rest)
     packed = rest[ENVELOPE.size : ENVELOPE.size + size]
     if size > TRAILER_SIZE_MAX or len(packed) < size:
-        raise _Damaged(f"{size} bytes are announced")
+        raise _Damaged(f"it announces {size} bytes and has {len(packed)}")
     if zlib.crc32(packed) != checksum:
         raise _Damaged("the checksum is wrong")
     try:
         content = msgpack.unpackb(packed, strict_map_key=False, use_list=False)
     except (ValueError, TypeError) as wrong:
-        raise _Damaged(f"msgpack cannot read them ({wrong})") from None
+        raise _Damaged(f"invalid msgpack ({wrong})") from None
     opened: Mapping[str, Any] = _typed(content, dict, "the content")
     return opened
 
@@ -220,7 +221,7 @@ def _by_process(content: Mapping[str, Any], key: str) -> dict[UUID, tuple[TaskId
 
 def _process(raw: object, key: str) -> UUID:
     if not isinstance(raw, bytes) or len(raw) != 16:
-        raise _Damaged(f"{key} has a process id that is none")
+        raise _Damaged(f"{key} contains an invalid process id")
     return process_id(raw)
 
 
@@ -230,7 +231,7 @@ def _by_subtopology(owned: tuple[TaskId, UUID]) -> tuple[str, int, int]:
 
 
 def _runs(tasks: Iterable[TaskId]) -> list[Any]:
-    """Neighbours of one subtopology under one key: ``[0, [1, 2], "topology__1", [0]]``."""
+    """Encode neighbours of one subtopology under one key: ``[0, [1, 2], "topology__1", [0]]``."""
     runs: list[Any] = []
     for (subtopology, topology), run in groupby(tasks, lambda task: (task.subtopology, task.topology)):
         runs.append(subtopology if topology is None else f"{topology}__{subtopology}")
@@ -242,11 +243,11 @@ def _tasks(runs: object, key: str) -> tuple[TaskId, ...]:
     flat = _typed(runs, tuple, key)
     if len(flat) % 2:
         raise _Damaged(f"{key} has a run without partitions")
-    found: list[TaskId] = []
+    tasks: list[TaskId] = []
     for run, partitions in zip(flat[::2], flat[1::2], strict=True):
         subtopology, topology = _run_key(run, key)
-        found += [TaskId(subtopology, _typed(one, int, key), topology) for one in _typed(partitions, tuple, key)]
-    return tuple(found)
+        tasks += [TaskId(subtopology, _typed(number, int, key), topology) for number in _typed(partitions, tuple, key)]
+    return tuple(tasks)
 
 
 def _run_key(run: object, key: str) -> tuple[int, str | None]:
@@ -254,7 +255,7 @@ def _run_key(run: object, key: str) -> tuple[int, str | None]:
         return _typed(run, int, key), None
     topology, _, subtopology = run.rpartition("__")
     if not subtopology.isdecimal() or len(subtopology) > SUBTOPOLOGY_DIGITS_MAX:
-        raise _Damaged(f"{key} has a task id that is none")
+        raise _Damaged(f"{key} contains an invalid task id")
     return int(subtopology), topology
 
 
@@ -262,7 +263,7 @@ Kind = TypeVar("Kind")
 
 
 def _typed(value: object, kind: type[Kind], key: str) -> Any:
-    """``value`` if it is exactly of that kind: to Python a bool is an int, on the wire it is not."""
+    """Return ``value`` if it has exactly that type: to Python a bool is an int, on the wire it is not."""
     if type(value) is not kind:
-        raise _Damaged(f"{key} is of another kind")
+        raise _Damaged(f"{key} has the wrong type")
     return value

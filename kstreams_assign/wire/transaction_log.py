@@ -1,6 +1,6 @@
-"""The records of ``__transaction_state``: how far the transaction of a transactional id is, as its coordinator wrote it.
+"""The records of ``__transaction_state``: the state of each transaction, as its coordinator wrote it.
 
-What lives here: key and value. What must not: layouts (``protocol/``), reading the topic, what follows from a state.
+Key and value only. Layouts are in ``protocol/``; the topic is read elsewhere, and nothing here acts on a state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEY, _VALUE = "TransactionLogKey", "TransactionLogValue"
 
 @dataclass(frozen=True, slots=True)
 class LoggedTransaction:
-    """One step of a transaction. ``partitions`` are what it wrote to, empty before it began and after it ended."""
+    """One step of a transaction. ``partitions`` are those it wrote to, empty before it began and after it ended."""
 
     state: str
     producer_id: int
@@ -38,21 +38,21 @@ class LoggedTransaction:
 
 
 def encode_transaction_key(transactional_id: str) -> bytes:
-    """The key under which a transactional id stands. Raises ``ConfigError``."""
+    """Encode the key of a transactional id. Raises ``ConfigError``."""
     return layout(_KEY, 0).write({"type": 0, "transactional_id": transactional_id})
 
 
 def decode_transaction(data: bytes) -> LoggedTransaction:
-    """A value, versions 0 and 1. Raises ``MalformedUserData``."""
+    """Decode a value, versions 0 and 1. Raises ``MalformedUserData``."""
     source = Source(data, _VALUE)
     version = source.number(INT16, "version")
     if not holds(valid_versions(_VALUE), version):
-        raise source.malformed("version", f"{version} is none of {valid_versions(_VALUE)}")
+        raise source.malformed("version", f"{version} is not one of {valid_versions(_VALUE)}")
     producer_id, epoch = source.number(INT64, "producer_id"), source.number(INT16, "producer_epoch")
     source.number(INT32, "transaction_timeout")
     ordinal = source.number(INT8, "state")
     if ordinal not in range(len(STATES)):
-        raise source.malformed("state", f"{ordinal} is no state of a transaction that we know")
+        raise source.malformed("state", f"{ordinal} is not a known state of a transaction")
     state = STATES[ordinal]
     if state not in AT_WORK:  # its partitions may be null
         return LoggedTransaction(state, producer_id, epoch, frozenset())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 EARLIEST_VERSION = 1
 LATEST_SUPPORTED_VERSION = 11
-"""The newest layout that both messages know here, and in Kafka 3.2 up to 4.3."""
+"""The newest layout of both messages here, and in Kafka 3.2 up to 4.3."""
 
 EARLIEST_PROBEABLE_VERSION = 3
 """From here on a message names the latest version that its sender supports."""
@@ -13,7 +13,7 @@ TOPIC_DICTIONARY_VERSION = 5
 """From here on an assignment's host maps name topics by their index in a dictionary."""
 
 COOPERATIVE_VERSION = 5
-"""Spoken by Kafka Streams 2.4, the first release that rebalances cooperatively."""
+"""Used by Kafka Streams 2.4, the first release that rebalances cooperatively."""
 
 OFFSET_SUMS_VERSION = 7
 """From here on a subscription reports offset sums; before, only which tasks were active and which standby."""

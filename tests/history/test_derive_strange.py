@@ -102,7 +102,7 @@ def test_a_value_that_is_damaged_is_kept_with_the_reason_and_the_rest_goes_on():
     counts, tables = counted([records[0], bad, *records[1:]])
     (row,) = rows(tables, "quarantine")
     assert (row["kind"], row["key"], row["value"]) == ("damaged_value", bad.key, bad.value)
-    assert "9 is none of" in row["reason"]
+    assert "9 is not one of" in row["reason"]
     assert counts["damaged_value"] == 1
     assert len(rows(tables, "rebalances")) == len(scaled_out().rows("rebalances"))
 

@@ -50,9 +50,9 @@ def test_a_version_keeps_the_fields_it_has(version):
 
 @pytest.mark.parametrize("version", [0, 12, -1, 2**31 - 1])
 def test_a_version_that_we_do_not_know_is_refused(version):
-    with pytest.raises(MalformedUserData, match=f"version at byte 4: {version} is none of 1 to 11"):
+    with pytest.raises(MalformedUserData, match=f"version at byte 4: {version} is not one of 1 to 11"):
         decode_assignment(version.to_bytes(4, "big", signed=True) + bytes(60))
-    with pytest.raises(ConfigError, match=f"version {version} is none of 1 to 11"):
+    with pytest.raises(ConfigError, match=f"version {version} is not one of 1 to 11"):
         encode_assignment(replace(FULL, version=version))
 
 
@@ -153,7 +153,7 @@ def test_what_a_group_shares_is_looked_at_once():
 
 
 def test_one_wrong_assignment_refuses_the_whole_group():
-    with pytest.raises(ConfigError, match="version 12 is none of 1 to 11"):
+    with pytest.raises(ConfigError, match="version 12 is not one of 1 to 11"):
         encode_assignments([FULL, replace(FULL, version=12)])
     assert encode_assignments([]) == []
 

@@ -48,7 +48,7 @@ def test_padding_is_seen_and_does_no_harm(kind, case):
     for padding in (b"\0", b"KSA", b"KSA\x01", bytes(100)):
         read = DECODE[kind](whole + padding)
         assert read.trailer is None
-        assert f"the {len(padding)} bytes after the last field are no trailer" in read.trailer_warning
+        assert f"the {len(padding)} bytes after the last field are not a valid trailer" in read.trailer_warning
 
 
 @each_kind

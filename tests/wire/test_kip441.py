@@ -118,11 +118,11 @@ def test_an_assignment_has_no_probe_and_no_standby_hosts(dialect):
 
 
 def test_dialects_are_not_mixed_up():
-    with pytest.raises(MalformedUserData, match="kip441/SubscriptionInfo: version at byte 4: 4 is none of 5-7"):
+    with pytest.raises(MalformedUserData, match="kip441/SubscriptionInfo: version at byte 4: 4 is not one of 5-7"):
         decode_kip_subscription(written("kip441-draft", 4))
-    with pytest.raises(MalformedUserData, match="7 is none of 4-5"):
+    with pytest.raises(MalformedUserData, match="7 is not one of 4-5"):
         decode_kip_subscription(written("kip441", 7), "kip441-draft")
-    with pytest.raises(MalformedUserData, match="11 is none of 4"):
+    with pytest.raises(MalformedUserData, match="11 is not one of 4"):
         decode_kip_assignment(encode_assignment(AssignmentInfo(11, 11)))
 
 
@@ -131,7 +131,7 @@ def test_dialects_are_not_mixed_up():
     [
         ("kip441", {"version": 4}, "version 4 is not one of 5-7"),
         ("kip441-draft", {"version": 7}, "version 7 is not one of 4-5"),
-        ("kip442", {}, "dialect 'kip442' is none of kip441, kip441-draft"),
+        ("kip442", {}, "dialect 'kip442' is not one of kip441, kip441-draft"),
         ("kip441", {"latest_supported_version": 6}, "6 is below version 7"),
         ("kip441", {"task_lags": {TaskId(0, 0): 2**63}}, "task_lags cannot hold"),
         ("kip441-draft", {"version": 5, "store_lags": {"s": 2**31}}, "store_lags cannot hold"),

@@ -130,7 +130,7 @@ def test_every_group_survives_a_round_trip(value):
 def test_another_version_is_refused_and_not_written(kind, version):
     decode, encode = CODECS[kind]
     value = FULL if kind == "group_metadata" else OffsetCommit(4, 1)
-    with pytest.raises(MalformedUserData, match=f"version at byte 2: {version} is none of 0-4"):
+    with pytest.raises(MalformedUserData, match=f"version at byte 2: {version} is not one of 0-4"):
         decode(version.to_bytes(2, "big", signed=True) + encode(value)[2:])
     with pytest.raises(ConfigError, match=f"version {version} is not one of 0-4"):
         encode(replace(value, version=version))

@@ -107,10 +107,10 @@ def test_a_nullable_field_has_these_bytes(kind, value, raw):
 @pytest.mark.parametrize(
     ("kind", "raw", "why"),
     [
-        ("bytes", "ffffffff", "a length of -1 cannot be, 0 bytes follow"),
-        ("bytes", "7fffffff00", "a length of 2147483647 cannot be, 1 bytes follow"),
-        ("string", "ffff", "a length of -1 cannot be"),
-        ("javaUtf", "000261", "a length of 2 cannot be, 1 bytes follow"),
+        ("bytes", "ffffffff", "a length of -1 is impossible, 0 bytes follow"),
+        ("bytes", "7fffffff00", "a length of 2147483647 is impossible, 1 bytes follow"),
+        ("string", "ffff", "a length of -1 is impossible"),
+        ("javaUtf", "000261", "a length of 2 is impossible, 1 bytes follow"),
         ("javaUtf", "000180", "begins no modified UTF-8"),
         ("int64", "00", "needs 8 bytes, 1 are left"),
         ("uuid", "00", "needs 16 bytes, 1 are left"),
@@ -131,5 +131,5 @@ def test_a_nullable_string_knows_one_negative_length(raw):
 
 
 def test_a_count_of_utf16_units_is_checked_in_bytes():
-    with pytest.raises(MalformedUserData, match="a length of 2 cannot be, 3 bytes follow"):
+    with pytest.raises(MalformedUserData, match="a length of 2 is impossible, 3 bytes follow"):
         NULLABLES["javaChars"].read(Source(bytes.fromhex("00000002006100"), "Message version 1"), "field")

@@ -93,11 +93,11 @@ def test_a_thousand_owned_tasks_take_about_two_bytes_each():
 @pytest.mark.parametrize(
     ("damaged", "why"),
     [
-        (trailer_bytes(MEMBER)[:-1], "bytes are announced"),
-        (trailer_bytes(MEMBER)[:7], "do not begin as one"),
-        (b"KSB" + trailer_bytes(MEMBER)[3:], "do not begin as one"),
+        (trailer_bytes(MEMBER)[:-1], "it announces"),
+        (trailer_bytes(MEMBER)[:7], "do not begin with its marker"),
+        (b"KSB" + trailer_bytes(MEMBER)[3:], "do not begin with its marker"),
         (trailer_bytes(MEMBER)[:-1] + b"\0", "checksum"),
-        (struct.pack(">4sII", b"KSA\x01", TRAILER_SIZE_MAX + 1, 0) + bytes(TRAILER_SIZE_MAX + 1), "are announced"),
+        (struct.pack(">4sII", b"KSA\x01", TRAILER_SIZE_MAX + 1, 0) + bytes(TRAILER_SIZE_MAX + 1), "it announces"),
         (sealed(b"\xc1"), "msgpack"),
         (sealed(b""), "msgpack"),
         (sealed(b"\x81\x81\x00\x00\x00"), "msgpack"),
@@ -182,7 +182,7 @@ def test_a_message_with_a_damaged_trailer_is_read_all_the_same():
     info = SubscriptionInfo(11, 11, PROCESS, "host:1", {TaskId(0, 1): 5}, trailer=MEMBER)
     read = decode_subscription(encode_subscription(info)[:-1])
     assert replace(read, trailer=MEMBER, trailer_warning=None) == info
-    assert "no trailer" in read.trailer_warning
+    assert "not a valid trailer" in read.trailer_warning
 
 
 @pytest.mark.parametrize("version", range(1, 12))

@@ -68,8 +68,8 @@ def test_a_key_is_what_a_broker_wrote():
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"\x00\x02" + bytes.fromhex(ONGOING)[2:], "version at byte 2: 2 is none of 0-1"),
-        (bytes.fromhex(ONGOING)[:16] + b"\x09", "state at byte 17: 9 is no state of a transaction that we know"),
+        (b"\x00\x02" + bytes.fromhex(ONGOING)[2:], "version at byte 2: 2 is not one of 0-1"),
+        (bytes.fromhex(ONGOING)[:16] + b"\x09", "state at byte 17: 9 is not a known state of a transaction"),
         (b"", "version at byte 0: needs 2 bytes, 0 are left"),
     ],
 )
