@@ -1,5 +1,5 @@
-# `make demo` and `make test` do everything; the first of them sets up, once.
-# Needed on the machine: Python 3.11 or later, make, a C library. Everything else is fetched, pinned by requirements.lock.
+# `make demo` sets up what the demo needs, `make test` and the others add the rest; each once.
+# Needed on the machine: Python 3.11 or later, make, a C library. Everything else is fetched, pinned by the lock files.
 
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
@@ -8,16 +8,22 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The demo alone needs a tenth of the packages; where all are there, it needs nothing more.
+DEMO_READY := $(or $(wildcard $(READY)),$(VENV)/.demo-ready)
 # Most tests wait for a broker more than they compute, so two processes share them.
 ALL := -n 2 --no-loadscope-reorder
 
-.PHONY: help demo test test-docker bench chaos lint docs wheel lock clean
+.PHONY: help demo check test test-docker bench chaos lint docs wheel lock clean
 
 help: ## this text
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(READY) ## set up, then the main job on a real broker on this machine
+demo: $(DEMO_READY) ## set up what it needs, then the main job on a real broker on this machine
 	$(BIN)/kstreams-assign demo
+
+check: $(READY) ## set up, then the tests that need no broker, JVM, Docker or browser: about a minute
+	@echo "left out: tests that need a broker, Java, Spark, Node, Go, Docker or a browser, and those marked slow; make test has all" >&2
+	@$(BIN)/python -m pytest -q -m quick $(or $(ARGS),$(ALL))
 
 test: $(READY) ## set up, then all tests, against the checkout and against the wheel
 	$(BIN)/python -m pytest $(or $(ARGS),$(ALL))
@@ -52,10 +58,20 @@ lock: $(READY) ## pin the dependencies anew after a change in pyproject.toml
 clean: ## remove everything that was built or installed here
 	rm -rf $(VENV) dist build docs/_build docs/reference/api .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
+$(VENV)/.demo-ready: LOCK := requirements-demo.lock
+$(VENV)/.demo-ready: requirements-demo.lock pyproject.toml
+	@echo "setting up $(VENV) for the demo: 38 packages (80 MB to fetch, 200 MB on disk), then 46 jars of Apache Kafka (45 MB); about a minute" >&2
+	$(SET_UP)
+
+$(READY): LOCK := requirements.lock
 $(READY): requirements.lock pyproject.toml
+	@echo "setting up $(VENV) for tests and development: $$(grep -c == requirements.lock) packages (600 MB to fetch, 1.4 GB on disk); some minutes" >&2
+	$(SET_UP)
+
+define SET_UP
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 ...")'
-	@echo "setting up $(VENV): $$($(PYTHON) --version), $$(grep -c == requirements.lock) locked packages" >&2
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	touch $@
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python scripts/install_packages.py $(LOCK)
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+endef

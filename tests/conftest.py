@@ -260,6 +260,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(part)
             if part == "spark":
                 item.add_marker(pytest.mark.filterwarnings(SPARKS_SOCKETS))
+        if not any(item.get_closest_marker(name) for name in (*PARTS, "slow")):
+            item.add_marker("quick")
     items.sort(key=lambda item: _place(item.nodeid))
     yield
     missing = _missing(config, _parts_needed(items))
@@ -316,6 +318,9 @@ def _refuse_where_strict(missing: Mapping[str, str]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     """Before other processes start: find out what is missing, once, and so fill the caches that they share."""
+    if config.option.markexpr == "quick":
+        config.stash[MISSING] = {}
+        return
     config.stash[MISSING] = _missing(config, PARTS)
     if "spark" not in config.stash[MISSING]:
         started_spark()[1].close()

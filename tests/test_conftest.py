@@ -84,3 +84,15 @@ def test_in_a_run_by_several_processes_the_tests_of_a_file_stay_together():
     places = set(re.findall(r"^\[(gw\d)\] .* PASSED (\S+)::", done.stdout, re.MULTILINE))
     assert sorted(file for _, file in places) == sorted(files)
     assert {process for process, _ in places} == {"gw0", "gw1"}
+
+
+def test_make_check_runs_what_needs_no_part_asks_for_none_and_counts_on_its_last_line():
+    done = run_without_jars("-m", "quick", *BY_SEVERAL, strict="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed = re.fullmatch(r"(\d+) passed in .*s", done.stdout.splitlines()[-1])
+    assert passed
+    listed = run_without_jars("--collect-only", "-m", "quick").stdout.splitlines()
+    assert int(passed[1]) == sum("::" in line for line in listed) > 0
+    assert not [line for line in listed if "test_broker.py" in line]
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("check: ")[2].partition("\n\n")[0]
+    assert "-m pytest -q -m quick $(or $(ARGS),$(ALL))" in recipe

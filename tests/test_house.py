@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "kstreams_assign"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+DEMO_LOCK = (ROOT / "requirements-demo.lock").read_text(encoding="utf-8")
 
 PURE_ROOMS = (
     "model.py",
@@ -162,14 +163,54 @@ def test_no_code_has(kind):
     assert [path.relative_to(ROOT).as_posix() for path in found] == []
 
 
-def pins() -> dict[str, str]:
+def pins(lock: str = LOCK) -> dict[str, str]:
     """Locked package -> version, with canonical names."""
-    return {canonicalize_name(name): version for name, version in re.findall(r"^(\S+)==(\S+)", LOCK, re.MULTILINE)}
+    return {canonicalize_name(name): version for name, version in re.findall(r"^(\S+)==(\S+)", lock, re.MULTILINE)}
 
 
-def test_the_lock_holds_pins_and_hashes_and_nothing_else():
+@pytest.mark.parametrize("lock", [LOCK, DEMO_LOCK], ids=["all", "demo"])
+def test_a_lock_holds_pins_and_hashes_and_nothing_else(lock):
     pin, digest = r"[\w.-]+==[\w.+!-]+(?: ; [^\\]+)?", r"    --hash=sha256:[0-9a-f]{64}"
-    assert re.fullmatch(rf"(?:{pin} \\\n(?:{digest} \\\n)*{digest}\n)+", LOCK)
+    assert re.fullmatch(rf"(?:{pin} \\\n(?:{digest} \\\n)*{digest}\n)+", lock)
+
+
+def test_the_demo_is_locked_as_everything_else_is():
+    """So ``make test`` after ``make demo`` fetches the rest and nothing twice."""
+    blocks = re.findall(r"^\S+==(?:.*\\\n)+.*\n", LOCK, re.MULTILINE)
+    assert DEMO_LOCK == "".join(block for block in blocks if pins(block).keys() <= pins(DEMO_LOCK).keys())
+
+
+def needed_by(texts: list[str], environment: dict[str, str]) -> set[str]:
+    """Names of the packages that these requirements bring, with what those ask for."""
+    names: set[str] = set()
+    todo = [Requirement(text) for text in texts]
+    while todo:
+        package = todo.pop()
+        extras = package.extras or {""}
+        asked = [Requirement(text) for text in distribution(package.name).requires or ()]
+        more = [
+            each
+            for each in asked
+            if each.marker is None or any(each.marker.evaluate({**environment, "extra": extra}) for extra in extras)
+        ]
+        todo += [each for each in more if canonicalize_name(each.name) not in names]
+        names |= {canonicalize_name(package.name)}
+    return names
+
+
+def test_the_lock_of_the_demo_has_what_the_demo_needs_and_nothing_else():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    asked = [
+        *PROJECT["dependencies"],
+        *PROJECT["optional-dependencies"]["local"],
+        *settings["build-system"]["requires"],
+    ]
+    needed = {python: needed_by(asked, {**default_environment(), "python_version": python}) for python in PYTHONS}
+    assert needed == dict.fromkeys(PYTHONS, set(pins(DEMO_LOCK)))
+
+
+def test_the_makefile_says_how_many_packages_the_demo_needs():
+    assert f"for the demo: {len(pins(DEMO_LOCK))} packages" in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def test_the_lock_has_what_the_project_and_its_extras_ask_for():

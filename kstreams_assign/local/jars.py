@@ -30,6 +30,7 @@ _LOCK = Path(__file__).with_name("jars.lock")
 _TRIES = 3
 _PARALLEL_FETCHES = 6
 _SILENCE_S = 30
+_REPORT_EVERY = 5
 
 Progress = Callable[[str], None]
 
@@ -99,37 +100,40 @@ def _fetch_all(missing: list[Jar], folder: Path, progress: Progress, repositorie
         with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as partial, _trusting_the_system():
             context = _maven(Path(partial), repositories)
             with ThreadPoolExecutor(_PARALLEL_FETCHES) as pool:
-                done = pool.map(lambda jar: _fetch(context, jar, folder), missing)
-                _count(done, len(missing), progress)
+                sizes = pool.map(lambda jar: _fetch(context, jar, folder), missing)
+                _report(sizes, len(missing), progress)
     except OSError as error:
         raise LocalBrokerError(_broken_off(f"{folder} cannot be written to", folder, error)) from error
 
 
-def _count(done: Iterator[None], total: int, progress: Progress) -> None:
-    for number, _ in enumerate(done, start=1):
-        if number == total or number % 10 == 0:
-            progress(f"  {number} of {total} jars")
+def _report(sizes: Iterator[int], total: int, progress: Progress) -> None:
+    fetched_bytes = 0
+    for number, size in enumerate(sizes, start=1):
+        fetched_bytes += size
+        if number == total or number % _REPORT_EVERY == 0:
+            progress(f"  {number} of {total} jars, {fetched_bytes / 1e6:.1f} MB")
 
 
-def _fetch(context: MavenContext, jar: Jar, folder: Path) -> None:
-    """Bring one jar into the cache, trying again when a connection breaks off."""
+def _fetch(context: MavenContext, jar: Jar, folder: Path, tries: int = _TRIES) -> int:
+    """Bring one jar into the cache, trying again when a connection breaks off; return its size in bytes."""
     artifact = context.project(jar.group, jar.artifact).at_version(jar.version).artifact()
-    for last in (number == _TRIES for number in range(1, _TRIES + 1)):
-        try:
-            _adopt(artifact.resolve(), jar, folder)
-            return
-        # requests' errors are OSErrors; jgo raises RuntimeError for a jar that no repository has.
-        except (OSError, RuntimeError) as error:
-            if last:
-                raise LocalBrokerError(_broken_off(f"fetching {jar.file_name} failed", folder, error)) from error
-            _forget(artifact.cached_path)
+    try:
+        return _adopt(artifact.resolve(), jar, folder)
+    # requests' errors are OSErrors; jgo raises RuntimeError for a jar that no repository has.
+    except (OSError, RuntimeError) as error:
+        if tries == 1:
+            raise LocalBrokerError(_broken_off(f"fetching {jar.file_name} failed", folder, error)) from error
+        _forget(artifact.cached_path)
+    return _fetch(context, jar, folder, tries - 1)
 
 
-def _adopt(fetched: Path, jar: Jar, folder: Path) -> None:
-    found = hashlib.sha256(fetched.read_bytes()).hexdigest()
-    if found != jar.sha256:
-        raise OSError(f"{jar.file_name} has SHA-256 {found}, locked is {jar.sha256}")
+def _adopt(fetched: Path, jar: Jar, folder: Path) -> int:
+    content = fetched.read_bytes()
+    sha256 = hashlib.sha256(content).hexdigest()
+    if sha256 != jar.sha256:
+        raise OSError(f"{jar.file_name} has SHA-256 {sha256}, locked is {jar.sha256}")
     shutil.move(fetched, folder / jar.file_name)
+    return len(content)
 
 
 def _forget(path: Path | None) -> None:

@@ -71,13 +71,15 @@ def fetch(repository, cache, said=None):
     return class_path(JARS, cache=cache, progress=said.append, repositories=repository.address)
 
 
-def test_jars_are_fetched_in_order_and_progress_is_told(repository, tmp_path):
+def test_jars_are_fetched_in_order_and_progress_is_reported(repository, tmp_path):
     said: list[str] = []
     paths = fetch(repository, tmp_path, said)
     assert [path.name for path in paths] == list(CONTENT)
     assert [path.read_bytes() for path in paths] == list(CONTENT.values())
     assert said[0] == f"fetching 12 jars into {tmp_path / 'jars'} (once)"
-    assert said[-1] == "  12 of 12 jars"
+    size_mb = sum(map(len, CONTENT.values())) / 1e6
+    assert said[1].startswith("  5 of 12 jars, 0.")
+    assert said[-1] == f"  12 of 12 jars, {size_mb:.1f} MB"
 
 
 def test_a_second_start_asks_nobody(repository, tmp_path):
