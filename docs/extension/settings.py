@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extension.tables import code, markdown, table
 from kstreams_assign.reference import Setting, settings
+from kstreams_assign.worker.sidecar.settings import KEYS, REPARTITION_KEYS, STORE_KEYS, TOPOLOGY_KEYS
 
 
 def settings_part() -> str:
@@ -29,4 +30,14 @@ def _section(setting: Setting) -> str:
 
 def topology_part() -> str:
     """Return the keys of the tables that describe a topology."""
-    return ""
+    tables = (
+        ("`[topology]`", TOPOLOGY_KEYS),
+        ("`[[topology.subtopology]]`", KEYS),
+        ("A table in `stores`", STORE_KEYS),
+        ("A table in `repartition_sources`", REPARTITION_KEYS),
+    )
+    return "\n".join(
+        f"### {title}\n\n"
+        + table(("Key", "Value", "Meaning"), [(code(name), key.allowed, key.description) for name, key in keys.items()])
+        for title, keys in tables
+    )

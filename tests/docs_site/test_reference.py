@@ -22,7 +22,9 @@ def tree(path: Path) -> ast.Module:
 
 def sections(page: Path) -> dict[str, str]:
     """Return heading -> the text of its section, without markup."""
-    parts = re.split(r"<h\d>(.*?)<a class=\"headerlink\"", page.read_text(encoding="utf-8"), flags=re.DOTALL)[1:]
+    parts = re.split(r"<h\d>(.*?)<a class=\"headerlink\".*?</h\d>", page.read_text(encoding="utf-8"), flags=re.DOTALL)[
+        1:
+    ]
     return {plain(name): plain(text) for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
@@ -61,7 +63,21 @@ def test_every_setting_has_a_section_with_its_description(site):
     print(f"settings: {len(keys)}, described: {len(described.keys() & set(keys))}")
     assert len(keys) > 30
     assert [key for key in keys if "Default: " not in described.get(key, "")] == []
-    assert [key for key in keys if not re.match(r"[A-Z]\w+ ", described[key].lstrip("¶ "))] == []
+    assert [key for key in keys if not re.match(r"[A-Z]\w+ ", described[key])] == []
+
+
+def test_every_key_of_a_topology_is_described(site):
+    """The keys that the reader of the tables asks for."""
+    asked = {
+        node.args[0].value
+        for node in ast.walk(tree(PACKAGE / "worker" / "sidecar" / "settings.py"))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in {"table.get", "store.get", "found.get"}
+        and isinstance(node.args[0], ast.Constant)
+    }
+    described = plain((site / "reference" / "settings.html").read_text().partition("The topology in a worker")[2])
+    assert len(asked) > 8
+    assert [key for key in asked if not re.search(rf" {key} [a-z].+?[A-Z]", described)] == []
 
 
 def command_words():

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kstreams_assign.client_settings import unknown_key
 from kstreams_assign.config import Config, read_toml_file
@@ -22,9 +22,47 @@ from kstreams_assign.topology.numbering import order_flows
 from kstreams_assign.worker.description import described_order
 from kstreams_assign.worker.sidecar.address import Address, TcpAddress, read_address
 
-KEYS = ("sources", "sources_pattern", "repartition_sources", "copartitioned", "stores", "sinks")
-STORE_KEYS = ("name", "changelog", "source", "type", "drop_headers")
-REPARTITION_KEYS = ("name", "partitions")
+
+class Key(NamedTuple):
+    """What a key of a table may hold, and what it means; the reference is generated from it."""
+
+    allowed: str
+    description: str
+
+
+TOPOLOGY_KEYS: Mapping[str, Key] = {
+    "subtopology": Key("tables", "One table `[[topology.subtopology]]` for each subtopology; its number is its place."),
+    "description": Key("a file", "Java's `Topology.describe()` as text: gives each subtopology Java's number."),
+}
+KEYS: Mapping[str, Key] = {
+    "sources": Key("topics", "Topics that the subtopology reads: task `0_3` reads partition 3 of each."),
+    "sources_pattern": Key(
+        "a regular expression", "It also reads every topic whose whole name matches, later ones too."
+    ),
+    "repartition_sources": Key("names, or tables", "Repartition topics that it reads; the leader creates them."),
+    "copartitioned": Key("lists of topics", "Sources that must have the same number of partitions, as for a join."),
+    "stores": Key("names, or tables", "Stores of each task."),
+    "sinks": Key(
+        "topics", "Topics that the application may emit to, repartition topics by their short names included."
+    ),
+}
+STORE_KEYS: Mapping[str, Key] = {
+    "name": Key("a non-empty string", "Name of the store; required."),
+    "changelog": Key(
+        "true or false", "Whether writes go to a changelog topic, from which the store is restored. Default: true."
+    ),
+    "source": Key("a topic", "A source of the subtopology that is the store's changelog: the store is a table of it."),
+    "type": Key("key_value, timestamped_key_value", "Whether a time is kept beside each value. Default: key_value."),
+    "drop_headers": Key("true or false", "Whether headers of changelog records may be lost. Default: false, an error."),
+}
+REPARTITION_KEYS: Mapping[str, Key] = {
+    "name": Key(
+        "a non-empty string", "Short name: `words` is the topic `<application_id>-words-repartition`; required."
+    ),
+    "partitions": Key(
+        "a whole number >= 1", "Default: as many as the largest source of the subtopologies that write to it."
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +117,7 @@ def read_topology(topology: object) -> tuple[Flow, ...]:
     """The ``[[topology.subtopology]]`` tables, in their order, or as ``topology.description`` numbers them. Raises ``ConfigError``."""
     found = topology if isinstance(topology, dict) else {}
     tables, described = found.get("subtopology"), found.get("description")
-    if not isinstance(tables, list) or not tables or found.keys() - {"subtopology", "description"}:
+    if not isinstance(tables, list) or not tables or found.keys() - TOPOLOGY_KEYS.keys():
         raise ConfigError("topology: write a [[topology.subtopology]] table for each subtopology; at least one")
     if described is not None and not isinstance(described, str):
         raise ConfigError(f"topology.description = {described!r}: must be a file with Java's Topology.describe()")
@@ -111,7 +149,7 @@ def _flow(key: str, table: object) -> Flow:
     )
 
 
-def _list(key: str, table: Mapping[str, Any], name: str, keys: tuple[str, ...]) -> list[object]:
+def _list(key: str, table: Mapping[str, Any], name: str, keys: Iterable[str]) -> list[object]:
     found = table.get(name, [])
     if not isinstance(found, list):
         raise ConfigError(f"{key}.{name} = {found!r}: must be a list of names, or of tables of {', '.join(keys)}")
@@ -155,7 +193,7 @@ def _texts(key: str, values: object) -> list[str]:
     return values
 
 
-def _refuse_unknown(key: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def _refuse_unknown(key: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
     for name in table:
         if name not in known:
             raise ConfigError(f"{key}.{unknown_key(name, known)}")
