@@ -1,7 +1,7 @@
-"""Prove least movement over all small clusters, run by hand: ``python -m tests.assign.brute_force`` (some minutes).
+"""Prove least movement over all small clusters, by hand: ``python -m tests.assign.brute_force`` (some minutes).
 
-Prints how many clusters there are of each size and what was found; status 1 if a promise does not hold. Texts are in
-``small_clusters``. With ``--part 1/2`` and ``--part 2/2`` two processes share the work.
+It prints the number of clusters of each size and what they violate; status 1 if a guarantee does not hold. The texts
+are in ``small_clusters``. With ``--part 1/2`` and ``--part 2/2`` two processes share the work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SIZES: list[Size] = [
     *((2, kinds, 4, "-PNFRO") for kinds in ((0,), (0, 0), (0, 1), (0, 0, 0))),
     *((3, kinds, 3, "-PNFR") for kinds in ((0,), (0, 0))),
 ]
-"""Clients, the subtopology of each task, copies of a task beside its owner, letters."""
+"""Clients, the subtopology of each task, replicas of a task besides its owner, letters."""
 
 TINY_SIZES: list[Size] = [
     *((2, (0,) * tasks, 4, "-PFRO") for tasks in (1, 2, 3, 4)),
@@ -44,7 +44,7 @@ TINY_SIZES: list[Size] = [
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--part", default="1/1", help="which of how many parts of the work")
+    parser.add_argument("--part", default="1/1", help="the part of the work, and the number of parts")
     part, parts = map(int, parser.parse_args(arguments).part.split("/"))
     total, broken = Counter[str](), 0
     sizes = [*((size, ACCEPTABLE) for size in SIZES), *((size, TINY) for size in TINY_SIZES)]
@@ -56,21 +56,21 @@ def main(arguments: list[str]) -> int:
                 broken += _judged(small, seen)
         total += seen
         size = f"{clients} clients, tasks of subtopologies {kinds}, {letters}, acceptable lag {acceptable}"
-        print(f"{size}: {_told(seen)}", flush=True)
-    print(f"all: {_told(total)}")
+        print(f"{size}: {describe_counts(seen)}", flush=True)
+    print(f"all: {describe_counts(total)}")
     return int(broken > 0)
 
 
 def _judged(small: Small, seen: Counter[str]) -> bool:
-    found = faults(small)
-    for text in found:
+    texts = faults(small)
+    for text in texts:
         seen[text if text.startswith("standby") else "broken promises"] += 1
         if not text.startswith("standby"):
             print(f"{small}: {text}")
-    return any(not text.startswith("standby") for text in found)
+    return any(not text.startswith("standby") for text in texts)
 
 
-def _told(seen: Counter[str]) -> str:
+def describe_counts(seen: Counter[str]) -> str:
     return ", ".join(f"{count:,} {text}" for text, count in seen.items())
 
 

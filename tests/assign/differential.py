@@ -1,7 +1,8 @@
-"""Compare ours with a peer, run by hand: ``python -m tests.assign.differential --peer 'java-peer' --seed 1 --count 20000``.
+"""Compare our assignors with a peer, by hand: ``python -m tests.assign.differential --peer 'java-peer' --count 20000``.
 
-Makes random problems, streams them to the peer's ``assign`` (or, with ``--threads``, ``assign-threads``) and to ours,
-stops at the first difference and prints the problem. With ``--keep FILE`` it writes problems and the peer's answers.
+It makes random problems, streams them to the peer's ``assign`` (or, with ``--threads``, ``assign-threads``) and to
+ours, stops at the first difference and prints the problem. With ``--keep FILE`` it writes problems and the peer's
+answers.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def answered(peer: str, command: str, problems: Iterator[Json]) -> Iterator[tuple[Json, Json]]:
-    """Each problem with the peer's answer, over one conversation."""
+    """Yield each problem with the peer's answer, over one conversation."""
     with subprocess.Popen(
         [*shlex.split(peer), command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
     ) as process:
@@ -80,7 +81,7 @@ def answer(ours: Callable[[Json], Json], problem: Json) -> Json:
 
 
 def same(mine: Json, theirs: Json) -> bool:
-    """Equal answers; of a refusal only the fact counts."""
+    """Return whether the answers are equal; of refusals only the fact counts."""
     return ("error" in mine and "error" in theirs) or mine == theirs
 
 

@@ -1,6 +1,6 @@
-"""The slow twin of ``java_flow`` and ``java_max_flow``: Kafka's graph with every edge and every pass, as it stands in the Java.
+"""The slow twin of ``java_flow`` and ``java_max_flow``: Kafka's graph with every edge and every pass, as in Java.
 
-Nodes are numbers, -2 stands for Java's null; edges are walked in the order of nodes. Answers with the owner of each task.
+Nodes are numbers, -2 is Java's null; edges are iterated in the order of nodes. The result is the owner of each task.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Graph:
         self.next = {}
 
     def edge(self, start, end, capacity, cost, flow):
-        for one, other, left, price in ((start, end, capacity - flow, cost), (end, start, flow, -cost)):
-            self.left[one, other], self.cost[one, other] = left, price
-            self.next.setdefault(one, set()).add(other)
+        for tail, head, left, price in ((start, end, capacity - flow, cost), (end, start, flow, -cost)):
+            self.left[tail, head], self.cost[tail, head] = left, price
+            self.next.setdefault(tail, set()).add(head)
 
     def ordered(self):
         return [(start, end) for start in sorted(self.next) for end in sorted(self.next[start])]
@@ -56,15 +56,15 @@ class Graph:
         while True:
             distance = dict.fromkeys([*self.next, NULL], 0)
             came = {}
-            found = self.relax(edges, distance, came, nodes)
-            if found is None:
+            on_cycle = self.relax(edges, distance, came, nodes)
+            if on_cycle is None:
                 return
             seen = set()
-            while found not in seen:
-                seen.add(found)
-                found = came[found]
-            cycle, node = [(came[found], found)], came[found]
-            while node != found:
+            while on_cycle not in seen:
+                seen.add(on_cycle)
+                on_cycle = came[on_cycle]
+            cycle, node = [(came[on_cycle], on_cycle)], came[on_cycle]
+            while node != on_cycle:
                 cycle.append((came[node], node))
                 node = came[node]
             self.push(cycle)

@@ -1,6 +1,6 @@
-"""A request of the peer's JSON lines, read into the values of this room, and our answer written as the peer writes its.
+"""Reads requests of the peer's JSON lines into this room's values, and writes our answers as the peer does.
 
-The format stands in ``peer``'s help: offset-sum form (``task_end_offset_sums``) and lag form.
+The format is in ``peer``'s help: offset-sum form (``task_end_offset_sums``) and lag form.
 """
 
 from __future__ import annotations
@@ -29,19 +29,21 @@ Json = dict[str, Any]
 
 
 def answer_assign(request: Json) -> Json:
-    """Ours to an ``assign`` request of the assignor ``high_availability``."""
+    """Return our answer to an ``assign`` request for the assignor ``high_availability``."""
     return write_plan(high_availability(read_cluster(request), read_config(request)))
 
 
 def answer_threads(request: Json) -> Json:
-    """Ours to an ``assign-threads`` request."""
+    """Return our answer to an ``assign-threads`` request."""
     end = read_longs(request["task_end_offset_sums"])
     sums: dict[TaskId, int] = {}
     for consumer in request["consumers"]:
         sums |= read_longs(consumer["task_offset_sums"])
     lags = TaskLags(end, sums)
     active = read_tasks(request["active"])
-    previous = {one["id"]: by_lag(read_longs(one["task_offset_sums"]), lags) for one in request["consumers"]}
+    previous = {
+        consumer["id"]: by_lag(read_longs(consumer["task_offset_sums"]), lags) for consumer in request["consumers"]
+    }
     dealt = distribute(
         [task for task in active if task in end],
         read_tasks(request["standby"]),
@@ -83,11 +85,11 @@ def read_cluster(request: Json) -> Cluster:
     )
 
 
-def read_racks(told: Json) -> PartitionRacks:
-    """A task is known if every replica of every partition of it has a rack."""
+def read_racks(racks_by_task: Json) -> PartitionRacks:
+    """Return the racks of tasks for which every replica of every partition has a rack."""
     return {
         TaskId.parse(task): tuple(map(frozenset, partitions))
-        for task, partitions in told.items()
+        for task, partitions in racks_by_task.items()
         if all(partitions) and not any(None in racks for racks in partitions)
     }
 
@@ -112,7 +114,7 @@ def read_longs(texts: Json) -> dict[TaskId, int]:
 
 
 def write_plan(plan: Plan) -> Json:
-    """As the peer: clients in order, tasks sorted, warm-ups among the standbys."""
+    """Write as the peer: clients in order, tasks sorted, warm-ups among the standbys."""
     clients = {}
     for process in sorted(plan.placements, key=process_order):
         placed = plan.placements[process]

@@ -13,7 +13,7 @@ TOPOLOGIES = ("b__", "a__", "words__", "\U0001f600__", "\ufffd__")
 
 
 def assign_problem(random: Random, clients_max: int = 12, tasks_max: int = 60) -> Json:
-    """One ``assign`` request for ``high_availability``: usually a group in the middle of its life."""
+    """Return an ``assign`` request for ``high_availability``: usually a group in the middle of its life."""
     stateful, stateless = task_lists(random, tasks_max)
     end = {task: end_sum(random) for task in stateful}
     config = {
@@ -33,7 +33,7 @@ def assign_problem(random: Random, clients_max: int = 12, tasks_max: int = 60) -
 
 
 def tagged_problem(random: Random, clients_max: int = 12, tasks_max: int = 60) -> Json:
-    """The same, always with standbys that are to be spread over client tags (KIP-708)."""
+    """Return the same, always with standbys to be spread over client tags (KIP-708)."""
     while True:
         problem = assign_problem(random, clients_max, tasks_max)
         if problem["config"].get("rack_aware_assignment_tags") and problem["config"]["num_standby_replicas"]:
@@ -41,7 +41,7 @@ def tagged_problem(random: Random, clients_max: int = 12, tasks_max: int = 60) -
 
 
 def racked_problem(random: Random, clients_max: int = 9, tasks_max: int = 40) -> Json:
-    """The same, with racks of processes and of partitions (KIP-925); now and then one of them is not known."""
+    """Return the same, with racks of processes and partitions (KIP-925), sometimes with an unknown rack."""
     problem = assign_problem(random, clients_max, tasks_max)
     config = problem["config"]
     config["rack_aware_assignment_strategy"] = random.choice(["none", *["min_traffic", "balance_subtopology"] * 4])
@@ -63,7 +63,10 @@ def racked_problem(random: Random, clients_max: int = 9, tasks_max: int = 40) ->
 
 
 def partition_racks(random: Random, tasks: list[str], racks: list[str], lost: float) -> Json:
-    """For each partition of each task the racks of its replicas; a subtopology has the same number of topics throughout."""
+    """Return the racks of the replicas, by partition of each task.
+
+    All tasks of a subtopology have the same number of topics.
+    """
     topics = {task.rpartition("_")[0]: random.choice([1, 1, 2, 3]) for task in tasks}
     factor = random.randint(1, len(racks))
     return {
@@ -86,7 +89,7 @@ def request(config: Json, stateful: list[str], stateless: list[str], clients: li
 
 
 def task_lists(random: Random, tasks_max: int) -> tuple[list[str], list[str]]:
-    """Some subtopologies with some partitions each; most of them have state."""
+    """Return some subtopologies with some partitions each; most of them have state."""
     stateful: list[str] = []
     stateless: list[str] = []
     room = random.randint(0, tasks_max)
@@ -105,7 +108,7 @@ def end_sum(random: Random) -> int:
 
 
 def group(random: Random, size: int, keys: list[str]) -> list[Json]:
-    """Processes with random ids (some with a set sign bit) and threads; tags where there are keys."""
+    """Return processes with random ids (some with a set sign bit) and threads; tags if there are keys."""
     even = random.choice([1, 1, 2, 3, 0, 0])
     values = random.randint(1, 4)
     return [
@@ -141,7 +144,7 @@ def share_state(
 
 
 def at_rest(old: list[Json], first: int, task: str, end: int, copies: int) -> None:
-    """Dealt round, and every copy caught up: what joining and leaving usually meets."""
+    """Deal tasks in turn, with every replica caught up: the usual state when members join and leave."""
     for number in range(min(len(old), copies + 1)):
         old[(first + number) % len(old)]["task_offset_sums"][task] = end if number else RUNNING
 
@@ -153,13 +156,13 @@ def anywhere(random: Random, old: list[Json], task: str, end: int, copies: int) 
 
 
 def some_sum(random: Random, end: int) -> int:
-    """Near the end, anywhere, unknown, beyond the end."""
+    """Return a sum near the end, anywhere, unknown, or beyond the end."""
     near = max(0, end - random.choice([0, 1, 9, 99, 101, 5_000]))
     return random.choice([end, near, near, near, random.randint(0, end), random.randint(0, end), UNKNOWN, end + 7])
 
 
 def to_lag_form(clients: list[Json], end: Json) -> None:
-    """The same with lags given outright, unknown and running ones included."""
+    """Convert to lags, including unknown and running ones."""
     for client in clients:
         sums = client.pop("task_offset_sums")
         client["prev_standby"] = [task for task in sums if sums[task] != RUNNING]
@@ -177,7 +180,7 @@ def threads_problem(random: Random, consumers_max: int = 6, tasks_max: int = 40)
     end = {task: end_sum(random) for task in stateful}
     random.shuffle(stateful)
     cut = random.randint(0, len(stateful))
-    topology = "gone__" if any("__" in task for task in stateful) else ""
+    topology = "deleted__" if any("__" in task for task in stateful) else ""
     seen = stateful + [f"{topology}9_{partition}" for partition in range(random.choice([0, 0, 3]))]
     return {
         "active": stateful[:cut] + stateless,

@@ -1,8 +1,8 @@
-"""All small clusters, and what ``least_movement`` promises of each, found by trying every possible answer.
+"""All small clusters, and what ``least_movement`` guarantees for each, verified by trying every possible plan.
 
-A cluster is drawn as one row of letters a task, one column a client. ``R``: runs there, ``O``: was its owner and has no state,
-``F``: a complete copy, ``N``: a copy that lacks a little, ``P``: a copy that lacks much, ``-``: nothing. Lower-case
-``r`` runs a stateless task.
+A cluster is drawn as one row of letters per task, one column per client. ``R``: runs there, ``O``: was its owner and
+has no state, ``F``: a complete replica, ``N``: a replica that lacks a little, ``P``: a replica that lacks much, ``-``:
+nothing. Lower-case ``r`` runs a stateless task.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Small:
 
 
 def has_state(row: str) -> bool:
-    """Whether the row is drawn as that of a stateful task."""
+    """Return whether the row is drawn as that of a stateful task."""
     return not {"r", "."} & set(row)
 
 
@@ -87,13 +87,13 @@ def has_state(row: str) -> bool:
 
 
 def rows_of(clients: int, copies_max: int, letters: str) -> list[str]:
-    """Every row of a stateful task: at most one owner, at most so many copies beside it."""
+    """Return every row of a stateful task: at most one owner, at most ``copies_max`` replicas beside it."""
     rows = ("".join(row) for row in product(letters, repeat=clients))
     return [row for row in rows if row.count("R") + row.count("O") <= 1 and sum(map(row.count, "PNF")) <= copies_max]
 
 
 def stateless_rows_of(clients: int) -> list[str]:
-    """Every row of a stateless task: somebody ran it (``r``), or nobody."""
+    """Return every row of a stateless task: with an owner (``r``) or without."""
     idle = "." * clients
     return [idle, *(idle[:owner] + "r" + idle[owner + 1 :] for owner in range(clients))]
 
@@ -107,15 +107,16 @@ def small_clusters(
     reduced: bool = True,
     acceptable: int = ACCEPTABLE,
 ) -> Iterator[Small]:
-    """All clusters with 1 or 2 threads a client, no or one standby, each subtopology with or without state.
+    """Yield all clusters with 1 or 2 threads per client, 0 or 1 standby, each subtopology with or without state.
 
-    ``reduced``: of those that renaming clients makes equal only one, and of those that exchanging tasks of a subtopology does.
+    ``reduced``: yield only one of the clusters that are equal after renaming clients or exchanging tasks of a
+    subtopology.
     """
     stateful, stateless = rows_of(clients, copies_max, letters), stateless_rows_of(clients)
     sizes = [len(list(group)) for _, group in groupby(kinds)]
     names = list(permutations(range(clients))) if reduced else []
     for threads in combinations_with_replacement((1, 2), clients) if reduced else product((1, 2), repeat=clients):
-        same = [order for order in names if tuple(threads[one] for one in order) == threads]
+        same = [order for order in names if tuple(threads[client] for client in order) == threads]
         for pools in product((stateful, stateless), repeat=len(sizes)):
             parts = [combinations_with_replacement(pool, size) for pool, size in zip(pools, sizes, strict=True)]
             for chosen in product(*parts):
@@ -132,7 +133,7 @@ def _renamed_from_another(parts: tuple[Rows, ...], orders: list[tuple[int, ...]]
 
 @cache
 def _renamed(row: str, order: tuple[int, ...]) -> str:
-    return "".join(row[one] for one in order)
+    return "".join(row[client] for client in order)
 
 
 # ---------------------------------------------------------------------- every possible answer
@@ -143,7 +144,7 @@ Cost = tuple[int, int, int, int]
 
 @cache
 def balanced_owners(tasks: int, threads: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Every way to share the tasks out that is balanced."""
+    """Return every balanced distribution of the tasks."""
     shares = even_shares(tasks, threads)
     return [
         owners
@@ -154,11 +155,11 @@ def balanced_owners(tasks: int, threads: tuple[int, ...]) -> list[tuple[int, ...
 
 @cache
 def spread(owners: tuple[int, ...], kinds: tuple[int, ...], threads: tuple[int, ...]) -> int:
-    """For each client and subtopology 1 + 2 + … + n, where the client has n tasks of it too few or too many."""
+    """Return the sum of 1 + 2 + … + n per client and subtopology with n tasks too few or too many."""
     total = 0
     for kind, client in product(set(kinds), range(len(threads))):
         low, high = even_shares(kinds.count(kind), threads)[client]
-        have = sum(one == client and own == kind for one, own in zip(owners, kinds, strict=True))
+        have = sum(owner == client and own == kind for owner, own in zip(owners, kinds, strict=True))
         out = max(low - have, have - high, 0)
         total += out * (out + 1) // 2
     return total
@@ -178,7 +179,8 @@ def prices(row: str, acceptable: int) -> list[tuple[int, int, int]]:
     may_stay = owner != -1 and ranks[owner] == min(ranks)
     costs = []
     for client, mine in enumerate(ranks):
-        # where nobody may stay, the first change, to who is most caught up, cannot be helped; of an orphan it is none
+        # if no client may keep the task, its first change, to the most caught-up client, is inevitable; an orphan has
+        # none
         changes = int(client != owner) if may_stay else int(owner != -1) + int(mine > min(ranks))
         stays = may_stay and client == owner
         costs.append((changes, int(not stays and lags[client] == END), lags[client]))
@@ -186,7 +188,7 @@ def prices(row: str, acceptable: int) -> list[tuple[int, int, int]]:
 
 
 def cost(small: Small, owners: tuple[int, ...]) -> Cost:
-    """What it costs to get there, over all rounds."""
+    """Return the total cost over all rounds."""
     each = [prices(row, small.acceptable)[owner] for row, owner in zip(small.rows, owners, strict=True)]
     changes, without_copy, offsets = (sum(column) for column in zip(*each, strict=True))
     return changes, without_copy, spread(owners, small.kinds, small.threads), offsets
@@ -196,57 +198,59 @@ def cost(small: Small, owners: tuple[int, ...]) -> Cost:
 
 
 def faults(small: Small) -> list[str]:
-    """What of the promises does not hold. Texts that begin with ``standby`` are of layouts that are valid, not the cheapest."""
+    """Return violated guarantees. Texts that begin with ``standby`` concern valid layouts that are not cheapest."""
     cluster = small.cluster()
     ends = dict.fromkeys(cluster.stateful, END)
     rounds = converge(cluster, small.config, least_movement, ends, rounds_max=50)
     last = after(rounds[-1].cluster, rounds[-1].plan, ends)
-    found = [text for one in rounds for text in check(one.cluster, small.config, one.plan)]
+    texts = [text for round_ in rounds for text in check(round_.cluster, small.config, round_.plan)]
     if rounds[-1].plan.probing or least_movement(last, small.config) != rounds[-1].plan:
-        found.append("does not come to rest")
+        texts.append("does not come to rest")
     if not instance_balanced(rounds[-1].plan.owners, cluster.capacities):
-        found.append("is not balanced")
-    return found + _dear_owners(small, cluster, rounds) + _left_alone(small, last) + _dear_standbys(small, cluster)
+        texts.append("is not balanced")
+    return texts + _dear_owners(small, cluster, rounds) + _left_alone(small, last) + _dear_standbys(small, cluster)
 
 
 def _dear_owners(small: Small, cluster: Cluster, rounds: list[Round]) -> list[str]:
     best = min(cost(small, owners) for owners in balanced_owners(len(small.rows), small.threads))
     held = Holdings(cluster, small.acceptable)
     owners = final_owners(held)
-    found = []
-    changes = sum(len(one.changed) for one in rounds)
+    texts = []
+    changes = sum(len(round_.changed) for round_ in rounds)
     if changes != best[0]:
-        found.append(f"changes {changes} owners, {best[0]} would do")
+        texts.append(f"changes {changes} owners, {best[0]} would do")
     if changes < owner_changes_lower_bound(previous_owners(cluster), cluster.capacities, cluster.tasks):
-        found.append("changes fewer owners than the lower bound")
+        texts.append("changes fewer owners than the lower bound")
     mine = cost(small, tuple(owners[held.numbers[task]] for task in small.tasks))
     if mine != best:
-        found.append(f"its goal costs {mine}, {best} would do")
-    return found
+        texts.append(f"its goal costs {mine}, {best} would do")
+    return texts
 
 
 def _left_alone(small: Small, at_rest: Cluster) -> list[str]:
-    """Lose each process in turn: nobody may have to move a task later but to make room, as without any standby."""
-    found = []
+    """Lose each process in turn: later moves may only make room, as without any standby."""
+    texts = []
     for lost in at_rest.clients if small.standbys and len(small.threads) > 2 else ():
         rest = tuple(client for client in at_rest.clients if client is not lost)
         left = Cluster(rest, at_rest.stateful, at_rest.stateless)
         rounds = converge(left, small.config, least_movement, dict.fromkeys(left.stateful, END), rounds_max=50)
         bound = owner_changes_lower_bound(previous_owners(left), left.capacities, left.tasks)
-        if sum(len(one.changed) for one in rounds) != bound:
-            found.append(f"when process {lost.process_id.int} is lost, tasks move that need not")
-    return found
+        if sum(len(round_.changed) for round_ in rounds) != bound:
+            texts.append(f"when process {lost.process_id.int} is lost, tasks move that need not")
+    return texts
 
 
 def _dear_standbys(small: Small, cluster: Cluster) -> list[str]:
-    """Against all layouts: how far cells and columns are from their limits, and how many copies are to be made."""
+    """Compare with all layouts: distances of cells and columns from their limits, and replicas to build."""
     held = Holdings(cluster, small.acceptable)
     clients = range(len(held.clients))
     if not small.standbys or len(clients) < 3:
         return []
     owners = final_owners(held)
     table = StandbyTable(held, owners, small.standbys, None)
-    choices = [list(combinations([one for one in clients if one != owner], small.standbys)) for owner in table.owners]
+    choices = [
+        list(combinations([client for client in clients if client != owner], small.standbys)) for owner in table.owners
+    ]
     mine = _layout_cost(table, final_standbys(held, owners, small.config))
     best = min(_layout_cost(table, layout) for layout in product(*choices))
     if mine[0] > best[0]:
@@ -260,7 +264,8 @@ def _layout_cost(table: StandbyTable, layout: object) -> tuple[int, int, int]:
     cells: Counter[tuple[int, int]] = Counter()
     columns: Counter[int] = Counter()
     made = 0
-    for owner, reported, copies in zip(table.owners, table.held.reported_lags, layout, strict=False):  # type: ignore[call-overload]
+    lags = table.held.reported_lags
+    for owner, reported, copies in zip(table.owners, lags, layout, strict=False):  # type: ignore[call-overload]
         for client in copies:
             cells[owner, client] += 1
             columns[client] += 1

@@ -40,11 +40,11 @@ def test_instances_are_balanced_when_each_runs_its_share(counts, threads, even):
     assert instance_balanced(owners, dict(zip((A, B, C), threads, strict=True))) is even
 
 
-def test_a_task_on_a_process_that_is_not_there_is_not_balanced():
+def test_a_task_on_an_absent_process_is_not_balanced():
     assert not instance_balanced({T[0]: GONE}, {A: 1, B: 1})
 
 
-def test_subtopologies_are_balanced_when_they_run_on_as_many_processes_give_or_take_one():
+def test_subtopologies_are_balanced_when_their_numbers_of_processes_differ_by_at_most_1():
     wide = {TaskId(0, 0): A, TaskId(0, 1): B, TaskId(0, 2): C}
     assert subtopology_spread(wide | {TaskId(1, 0): A}) == {(None, 0): 3, (None, 1): 1}
     assert not subtopology_balanced(wide | {TaskId(1, 0): A, TaskId(1, 1): A})
@@ -52,7 +52,7 @@ def test_subtopologies_are_balanced_when_they_run_on_as_many_processes_give_or_t
     assert subtopology_balanced({})
 
 
-def test_a_task_changes_its_owner_only_if_the_old_one_is_still_there():
+def test_a_task_changes_its_owner_only_if_the_old_owner_is_still_present():
     before = {T[0]: A, T[1]: A, T[2]: GONE, T[5]: A}
     after = {T[0]: A, T[1]: B, T[2]: B, T[3]: C}
     assert owner_changes(before, after, {A, B, C}) == ([T[1]], [T[2], T[3]])
@@ -62,7 +62,7 @@ THREADS = [(1,), (2,), (1, 1), (1, 2), (3, 1), (1, 1, 1), (2, 1, 1), (1, 2, 3)]
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_the_lower_bound_is_what_brute_force_finds(threads):
+def test_the_lower_bound_equals_brute_force(threads):
     """All small clusters: every way to have owned up to five tasks, orphans and new tasks among them."""
     processes = (A, B, C)[: len(threads)]
     capacities = dict(zip(processes, threads, strict=True))
@@ -82,7 +82,7 @@ def test_the_lower_bound_is_what_brute_force_finds(threads):
             assert owner_changes_lower_bound(had, capacities, tasks) == fewest, (had, capacities)
 
 
-def test_one_more_process_beside_ten_with_two_hundred_tasks_needs_eighteen_changes():
+def test_growing_from_10_to_11_processes_with_200_tasks_needs_18_changes():
     processes = [UUID(int=number) for number in range(11)]
     tasks = [TaskId(0, partition) for partition in range(200)]
     before = {task: processes[task.partition % 10] for task in tasks}

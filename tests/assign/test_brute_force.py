@@ -1,4 +1,4 @@
-"""Least movement over all clusters of the smallest sizes; ``brute_force`` goes further."""
+"""Least movement over all clusters of the smallest sizes; ``brute_force`` covers larger ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_small_cluster_reaches_balance_with_the_fewest_changes_and_the_lea
     assert seen == count
 
 
-def test_whatever_the_names_the_promises_hold():
+def test_guarantees_hold_for_any_process_names():
     seen = 0
     for each in small_clusters(3, (0, 0), 1, "-FR", reduced=False):
         assert faults(each) == [], each
@@ -43,15 +43,15 @@ def test_whatever_the_names_the_promises_hold():
     assert seen == 1616
 
 
-def test_the_table_of_the_kip_when_an_instance_is_brought_down_is_reached_at_once():
-    """Part 1 of "Scaling In": T2 moves to its standby, so nobody restores a task that lost its owner."""
+def test_the_kips_table_for_a_stopped_instance_is_reached_at_once():
+    """Part 1 of "Scaling In": T2 moves to its standby, so no process restores a task that lost its owner."""
     scaled_in = Small(("F-", "RF", "-R", "F-"), (0, 0, 0, 0), (1, 1), 1)
     plan = least_movement(scaled_in.cluster(), scaled_in.config)
     assert [sorted(task.partition for task in placed.active) for placed in plan.placements.values()] == [[0, 3], [1, 2]]
     assert not plan.probing
 
 
-def test_the_proof_sees_an_assignor_that_moves_a_task_too_many(monkeypatch):
+def test_the_proof_detects_an_assignor_that_moves_one_task_too_many(monkeypatch):
     """Of two clients at rest with a task each, one is made to give its task away."""
 
     def wasteful(cluster, config):

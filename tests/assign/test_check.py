@@ -1,4 +1,4 @@
-"""The properties: plans of our assignors have them, and a plan that lacks one is told with the culprit."""
+"""The plan properties: plans of our assignors have them, and a plan that violates one names the culprit."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ GOOD = {
 
 
 def tell(**changed: Placement | None) -> list[str]:
-    """What is told about the good plan with some placements changed."""
+    """Return what the checks report about the good plan with some placements changed."""
     placements = GOOD | {{"A": A, "B": B, "C": C}[name]: placed for name, placed in changed.items()}
-    return check(CLUSTER, CONFIG, Plan({one: placed for one, placed in placements.items() if placed}, probing=True))
+    return check(CLUSTER, CONFIG, Plan({name: placed for name, placed in placements.items() if placed}, probing=True))
 
 
 def test_a_good_plan_passes():
     assert tell() == []
 
 
-def test_a_process_without_an_answer_is_named():
+def test_a_process_without_a_placement_is_named():
     assert f"process {C} has no placement" in tell(C=None)
 
 
-def test_a_process_that_is_not_there_is_named():
+def test_a_process_outside_the_cluster_is_named():
     stranger = UUID(int=9)
     assert check(CLUSTER, CONFIG, Plan(GOOD | {stranger: Placement()}, probing=False)) == [
         f"process {stranger} is not in the cluster"
@@ -92,7 +92,7 @@ def test_a_process_that_is_not_there_is_named():
         ),
     ],
 )
-def test_a_broken_property_is_told_with_its_culprit(changed, text):
+def test_a_violated_property_names_its_culprit(changed, text):
     assert text in tell(**changed)
 
 
@@ -111,7 +111,7 @@ def test_plans_of_the_high_availability_assignor_have_all_properties(seed, clien
 
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 2**32), clients=st.integers(1, 12), tasks=st.integers(0, 60))
-def test_plans_of_the_fallback_have_all_properties_but_lags(seed, clients, tasks):
+def test_plans_of_the_fallback_have_all_properties_except_for_lags(seed, clients, tasks):
     request = assign_problem(Random(seed), clients, tasks)
     cluster, config = read_cluster(request), read_config(request)
     plan = fallback_prior(cluster, config)

@@ -1,4 +1,4 @@
-"""Rounds until nobody probes: what a scale-out costs, and that groups come to rest."""
+"""Rounds until no plan probes: what a scale-out costs, and that groups come to rest."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ END = dict.fromkeys(T, 100_000)
 
 
 def scale_out(tasks: int, processes: int, standbys: int) -> tuple[Cluster, AssignConfig, dict[TaskId, int]]:
-    """A group at rest, and one more process."""
+    """Return a group at rest, with one more process."""
     end = {TaskId(0, partition): 100_000 for partition in range(tasks)}
     config = AssignConfig(num_standby_replicas=standbys)
     fresh = tuple(Client(UUID(int=number), lags=TaskLags(end, {})) for number in range(processes))
@@ -45,7 +45,7 @@ def scale_out(tasks: int, processes: int, standbys: int) -> tuple[Cluster, Assig
     return Cluster((*at_rest.clients, joined), frozenset(end)), config, end
 
 
-def test_one_more_process_beside_ten_takes_java_180_owner_changes_over_91_rounds_where_18_changes_would_do():
+def test_growing_from_10_to_11_processes_takes_java_180_owner_changes_in_91_rounds_instead_of_18():
     cluster, config, end = scale_out(200, 10, standbys=0)
     rounds = converge(cluster, config, high_availability, end)
     assert len(rounds) == 91
@@ -63,12 +63,12 @@ def test_owner_changes_wait_for_the_warm_up_to_read_on():
     assert [len(each.changed) for each in slow] == [0, 0, 0, 2]
 
 
-def test_what_was_owned_by_nobody_is_adopted_in_the_first_round():
+def test_a_task_without_an_owner_is_adopted_in_the_first_round():
     rounds = converge(Cluster((Client(A, lags=END),), frozenset(T)), AssignConfig(), high_availability, END)
     assert [(each.changed, each.adopted) for each in rounds] == [((), tuple(T))]
 
 
-def test_an_assignor_that_never_stops_probing_is_stopped():
+def test_an_assignor_that_always_probes_is_stopped():
     cluster = Cluster((Client(A, lags=END),), frozenset(T))
     rounds = converge(cluster, AssignConfig(), fallback_prior, END, rounds_max=5)
     assert len(rounds) == 5
@@ -78,7 +78,7 @@ def test_an_assignor_that_never_stops_probing_is_stopped():
 @pytest.mark.parametrize(
     ("reported", "position"), [({}, 30), ({T[0]: 50}, 80), ({T[0]: -3}, 30), ({T[0]: 90}, 100), ({T[0]: 101}, 30)]
 )
-def test_a_copy_reads_on_from_where_it_was_and_not_beyond_the_end(reported, position):
+def test_a_replica_reads_on_from_its_position_up_to_the_end(reported, position):
     end = {T[0]: 100}
     busy = Client(A, lags=TaskLags(end, {T[0]: -2}))
     cluster = Cluster((busy, Client(B, lags=TaskLags(end, reported))), frozenset([T[0]]))
@@ -87,7 +87,7 @@ def test_a_copy_reads_on_from_where_it_was_and_not_beyond_the_end(reported, posi
     assert later.lags[T[0]] == 100 - position
 
 
-def test_who_ran_a_task_has_read_it_to_the_end():
+def test_a_process_that_ran_a_task_has_read_it_to_the_end():
     end = {T[0]: 100}
     cluster = Cluster((Client(A, lags=TaskLags(end, {T[0]: -2})), Client(B, lags=TaskLags(end, {}))), frozenset(end))
     swapped = Plan({A: Placement(standby=frozenset(end)), B: Placement(active=frozenset(end))}, probing=False)

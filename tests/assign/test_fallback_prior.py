@@ -1,4 +1,4 @@
-"""The fallback: everything stays where it was, and a probing rebalance follows."""
+"""The fallback: every task stays where it was, and a probing rebalance follows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cluster(*clients: Client) -> Cluster:
 
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_every_task_stays_with_its_owner_and_a_probe_is_asked_for(seed):
+def test_every_task_stays_with_its_owner_and_a_probe_follows(seed):
     request = assign_problem(Random(seed))
     group, config = read_cluster(request), read_config(request)
     plan = fallback_prior(group, config)
@@ -33,7 +33,7 @@ def test_every_task_stays_with_its_owner_and_a_probe_is_asked_for(seed):
     assert plan.owners.keys() == group.tasks
 
 
-def test_it_needs_no_lags_and_does_not_even_things_out():
+def test_it_needs_no_lags_and_does_not_balance():
     plan = fallback_prior(cluster(Client(A, prev_active=frozenset(T)), Client(B)), AssignConfig())
     assert plan.placements[A].active == frozenset(T)
     assert plan.placements[B].active == {TaskId(1, 0)}

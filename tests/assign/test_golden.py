@@ -1,4 +1,4 @@
-"""Problems with the answers that Kafka 4.3.1's own classes gave: ours must be equal, without a Java here.
+"""Problems with the answers of Kafka 4.3.1's own classes: our answers must be equal. No Java is needed here.
 
 ``differential.py --keep`` made the files.
 """
@@ -23,7 +23,7 @@ def golden(name: str) -> Iterator[tuple[Json, Json]]:
 
 
 @pytest.mark.parametrize("name", ["golden_assign.jsonl", "golden_tags.jsonl", "golden_racks.jsonl"])
-def test_high_availability_answers_as_java_did(name):
+def test_high_availability_decides_as_java_did(name):
     count = 0
     for number, (request, answer) in enumerate(golden(name)):
         assert answer_assign(request) == answer, f"line {number + 1}"
@@ -31,7 +31,7 @@ def test_high_availability_answers_as_java_did(name):
     assert count >= 250
 
 
-def test_the_golden_racks_are_such_that_they_count():
+def test_the_golden_racks_affect_the_decisions():
     differing = {"min_traffic": 0, "balance_subtopology": 0}
     for request, answer in golden("golden_racks.jsonl"):
         config = request["config"]

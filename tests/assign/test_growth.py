@@ -1,4 +1,4 @@
-"""Least movement by its figures: what growing and replacing cost, that it comes to rest, and that no property is hurt."""
+"""Least movement in numbers: the cost of growing and replacing, that it comes to rest, and that all properties hold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALL = 10**9
 
 
 def cluster_of(owners, standbys, members):
-    """A group at rest: every copy is at the end of its changelog."""
+    """Return a group at rest: every replica is at the end of its changelog."""
     ends = dict.fromkeys(owners, END)
     clients = []
     for number in range(1, members + 1):
@@ -44,14 +44,14 @@ def rounds_of(cluster, ends, config):
 
 def changes(before, rounds):
     total, owners = 0, dict(before)
-    for one in rounds:
-        total += sum(owners.get(task) not in (None, owner) for task, owner in one.plan.owners.items())
-        owners = one.plan.owners
+    for round_ in rounds:
+        total += sum(owners.get(task) not in (None, owner) for task, owner in round_.plan.owners.items())
+        owners = round_.plan.owners
     return total
 
 
 @pytest.mark.parametrize(("warmups", "rounds_max"), [(2, 10), (8, 4)])
-def test_growing_two_hundred_tasks_from_ten_to_eleven_members_changes_eighteen_owners(warmups, rounds_max):
+def test_growing_from_10_to_11_members_with_200_tasks_changes_18_owners(warmups, rounds_max):
     owners = {TaskId(0, p): UUID(int=1 + p % 10) for p in range(200)}
     cluster, ends = cluster_of(owners, {}, 11)
     rounds = rounds_of(cluster, ends, AssignConfig(max_warmup_replicas=warmups))
@@ -61,7 +61,7 @@ def test_growing_two_hundred_tasks_from_ten_to_eleven_members_changes_eighteen_o
 
 
 @pytest.mark.parametrize("warmups", [2, 8])
-def test_with_standbys_growing_still_changes_eighteen_owners(warmups):
+def test_growing_with_standbys_changes_18_owners_too(warmups):
     owners = {TaskId(0, p): UUID(int=1 + p % 10) for p in range(200)}
     standbys = {task: {UUID(int=1 + (task.partition + 1 + task.partition // 10 % 9) % 10)} for task in owners}
     cluster, ends = cluster_of(owners, standbys, 11)
@@ -69,7 +69,7 @@ def test_with_standbys_growing_still_changes_eighteen_owners(warmups):
     assert changes(owners, rounds_of(cluster, ends, config)) == 18
 
 
-def test_replacing_one_of_ten_adopts_its_twenty_and_moves_no_other():
+def test_replacing_a_member_adopts_its_20_tasks_and_moves_no_other():
     owners = {TaskId(0, p): UUID(int=1 + p % 10) for p in range(200)}
     cluster, ends = cluster_of(owners, {}, 10)
     fresh = Client(UUID(int=99), 1, frozenset(), frozenset(), TaskLags(ends, {}), {})
@@ -87,9 +87,7 @@ def test_replacing_one_of_ten_adopts_its_twenty_and_moves_no_other():
     standbys=st.integers(min_value=0, max_value=2),
     warmups=st.integers(min_value=1, max_value=4),
 )
-def test_whatever_the_group_was_it_reaches_balance_with_the_fewest_changes_and_rests(
-    placed, members, standbys, warmups
-):
+def test_any_group_reaches_balance_with_the_fewest_changes_and_rests(placed, members, standbys, warmups):
     owners = {TaskId(0, p): UUID(int=number) for p, number in enumerate(placed)}
     cluster, ends = cluster_of(owners, {}, members)
     config = AssignConfig(num_standby_replicas=standbys, max_warmup_replicas=warmups)
@@ -99,5 +97,5 @@ def test_whatever_the_group_was_it_reaches_balance_with_the_fewest_changes_and_r
     assert changes(present, rounds) == bound
     assert instance_balanced(rounds[-1].plan.owners, cluster.capacities)
     assert not rounds[-1].plan.probing
-    for one in rounds:
-        assert check(one.cluster, config, one.plan) == []
+    for round_ in rounds:
+        assert check(round_.cluster, config, round_.plan) == []

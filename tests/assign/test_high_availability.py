@@ -1,4 +1,4 @@
-"""The KIP-441 assignor told by example. Equality with Java stands in test_golden."""
+"""The KIP-441 assignor by example. Equality with Java is tested in test_golden."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def process(process_id: UUID, sums: dict[TaskId, int], threads: int = 1) -> Clie
     return Client(process_id, threads, lags=TaskLags(END, sums))
 
 
-def test_a_new_process_warms_up_within_the_budget_while_the_old_one_keeps_the_tasks():
+def test_a_new_process_warms_up_within_the_budget_while_the_old_process_keeps_the_tasks():
     cluster = Cluster((process(A, dict.fromkeys(T, -2)), process(B, {})), frozenset(T))
     plan = high_availability(cluster, AssignConfig(max_warmup_replicas=1))
     assert plan.placements == {A: Placement(active=frozenset(T)), B: Placement(warmup=frozenset([T[1]]))}
     assert plan.probing
 
 
-def test_once_the_warm_up_is_caught_up_the_task_moves_and_nobody_probes_any_more():
+def test_once_the_warm_up_has_caught_up_the_task_moves_and_no_probe_follows():
     warm = {T[1]: 95_000, T[3]: 95_000}
     cluster = Cluster((process(A, dict.fromkeys(T, -2)), process(B, warm)), frozenset(T))
     plan = high_availability(cluster, AssignConfig())
@@ -36,7 +36,7 @@ def test_once_the_warm_up_is_caught_up_the_task_moves_and_nobody_probes_any_more
 
 def test_a_caught_up_standby_swaps_roles_without_a_warm_up():
     sums = {A: {T[0]: -2, T[1]: 0}, B: {T[1]: -2, T[0]: 99_999}, C: {}}
-    cluster = Cluster(tuple(process(one, sums[one]) for one in sums), frozenset(T[:2]))
+    cluster = Cluster(tuple(process(name, sums[name]) for name in sums), frozenset(T[:2]))
     plan = high_availability(cluster, AssignConfig(num_standby_replicas=1))
     assert all(not placed.warmup or placed.warmup.isdisjoint(placed.standby) for placed in plan.placements.values())
     assert plan.owners == {T[0]: A, T[1]: B}

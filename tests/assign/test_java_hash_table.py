@@ -1,7 +1,8 @@
-"""Walks through Java's hash tables: recorded ones, and what is known without Java.
+"""Iteration orders of Java's hash tables: recorded ones, and rules that are known without Java.
 
-``golden_hash_table.jsonl`` holds what ``java.util.HashMap`` of Java 17 answered: keys as ``[hash, order]`` in the order of
-putting, the orders of those removed again, and the walk over the rest. Most have buckets of more than eight keys.
+``golden_hash_table.jsonl`` holds what ``java.util.HashMap`` of Java 17 answered: keys as ``[hash, order]`` in
+insertion order, the orders of deleted keys, and the iteration over the rest. Most have buckets of more than eight
+keys.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kstreams_assign.model import TaskId
 HERE = Path(__file__).parent
 
 
-def test_keys_are_walked_as_java_walked_them():
+def test_keys_are_iterated_as_java_iterated_them():
     crowded = 0
     for number, line in enumerate((HERE / "golden_hash_table.jsonl").read_text(encoding="utf-8").splitlines()):
         case = json.loads(line)
@@ -33,7 +34,7 @@ def test_keys_are_walked_as_java_walked_them():
     assert crowded >= 30
 
 
-def test_hashes_are_javas():
+def test_hashes_equal_javas():
     assert text_hash("zone") == 3744684
     assert text_hash("Aa") == text_hash("BB") == 2112
     assert text_hash("polygenelubricants") == 0x80000000
@@ -52,7 +53,7 @@ def test_texts_and_named_tasks_sort_as_in_java():
 
 
 @given(st.sets(st.integers(0, 2**32 - 1), max_size=60))
-def test_keys_in_short_buckets_are_walked_bucket_by_bucket(hashes):
+def test_keys_in_short_buckets_are_iterated_by_bucket(hashes):
     keys = sorted(hashes)
     table = HashTable()
     for key in keys:
@@ -81,7 +82,7 @@ def in_order(node):
 
 
 def blacks(node):
-    """Black nodes on each way down, and the laws checked on the way."""
+    """Return the number of black nodes on each path down; check the laws on the way."""
     if node is None:
         return 1
     for child in (node.left, node.right):

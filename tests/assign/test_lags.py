@@ -58,18 +58,18 @@ def test_sparse_lags_read_like_a_full_mapping():
     assert len(lags) == 3
 
 
-def test_what_runs_or_was_owned_is_active_and_all_else_reported_is_standby():
+def test_running_or_owned_tasks_are_active_and_other_reported_tasks_are_standby():
     active, standby = previous_tasks([T3], {T0: -2, T1: 5, T2: -3})
     assert active == {T0, T3}
     assert standby == {T1, T2}
 
 
-def test_tasks_by_lag_leave_out_what_has_no_lag_and_break_ties_by_task():
+def test_tasks_by_lag_omit_tasks_without_a_lag_and_break_ties_by_task():
     assert by_lag([T3, T2, T1, T0, T0], {T0: 5, T1: -2, T2: 5}) == [T1, T0, T2]
 
 
 @given(ends, sums)
-def test_lags_are_their_twin_a_call_for_each_task(end_offset_sums, reported):
+def test_lags_equal_a_call_for_each_task(end_offset_sums, reported):
     lags = TaskLags(end_offset_sums, reported)
     assert dict(lags) == {task: lag_of(end, reported.get(task)) for task, end in end_offset_sums.items()}
     assert lags.reported.keys() == reported.keys() & end_offset_sums.keys()
@@ -77,14 +77,14 @@ def test_lags_are_their_twin_a_call_for_each_task(end_offset_sums, reported):
 
 
 @given(ends, sums)
-def test_reported_lags_are_their_twin_the_full_mapping(end_offset_sums, reported):
+def test_reported_lags_equal_the_full_mapping(end_offset_sums, reported):
     lags = TaskLags.of_lags(end_offset_sums, reported)
     assert dict(lags) == {task: reported.get(task, end) for task, end in end_offset_sums.items()}
     assert lags.reported.keys() == reported.keys() & end_offset_sums.keys()
 
 
 @given(st.lists(tasks, max_size=20), ends, sums)
-def test_tasks_by_lag_are_their_twin_one_sort_by_both_keys(told, end_offset_sums, reported):
+def test_tasks_by_lag_equal_a_sort_by_both_keys(tasks, end_offset_sums, reported):
     lags = TaskLags(end_offset_sums, reported)
-    plain = sorted({task for task in told if task in lags}, key=lambda task: (lags[task], task_order(task)))
-    assert by_lag(told, lags) == plain
+    plain = sorted({task for task in tasks if task in lags}, key=lambda task: (lags[task], task_order(task)))
+    assert by_lag(tasks, lags) == plain

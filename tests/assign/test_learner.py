@@ -1,4 +1,4 @@
-"""The learner assignor: the seed's walk-through table by table, and what holds for every group."""
+"""The learner assignor: the draft's walk-through table by table, and what holds for every group."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def table(text: str) -> list[str]:
     return [line.strip() for line in text.strip().splitlines()]
 
 
-def test_the_seeds_walk_through_table_by_table():
+def test_the_walk_through_of_the_draft_table_by_table():
     """Where this differs from the seed's text, ``tests/scenarios/learner_scale_up.txt`` says so and why."""
     group = LearnerGroup()
     group.start("S1[T1, T2], S2[T3, T4], S3[T5]")
@@ -95,7 +95,7 @@ def test_the_seeds_walk_through_table_by_table():
 
 
 def learning_group() -> LearnerGroup:
-    """The seed's group after its first rebalance: S4 learns T1."""
+    """Return the draft's group after its first rebalance: S4 learns T1."""
     group = LearnerGroup()
     group.start("S1[T1, T2], S2[T3, T4], S3[T5]")
     group.enter("S4")
@@ -103,17 +103,17 @@ def learning_group() -> LearnerGroup:
     return group
 
 
-def test_a_learner_that_leaves_leaves_the_task_with_its_owner_and_another_one_learns():
+def test_when_a_learner_leaves_the_owner_keeps_the_task_and_another_process_learns():
     group = learning_group()
     group.leave("S4")
     group.enter("S5")
     assert "S1(assigned: [T2], revoked: [T1], learning: [])" in group.join()
-    told = group.assign()
-    assert "S1(assigned: [T1, T2], revoked: [], learning: [])" in told
-    assert "S5(assigned: [], revoked: [], learning: [T1])" in told
+    text = group.assign()
+    assert "S1(assigned: [T1, T2], revoked: [], learning: [])" in text
+    assert "S5(assigned: [], revoked: [], learning: [T1])" in text
 
 
-def test_a_learner_takes_over_at_once_when_the_owner_is_gone():
+def test_a_learner_takes_over_at_once_when_the_owner_has_left():
     group = learning_group()
     group.leave("S1")
     group.join()
@@ -137,7 +137,7 @@ def test_a_learner_goes_on_with_the_task_it_has_begun():
     assert plan.placements[S[2]] == Placement(warmup=frozenset([T[2]]))
 
 
-def test_a_task_that_was_given_up_goes_back_to_its_owner_and_not_to_the_next_best():
+def test_a_revoked_task_returns_to_its_owner_and_not_to_the_next_best():
     """All are caught up and nothing is out of balance."""
     tasks = frozenset(T[1:6])
     cluster = Cluster(tuple(Client(p, lags=dict.fromkeys(tasks, 0)) for p in S[1:3]), tasks)
@@ -146,13 +146,13 @@ def test_a_task_that_was_given_up_goes_back_to_its_owner_and_not_to_the_next_bes
     assert decided.marks == {S[1]: LearnerMarks(frozenset(T[4:6])), S[2]: LearnerMarks(frozenset(T[1:4]))}
 
 
-def test_an_owner_that_still_restores_gives_way_to_a_process_that_is_further():
+def test_an_owner_that_still_restores_gives_way_to_a_process_with_less_lag():
     clients = (Client(S[1], prev_active=frozenset(T[:1]), lags={T[0]: 40_000}), Client(S[2], lags={T[0]: 30_000}))
     assert learner(Cluster(clients, frozenset(T[:1])), CONFIG).owners == {T[0]: S[2]}
 
 
 def test_new_tasks_are_dealt_by_threads_before_anything_is_learned():
-    """Nobody has state, so all are as far; nothing has to move after the first plan."""
+    """No process has state, so all lags are equal; nothing has to move after the first plan."""
     end = dict.fromkeys(T[:4], END)
     clients = (Client(S[1], 1, lags=TaskLags(end, {})), Client(S[2], 3, lags=TaskLags(end, {})))
     plan = learner(Cluster(clients, frozenset(end)), CONFIG)
@@ -162,7 +162,7 @@ def test_new_tasks_are_dealt_by_threads_before_anything_is_learned():
 
 def test_the_warmest_copy_stays_as_standby():
     clients = (process(1, {T[0]: -2}), process(2, {T[0]: 100}), process(3, {T[0]: 200}))
-    clients = tuple(replace(one, prev_standby=frozenset(T[:1]) - one.prev_active) for one in clients)
+    clients = tuple(replace(client, prev_standby=frozenset(T[:1]) - client.prev_active) for client in clients)
     placed = learner(Cluster(clients, frozenset(T[:1])), AssignConfig(num_standby_replicas=1)).placements
     assert placed[S[3]].standby == {T[0]}
 
@@ -179,7 +179,7 @@ def test_stateless_tasks_stay_where_they_are():
     }
 
 
-def test_learners_stay_within_the_budget_and_only_what_is_learned_is_marked():
+def test_learners_stay_within_the_budget_and_only_learned_tasks_are_marked():
     cluster = Cluster((process(1, dict.fromkeys(T[:4], -2)), process(2, {})), frozenset(T[:4]))
     for budget in (1, 2, 3):
         decided = learn(cluster, AssignConfig(max_warmup_replicas=budget), {S[1]: LearnerMarks(frozenset(T[:4]))})
@@ -210,7 +210,7 @@ def test_a_warm_standby_is_kept_beside_the_learner():
 
 
 def test_stateless_tasks_move_once_and_without_a_learner():
-    """They are laid out beside the target of the stateful tasks, so what is still being learned does not count twice."""
+    """They are laid out beside the target of the stateful tasks, so tasks being learned do not count twice."""
     stateless = frozenset(TaskId(1, partition) for partition in range(2))
     cluster = Cluster(
         (process(1, dict.fromkeys(T[:2], -2), stateless=stateless), process(2, {})), frozenset(T[:2]), stateless
@@ -240,9 +240,9 @@ def test_every_plan_has_the_properties_and_the_group_converges(seed, clients, ta
     end = read_longs(request.get("task_end_offset_sums", dict.fromkeys(request["stateful_tasks"], 100)))
     rounds = converge(cluster, config, learner, end, rounds_max=2 * tasks + 3)
     assert not rounds[-1].plan.probing
-    for one in rounds:
-        assert check(one.cluster, config, one.plan) == []
-        assert_one_learner_a_move(one.plan, cluster.stateful)
+    for round_ in rounds:
+        assert check(round_.cluster, config, round_.plan) == []
+        assert_each_move_has_a_single_learner(round_.plan, cluster.stateful)
     last = rounds[-1]
     owners = {task: owner for task, owner in last.plan.owners.items() if task in cluster.stateful}
     assert instance_balanced(owners, cluster.capacities)
@@ -251,7 +251,7 @@ def test_every_plan_has_the_properties_and_the_group_converges(seed, clients, ta
     assert not should_rebalance(following, owners, config)
 
 
-def assert_one_learner_a_move(plan, stateful):
+def assert_each_move_has_a_single_learner(plan, stateful):
     learned = [task for placed in plan.placements.values() for task in placed.warmup]
     assert len(learned) == len(set(learned))
     assert set(learned) <= stateful
@@ -269,5 +269,5 @@ def test_a_running_group_changes_the_fewest_owners_on_its_way_to_balance(seed):
     clients = (Client(p, capacities[p], owned[p], lags=TaskLags(end, dict.fromkeys(owned[p], -2))) for p in processes)
     rounds = converge(Cluster(tuple(clients), frozenset(tasks)), CONFIG, learner, end)
     changed, _ = owner_changes(owners, rounds[-1].plan.owners, processes)
-    assert sum(len(one.changed) for one in rounds) == len(changed)
+    assert sum(len(round_.changed) for round_ in rounds) == len(changed)
     assert len(changed) == owner_changes_lower_bound(owners, capacities, tasks)

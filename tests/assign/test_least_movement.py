@@ -1,4 +1,4 @@
-"""Least movement decides by what the group is: not by the order in which it is told, and hardly by names."""
+"""Least movement depends on the group alone: not on the order of members, and hardly on their names."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def renamed(cluster, names):
 
 @settings(max_examples=150, deadline=None)
 @given(seed=SEEDS)
-def test_every_leader_decides_alike_whatever_order_it_was_told_in(seed):
+def test_every_leader_decides_the_same_in_any_order_of_members(seed):
     cluster, config = problem(seed)
     assert least_movement(rebuilt(Random(seed), cluster), config) == least_movement(cluster, config)
 
@@ -86,7 +86,7 @@ def test_renaming_in_order_renames_the_plan(seed):
 
 @settings(max_examples=60, deadline=None)
 @given(seed=SEEDS)
-def test_no_renaming_changes_how_many_owners_change(seed):
+def test_renaming_does_not_change_the_number_of_owner_changes(seed):
     cluster, config = problem(seed, 6, 24)
     ids = [client.process_id for client in cluster.clients]
     names = dict(zip(ids, shuffled(Random(seed), ids), strict=True))
@@ -102,7 +102,7 @@ def test_no_renaming_changes_how_many_owners_change(seed):
     assert counts[0] == counts[1]
 
 
-TOLD_BY_ANOTHER_PROCESS = """
+PLANS_IN_ANOTHER_PROCESS = """
 from random import Random
 from kstreams_assign.assign import least_movement
 from tests.assign.test_least_movement import problem, written
@@ -119,18 +119,18 @@ def written(plan):
     ]
 
 
-def test_another_process_with_other_hashes_decides_alike():
-    told = {
+def test_a_process_with_different_hashes_decides_the_same():
+    outputs = {
         subprocess.run(
-            [sys.executable, "-c", TOLD_BY_ANOTHER_PROCESS],
+            [sys.executable, "-c", PLANS_IN_ANOTHER_PROCESS],
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdout=subprocess.PIPE,
             check=True,
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(told) == 1
-    assert told.pop().count(b"\n") == 40
+    assert len(outputs) == 1
+    assert outputs.pop().count(b"\n") == 40
 
 
 def test_a_large_group_that_starts_with_all_its_state_on_disk_restores_nothing_from_the_beginning():

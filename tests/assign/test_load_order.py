@@ -1,4 +1,4 @@
-"""Short cuts against the long way: keys of loads, several standbys at once, who is caught up, which tables can be crowded."""
+"""Shortcuts compared with the long way: load keys, several standbys at once, caught-up clients, crowded tables."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ def test_keys_of_loads_sort_as_load_then_client(capacity, data):
 
 
 @given(capacity=capacities, data=st.data())
-def test_several_standbys_at_once_go_where_they_would_go_one_by_one(capacity, data):
+def test_several_standbys_at_once_go_where_they_would_go_in_turn(capacity, data):
     wanted = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=5))
     excluded = data.draw(st.sets(st.sampled_from(range(len(capacity)))))
     together, single = board_of(capacity, len(wanted)), board_of(capacity, len(wanted))
     for board in (together, single):
         board.give_active(0, 0)
-    queue, queue_of_one = LeastLoaded(together), LeastLoaded(single)
+    queue, queue_in_turn = LeastLoaded(together), LeastLoaded(single)
     for task, number in enumerate(wanted):
         given = queue.give_standbys(task, number, excluded)
-        assert given == [client for _ in range(number) for client in queue_of_one.give_standbys(task, 1, excluded)]
+        assert given == [client for _ in range(number) for client in queue_in_turn.give_standbys(task, 1, excluded)]
         assert not excluded & set(given)
     assert (together.holders, together.count) == (single.holders, single.count)
     clients = range(len(capacity))
-    assert sorted(queue.heap) == sorted(together.count[one] * queue.units[one] + one for one in clients)
+    assert sorted(queue.heap) == sorted(together.count[client] * queue.units[client] + client for client in clients)
 
 
 @given(capacity=capacities, count=st.integers(0, 30))
-def test_the_least_load_with_one_more_copy_is_kept_while_counts_change(capacity, count):
+def test_the_least_load_after_taking_a_replica_is_kept_while_counts_change(capacity, count):
     counts = [count] * len(capacity)
     threads = Threads(counts, capacity)
     counts[0] += 3
@@ -69,19 +69,21 @@ def test_the_least_load_with_one_more_copy_is_kept_while_counts_change(capacity,
 
 
 @given(
-    told=st.lists(st.none() | lags, min_size=1, max_size=6),
+    reported=st.lists(st.none() | lags, min_size=1, max_size=6),
     end=lags,
     acceptable=st.sampled_from([0, 10, UNBOUNDED_LAG, UNBOUNDED_LAG + 1]),
 )
-def test_a_client_is_colder_when_it_is_not_caught_up_and_another_one_is_further(told, end, acceptable):
+def test_a_client_is_colder_when_it_is_not_caught_up_and_another_has_less_lag(reported, end, acceptable):
     task, ends = TaskId(0, 0), {TaskId(0, 0): end}
-    clients = tuple(Client(UUID(int=number), lags=lags_of(ends, task, lag)) for number, lag in enumerate(told))
-    every = range(len(told))
-    found = [client.lags[task] for client in clients]
+    clients = tuple(Client(UUID(int=number), lags=lags_of(ends, task, lag)) for number, lag in enumerate(reported))
+    every = range(len(reported))
+    lag_by_client = [client.lags[task] for client in clients]
     table = LagTable(Board(Cluster(clients, frozenset({task}))), acceptable)
-    assert table.caught_up_clients(0) == {one for one in every if is_caught_up(found[one], acceptable)}
+    assert table.caught_up_clients(0) == {client for client in every if is_caught_up(lag_by_client[client], acceptable)}
     assert table.colder(0, every) == [
-        one for one in every if not is_caught_up(found[one], acceptable) and min(found) < found[one]
+        client
+        for client in every
+        if not is_caught_up(lag_by_client[client], acceptable) and min(lag_by_client) < lag_by_client[client]
     ]
 
 
@@ -93,14 +95,14 @@ def lags_of(ends, task, lag):
 
 
 @given(st.lists(st.integers(0, 3) | st.integers(0, 2**32 - 1), max_size=60), st.data())
-def test_tables_of_some_keys_are_crowded_only_where_those_of_all_may_be(hashes, data):
+def test_tables_of_some_keys_are_crowded_only_if_tables_of_all_keys_may_be(hashes, data):
     chosen = data.draw(st.lists(st.sampled_from(hashes), unique=True)) if hashes else []
-    repeated = [one for one in hashes if one in chosen]
+    repeated = [hashed for hashed in hashes if hashed in chosen]
     assert may_crowd(hashes) or not is_crowded(repeated)
 
 
 @pytest.mark.parametrize("step", [1, 16])
-def test_those_passed_over_go_back_in_the_order_of_javas_hash_set(step):
+def test_skipped_clients_return_in_the_order_of_javas_hash_set(step):
     """With a step of 16 all share a bucket, and the set becomes a tree."""
     keys, hashes = list(range(20)), [step * (41 - client) for client in range(20)]
     layout, heap = Layout(keys, hashes), []
@@ -111,6 +113,6 @@ def test_those_passed_over_go_back_in_the_order_of_javas_hash_set(step):
     assert may_crowd(hashes) == (step == 16)
 
 
-def test_nine_keys_in_one_bucket_may_crowd_and_eight_may_not():
+def test_nine_keys_in_a_bucket_may_crowd_it_and_eight_may_not():
     assert may_crowd([16 * number for number in range(9)])
     assert not may_crowd([16 * number for number in range(8)])

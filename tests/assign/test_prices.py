@@ -1,4 +1,4 @@
-"""What is told to be the least that a layout can cost is no guess: where it is met, the exact search finds nothing cheaper."""
+"""The lower bound of a layout's cost is exact: where it is met, the exact search finds no cheaper layout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACCEPTABLE = 100
 
 
 def group(seed):
-    """Some subtopologies and processes, tasks that run somewhere or nowhere, copies here and there, new processes with copies."""
+    """Return subtopologies, tasks with and without owners, some replicas, and new processes with replicas."""
     random = Random(seed)
     tasks = [TaskId(kind, part) for kind in range(random.choice((1, 1, 2))) for part in range(random.randint(1, 12))]
     members, fresh = random.randint(1, 5), random.randint(0, 2)
@@ -33,15 +33,17 @@ def group(seed):
     clients = []
     for number in range(members + fresh):
         active = frozenset(task for task in tasks if runs[task] == number)
-        told = {task: random.randint(0, ends[task]) for task in tasks if random.random() < copies}
-        sums = told | dict.fromkeys(active, RUNNING_OFFSET_SUM)
+        sums_of_copies = {task: random.randint(0, ends[task]) for task in tasks if random.random() < copies}
+        sums = sums_of_copies | dict.fromkeys(active, RUNNING_OFFSET_SUM)
         threads = random.choice((1, 1, 2))
-        clients.append(Client(UUID(int=number + 1), threads, active, frozenset(told) - active, TaskLags(ends, sums)))
+        clients.append(
+            Client(UUID(int=number + 1), threads, active, frozenset(sums_of_copies) - active, TaskLags(ends, sums))
+        )
     return Holdings(Cluster(tuple(clients), frozenset(tasks)), random.choice((ACCEPTABLE, 650, 1000)))
 
 
 def exchanged(held, owners):
-    """The owners that the exact search makes of these."""
+    """Return the owners that the exact search derives from these."""
     better = list(owners)
     kinds = Subtopologies(held.tasks, held.capacity)
     kinds.add_all(better)
@@ -51,13 +53,13 @@ def exchanged(held, owners):
 
 @settings(max_examples=400, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_whether_or_not_it_searched_nothing_cheaper_is_left(seed):
+def test_no_cheaper_layout_exists_with_or_without_a_search(seed):
     held = group(seed)
     owners = final_owners(held)
     assert exchanged(held, owners) == owners
 
 
-def test_the_search_is_spared_where_a_process_joins_and_not_where_it_is_needed(monkeypatch):
+def test_the_search_is_skipped_when_a_process_joins_and_runs_where_needed(monkeypatch):
     searches = []
 
     class Counted(Exchanges):
@@ -80,7 +82,7 @@ def test_the_search_is_spared_where_a_process_joins_and_not_where_it_is_needed(m
 
 
 @pytest.mark.parametrize(("copy", "change"), [(None, "no copy"), (500, "a copy")])
-def test_a_leaver_costs_what_it_costs_to_run_it_there_less_what_it_saves(copy, change):
+def test_a_leaver_costs_its_price_there_less_what_it_saves(copy, change):
     ends = {TaskId(0, 0): 500, TaskId(0, 1): 500}
     runs = TaskLags(ends, dict.fromkeys(ends, RUNNING_OFFSET_SUM))
     joins = TaskLags(ends, {} if copy is None else {TaskId(0, 0): copy})

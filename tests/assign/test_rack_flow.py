@@ -1,4 +1,4 @@
-"""The flow between tasks and clients against its slow twin, which is Kafka's graph edge by edge (KIP-925)."""
+"""The flow between tasks and clients compared with its slow twin, which is Kafka's graph edge by edge (KIP-925)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STRATEGIES = ("min_traffic", "balance_subtopology")
 
 
 def problem(random: Random, tasks_max: int = 14, clients_max: int = 6) -> FlowProblem:
-    """Racks that no client is in, free traffic, free movement, clients without tasks: all of it happens."""
+    """Return a problem with racks without clients, free traffic, free movement, or clients without tasks."""
     tasks, clients = random.randint(1, tasks_max), random.randint(1, clients_max)
     rack = [random.randrange(random.randint(1, 4)) for _ in range(clients)]
     racks, groups = max(rack) + 1, random.randint(1, 4)
@@ -42,21 +42,21 @@ def cost(flow: FlowProblem, at: list[int]) -> int:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_of_equal_optima_javas_is_found(strategy):
+def test_of_equal_optima_the_solver_finds_javas(strategy):
     for seed in range(250):
         flow = problem(Random(seed))
         assert getattr(rack_flow, strategy)(flow) == getattr(graph_twin, strategy)(flow), seed
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_passes_that_repeat_are_not_made_and_larger_flows_come_out_alike(strategy):
+def test_skipping_repeated_passes_does_not_change_larger_flows(strategy):
     for seed in (500_000, 500_003, 500_018, 500_024):
         flow = problem(Random(seed), 40, 10)
         assert getattr(rack_flow, strategy)(flow) == getattr(graph_twin, strategy)(flow), seed
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_everybody_keeps_their_number_and_the_cost_does_not_rise(strategy):
+def test_every_client_keeps_its_number_of_tasks_and_the_cost_does_not_rise(strategy):
     for seed in range(150):
         flow = problem(Random(seed), 60, 12)
         at = getattr(rack_flow, strategy)(flow)
@@ -65,7 +65,7 @@ def test_everybody_keeps_their_number_and_the_cost_does_not_rise(strategy):
             assert cost(flow, at) <= cost(flow, list(flow.owner))
 
 
-def test_balance_subtopology_gives_nobody_more_of_a_subtopology_than_their_share_rounded_up():
+def test_balance_subtopology_gives_no_client_more_than_its_share_of_a_subtopology_rounded_up():
     for seed in range(150):
         flow = problem(Random(seed), 60, 12)
         at = rack_flow.balance_subtopology(flow)
@@ -75,7 +75,7 @@ def test_balance_subtopology_gives_nobody_more_of_a_subtopology_than_their_share
 
 
 def optimum(flow: FlowProblem, room: Mapping[tuple[int, int], int]) -> int:
-    """What networkx finds as the least cost, by an algorithm of its own."""
+    """Return the least cost by networkx, which uses another algorithm."""
     graph = nx.DiGraph()
     for task, group in enumerate(flow.group):
         graph.add_node(("task", task), demand=-1)

@@ -1,4 +1,4 @@
-"""``least_movement`` where racks count: balance first, then the least traffic and movement together, and then rest."""
+"""``least_movement`` with racks: balance first, then the least traffic and movement together, then rest."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ A, B, C = (UUID(int=number) for number in (1, 2, 3))
 
 
 def clusters(seed: int, count: int) -> Iterator[tuple[Cluster, AssignConfig, dict[TaskId, int]]]:
-    """Groups in the midst of their lives, whose racks are all known."""
+    """Yield groups in the middle of their lives, whose racks are all known."""
     random = Random(seed)
     while count:
         problem = racked_problem(random, 6, 24)
@@ -54,10 +54,10 @@ def at_the_end(cluster: Cluster, config: AssignConfig, ends: dict[TaskId, int]):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_end_is_balanced_and_costs_no_more_traffic_than_without(strategy):
     read = {"none": 0, strategy: 0}
-    for cluster, told, ends in clusters(1, 40):
+    for cluster, settings, ends in clusters(1, 40):
         for each in read:
             config = replace(
-                told,
+                settings,
                 rack_aware_assignment_strategy=each,
                 rack_aware_assignment_traffic_cost=None,
                 rack_aware_assignment_non_overlap_cost=None,
@@ -87,7 +87,7 @@ def cost(cluster: Cluster, owners: dict[TaskId, UUID], traffic: int, away: int) 
 
 
 @pytest.mark.parametrize(("traffic", "away"), [(10, 1), (1, 10), (1, 1), (0, 1), (1, 0)])
-def test_no_balanced_end_costs_less_and_all_are_tried(traffic, away):
+def test_no_balanced_end_costs_less(traffic, away):
     random = Random(traffic * 100 + away)
     processes = (A, B, C)
     for _ in range(25):
@@ -127,12 +127,14 @@ def test_no_balanced_end_costs_less_and_all_are_tried(traffic, away):
         assert cost(cluster, rounds[-1].plan.owners, traffic, away) == least, goal
 
 
-def test_standbys_change_racks_in_pairs_of_one_owner():
+def test_standbys_change_racks_in_pairs_of_the_same_owner():
     tasks = [TaskId(0, partition) for partition in range(2)]
     ends = dict.fromkeys(tasks, 100)
-    told = {A: {tasks[0]: -2, tasks[1]: -2}, B: {tasks[0]: 100}, C: {tasks[1]: 100}}
+    reported_sums = {A: {tasks[0]: -2, tasks[1]: -2}, B: {tasks[0]: 100}, C: {tasks[1]: 100}}
     racks = {A: "a", B: "b", C: "c"}
-    clients = tuple(Client(p, 10 if p == A else 1, lags=TaskLags(ends, told[p]), rack=racks[p]) for p in told)
+    clients = tuple(
+        Client(p, 10 if p == A else 1, lags=TaskLags(ends, reported_sums[p]), rack=racks[p]) for p in reported_sums
+    )
     clients = (replace(clients[0], prev_active=frozenset(tasks)), *clients[1:])
     sources = dict.fromkeys(tasks, (frozenset("a"),))
     changelogs = {tasks[0]: (frozenset("c"),), tasks[1]: (frozenset("b"),)}
@@ -145,7 +147,7 @@ def test_standbys_change_racks_in_pairs_of_one_owner():
     assert at_the_end(cluster, stays, ends).plan.placements[B].standby == {tasks[0]}
 
 
-def test_whatever_is_not_known_leaves_racks_out_of_it():
+def test_an_unknown_rack_disables_the_rack_aware_strategy():
     for cluster, config, _ in clusters(2, 10):
         none = replace(config, rack_aware_assignment_strategy="none")
         lost = replace(cluster, clients=(replace(cluster.clients[0], rack=None), *cluster.clients[1:]))

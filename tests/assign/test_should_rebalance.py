@@ -31,7 +31,7 @@ CONFIG = AssignConfig()
 
 
 def group(*sums: dict[TaskId, int], threads: tuple[int, ...] = (1, 1, 1, 1)) -> Cluster:
-    """Processes A, B, C with what they report; all tasks up to the highest reported one are stateful."""
+    """Return processes A, B, C with what they report; all tasks up to the highest reported one are stateful."""
     tasks = T[: 1 + max(task.partition for reported in sums for task in reported)]
     end = {task: END[task] for task in tasks}
     clients = (Client(p, t, lags=TaskLags(end, s)) for p, s, t in zip(P, sums, threads, strict=False))
@@ -47,7 +47,7 @@ def owners_of(cluster: Cluster) -> dict[TaskId, UUID]:
 
 
 def test_all_processes_rank_for_every_task():
-    """Running or at most the acceptable lag behind: 0. Further: the lag. No state: the whole changelog. Not known: last."""
+    """Running or within the acceptable lag: 0. Else the lag. No state: the whole changelog. Unknown: last."""
     cluster = group(running(T[0]), {T[0]: 90_000}, {T[0]: 89_999}, {T[0]: -3})
     assert rank_candidates(cluster, CONFIG) == {T[0]: {0: [A, B], 10_001: [C], 2**63 - 1: [GONE]}}
     assert rank_candidates(group(running(T[0]), {}), CONFIG) == {T[0]: {0: [A], 100_000: [B]}}
@@ -58,7 +58,7 @@ def test_a_process_without_a_lag_is_refused():
         rank_candidates(Cluster((Client(A),), frozenset(T[:1])), CONFIG)
 
 
-def test_a_cold_newcomer_is_no_reason_and_a_warm_one_is():
+def test_a_cold_new_process_is_no_reason_and_a_warm_one_is():
     cold = group(running(T[0], T[1]), {})
     warm = group(running(T[0], T[1]), {T[1]: 95_000})
     assert not should_rebalance(cold, owners_of(cold), CONFIG)
@@ -78,13 +78,13 @@ def test_a_position_that_is_not_known_is_not_caught_up_unless_every_lag_is_accep
     assert should_rebalance(cluster, owners_of(cluster), AssignConfig(acceptable_recovery_lag=2**63 - 1))
 
 
-def test_the_movement_that_is_available_is_proposed_whoever_it_helps():
+def test_the_available_movement_is_proposed_regardless_of_its_source():
     """A and B may each give one task away; only B's is warm on C."""
     cluster = group(running(T[0], T[1]), running(T[2], T[3]), {T[3]: 100_000})
     assert available_movements(cluster, owners_of(cluster), CONFIG) == [Movement(T[3], B, C)]
 
 
-def test_a_larger_balance_factor_bears_a_larger_difference():
+def test_a_larger_balance_factor_allows_a_larger_difference():
     cluster = group(running(*T[:4]), running(T[4]), dict.fromkeys(T[:5], 100_000))
     assert should_rebalance(cluster, owners_of(cluster), CONFIG, balance_factor=3)
     assert not should_rebalance(cluster, owners_of(cluster), CONFIG, balance_factor=4)
@@ -92,7 +92,7 @@ def test_a_larger_balance_factor_bears_a_larger_difference():
         should_rebalance(cluster, owners_of(cluster), CONFIG, balance_factor=0)
 
 
-def test_with_a_balance_factor_the_proposal_stops_as_soon_as_the_difference_is_borne():
+def test_with_a_balance_factor_the_proposal_stops_as_soon_as_the_difference_is_allowed():
     cluster = group(running(*T[:6]), {})
     for factor, moved in [(1, 3), (2, 2), (3, 2), (4, 1), (5, 1), (6, 0)]:
         proposed = propose_balanced(rank_candidates(cluster, CONFIG), cluster.capacities, owners_of(cluster), factor)
@@ -106,21 +106,21 @@ def test_shares_are_by_threads():
         assert should_rebalance(cluster, owners_of(cluster), CONFIG) is unfair
 
 
-def test_a_task_that_nobody_runs_goes_to_the_warmest_with_room():
+def test_a_task_without_an_owner_goes_to_the_warmest_process_with_room():
     cluster = group(running(T[1]), {T[0]: 50_000}, {T[0]: 100_000})
     for owners in ({T[1]: A}, {T[1]: A, T[0]: GONE}):
         assert available_movements(cluster, owners, CONFIG) == [Movement(T[0], None, C)]
         assert propose_balanced(rank_candidates(cluster, CONFIG), cluster.capacities, owners) == {T[0]: C, T[1]: A}
 
 
-def test_tasks_that_nobody_runs_displace_nobody():
-    """A and B are warm, but only one share may round up: the last of three goes to C, and T0 need not make room later."""
+def test_tasks_without_an_owner_displace_no_other_task():
+    """A and B are warm, but only one share may round up: the third task goes to C, and T0 stays."""
     candidates = {task: {0: [A, B], 9: [C]} for task in T[:4]}
     proposed = propose_balanced(candidates, dict.fromkeys((A, B, C), 1), {T[0]: B})
     assert proposed == {T[0]: B, T[1]: A, T[2]: A, T[3]: C}
 
 
-def test_what_has_begun_comes_after_the_available_and_before_the_rest():
+def test_movements_that_have_begun_come_after_the_available_ones():
     cluster = group(running(*T[:4]), {T[0]: 60_000, T[1]: 50_000}, {})
     candidates = rank_candidates(cluster, CONFIG)
     for begun, task in [((), T[0]), ([(T[1], B)], T[1]), ([(T[3], B)], T[3])]:
@@ -132,21 +132,21 @@ def test_what_has_begun_comes_after_the_available_and_before_the_rest():
 
 
 def twin_says(cluster: Cluster, owners: dict[TaskId, UUID]) -> bool:
-    """The slow, obvious twin: of all balanced assignments with the fewest movements, has any an available one?"""
+    """Return whether any balanced assignment with the fewest movements has an available one: the slow, obvious twin."""
     candidates = rank_candidates(cluster, CONFIG)
     tasks = sorted(cluster.stateful)
-    found: dict[int, bool] = {}
+    available_by_length: dict[int, bool] = {}
     for choice in product(cluster.capacities, repeat=len(tasks)):
         proposed = dict(zip(tasks, choice, strict=True))
         if instance_balanced(proposed, cluster.capacities):
             moves = movements(owners, proposed)
             available = any(is_available(move, candidates) for move in moves)
-            found[len(moves)] = found.get(len(moves), False) or available
-    return found[min(found)]
+            available_by_length[len(moves)] = available_by_length.get(len(moves), False) or available
+    return available_by_length[min(available_by_length)]
 
 
 @given(seed=st.integers(0, 2**32))
-def test_the_answer_is_yes_just_when_some_answer_with_fewest_movements_has_an_available_one(seed):
+def test_the_answer_is_yes_exactly_when_a_shortest_proposal_has_an_available_movement(seed):
     random = Random(seed)
     threads = tuple(random.choice([1, 1, 1, 2, 3]) for _ in range(random.randint(1, 3)))
     tasks = T[: random.randint(1, 6)]

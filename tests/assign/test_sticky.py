@@ -42,12 +42,12 @@ def stateful(*clients: Client, tasks: list[TaskId]) -> Cluster:
 
 
 def decide(cluster: Cluster, standbys: int = 0):
-    """What each process gets, in the order of ``P``: active tasks, standbys."""
+    """Return what each process gets, in the order of ``P``: active tasks, standbys."""
     plan = sticky(cluster, AssignConfig(num_standby_replicas=standbys))
     assert not plan.probing
     placed = [plan.placements[client.process_id] for client in cluster.clients]
-    assert not any(one.warmup for one in placed)
-    return [set(one.active) for one in placed], [set(one.standby) for one in placed]
+    assert not any(placement.warmup for placement in placed)
+    return [set(placement.active) for placement in placed], [set(placement.standby) for placement in placed]
 
 
 def sizes(active: list[set[TaskId]]) -> list[int]:
@@ -71,7 +71,7 @@ def test_new_tasks_and_processes_share_evenly_by_threads():
         ((4, 2), T[:4], [3, 1]),
         ((1, 1, 10), twelve + [TaskId(9, partition) for partition in range(3)], [2, 1, 12]),
     ]:
-        clients = (process(n, [], threads=one) for n, one in enumerate(threads))
+        clients = (process(n, [], threads=count) for n, count in enumerate(threads))
         assert sizes(decide(stateful(*clients, tasks=tasks))[0]) == shares
 
 
@@ -110,7 +110,7 @@ def test_an_orphan_goes_to_a_former_standby_the_least_loaded_first():
     assert decide(stateful(*clients, tasks=T[:2]))[0] == [{T[0]}, {T[1]}]
 
 
-def test_a_bounced_process_gets_back_what_it_has_state_of():
+def test_a_restarted_process_gets_back_the_tasks_whose_state_it_has():
     """Of the tasks that have to go away, those that the returned process has state of go."""
     clients = (process(0, [T[0], T[1], T[2], T[6]]), process(1, [], [T[1], T[6]]))
     assert decide(stateful(*clients, tasks=[T[0], T[1], T[2], T[6]]))[0] == [{T[0], T[2]}, {T[1], T[6]}]
@@ -119,10 +119,10 @@ def test_a_bounced_process_gets_back_what_it_has_state_of():
 def test_what_a_process_gives_away_is_a_mix_of_subtopologies():
     tasks = [TaskId(topology, partition) for topology in range(2) for partition in range(2)]
     active, _ = decide(stateful(process(0, tasks), process(1, []), tasks=tasks))
-    assert [{task.subtopology for task in one} for one in active] == [{0, 1}, {0, 1}]
+    assert [{task.subtopology for task in tasks} for tasks in active] == [{0, 1}, {0, 1}]
 
 
-def test_of_two_claims_one_counts_and_the_task_runs_once():
+def test_of_two_claims_the_first_counts_and_the_task_runs_once():
     assert decide(stateful(process(0, [T[0]]), process(1, [T[0]]), tasks=T[:1]))[0] == [{T[0]}, set()]
 
 
@@ -139,7 +139,7 @@ def test_standbys_fill_every_process_but_the_owner():
 
 def test_actives_and_standbys_together_are_even():
     active, standby = decide(stateful(*(process(n, []) for n in range(6)), tasks=T[:3]), standbys=1)
-    assert [len(one) + len(two) for one, two in zip(active, standby, strict=True)] == [1] * 6
+    assert [len(actives) + len(standbys) for actives, standbys in zip(active, standby, strict=True)] == [1] * 6
 
 
 def test_standbys_stay_where_they_were():
@@ -148,7 +148,7 @@ def test_standbys_stay_where_they_were():
         if all(holder != owner for owner, holder in enumerate(holders)):
             standbys = [[T[task] for task in range(4) if holders[task] == n] for n in range(4)]
             clients = tuple(process(n, [T[n]], standbys[n]) for n in range(4))
-            assert decide(stateful(*clients, tasks=T[:4]), standbys=1)[1] == [set(one) for one in standbys]
+            assert decide(stateful(*clients, tasks=T[:4]), standbys=1)[1] == [set(tasks) for tasks in standbys]
 
 
 def test_a_former_owner_becomes_the_standby_for_its_state_is_complete():
@@ -172,7 +172,7 @@ def test_of_two_former_standbys_the_less_loaded_stays():
 def test_a_newcomer_takes_standbys_too():
     clients = (process(0, T[:2], T[2:4]), process(1, T[2:4], T[:2]), process(2, []))
     active, standby = decide(stateful(*clients, tasks=T[:4]), standbys=1)
-    assert sorted(len(one) + len(two) for one, two in zip(active, standby, strict=True)) == [2, 3, 3]
+    assert sorted(len(actives) + len(standbys) for actives, standbys in zip(active, standby, strict=True)) == [2, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -195,10 +195,10 @@ def test_a_newcomer_takes_standbys_too():
     ],
 )
 def test_no_two_processes_hold_the_same_tasks(clients):
-    """Pairs of tasks are avoided, so that losing one process burdens many."""
+    """Pairs of tasks are avoided, so that the loss of a process is shared by many."""
     active, standby = decide(stateful(*clients, tasks=T[:4]), standbys=1)
-    held = [one | two for one, two in zip(active, standby, strict=True)]
-    assert all(one != two for one, two in combinations(held, 2))
+    held = [actives | standbys for actives, standbys in zip(active, standby, strict=True)]
+    assert all(first != second for first, second in combinations(held, 2))
 
 
 def test_the_owner_changes_are_the_fewest_that_balance_allows():
@@ -261,7 +261,9 @@ def test_missing_standbys_are_filled_up_as_the_slow_twin_does(seed, size, wanted
     for number in range(len(T)):
         for _ in range(wanted):
             free = [client for client in range(size) if client not in slow.board.holders[number]]
-            slow.give_standby(number, min(free, key=lambda one: (not slow.has_new_pair(number, one), slow.load(one))))
+            slow.give_standby(
+                number, min(free, key=lambda client: (not slow.has_new_pair(number, client), slow.load(client)))
+            )
     assert real.masks == slow.masks
 
 
@@ -300,7 +302,7 @@ def test_new_pairs_are_those_of_a_table_of_pairs(seed, clients, standbys):
 
 
 @pytest.mark.parametrize(("clients", "wanted", "crowded"), [(2, 1, False), (4, 3, False), (3, 3, True)])
-def test_pairs_are_looked_at_until_everything_meets_everything(clients, wanted, crowded):
+def test_pairs_count_until_every_task_meets_every_other(clients, wanted, crowded):
     board = Board(stateful(*(process(n, []) for n in range(clients)), tasks=T[:2]))
     board.give_active(0, 0)
     board.give_active(1, 0)
@@ -309,7 +311,7 @@ def test_pairs_are_looked_at_until_everything_meets_everything(clients, wanted, 
     assert pairs.has_new_pair(1, 1) is crowded
 
 
-def test_a_standby_that_is_taken_away_meets_nothing_there_any_more():
+def test_a_removed_standby_no_longer_forms_pairs_there():
     board = Board(stateful(*(process(n, []) for n in range(3)), tasks=T[:2]))
     board.give_active(0, 0)
     board.give_active(1, 1)
@@ -321,7 +323,7 @@ def test_a_standby_that_is_taken_away_meets_nothing_there_any_more():
 
 
 @given(tasks=st.integers(0, 40), capacity=st.lists(st.integers(1, 5), min_size=1, max_size=5), seed=st.integers(0, 99))
-def test_whoever_takes_seats_while_there_is_room_ends_with_an_even_share(tasks, capacity, seed):
+def test_taking_seats_while_there_is_room_ends_with_even_shares(tasks, capacity, seed):
     random, seats, total = Random(seed), Seats(tasks, capacity), sum(capacity)
     for _ in range(tasks):
         seats.take(random.choice([client for client in range(len(capacity)) if seats.has_room(client)]))

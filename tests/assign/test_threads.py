@@ -1,4 +1,4 @@
-"""One process's tasks over its threads. Equality with Java stands in test_golden; here stands what it means."""
+"""One process's tasks over its threads. Equality with Java is tested in test_golden; here is what it means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clever parts against their slow, obvious twins."""
+"""Optimised code compared with its slow, obvious twins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.assign.twin import DynamicQueue, PrioritySet, Twin
 
 @settings(max_examples=300, deadline=None)
 @given(seed=st.integers(0, 2**32), clients=st.integers(1, 20), tasks=st.integers(0, 80))
-def test_the_assignor_answers_as_its_twin(seed, clients, tasks):
+def test_the_assignor_decides_as_its_twin(seed, clients, tasks):
     request = assign_problem(Random(seed), clients, tasks)
     cluster, config = read_cluster(request), read_config(request)
     assert high_availability(cluster, config) == Twin(cluster, config).decide()
@@ -47,7 +47,7 @@ def queues(clients, counts):
 
 
 def upside_down(array, key):
-    """Pairs of keys in a heap's array where a lesser one stands below a greater one."""
+    """Return pairs of keys in a heap's array where a smaller key is below a larger key."""
     keys = [key(item) for item in array]
     for index, mine in enumerate(keys):
         above = index
@@ -59,7 +59,7 @@ def upside_down(array, key):
 
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 2**32), size=st.integers(8, 30))
-def test_clients_come_out_as_from_javas_queue_while_their_loads_change_inside(seed, size):
+def test_clients_leave_the_queue_as_in_java_while_their_loads_change(seed, size):
     """Destinations lose copies down to the source's load: that is where Java's queue gets out of order."""
     random = Random(seed)
     clients = tuple(
@@ -73,10 +73,10 @@ def test_clients_come_out_as_from_javas_queue_while_their_loads_change_inside(se
             assert ours.doubt[0] <= min(pair)
             assert max(pair) <= ours.doubt[1]
         eligible = set(random.sample(range(size), random.choice([0, 1, 2, 2, 2, 3, 5])))
-        found = ours.poll(eligible)
+        polled = ours.poll(eligible)
         expected = java.poll(lambda client, eligible=eligible: client.number in eligible)
-        assert found == (expected.number if expected else None)
-        source = random.randrange(size) if found is None else found
+        assert polled == (expected.number if expected else None)
+        source = random.randrange(size) if polled is None else polled
         others = [number for number in range(size) if number != source and board.count[number]]
         above = [number for number in others if waiting[number].load() > waiting[source].load()]
         destination = random.choice(above or others)
@@ -87,7 +87,7 @@ def test_clients_come_out_as_from_javas_queue_while_their_loads_change_inside(se
         java.offer(waiting[destination])
 
 
-def test_a_client_with_less_load_waits_behind_one_with_more_where_javas_array_has_it_so():
+def test_a_client_waits_behind_a_higher_load_where_javas_array_has_it_so():
     """Client 7 slips below 1, whose load fell while it waited, and stays below 0 when 1 is taken out."""
     clients = tuple(Client(UUID(int=number)) for number in range(8))
     board, ours, java, waiting = queues(clients, [5, 5, 6, 6, 6, 6, 6, 3])
@@ -101,8 +101,8 @@ def test_a_client_with_less_load_waits_behind_one_with_more_where_javas_array_ha
     assert ours.poll({0, 7}) == java.poll(lambda client: client.number in {0, 7}).number == 0
 
 
-def test_a_third_client_may_slip_below_the_one_whose_load_fell_when_the_source_waits_inside_too():
-    """Nobody was eligible for 3's task, so source 8 is inside when its load grows; taking it out moves client 0 up, under 3."""
+def test_a_third_client_may_slip_below_a_client_whose_load_fell_while_the_source_waits():
+    """No client was eligible for 3, so source 8 waits while its load grows; its removal moves client 0 under 3."""
     clients = tuple(Client(UUID(int=number)) for number in range(12))
     board, ours, java, waiting = queues(clients, [6, 6, 5, 6, 6, 5, 6, 6, 6, 6, 6, 5])
     assert ours.poll(()) is java.poll(lambda _: False) is None
@@ -134,8 +134,8 @@ def test_a_layout_out_of_order_polls_as_java_does(array, eligible):
     ours.layout.heap = list(array)
     ours.layout.in_order = java_heap.in_order(array)
     java.queue.array = [waiting[number] for number in array]
-    found = java.poll(lambda client: client.number in eligible)
-    assert ours.layout.poll(eligible) == (found.number if found else None)
+    polled = java.poll(lambda client: client.number in eligible)
+    assert ours.layout.poll(eligible) == (polled.number if polled else None)
     assert ours.layout.heap == [client.number for client in java.queue.array]
 
 

@@ -10,7 +10,7 @@ from kstreams_assign.assign import AssignConfig, Client, Cluster, Placement, Pla
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TaskId
 
-ONE = UUID(int=1)
+PROCESS = UUID(int=1)
 
 
 def test_settings_have_kafkas_defaults():
@@ -39,29 +39,29 @@ def test_a_wrong_setting_is_refused_with_key_value_and_what_is_allowed(key, valu
 
 def test_a_process_without_threads_is_refused():
     with pytest.raises(ConfigError, match=r"capacity of process .* is 0"):
-        Client(ONE, capacity=0)
+        Client(PROCESS, capacity=0)
 
 
-def test_tasks_without_processes_or_one_process_twice_are_refused():
+def test_tasks_without_processes_or_a_duplicate_process_are_refused():
     with pytest.raises(ConfigError, match="clients is empty"):
         Cluster((), frozenset([TaskId(0, 0)]))
     with pytest.raises(ConfigError, match=r"contains process .* twice"):
-        Cluster((Client(ONE), Client(ONE)), frozenset())
+        Cluster((Client(PROCESS), Client(PROCESS)), frozenset())
 
 
 def test_a_task_is_either_stateful_or_stateless():
     task = TaskId(0, 0)
     with pytest.raises(ConfigError, match="task 0_0 is both"):
-        Cluster((Client(ONE),), frozenset([task]), frozenset([task]))
+        Cluster((Client(PROCESS),), frozenset([task]), frozenset([task]))
 
 
-def test_named_topologies_do_not_mix_with_tasks_of_none():
+def test_named_topologies_do_not_mix_with_unnamed_ones():
     with pytest.raises(ConfigError, match="name all topologies or none"):
-        Cluster((Client(ONE),), frozenset([TaskId(0, 0, "words")]), frozenset([TaskId(1, 0)]))
+        Cluster((Client(PROCESS),), frozenset([TaskId(0, 0, "words")]), frozenset([TaskId(1, 0)]))
 
 
 def test_owners_tell_who_runs_each_task():
     task, copy = TaskId(0, 0), TaskId(0, 1)
-    plan = Plan({ONE: Placement(frozenset([task]), frozenset([copy]))}, probing=False)
-    assert plan.owners == {task: ONE}
-    assert plan.placements[ONE].copies == {task, copy}
+    plan = Plan({PROCESS: Placement(frozenset([task]), frozenset([copy]))}, probing=False)
+    assert plan.owners == {task: PROCESS}
+    assert plan.placements[PROCESS].copies == {task, copy}

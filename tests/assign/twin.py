@@ -1,7 +1,8 @@
-"""A slow, obvious twin of the high-availability assignor: sets and dictionaries, step by step as KIP-441's Java does it.
+"""A slow, obvious twin of the high-availability assignor: sets and dictionaries, step by step as KIP-441's Java.
 
-It shares with the real one only Java's orders of ids. Loads are looked at anew at each comparison, every lag is looked
-up, every pair of processes is tried. It also keeps Java's queue of clients as Java does, which the real one avoids.
+It shares with the real assignor only Java's orders of ids. It computes loads again for each comparison, looks up every
+lag, and tries every pair of processes. It also keeps Java's queue of clients as Java does, which the real assignor
+avoids.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class State:
 
 
 class DynamicQueue:
-    """``java.util.PriorityQueue`` whose comparator looks at what may have changed meanwhile."""
+    """``java.util.PriorityQueue`` whose comparator reads values that may have changed meanwhile."""
 
     def __init__(self, key: Callable[[Any], Any]) -> None:
         self.key, self.array = key, []
@@ -94,16 +95,16 @@ class PrioritySet:
         self.queue.offer(state)
 
     def poll(self, allowed: Callable[[State], bool]) -> State | None:
-        passed, found = [], None
-        while self.queue.array and found is None:
+        passed, polled = [], None
+        while self.queue.array and polled is None:
             state = self.queue.poll()
             if allowed(state):
-                found = state
+                polled = state
             else:
                 passed.append(state)
-        for state in in_buckets(passed, lambda one: process_hash(one.process_id)):
+        for state in in_buckets(passed, lambda state: process_hash(state.process_id)):
             self.offer(state)
-        return found
+        return polled
 
 
 class Twin:
@@ -277,7 +278,7 @@ class Twin:
 
 
 def anyone(*_: State) -> bool:
-    """Allows all."""
+    """Allow every move."""
     return True
 
 
@@ -286,7 +287,7 @@ def same_tags(source: State, destination: State) -> bool:
 
 
 def in_buckets(keys: list[Any], hash_of: Callable[[Any], int]) -> list[Any]:
-    """The walk through a hash table that never had nine keys in a bucket."""
+    """Iterate over a hash table that never had nine keys in a bucket."""
     size = 16
     while len(keys) > 0.75 * size:
         size *= 2

@@ -1,7 +1,7 @@
-"""A whole group as values: members that join, get bytes and adopt them, without broker, clock or threads.
+"""A whole group as values: members that join, receive bytes and adopt them, without broker, clock or threads.
 
-Not a second implementation of anything: subscriptions, decisions and assignments are the real ones, with real bytes.
-Only the coordinator (everybody joins, everybody gets an answer) and the disks (offset sums) are played here.
+Nothing is implemented twice: subscriptions, decisions and assignments are the real ones, with real bytes. Only the
+coordinator (every member joins and gets an answer) and the disks (offset sums) are simulated here.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class LittleMember:
         newest = self.newest if dialect.probes_versions else dialect.latest_version
         self.used = (self.used if dialect.probes_versions else None) or newest
         if self.used > dialect.latest_version:
-            future = struct.pack(">ii", self.used, newest) + b"bytes that nobody can read yet"
+            future = struct.pack(">ii", self.used, newest) + b"bytes of a later version"
             return JoinedMember(self.name, self.topics, tuple(self.owned), future)
         report = MemberReport(
             self.used,
@@ -107,7 +107,7 @@ class LittleGroup:
         del self.members[UUID(int=number)]
 
     def rebalance(self) -> Decision:
-        """One generation. The first member by id leads. Adopting opens stores; what is let go stays on disk."""
+        """Run one generation. The first member by id leads. Adopting opens stores; released tasks stay on disk."""
         leader = min(self.members.values(), key=lambda m: m.name)
         wanted = lookups(self.topology, APPLICATION, self.counts)
         question = Question(

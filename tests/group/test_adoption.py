@@ -1,4 +1,4 @@
-"""A follower's reading of its assignment: what it accepts, what it refuses by name, and when it rejoins."""
+"""A follower's reading of its assignment: what it accepts, what it refuses with a reason, and when it rejoins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def info(**facts: object) -> bytes:
     return encode_assignment(AssignmentInfo(**{"version": 11, "commonly_supported_version": 11, **facts}))
 
 
-def test_warm_ups_are_told_apart_by_the_trailer() -> None:
+def test_the_trailer_separates_warm_ups_from_standbys() -> None:
     trailer = GroupTrailer("high_availability", 1, warmups={ME: (TASKS[1],), OTHER: (TASKS[2],)}, next_probe_ms=7)
     standbys = {TASKS[1]: (ORDERS[1],), TASKS[2]: (ORDERS[2],)}
     data = info(active_tasks=(TASKS[0],), standby_tasks=standbys, trailer=trailer)
@@ -33,7 +33,7 @@ def test_warm_ups_are_told_apart_by_the_trailer() -> None:
     assert adopted.warmups == {ME: (TASKS[1],), OTHER: (TASKS[2],)}, "the whole group's"
 
 
-def test_without_a_trailer_as_from_java_all_copies_are_standbys() -> None:
+def test_without_a_trailer_as_from_java_all_replicas_are_standbys() -> None:
     adopted = read_assignment([], info(standby_tasks={TASKS[1]: (ORDERS[1],)}), shape(), ME)
     assert adopted.standby == {TASKS[1]}
     assert not adopted.warmup
@@ -46,7 +46,7 @@ def test_partitions_and_tasks_are_matched_in_sorted_order() -> None:
     assert adopted.active == {TASKS[0]: (ORDERS[0],), TASKS[2]: (ORDERS[2],)}
 
 
-def test_more_partitions_than_tasks_make_no_sense() -> None:
+def test_more_partitions_than_tasks_are_refused() -> None:
     with pytest.raises(MalformedUserData, match="1 active tasks for 2 partitions"):
         read_assignment(ORDERS[:2], info(active_tasks=(TASKS[0],)), shape(), ME)
 
@@ -60,7 +60,7 @@ def test_an_error_code_is_refused_with_its_meaning() -> None:
     ("task", "partition"),
     [(TaskId(1, 0), ORDERS[0]), (TaskId(0, 1), ORDERS[0]), (TaskId(0, 0), TopicPartition("clicks", 0))],
 )
-def test_another_topology_is_refused_at_the_first_assignment(task: TaskId, partition: TopicPartition) -> None:
+def test_a_different_topology_is_refused_at_the_first_assignment(task: TaskId, partition: TopicPartition) -> None:
     with pytest.raises(TopologyMismatch, match="same topology"):
         read_assignment([partition], info(active_tasks=(task,)), shape(), ME)
 
@@ -96,13 +96,13 @@ def test_a_task_that_lacks_a_source_is_refused(task: TaskId, partitions: list[To
         read_assignment(partitions, data, joined, ME)
 
 
-def test_a_task_beyond_the_smaller_source_is_taken() -> None:
+def test_a_task_beyond_the_smaller_source_is_accepted() -> None:
     uneven = TopologyShape((SubtopologyShape(("a", "b")),))
     given = [TopicPartition("a", 1)]
     assert read_assignment(given, info(active_tasks=(TaskId(0, 1),)), uneven, ME).active == {TaskId(0, 1): (*given,)}
 
 
-def test_a_topic_that_matches_the_pattern_is_taken_and_another_is_refused() -> None:
+def test_a_topic_that_matches_the_pattern_is_accepted_and_another_is_refused() -> None:
     wide = TopologyShape((SubtopologyShape((), pattern="region-.*"),))
     data = info(active_tasks=(TaskId(0, 1),))
     assert read_assignment([TopicPartition("region-eu", 1)], data, wide, ME).active

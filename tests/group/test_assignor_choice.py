@@ -1,4 +1,4 @@
-"""Who decides: the assignor that is set, where all members know it, and Java's where they do not."""
+"""Which assignor decides: the one that is set, if all members know it, else Java's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.group.little_group import LittleGroup, shape
 
 
 def group(*known: dict[str, int]) -> LittleGroup:
-    """A group of least movement whose members know these assignors."""
+    """Return a group with least movement whose members know these assignors."""
     little = LittleGroup(shape(), {"orders": 4, "clicks": 1}, AssignConfig(), "least_movement")
     for number, assignors in enumerate(known, start=1):
         little.add(number).assignors = assignors
@@ -54,6 +54,6 @@ def test_a_member_that_does_not_know_the_assignor_is_named():
         ("high_availability", "least_movement", "uses assignor high_availability, but assignor is least_movement here"),
     ],
 )
-def test_a_follower_says_when_another_assignor_decides(decided, wanted, said):
+def test_a_follower_reports_that_another_assignor_decides(decided, wanted, said):
     explanation = explain_other_assignor(decided, wanted)
     assert (explanation is None) if said is None else (said in explanation)

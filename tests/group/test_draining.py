@@ -11,7 +11,7 @@ from tests.group.little_group import LittleGroup, shape
 
 
 @pytest.mark.parametrize("assignor", ["least_movement", "high_availability"])
-def test_its_tasks_move_as_they_get_warm_and_it_is_told_that_the_leader_knows(assignor):
+def test_its_tasks_move_as_they_warm_up_and_it_learns_that_the_leader_knows(assignor):
     little = LittleGroup(shape(stateless=True), {"orders": 9, "clicks": 3}, AssignConfig(), assignor)
     for number in (1, 2, 3):
         little.add(number)
@@ -29,7 +29,7 @@ def test_its_tasks_move_as_they_get_warm_and_it_is_told_that_the_leader_knows(as
     assert not any(member.adopted and member.adopted.active.keys() & set(changed) for member in [leaving])
 
 
-def test_when_all_of_them_want_to_leave_nobody_is_drained():
+def test_when_all_members_want_to_leave_none_is_drained():
     little = LittleGroup(shape(), {"orders": 4, "clicks": 0}, AssignConfig(), "least_movement")
     for number in (1, 2):
         little.add(number).draining = True

@@ -1,4 +1,4 @@
-"""A leader among members that write anything at all: it never raises, and everybody gets an answer that can be read."""
+"""A leader among members that send arbitrary bytes: it never raises, and every member gets a readable answer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def metadata(dialect: Dialect, **fields: object) -> bytes:
 
 
 def decided(dialect: Dialect, hostile: bytes) -> tuple[LittleGroup, JoinedMember, Decision]:
-    """Let a settled group of two decide once more, with a third member that sent these bytes."""
+    """Let a settled group of two decide again, with a third member that sent these bytes."""
     little = LittleGroup(shape(), {"orders": 6}, dialect=dialect)
     members = [little.add(1, endpoint="pod-1:80"), little.add(2, endpoint="pod-2:80")]
     little.settle()

@@ -29,15 +29,15 @@ def group(**settings: int) -> LittleGroup:
 
 def test_a_first_member_adopts_every_task() -> None:
     little = group()
-    one = little.add(1)
+    member = little.add(1)
     decision = little.rebalance()
-    assert sorted(one.running) == TASKS
+    assert sorted(member.running) == TASKS
     assert decision.kind == "round"
     assert sorted(decision.adopted) == TASKS
     assert not decision.changed
 
 
-def test_a_newcomer_gets_warm_ups_first_and_actives_once_they_are_warm() -> None:
+def test_a_new_process_gets_warm_ups_first_and_actives_once_they_have_caught_up() -> None:
     little = group(max_warmup_replicas=4)
     little.add(1)
     little.add(2)
@@ -52,7 +52,7 @@ def test_a_newcomer_gets_warm_ups_first_and_actives_once_they_are_warm() -> None
     assert Counter(little.owners().values()) == Counter({UUID(int=n): 2 for n in (1, 2, 3)})
 
 
-def test_a_moving_task_is_withheld_until_its_owner_let_go() -> None:
+def test_a_moving_task_is_withheld_until_its_owner_has_released_it() -> None:
     little = group(max_warmup_replicas=8)
     little.add(1)
     little.settle()
@@ -64,7 +64,7 @@ def test_a_moving_task_is_withheld_until_its_owner_let_go() -> None:
     assert moving.kind == "round"
     assert moving.withheld
     assert set(moving.withheld) == set(moving.changed)
-    assert not set(moving.withheld) & set(little.owners()), "nobody runs a task between two owners"
+    assert not set(moving.withheld) & set(little.owners()), "no process runs a task between two owners"
     assert second.adopted is not None
     assert second.adopted.next_rebalance_ms == 0
     assert all(member.adopted and member.adopted.follow_up for member in little.members.values())
@@ -74,7 +74,7 @@ def test_a_moving_task_is_withheld_until_its_owner_let_go() -> None:
     assert all(little.owners()[task] != before[task] for task in moving.withheld)
 
 
-def test_a_withheld_task_stays_open_as_a_standby_where_it_is_going() -> None:
+def test_a_withheld_task_stays_open_as_a_standby_at_its_new_owner() -> None:
     little = group(max_warmup_replicas=8, num_standby_replicas=0)
     little.add(1)
     little.settle()
@@ -95,11 +95,11 @@ def test_the_tasks_of_a_dead_member_are_given_out_at_once() -> None:
     little.remove(2)
     decision = little.rebalance()
     assert set(decision.adopted) == dead
-    assert dead <= set(little.owners()), "nobody has to let go of them"
+    assert dead <= set(little.owners()), "no process has to release them"
     assert set(little.owners()) | set(decision.withheld) == set(TASKS)
 
 
-def test_without_end_offsets_prior_owners_stay_and_a_probe_is_asked_for() -> None:
+def test_without_end_offsets_tasks_stay_with_their_owners_and_a_probe_follows() -> None:
     little = group()
     little.add(1)
     little.add(2)
@@ -114,7 +114,7 @@ def test_without_end_offsets_prior_owners_stay_and_a_probe_is_asked_for() -> Non
     assert any("end offsets" in warning for warning in decision.warnings)
 
 
-def test_a_member_that_is_not_ours_gets_the_group_javas_decision() -> None:
+def test_with_a_foreign_member_javas_assignor_decides() -> None:
     little = group()
     little.assignor = "least_movement"
     little.add(1)
@@ -139,7 +139,7 @@ def test_the_probe_goes_to_one_member_of_the_leaders_process(dialect: str) -> No
     assert due == {1: decision.next_probe_ms, 2: NO_PROBE_MS, 3: NO_PROBE_MS}
 
 
-def test_every_endpoint_stands_in_the_host_map_even_without_tasks() -> None:
+def test_every_endpoint_is_in_the_host_map_even_without_tasks() -> None:
     little = group(num_standby_replicas=0)
     little.add(1, endpoint="127.0.0.1:9001")
     little.settle()
@@ -164,10 +164,10 @@ def test_a_member_that_cannot_be_read_gets_an_error_and_the_others_keep_their_ta
 
 def test_two_processes_under_one_id_are_named_by_their_endpoints() -> None:
     little = group()
-    one = little.add(1, endpoint="pod-1:8080").joins(APACHE)
+    first = little.add(1, endpoint="pod-1:8080").joins(APACHE)
     other = little.add(1, endpoint="pod-2:8080").joins(APACHE)
     thread = little.add(2, endpoint="pod-3:8080").joins(APACHE)
-    members = [one, replace(other, member_id="other"), thread, replace(thread, member_id="second-thread")]
+    members = [first, replace(other, member_id="other"), thread, replace(thread, member_id="second-thread")]
     (warning,) = decide(read_group(members), _question(little)).warnings
     assert f"process id {UUID(int=1)} comes from pod-1:8080 and pod-2:8080" in warning
 
@@ -188,7 +188,7 @@ def test_members_with_the_weaker_guarantee_are_named() -> None:
     assert warnings() == ()
 
 
-def test_a_missing_source_topic_is_an_error_code_for_everybody() -> None:
+def test_a_missing_source_topic_is_an_error_code_for_all_members() -> None:
     little = group()
     little.add(1)
     little.counts = {}
@@ -196,7 +196,7 @@ def test_a_missing_source_topic_is_an_error_code_for_everybody() -> None:
         little.rebalance()
 
 
-def test_a_requested_shutdown_reaches_everybody() -> None:
+def test_a_requested_shutdown_reaches_all_members() -> None:
     little = group()
     asking = encode_subscription(SubscriptionInfo(11, 11, UUID(int=9), error_code=int(ErrorCode.SHUTDOWN_REQUESTED)))
     view = read_group([little.add(1).joins(APACHE), JoinedMember("asking", ("orders",), (), asking)])
@@ -217,7 +217,7 @@ def _question(little: LittleGroup) -> Question:
     dialect=st.sampled_from(sorted(DIALECTS)),
     assignor=st.sampled_from(["high_availability", "least_movement", "sticky"]),
 )
-def test_however_the_group_grows_and_shrinks_each_task_has_one_owner_and_it_settles(
+def test_each_task_has_a_single_owner_while_the_group_grows_and_shrinks_and_it_settles(
     sizes: list[int], partitions: int, standbys: int, warmups: int, dialect: str, assignor: str
 ) -> None:
     config = AssignConfig(num_standby_replicas=standbys, max_warmup_replicas=warmups)
@@ -232,7 +232,7 @@ def test_however_the_group_grows_and_shrinks_each_task_has_one_owner_and_it_sett
             number += 1
             little.add(number)
         for decision in little.settle():
-            _one_owner_each(little)
+            _assert_single_owners(little)
             assert sum(len(p.warmup) for p in decision.placements.values()) <= warmups
         counts = Counter(little.owners().values())
         assert sum(counts.values()) == partitions + 3
@@ -243,6 +243,6 @@ def test_however_the_group_grows_and_shrinks_each_task_has_one_owner_and_it_sett
         assert max(spread) - min(spread) <= 1
 
 
-def _one_owner_each(little: LittleGroup) -> None:
+def _assert_single_owners(little: LittleGroup) -> None:
     owned = Counter(p for member in little.members.values() for p in member.owned)
     assert all(count == 1 for count in owned.values()), f"owned twice: {owned}"

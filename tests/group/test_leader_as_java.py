@@ -1,4 +1,4 @@
-"""What Java's ``StreamsPartitionAssignor`` does with a group, line by line, with processes of several consumers (threads)."""
+"""Equality with Java's ``StreamsPartitionAssignor``, method by method, for processes with several consumers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kstreams_assign.assign import AssignConfig
 from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.values import ErrorCode
 from kstreams_assign.model import NO_PROBE_MS, HostInfo
-from tests.group.threaded import END, NOW_MS, SHAPE, Thread, actives, led, standbys, told
+from tests.group.threaded import END, NOW_MS, SHAPE, Thread, actives, led, read_answers, standbys
 
 A, B = UUID(int=1), UUID(int=2)
 RUNS = -2
 ALL = ["0_0", "0_1", "0_2", "0_3"]
-ONE_WARMUP = AssignConfig(max_warmup_replicas=1)
+SINGLE_WARMUP = AssignConfig(max_warmup_replicas=1)
 
 
 def running(name: str, process: UUID, *tasks: str, **more: object) -> Thread:
@@ -27,14 +27,14 @@ def test_assign_tasks_to_threads_gives_each_thread_back_what_it_had() -> None:
     assert actives(decision) == {"a1": ["0_1", "0_2"], "a2": ["0_0", "0_3"]}
 
 
-def test_assign_tasks_to_threads_evens_out_and_populate_active_task_lists_withholds_between_threads_of_one_process() -> (
+def test_assign_tasks_to_threads_evens_out_and_populate_active_task_lists_withholds_between_threads_of_a_process() -> (
     None
 ):
     decision = led([running("a1", A, *ALL), Thread("a2", A)], leader=A)
     assert actives(decision) == {"a1": ["0_0", "0_1"], "a2": []}
     assert {t.partition: owner for t, owner in decision.withheld.items()} == {2: A, 3: A}
-    assert told(decision)["a2"].next_rebalance_ms == 0
-    assert told(decision)["a1"].next_rebalance_ms == NO_PROBE_MS
+    assert read_answers(decision)["a2"].next_rebalance_ms == 0
+    assert read_answers(decision)["a1"].next_rebalance_ms == NO_PROBE_MS
 
 
 def test_compute_new_assignment_counts_standbys_in_before_it_deals_stateless_tasks() -> None:
@@ -54,35 +54,35 @@ def test_build_standby_task_map_keeps_a_withheld_task_open_where_it_was_a_standb
     assert set(map(str, decision.withheld)) <= set(standbys(decision)["b1"])
 
 
-def test_build_standby_task_map_gives_no_standby_of_a_withheld_task_that_was_none() -> None:
+def test_build_standby_task_map_gives_no_standby_of_a_withheld_task_that_was_no_standby() -> None:
     decision = led([running("a1", A, *ALL), Thread("a2", A)], leader=A)
     assert standbys(decision)["a2"] == []
 
 
 def test_add_client_assignments_gives_the_probing_time_to_the_first_consumer_of_the_leaders_process() -> None:
     threads = [running("a2", A, "0_0", "0_1"), running("a1", A, "0_2", "0_3"), Thread("b1", B)]
-    due = {name: info.next_rebalance_ms for name, info in told(led(threads, leader=A)).items()}
+    due = {name: info.next_rebalance_ms for name, info in read_answers(led(threads, leader=A)).items()}
     assert due == {"a1": NOW_MS + 600_000, "a2": NO_PROBE_MS, "b1": NO_PROBE_MS}
-    due = {name: info.next_rebalance_ms for name, info in told(led(threads, leader=B)).items()}
+    due = {name: info.next_rebalance_ms for name, info in read_answers(led(threads, leader=B)).items()}
     assert due == {"a1": NO_PROBE_MS, "a2": NO_PROBE_MS, "b1": NOW_MS + 600_000}
 
 
-def test_add_client_assignments_gives_nobody_the_probing_time_where_the_first_consumer_waits_for_a_task() -> None:
+def test_add_client_assignments_gives_no_consumer_the_probing_time_where_the_first_consumer_waits_for_a_task() -> None:
     threads = [Thread("a1", A), running("a2", A, *ALL), Thread("b1", B)]
     decision = led(threads, leader=A)
     assert decision.next_probe_ms is not None
-    due = {name: info.next_rebalance_ms for name, info in told(decision).items()}
+    due = {name: info.next_rebalance_ms for name, info in read_answers(decision).items()}
     assert due == {"a1": 0, "a2": NO_PROBE_MS, "b1": NO_PROBE_MS}
 
 
 def test_add_client_assignments_gives_both_where_a_later_consumer_waits_for_a_task() -> None:
     threads = [running("a1", A, *ALL), Thread("a2", A), Thread("b1", B)]
-    due = {name: info.next_rebalance_ms for name, info in told(led(threads, leader=A)).items()}
+    due = {name: info.next_rebalance_ms for name, info in read_answers(led(threads, leader=A)).items()}
     assert due == {"a1": NOW_MS + 600_000, "a2": 0, "b1": NO_PROBE_MS}
 
 
-def test_previous_owner_for_partition_counts_each_claim_and_a_double_one_is_told() -> None:
-    """``allOwnedPartitions``: whoever claims a partition and gets it keeps it, whatever others claim."""
+def test_previous_owner_for_partition_counts_each_claim_and_reports_a_double_claim() -> None:
+    """``allOwnedPartitions``: a member that claims a partition and gets it keeps it, whatever others claim."""
     threads = [running("a1", A, "0_0", "0_1"), running("b1", B, "0_0", "0_2", "0_3")]
     decision = led(threads, leader=A)
     given = actives(decision)
@@ -91,10 +91,10 @@ def test_previous_owner_for_partition_counts_each_claim_and_a_double_one_is_told
     assert any("owned by more than one member: orders-0" in warning for warning in decision.warnings)
 
 
-def test_populate_partitions_by_host_maps_name_every_endpoint_and_the_owner_to_be_of_a_withheld_task() -> None:
+def test_populate_partitions_by_host_maps_name_every_endpoint_and_the_future_owner_of_a_withheld_task() -> None:
     threads = [running("a1", A, *ALL, endpoint="a:1"), Thread("b1", B, (), {"0_3": END}, "b:2")]
-    decision = led(threads, leader=A, config=ONE_WARMUP)
-    info = told(decision)["a1"]
+    decision = led(threads, leader=A, config=SINGLE_WARMUP)
+    info = read_answers(decision)["a1"]
     assert {str(host): [p.partition for p in ps] for host, ps in info.partitions_by_host.items()} == {
         str(HostInfo("a", 1)): [0, 1, 2],
         str(HostInfo("b", 2)): [3],
@@ -103,7 +103,7 @@ def test_populate_partitions_by_host_maps_name_every_endpoint_and_the_owner_to_b
 
 
 def test_maybe_schedule_followup_rebalance_asks_at_once_where_the_own_endpoint_is_missing() -> None:
-    """``verifyHostInfo``: a static member that was restarted with another endpoint is given its old assignment back."""
+    """``verifyHostInfo``: a static member that restarted with another endpoint gets its old assignment back."""
     decision = led([running("a1", A, *ALL, endpoint="a:1")], leader=A)
     answer = decision.assignments["a1"]
     stays, moved = (
@@ -118,11 +118,11 @@ def test_populate_client_states_map_without_end_offsets_falls_back_to_prior_owne
     decision = led(threads, leader=B, ends_known=False)
     assert decision.assignor == "fallback_prior"
     assert actives(decision) == {"a1": ["0_0", "0_1", "0_2"], "b1": ["0_3"], "b2": []}
-    assert told(decision)["b1"].next_rebalance_ms == NOW_MS + 600_000
+    assert read_answers(decision)["b1"].next_rebalance_ms == NOW_MS + 600_000
 
 
-def test_compute_task_lags_without_end_offsets_deals_what_is_unknown_before_what_runs() -> None:
-    """Without ends the lag of all that does not run is -3, which Java sorts before the -2 of what runs."""
+def test_compute_task_lags_without_end_offsets_deals_unknown_tasks_before_running_ones() -> None:
+    """Without ends the lag of each task that does not run is -3, which Java sorts before the -2 of running tasks."""
     decision = led(
         [Thread("a1", A, ["0_0"], {"0_0": RUNS, "0_1": END}), Thread("a2", A)], leader=A, orders=2, ends_known=False
     )
@@ -131,14 +131,18 @@ def test_compute_task_lags_without_end_offsets_deals_what_is_unknown_before_what
 
 
 @pytest.mark.parametrize("code", [ErrorCode.SHUTDOWN_REQUESTED])
-def test_assign_answers_every_consumer_of_every_process_with_a_shutdown_that_one_asked_for(code: ErrorCode) -> None:
+def test_assign_answers_every_consumer_of_every_process_with_a_shutdown_that_any_consumer_requested(
+    code: ErrorCode,
+) -> None:
     threads = [running("a1", A, *ALL), Thread("a2", A, error_code=int(code)), Thread("b1", B)]
     decision = led(threads, leader=B)
-    assert {name: info.error_code for name, info in told(decision).items()} == dict.fromkeys(("a1", "a2", "b1"), code)
+    assert {name: info.error_code for name, info in read_answers(decision).items()} == dict.fromkeys(
+        ("a1", "a2", "b1"), code
+    )
     assert not any(answer.partitions for answer in decision.assignments.values())
 
 
 def test_assign_answers_every_consumer_with_a_code_where_source_topics_are_missing() -> None:
     decision = led([running("a1", A, *ALL), Thread("b1", B)], leader=A, orders=0)
-    codes = {info.error_code for info in told(decision).values()}
+    codes = {info.error_code for info in read_answers(decision).values()}
     assert codes == {ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA}

@@ -1,4 +1,4 @@
-"""The member's machine: what it answers to each event, and that no event sequence gets it stuck or commits wrongly."""
+"""The member's machine: its actions for each event, and that no event sequence blocks it or commits wrongly."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_first_join_needs_no_commit() -> None:
     assert m.Member().handle(m.Started(), NOW) == [m.Join("first join")]
 
 
-def test_a_wish_that_comes_before_the_start_joins_once() -> None:
+def test_a_rejoin_request_before_the_start_joins_once() -> None:
     member = m.Member()
     assert member.handle(m.RejoinWanted("draining"), NOW) == [m.Join("draining")]
     assert member.handle(m.Started(), NOW) == []
@@ -51,7 +51,7 @@ def test_the_next_join_waits_until_revoked_tasks_are_released() -> None:
     assert member.handle(m.TasksReleased(), NOW) == [m.ReleaseMutex(), m.Commit()]
 
 
-def test_a_late_word_about_an_older_assignment_is_no_news() -> None:
+def test_a_late_release_of_an_older_assignment_is_ignored() -> None:
     member = m.Member()
     for event in (m.Started(), m.Assigned(4, NOTHING), m.MembershipLost("slept"), m.Assigned(6, NOTHING)):
         member.handle(event, NOW)
@@ -61,7 +61,7 @@ def test_a_late_word_about_an_older_assignment_is_no_news() -> None:
     assert member.state is m.State.STABLE
 
 
-def test_a_wish_made_during_a_join_is_kept() -> None:
+def test_a_rejoin_request_during_a_join_is_kept() -> None:
     member = m.Member()
     member.handle(m.Started(), NOW)
     member.handle(m.RejoinWanted("the cleaner was at work"), NOW)
@@ -70,7 +70,7 @@ def test_a_wish_made_during_a_join_is_kept() -> None:
     assert member.handle(m.WorkCommitted(), NOW) == [m.Join("the cleaner was at work")]
 
 
-def test_the_probe_is_asked_for_when_it_is_due_and_once() -> None:
+def test_the_probe_is_requested_once_when_it_is_due() -> None:
     member = stable(Adopted({}, frozenset(), frozenset(), next_rebalance_ms=NOW + 60_000))
     assert member.handle(m.Tick(), NOW + 59_999) == []
     assert member.handle(m.Tick(), NOW + 60_000) == [m.Commit()]
@@ -87,7 +87,7 @@ def test_a_natural_rebalance_restarts_the_interval() -> None:
     assert member.handle(m.Tick(), NOW + 60_000) == []
 
 
-def test_lost_membership_drops_everything_and_joins_anew() -> None:
+def test_lost_membership_drops_everything_and_joins_again() -> None:
     member = stable()
     assert member.handle(m.MembershipLost("fenced"), NOW) == [m.DropAll("fenced"), m.Join("fenced")]
     assert member.generation is None
@@ -102,7 +102,7 @@ def test_closing_releases_the_mutex_from_every_state() -> None:
 
 
 @pytest.mark.parametrize("event", [m.WorkCommitted(), m.Assigned(1, NOTHING)])
-def test_an_impossible_event_is_a_bug_and_said_so(event: m.Event) -> None:
+def test_an_impossible_event_raises_key_error(event: m.Event) -> None:
     with pytest.raises(KeyError):
         m.Member().handle(event, NOW)
 
@@ -122,8 +122,8 @@ def _possible(member: m.Member, event: m.Event) -> bool:
     return (member.state, type(event)) in m.TRANSITIONS
 
 
-def test_all_sequences_of_six_events_keep_the_promises() -> None:
-    """Enumerated, not sampled: a Join is only ever answered to a commit, a loss, or a first start."""
+def test_all_sequences_of_six_events_keep_the_guarantees() -> None:
+    """Enumerated, not sampled: a Join only ever follows a commit, a loss, or a first start."""
     checked = 0
     for sequence in product(EVENTS, repeat=6):
         member = m.Member()
@@ -142,7 +142,7 @@ def test_all_sequences_of_six_events_keep_the_promises() -> None:
 
 
 @given(st.lists(st.sampled_from(EVENTS), max_size=40))
-def test_whatever_happened_a_member_can_get_stable_again(events: list[m.Event]) -> None:
+def test_a_member_can_become_stable_after_any_events(events: list[m.Event]) -> None:
     member = m.Member()
     member.handle(m.Started(), NOW)
     for event in events:

@@ -1,4 +1,4 @@
-"""Early probing: what a rebalance would bring now, and when that is worth one."""
+"""Early probing: what a rebalance would bring now, and when it is worthwhile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONFIG = AssignConfig(acceptable_recovery_lag=100, max_warmup_replicas=2)
 
 
 def standing(name: str) -> Standing:
-    """One process runs everything, a second one without state has just joined: two warm-ups are under way there."""
+    """One process runs everything, and a second one without state has just joined: two warm-ups are under way."""
     runs = Client(OLD, 1, frozenset(TASKS), lags=TaskLags(ENDS, dict.fromkeys(TASKS, RUNNING_OFFSET_SUM)))
     cluster = Cluster((runs, Client(NEW, 1, lags=TaskLags(ENDS, {}))), frozenset(TASKS))
     plan = ASSIGNORS[name](cluster, CONFIG)
@@ -31,7 +31,7 @@ def standing(name: str) -> Standing:
 
 
 @pytest.mark.parametrize("name", ["least_movement", "high_availability"])
-def test_the_gain_is_what_the_assignor_would_do(name):
+def test_the_gain_is_what_the_assignor_would_change(name):
     now = standing(name)
     first, second = sorted(now.plan.placements[NEW].warmup)
     assert compute_gain(now, {}, ENDS) == Gain(0, 0)
@@ -43,15 +43,15 @@ def test_the_gain_is_what_the_assignor_would_do(name):
 
 
 @pytest.mark.parametrize("name", ["least_movement", "high_availability"])
-def test_once_all_copies_are_caught_up_the_gain_is_the_next_rounds_owner_changes(name):
+def test_once_all_replicas_have_caught_up_the_gain_is_the_next_rounds_owner_changes(name):
     now = standing(name)
-    told = {client.process_id: ENDS for client in now.cluster.clients}
+    published = {client.process_id: ENDS for client in now.cluster.clients}
     rounds = converge(after(now.cluster, now.plan, ENDS), CONFIG, now.assign, ENDS)
-    assert compute_gain(now, told, ENDS) == Gain(len(rounds[0].changed), 0)
+    assert compute_gain(now, published, ENDS) == Gain(len(rounds[0].changed), 0)
 
 
 def stateless_scale_out(name: str) -> Standing:
-    """Two processes share two stateful tasks with a standby each and six stateless ones; a third process joins."""
+    """Two processes share two stateful tasks with a standby each and six stateless tasks; a third process joins."""
     stateful, stateless = frozenset(TASKS[:2]), frozenset(TaskId(1, partition) for partition in range(6))
     ends = {task: ENDS[task] for task in TASKS[:2]}
     config = AssignConfig(acceptable_recovery_lag=100, num_standby_replicas=1)
@@ -79,8 +79,8 @@ def test_a_warm_up_that_becomes_a_standby_is_a_gain_although_no_owner_changes():
 
 @pytest.mark.parametrize("name", ["least_movement", "high_availability"])
 @pytest.mark.parametrize("acceptable", [ACCEPTABLE, TINY])
-def test_a_probe_that_is_due_brings_something_once_all_copies_have_caught_up(name, acceptable):
-    """Or the group would wait for the probing interval, and for nothing else."""
+def test_a_due_probe_has_a_gain_once_all_replicas_have_caught_up(name, acceptable):
+    """Otherwise the group would wait for the probing interval in vain."""
     seen = 0
     for small in small_clusters(3, (0, 0), 1, "-PFR", acceptable=acceptable):
         cluster, ends = small.cluster(), dict.fromkeys(small.tasks, END)
@@ -93,7 +93,7 @@ def test_a_probe_that_is_due_brings_something_once_all_copies_have_caught_up(nam
     assert (seen > 0) == (acceptable == ACCEPTABLE)
 
 
-def test_nothing_is_asked_before_the_floor_nor_without_a_gain_and_then_once():
+def test_a_rebalance_is_requested_once_after_the_floor_if_there_is_a_gain():
     prober = Prober(floor_ms=10_000)
     assert prober.handle(GainReported(Gain(5, 0)), 0) == Wait(), "no decision yet"
     prober.handle(GenerationStarted(), 1_000)
@@ -105,7 +105,7 @@ def test_nothing_is_asked_before_the_floor_nor_without_a_gain_and_then_once():
     assert prober.handle(GainReported(Gain(2, 0)), 50_000) == Wait()
 
 
-def test_what_is_under_way_is_waited_for_twice_as_long_as_it_took_so_far():
+def test_the_wait_for_replicas_under_way_is_twice_the_time_so_far():
     prober = Prober(floor_ms=10_000)
     prober.handle(GenerationStarted(), 0)
     assert prober.handle(GainReported(Gain(1, 1)), 30_000) == Wait(90_000)
@@ -119,8 +119,8 @@ def test_what_is_under_way_is_waited_for_twice_as_long_as_it_took_so_far():
 
 
 @given(st.integers(1, 100), st.integers(2, 30), st.integers(1_000, 20_000))
-def test_copies_that_end_one_after_the_other_are_handed_over_together(pace_s, copies, floor_ms):
-    """A warm-up queue: each copy takes as long as the one before."""
+def test_replicas_that_catch_up_in_sequence_are_handed_over_together(pace_s, copies, floor_ms):
+    """A warm-up queue: each replica takes as long as the one before."""
     prober = Prober(floor_ms)
     prober.handle(GenerationStarted(), 0)
     for ended in range(1, copies):
@@ -135,15 +135,15 @@ news = st.lists(
 
 @given(news, st.integers(1_000, 60_000))
 def test_a_generation_is_left_at_most_once_and_never_before_its_floor(steps, floor_ms):
-    """Whatever is told and whenever."""
+    """For any reports at any times."""
     prober, now, asked = Prober(floor_ms), 5_000, []
     prober.handle(GenerationStarted(), now)
-    for passed, found in steps:
+    for passed, gain in steps:
         now += passed
-        answer = prober.handle(GainReported(found), now)
+        answer = prober.handle(GainReported(gain), now)
         if isinstance(answer, Rejoin):
             asked.append(now)
-            assert found.moves > 0
+            assert gain.moves > 0
         elif answer.until_ms is not None:
             assert answer.until_ms > now
     assert len(asked) <= 1

@@ -1,4 +1,4 @@
-"""What members and brokers tell of racks reaches the assignor, and what they do not tell is said (KIP-925)."""
+"""Racks that members and brokers report reach the assignor, and missing racks cause a warning (KIP-925)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IN_B = {TaskId(0, partition) for partition in (2, 3)}
 
 
 def group(assignor: str, **settings: object) -> LittleGroup:
-    """Two members, one in each rack; the first two partitions are in rack b, which is not where dealing round puts them."""
+    """Return a member in each rack; the first two partitions are in rack b, which dealing in turn would not choose."""
     config = AssignConfig(rack_aware_assignment_strategy="min_traffic", max_warmup_replicas=8, **settings)
     little = LittleGroup(shape(), {"orders": 4}, config, assignor)
     for number, rack in ((1, "b"), (2, "a")):
@@ -34,12 +34,12 @@ def not_followed(little: LittleGroup) -> list[str]:
 def test_tasks_run_where_their_records_are(assignor: str) -> None:
     little = group(assignor)
     little.settle()
-    one, other = little.members.values()
-    assert (one.running, other.running) == (IN_B, IN_A)
+    first, second = little.members.values()
+    assert (first.running, second.running) == (IN_B, IN_A)
     assert not not_followed(little)
 
 
-def test_a_member_that_tells_no_rack_is_named_and_nobody_looks_at_racks() -> None:
+def test_a_member_without_a_rack_is_named_and_racks_are_ignored() -> None:
     little = group("high_availability")
     next(iter(little.members.values())).rack = None
     little.rebalance()
@@ -47,7 +47,7 @@ def test_a_member_that_tells_no_rack_is_named_and_nobody_looks_at_racks() -> Non
     assert "does not report one rack" in warning
 
 
-def test_changelogs_must_be_known_only_if_there_are_standbys() -> None:
+def test_changelog_racks_must_be_known_only_with_standbys() -> None:
     for standbys, warnings in ((0, 0), (1, 1)):
         little = group("high_availability", num_standby_replicas=standbys)
         del little.replica_racks[TopicPartition(changelog_topic(APPLICATION, "totals"), 3)]
@@ -55,7 +55,7 @@ def test_changelogs_must_be_known_only_if_there_are_standbys() -> None:
         assert len(not_followed(little)) == warnings
 
 
-def test_without_a_strategy_nobody_asks_for_racks() -> None:
+def test_without_a_strategy_racks_are_not_requested() -> None:
     little = LittleGroup(shape(), {"orders": 4})
     little.add(1)
     little.rebalance()

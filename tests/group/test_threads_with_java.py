@@ -1,9 +1,10 @@
-"""Whole decisions for random groups whose processes have several consumers: as Kafka's own classes decide them, asked over JSON lines.
+"""Whole decisions for random groups whose processes have several consumers, compared with Kafka's own classes.
 
-Java's task assignor places, Java's ``assignTasksToThreads`` deals to consumers; what is withheld follows from who owns what
-(``populateActiveTaskAndPartitionsLists``). Where no ends are known ``fallback_prior`` places, which in Java hangs on the order of hash
-tables, so there our placement is dealt. ``golden_threads.jsonl`` has what they answered;
-``python -m tests.group.test_threads_with_java 5000 java-peer`` asks a peer that knows ``assign-threads``, and with a file as third word keeps the answers.
+Java's task assignor places tasks, Java's ``assignTasksToThreads`` distributes them to consumers; what is withheld
+follows from the owners (``populateActiveTaskAndPartitionsLists``). Where no ends are known ``fallback_prior`` places
+tasks, which in Java depends on the order of hash tables, so there our placement is distributed.
+``golden_threads.jsonl`` has Java's answers; ``python -m tests.group.test_threads_with_java 5000 java-peer`` asks a
+peer that knows ``assign-threads``, and a file as third argument keeps the answers.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.group.values import Decision
-from tests.group.threaded import Thread, led, task, told
+from tests.group.threaded import Thread, led, read_answers, task
 
 Json = dict[str, Any]
-Told = tuple[list[str], list[str], bool]
+Answer = tuple[list[str], list[str], bool]
 GOLDEN = Path(__file__).with_name("golden_threads.jsonl")
 RUNS, UNKNOWN = -2, -3
 
@@ -54,7 +55,7 @@ def java(command: Sequence[str]) -> Iterator[Java]:
 
 
 class Problem:
-    """One random group. Each partition has one owner at most, as a broker sees to it."""
+    """One random group. Each partition has at most one owner, as a broker ensures."""
 
     def __init__(self, seed: int) -> None:
         random = Random(seed)
@@ -90,17 +91,17 @@ class Problem:
             ends_known=self.ends_known,
         )
 
-    def theirs(self, assign: Java, deal: Java) -> dict[str, Told]:
-        """Each consumer's active tasks, standbys, and whether it waits for a task."""
+    def theirs(self, assign: Java, deal: Java) -> dict[str, Answer]:
+        """Return each consumer's active tasks, standbys, and whether it waits for a task."""
         ends = self.ends if self.ends_known else dict.fromkeys(self.ends, UNKNOWN)
         consumers: dict[UUID, list[Json]] = {}
         for thread in self.threads:
-            told_so = {
+            reports = {
                 "id": thread.name,
                 "prev_active": list(thread.owned),
                 "task_offset_sums": dict(thread.sums or {}),
             }
-            consumers.setdefault(thread.process, []).append(told_so)
+            consumers.setdefault(thread.process, []).append(reports)
         config = {
             "num_standby_replicas": self.config.num_standby_replicas,
             "max_warmup_replicas": self.config.max_warmup_replicas,
@@ -115,21 +116,23 @@ class Problem:
                     "stateful_tasks": self.stateful,
                     "stateless_tasks": self.stateless,
                     "task_end_offset_sums": ends,
-                    "clients": [{"process_id": str(p), "tags": {}, "consumers": told} for p, told in consumers.items()],
+                    "clients": [
+                        {"process_id": str(p), "tags": {}, "consumers": entries} for p, entries in consumers.items()
+                    ],
                 }
             )["clients"]
         )
-        found = {}
+        answers = {}
         for process, mine in consumers.items():
             given = placed[str(process)]
             request = {"active": given["active"], "standby": given["standby"], "task_end_offset_sums": ends}
-            threads = [{key: one[key] for key in ("id", "task_offset_sums")} for one in mine]
+            threads = [{key: thread[key] for key in ("id", "task_offset_sums")} for thread in mine]
             dealt = deal.ask({**request, "consumers": threads})["consumers"]
             for name, got in dealt.items():
-                found[name] = self._withheld(process, name, got)
-        return found
+                answers[name] = self._withheld(process, name, got)
+        return answers
 
-    def _withheld(self, process: UUID, name: str, got: Json) -> Told:
+    def _withheld(self, process: UUID, name: str, got: Json) -> Answer:
         owners = {t: thread.name for thread in self.threads for t in thread.owned}
         reported = {t for thread in self.threads if thread.process == process for t in thread.sums or {}}
         runs = {t for thread in self.threads if thread.process == process for t in thread.owned}
@@ -140,7 +143,7 @@ class Problem:
 
 
 def placements(decision: Decision) -> Json:
-    """Ours, as Java's harness writes its own."""
+    """Return our placements in the form of Java's harness."""
     return {
         str(process): {
             "active": sorted(map(str, placed.active)),
@@ -151,7 +154,7 @@ def placements(decision: Decision) -> Json:
 
 
 def compare(command: Sequence[str], seeds: range, keep: Path | None) -> int:
-    """How many decisions were compared; raises at the first that differs."""
+    """Return how many decisions were compared; raise at the first difference."""
     with ExitStack() as ends:
         assign, deal = (ends.enter_context(java([*command, sub])) for sub in ("assign", "assign-threads"))
         answers = [(seed, Problem(seed).theirs(assign, deal)) for seed in seeds]
@@ -164,17 +167,17 @@ def compare(command: Sequence[str], seeds: range, keep: Path | None) -> int:
     return len(answers)
 
 
-def ours(problem: Problem) -> dict[str, Told]:
+def ours(problem: Problem) -> dict[str, Answer]:
     return {
         name: (sorted(map(str, info.active_tasks)), sorted(map(str, info.standby_tasks)), info.next_rebalance_ms == 0)
-        for name, info in told(problem.ours()).items()
+        for name, info in read_answers(problem.ours()).items()
     }
 
 
 def test_random_groups_with_several_consumers_a_process_are_decided_as_java_decided_them() -> None:
     lines = GOLDEN.read_text(encoding="utf-8").splitlines()
     for seed, answer in map(json.loads, lines):
-        assert ours(Problem(seed)) == {name: tuple(one) for name, one in answer.items()}, f"seed {seed}"
+        assert ours(Problem(seed)) == {name: tuple(consumer) for name, consumer in answer.items()}, f"seed {seed}"
     assert len(lines) == 200
 
 

@@ -1,4 +1,4 @@
-"""What a leader does with its topology: what it looks up, what counts as stateful, and whose topology differs."""
+"""The leader and its topology: look-ups, stateful tasks, and members with a different topology."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_group_shares_the_tasks_of_both_subtopologies():
     assert sorted(len(member.running) for member in little.members.values()) == [3, 3]
 
 
-def test_a_source_topic_that_is_a_changelog_is_looked_up_as_committed_and_never_made():
+def test_a_source_topic_that_is_a_changelog_is_looked_up_as_committed_and_never_created():
     table = TopologyShape((SubtopologyShape(("users",), (Store("users", source="users"), Store("totals"))),))
     wanted = lookups(table, "app", {"users": 2})
     assert wanted.changelog_topics == {"app-totals-changelog": 2}
@@ -53,11 +53,11 @@ def test_a_store_without_a_changelog_is_stateful_for_us_and_not_for_java():
         little.add(1)
         little.add(2)
         placed = little.rebalance().placements
-        copies[assignor] = sum(len(one.standby) for one in placed.values())
+        copies[assignor] = sum(len(placement.standby) for placement in placed.values())
     assert copies == {"least_movement": 4, "high_availability": 0}
 
 
-def test_a_leader_warns_of_members_that_run_another_topology():
+def test_a_leader_warns_about_members_with_a_different_topology():
     little = LittleGroup(COUNTING, dict(add_repartition_counts(COUNTING, {"lines": 1})))
     little.add(1)
     other = little.add(2)

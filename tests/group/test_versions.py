@@ -1,4 +1,4 @@
-"""Version probing: a group speaks the newest version that all of its members can, and nobody loses a task over it."""
+"""Version probing: a group uses the newest version that all its members support, and no member loses a task by it."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ NEWEST = 11
 @pytest.mark.parametrize(
     ("used", "received", "common", "next_"),
     [
-        (11, 11, 11, 11),  # everybody speaks the newest
-        (11, 5, 5, 5),  # the leader, or somebody, is of 2.4
-        (11, 5, 11, 11),  # somebody still uses 5, and everybody could use 11: only they have to change
+        (11, 11, 11, 11),  # all members use the newest
+        (11, 5, 5, 5),  # the leader, or another member, runs 2.4
+        (11, 5, 11, 11),  # a member still uses 5, and all support 11: only that member has to change
         (5, 5, 5, 5),  # downgraded, and it stays so
-        (5, 5, 8, 8),  # the last of 2.4 is gone, the last of 2.6 is not
+        (5, 5, 8, 8),  # the last member of 2.4 has left, a member of 2.6 has not
         (5, 5, 11, 11),
-        (8, 5, 8, 8),  # somebody comes from below
+        (8, 5, 8, 8),  # a member comes from an older version
     ],
 )
-def test_a_follower_speaks_what_all_can(used: int, received: int, common: int, next_: int) -> None:
+def test_a_follower_uses_the_version_that_all_members_support(
+    used: int, received: int, common: int, next_: int
+) -> None:
     assert version_after(used, NEWEST, AssignmentInfo(received, common)) == next_
 
 
@@ -54,13 +56,13 @@ def test_a_leader_that_may_be_of_a_release_before_cooperative_rebalances_is_refu
         version_after(NEWEST, NEWEST, old)
 
 
-def test_a_leader_of_ours_may_have_eager_members() -> None:
+def test_a_python_leader_may_have_eager_members() -> None:
     ours = AssignmentInfo(4, 4, trailer=GroupTrailer("high_availability", 1))
     assert version_after(NEWEST, NEWEST, ours) == 4
 
 
 def grown(**newest: int) -> tuple[LittleGroup, list[LittleMember]]:
-    """Two members of ours with all tasks settled, then one whose release knows this version at most."""
+    """Two Python members with all tasks settled, then a member whose release supports at most this version."""
     group = LittleGroup(shape(), {"orders": 6, "clicks": 1})
     ours = [group.add(1), group.add(2)]
     group.settle()
@@ -70,14 +72,14 @@ def grown(**newest: int) -> tuple[LittleGroup, list[LittleMember]]:
 
 
 def answered(group: LittleGroup) -> tuple[set[int], set[int]]:
-    """The versions of one rebalance's answers, and what they say that all can."""
+    """Return the versions of a rebalance's answers, and the versions that they call supported by all."""
     decision = group.rebalance()
     infos = [decode_assignment(given.user_data) for given in decision.assignments.values()]
     return {info.version for info in infos}, {info.commonly_supported_version for info in infos}
 
 
 @pytest.mark.parametrize("newest", [5, 8, 9, 10])
-def test_a_group_goes_down_with_an_older_member_and_up_again_after_it(newest: int) -> None:
+def test_a_group_lowers_its_version_for_an_older_member_and_raises_it_afterwards(newest: int) -> None:
     group, members = grown(newest=newest)
     assert answered(group) == ({newest}, {newest})
     assert {member.used for member in members} == {newest}
@@ -88,7 +90,7 @@ def test_a_group_goes_down_with_an_older_member_and_up_again_after_it(newest: in
     assert answered(group) == ({NEWEST}, {NEWEST})
 
 
-def test_a_member_of_the_future_gets_an_answer_that_it_can_read_and_the_others_keep_their_tasks() -> None:
+def test_a_newer_member_gets_an_answer_that_it_can_read_and_the_others_keep_their_tasks() -> None:
     group, members = grown(newest=12)
     before = [member.running for member in members[:2]]
     decision = group.rebalance()
@@ -104,19 +106,19 @@ def test_a_member_of_the_future_gets_an_answer_that_it_can_read_and_the_others_k
     assert sorted(len(member.running) for member in members) == [2, 2, 2]
 
 
-@pytest.mark.parametrize(("newest", "told"), [(5, False), (6, False), (8, True)])
-def test_where_no_position_can_be_told_nobody_is_asked_to_probe_for_one(newest: int, told: bool) -> None:
+@pytest.mark.parametrize(("newest", "probes"), [(5, False), (6, False), (8, True)])
+def test_without_reported_positions_no_member_is_asked_to_probe(newest: int, probes: bool) -> None:
     group, members = grown(newest=newest)
     group.rebalance()
     members[2].positions = {}
     decision = group.rebalance()
     assert decision.standing is not None
     assert decision.standing.plan.probing
-    assert (decision.next_probe_ms is not None) is told
-    assert [text for text in decision.warnings if "before 2.6" in text] == ([] if told else [decision.warnings[0]])
+    assert (decision.next_probe_ms is not None) is probes
+    assert [text for text in decision.warnings if "before 2.6" in text] == ([] if probes else [decision.warnings[0]])
 
 
-def test_members_of_the_future_are_one_process_and_count_in_what_all_can() -> None:
+def test_newer_members_count_as_one_process_and_in_the_supported_version() -> None:
     future = [JoinedMember(name, ("orders",), (), struct.pack(">ii", 13, 14) + b"?") for name in ("b", "c")]
     old = SubscriptionInfo(5, 8, UUID(int=1), task_offset_sums={TaskId(0, 0): -2, TaskId(0, 1): 70})
     view = read_group([*future, JoinedMember("a", ("orders",), (), encode_subscription(old))])
@@ -126,7 +128,7 @@ def test_members_of_the_future_are_one_process_and_count_in_what_all_can() -> No
     assert view.unreadable == {}
 
 
-def test_the_future_and_what_was_before_probing_do_not_go_together() -> None:
+def test_newer_members_and_members_before_version_probing_are_refused() -> None:
     group, members = grown(newest=12)
     members[1].used, members[1].newest, members[1].ours = 2, 2, False
     with pytest.raises(AssignmentRefused):
@@ -136,8 +138,8 @@ def test_the_future_and_what_was_before_probing_do_not_go_together() -> None:
     assert "member-3" in group.decision.warnings[0]
 
 
-def test_an_old_subscription_tells_of_copies_whose_position_nobody_knows() -> None:
-    told = SubscriptionInfo(5, NEWEST, UUID(int=1), task_offset_sums={TaskId(0, 0): -2, TaskId(0, 1): 70})
-    view = read_group([JoinedMember("a", ("orders",), (), encode_subscription(told))])
+def test_an_old_subscription_reports_replicas_without_positions() -> None:
+    info = SubscriptionInfo(5, NEWEST, UUID(int=1), task_offset_sums={TaskId(0, 0): -2, TaskId(0, 1): 70})
+    view = read_group([JoinedMember("a", ("orders",), (), encode_subscription(info))])
     [[consumer]] = view.processes.values()
     assert consumer.info.task_offset_sums == {TaskId(0, 0): -2, TaskId(0, 1): -3}

@@ -1,4 +1,4 @@
-"""The warm-up queue: all warm-ups are handed out at once, restored a few at a time, and one rebalance hands them over."""
+"""The warm-up queue: all warm-ups are assigned at once, restored a few at a time, and handed over by one rebalance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEWCOMER = 11
 
 
 def grown(*, queue: bool, assignor: str) -> LittleGroup:
-    """Ten members with 200 tasks at rest; then one more joins."""
+    """Ten members with 200 tasks at rest; then another member joins."""
     little = LittleGroup(shape(), {"orders": 200}, AssignConfig(), assignor)
     for number in range(1, NEWCOMER):
         little.add(number)
@@ -26,7 +26,7 @@ def grown(*, queue: bool, assignor: str) -> LittleGroup:
     return little
 
 
-def test_ten_to_eleven_members_takes_two_rounds_with_the_queue_and_ten_without():
+def test_growing_from_10_to_11_members_takes_2_rounds_with_the_queue_and_10_without():
     rounds = {}
     for queue in (True, False):
         decisions = grown(queue=queue, assignor="least_movement").settle()
@@ -35,7 +35,7 @@ def test_ten_to_eleven_members_takes_two_rounds_with_the_queue_and_ten_without()
     assert rounds == {True: (2, 18), False: (10, 18)}
 
 
-def test_a_member_is_told_the_order_and_how_many_at_a_time():
+def test_a_member_receives_the_order_and_the_number_at_a_time():
     little = grown(queue=True, assignor="least_movement")
     little.members[UUID(int=NEWCOMER)].positions = {TaskId(0, 199): 30_000, TaskId(0, 198): 20_000}
     little.rebalance()
@@ -49,7 +49,7 @@ def test_a_member_is_told_the_order_and_how_many_at_a_time():
     assert all(m.adopted and m.adopted.queue is None for m in little.members.values() if m.process.int != NEWCOMER)
 
 
-def test_a_group_with_foreign_members_has_no_queue_since_they_would_restore_all_at_once():
+def test_a_group_with_foreign_members_has_no_queue():
     little = grown(queue=True, assignor="high_availability")
     little.members[UUID(int=1)].ours = False
     decision = little.rebalance()
@@ -59,5 +59,5 @@ def test_a_group_with_foreign_members_has_no_queue_since_they_would_restore_all_
 @pytest.mark.parametrize(
     ("limit", "processes", "shares"), [(2, 1, [2]), (5, 2, [3, 2]), (2, 3, [1, 1, 1]), (1, 1, [1]), (4, 0, [])]
 )
-def test_the_groups_limit_is_shared_out_and_nobody_gets_none(limit, processes, shares):
+def test_the_groups_limit_is_shared_and_each_process_gets_at_least_1(limit, processes, shares):
     assert list(share_out(limit, [UUID(int=number) for number in range(processes)]).values()) == shares

@@ -22,8 +22,8 @@ def task(text: str) -> TaskId:
     return TaskId.parse(text)
 
 
-def partition_of(one: TaskId) -> TopicPartition:
-    return TopicPartition(SOURCE[one.subtopology], one.partition)
+def partition_of(task_id: TaskId) -> TopicPartition:
+    return TopicPartition(SOURCE[task_id.subtopology], task_id.partition)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def led(
     ends_known: bool = True,
     assignor: str = "high_availability",
 ) -> Decision:
-    """The decision of a leader of ours, by Java's rules: nobody here carries a trailer."""
+    """Return the decision of a Python leader by Java's rules: no member here carries a trailer."""
     shape = SHAPE if clicks else TopologyShape(SHAPE.subtopologies[:1])
     counts = {"orders": orders, **({"clicks": clicks} if clicks else {})}
     changelogs = lookups(shape, APPLICATION, counts).end_offsets
@@ -74,14 +74,14 @@ def led(
     return decide(read_group([thread.joins() for thread in threads]), question)
 
 
-def told(decision: Decision) -> dict[str, AssignmentInfo]:
-    """What each consumer reads."""
+def read_answers(decision: Decision) -> dict[str, AssignmentInfo]:
+    """Return what each consumer reads."""
     return {name: decode_assignment(answer.user_data) for name, answer in decision.assignments.items()}
 
 
 def actives(decision: Decision) -> dict[str, list[str]]:
-    return {name: [str(t) for t in info.active_tasks] for name, info in told(decision).items()}
+    return {name: [str(t) for t in info.active_tasks] for name, info in read_answers(decision).items()}
 
 
 def standbys(decision: Decision) -> dict[str, list[str]]:
-    return {name: sorted(map(str, info.standby_tasks)) for name, info in told(decision).items()}
+    return {name: sorted(map(str, info.standby_tasks)) for name, info in read_answers(decision).items()}
