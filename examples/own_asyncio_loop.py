@@ -1,7 +1,7 @@
 """An asyncio loop of your own: ``python own_asyncio_loop.py localhost:9092 NAME``. One coroutine a task, stateless.
 
-Each record of ``shout-in`` comes out of ``shout-out`` in capitals. The membership has a thread of its own, so heartbeats never
-wait for the loop; its events are awaited like anything else.
+Each record of ``shout-in`` is written to ``shout-out`` in capitals. The membership has its own thread, so heartbeats
+never wait for the loop; its events are awaited like anything else.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
-"""A loop of your own: ``python own_loop.py localhost:9092 NAME``. The membership is ours; records, state and clients are yours.
+"""A loop of your own: ``python own_loop.py localhost:9092 NAME``.
 
-Counts words as ``word_count.py`` does, with plain confluent-kafka and dicts for stores. Standbys and warm-ups follow their
-changelogs, so a task moves only where its counts are. Start it twice.
+The package has the membership; records, state and clients are this program's. It counts words as ``word_count.py``
+does, with plain confluent-kafka and dicts for stores. Standbys and warm-ups follow their changelogs, so a task moves
+only to a process that has its counts. Start it twice.
 """
 
 import signal

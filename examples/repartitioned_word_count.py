@@ -1,8 +1,9 @@
-"""Count the words of lines: ``python repartitioned_word_count.py localhost:9092 [folder]`` reads ``lines`` and writes ``line-word-counts``.
+"""Count the words of lines: ``python repartitioned_word_count.py localhost:9092 [folder]``.
 
-The words of one line are counted by different tasks, so they go through a topic of the application's own: the leader makes
-``line-words-words-repartition``, and what is counted is deleted from it. Java's ``groupBy(...).count()`` has the same shape, and
-may run in the same group: ``topology_description`` below is what its ``Topology.describe()`` prints.
+It reads ``lines`` and writes ``line-word-counts``. Different tasks count the words of one line, so the words go
+through a repartition topic: the leader creates ``line-words-words-repartition``, and counted words are deleted from it.
+Java's ``groupBy(...).count()`` has the same shape, and may run in the same group: ``topology_description`` below is what
+its ``Topology.describe()`` prints.
 """
 
 import struct

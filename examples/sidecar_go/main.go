@@ -1,6 +1,7 @@
 // Count orders per customer at a sidecar: go run . app.sock customer-totals
 //
-// The worker (kstreams-assign worker) is the member; this program polls, adds up, and commits. It may die at any moment.
+// The worker (kstreams-assign worker) is the member; this program polls, adds up, and commits.
+// It may die at any moment.
 package main
 
 import (

@@ -1,5 +1,6 @@
 // Count orders per customer at a sidecar: npm ci && node count.mjs app.sock customer-totals
-// The worker (kstreams-assign worker) is the member; this program polls, adds up, and commits. It may die at any moment.
+// The worker (kstreams-assign worker) is the member; this program polls, adds up, and commits.
+// It may die at any moment.
 
 import { createConnection } from "node:net";
 import { decode, encode } from "@msgpack/msgpack";
