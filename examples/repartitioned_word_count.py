@@ -2,8 +2,8 @@
 
 It reads ``lines`` and writes ``line-word-counts``. Different tasks count the words of one line, so the words go
 through a repartition topic: the leader creates ``line-words-words-repartition``, and counted words are deleted from it.
-Java's ``groupBy(...).count()`` has the same shape, and may run in the same group: ``topology_description`` below is what
-its ``Topology.describe()`` prints.
+Java's ``groupBy(...).count()`` has the same shape, and may run in the same group: ``topology_description`` below is
+what its ``Topology.describe()`` prints.
 """
 
 import struct
