@@ -43,6 +43,8 @@ def commands(text: str) -> Iterator[list[str]]:
         for word in lexer:
             if _OPERATORS.fullmatch(word):
                 to_file = word[0] in "<>"
+                if to_file and words and words[-1].isdecimal():  # a descriptor: 2> log
+                    words.pop()
                 if not to_file:
                     yield words
                     words = []
