@@ -60,11 +60,11 @@ class Loop:
             self.commit()
 
     def adopt(self, new: Assignment) -> None:
-        self.words.incremental_unassign([At(*self.inputs.pop(t)) for t in new.gone & self.inputs.keys()])
+        self.words.incremental_unassign([At(*self.inputs.pop(t)) for t in new.revoked & self.inputs.keys()])
         self.commit()
         self.drop(self.counts.keys() - new.active.keys() - new.standby - new.warmup)
         self.active = new.active
-        for task in new.gone & self.counts.keys():  # a standby from now on
+        for task in new.revoked & self.counts.keys():  # a standby from now on
             self.start_following(task)
         for task in (new.active.keys() | new.standby | new.warmup) - self.counts.keys():
             self.counts[task], self.position[task] = {}, 0

@@ -1,8 +1,9 @@
-"""Kafka Streams' group protocol and KIP-441 in Python: tasks move only when their state is warm.
+"""Kafka Streams' group protocol and KIP-441 in Python: tasks move only after their state is warm.
 
-``Worker`` runs a topology as a full member, and leader, of a Kafka Streams group; ``GroupMember`` is the membership alone,
-for programs with a loop of their own. The names below are the public API;
-they are imported when first used, so that the command line starts quickly.
+``Worker`` runs a topology as a full member, and leader, of a Kafka Streams group. ``GroupMember`` is the membership
+alone, for programs with a loop of their own. ``SidecarClient`` is a session with a worker that runs beside the program.
+
+All public names are here. Each is imported when it is first used, so that the command line starts quickly.
 """
 
 from __future__ import annotations
@@ -10,76 +11,133 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kstreams_assign.config import Config
-    from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition
-    from kstreams_assign.tasks.record import Record
-    from kstreams_assign.tasks.stamped import ValueAndTime
-    from kstreams_assign.topology.flows import Repartition
-    from kstreams_assign.worker import (
-        Assignment,
-        CommitDue,
-        Drained,
-        GroupMember,
-        KeyValueStore,
-        Lost,
-        Subtopology,
-        Task,
-        TimestampedKeyValueStore,
-        Worker,
-    )
-    from kstreams_assign.worker.sidecar.aio import AsyncSidecarClient
-    from kstreams_assign.worker.sidecar.client import SidecarClient
+if TYPE_CHECKING:  # the same names as in the table below, for type checkers and editors; a test compares them
+    from kstreams_assign.config import Config as Config
+    from kstreams_assign.errors import AssignmentRefused as AssignmentRefused
+    from kstreams_assign.errors import BrokerError as BrokerError
+    from kstreams_assign.errors import BrokerUnavailable as BrokerUnavailable
+    from kstreams_assign.errors import CommitDeferred as CommitDeferred
+    from kstreams_assign.errors import CommitRefused as CommitRefused
+    from kstreams_assign.errors import ConfigError as ConfigError
+    from kstreams_assign.errors import DeliveryFailed as DeliveryFailed
+    from kstreams_assign.errors import ExtraMissing as ExtraMissing
+    from kstreams_assign.errors import GroupNotFound as GroupNotFound
+    from kstreams_assign.errors import InstanceFenced as InstanceFenced
+    from kstreams_assign.errors import InvalidTaskId as InvalidTaskId
+    from kstreams_assign.errors import KeyNotLocal as KeyNotLocal
+    from kstreams_assign.errors import KStreamsAssignError as KStreamsAssignError
+    from kstreams_assign.errors import LocalBrokerError as LocalBrokerError
+    from kstreams_assign.errors import MalformedFrame as MalformedFrame
+    from kstreams_assign.errors import MalformedUserData as MalformedUserData
+    from kstreams_assign.errors import NotAStreamsGroup as NotAStreamsGroup
+    from kstreams_assign.errors import OffsetOutOfRange as OffsetOutOfRange
+    from kstreams_assign.errors import RecordRefused as RecordRefused
+    from kstreams_assign.errors import ShutdownRequested as ShutdownRequested
+    from kstreams_assign.errors import SidecarDisconnected as SidecarDisconnected
+    from kstreams_assign.errors import SidecarError as SidecarError
+    from kstreams_assign.errors import SidecarRefused as SidecarRefused
+    from kstreams_assign.errors import SimulationStuck as SimulationStuck
+    from kstreams_assign.errors import SparkError as SparkError
+    from kstreams_assign.errors import StateDirectoryLocked as StateDirectoryLocked
+    from kstreams_assign.errors import StateError as StateError
+    from kstreams_assign.errors import StoreDamaged as StoreDamaged
+    from kstreams_assign.errors import TaskMigrated as TaskMigrated
+    from kstreams_assign.errors import TopicNotFound as TopicNotFound
+    from kstreams_assign.errors import TopologyMismatch as TopologyMismatch
+    from kstreams_assign.errors import TransactionAborted as TransactionAborted
+    from kstreams_assign.errors import WorkerNotRunning as WorkerNotRunning
+    from kstreams_assign.events import Event as Event
+    from kstreams_assign.events import EventListener as EventListener
+    from kstreams_assign.model import HostInfo as HostInfo
+    from kstreams_assign.model import RepartitionTopic as RepartitionTopic
+    from kstreams_assign.model import Store as Store
+    from kstreams_assign.model import SubtopologyShape as SubtopologyShape
+    from kstreams_assign.model import TaskId as TaskId
+    from kstreams_assign.model import TopicPartition as TopicPartition
+    from kstreams_assign.tasks.record import Headers as Headers
+    from kstreams_assign.tasks.record import Record as Record
+    from kstreams_assign.tasks.stamped import ValueAndTime as ValueAndTime
+    from kstreams_assign.topology.flows import Repartition as Repartition
+    from kstreams_assign.worker.group_member import Assignment as Assignment
+    from kstreams_assign.worker.group_member import CommitDue as CommitDue
+    from kstreams_assign.worker.group_member import Drained as Drained
+    from kstreams_assign.worker.group_member import GroupEvent as GroupEvent
+    from kstreams_assign.worker.group_member import GroupMember as GroupMember
+    from kstreams_assign.worker.group_member import Lost as Lost
+    from kstreams_assign.worker.lookup import Location as Location
+    from kstreams_assign.worker.sidecar.aio import AsyncSidecarClient as AsyncSidecarClient
+    from kstreams_assign.worker.sidecar.client import Columns as Columns
+    from kstreams_assign.worker.sidecar.client import InputRecord as InputRecord
+    from kstreams_assign.worker.sidecar.client import SidecarClient as SidecarClient
+    from kstreams_assign.worker.stream_worker import Worker as Worker
+    from kstreams_assign.worker.task import Process as Process
+    from kstreams_assign.worker.task import Subtopology as Subtopology
+    from kstreams_assign.worker.task import Task as Task
+    from kstreams_assign.worker.views import KeyValueStore as KeyValueStore
+    from kstreams_assign.worker.views import TimestampedKeyValueStore as TimestampedKeyValueStore
 
 __version__ = "0.1.0"
-__all__ = [
-    "Assignment",
-    "AsyncSidecarClient",
-    "CommitDue",
-    "Config",
-    "Drained",
-    "GroupMember",
-    "KeyValueStore",
-    "Lost",
-    "Record",
-    "Repartition",
-    "SidecarClient",
-    "Store",
-    "Subtopology",
-    "SubtopologyShape",
-    "Task",
-    "TaskId",
-    "TimestampedKeyValueStore",
-    "TopicPartition",
-    "ValueAndTime",
-    "Worker",
-]
 
-_ROOM_OF = {
-    "Assignment": "kstreams_assign.worker",
-    "AsyncSidecarClient": "kstreams_assign.worker.sidecar.aio",
-    "CommitDue": "kstreams_assign.worker",
-    "Config": "kstreams_assign.config",
-    "Drained": "kstreams_assign.worker",
-    "GroupMember": "kstreams_assign.worker",
-    "KeyValueStore": "kstreams_assign.worker",
-    "Lost": "kstreams_assign.worker",
-    "Record": "kstreams_assign.tasks.record",
-    "Repartition": "kstreams_assign.topology.flows",
-    "SidecarClient": "kstreams_assign.worker.sidecar.client",
-    "Store": "kstreams_assign.model",
-    "Subtopology": "kstreams_assign.worker",
-    "SubtopologyShape": "kstreams_assign.model",
-    "Task": "kstreams_assign.worker",
-    "TaskId": "kstreams_assign.model",
-    "TimestampedKeyValueStore": "kstreams_assign.worker",
-    "TopicPartition": "kstreams_assign.model",
-    "ValueAndTime": "kstreams_assign.tasks.stamped",
-    "Worker": "kstreams_assign.worker",
+_NAMES_BY_MODULE = {
+    "config": ("Config",),
+    "errors": (
+        "AssignmentRefused",
+        "BrokerError",
+        "BrokerUnavailable",
+        "CommitDeferred",
+        "CommitRefused",
+        "ConfigError",
+        "DeliveryFailed",
+        "ExtraMissing",
+        "GroupNotFound",
+        "InstanceFenced",
+        "InvalidTaskId",
+        "KeyNotLocal",
+        "KStreamsAssignError",
+        "LocalBrokerError",
+        "MalformedFrame",
+        "MalformedUserData",
+        "NotAStreamsGroup",
+        "OffsetOutOfRange",
+        "RecordRefused",
+        "ShutdownRequested",
+        "SidecarDisconnected",
+        "SidecarError",
+        "SidecarRefused",
+        "SimulationStuck",
+        "SparkError",
+        "StateDirectoryLocked",
+        "StateError",
+        "StoreDamaged",
+        "TaskMigrated",
+        "TopicNotFound",
+        "TopologyMismatch",
+        "TransactionAborted",
+        "WorkerNotRunning",
+    ),
+    "events": ("Event", "EventListener"),
+    "model": ("HostInfo", "RepartitionTopic", "Store", "SubtopologyShape", "TaskId", "TopicPartition"),
+    "tasks.record": ("Headers", "Record"),
+    "tasks.stamped": ("ValueAndTime",),
+    "topology.flows": ("Repartition",),
+    "worker.group_member": ("Assignment", "CommitDue", "Drained", "GroupEvent", "GroupMember", "Lost"),
+    "worker.lookup": ("Location",),
+    "worker.sidecar.aio": ("AsyncSidecarClient",),
+    "worker.sidecar.client": ("Columns", "InputRecord", "SidecarClient"),
+    "worker.stream_worker": ("Worker",),
+    "worker.task": ("Process", "Subtopology", "Task"),
+    "worker.views": ("KeyValueStore", "TimestampedKeyValueStore"),
 }
+_MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES_BY_MODULE.items() for name in names}
+__all__ = sorted(_MODULES)  # noqa: PLE0605  # one table for all
 
 
 def __getattr__(name: str) -> object:
-    if name not in _ROOM_OF:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_ROOM_OF[name]), name)
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

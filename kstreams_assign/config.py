@@ -185,8 +185,8 @@ class Config:
     """Milliseconds until state of a task that is not assigned here is deleted."""
 
     state_cleanup_dir_max_age_ms: int = -1
-    """Milliseconds without use after which task state is deleted at start (KIP-1259); -1 is off. The age counts from the
-    task's release or the last sign of life, and not from the folder's modification as in Kafka."""
+    """Milliseconds without use after which task state is deleted at start (KIP-1259); -1 is off. The age counts from
+    the task's release or the last sign of life, and not from the folder's modification as in Kafka."""
 
     assignor: str = "least_movement"
     """How the leader assigns tasks. ``high_availability``, ``sticky`` and ``fallback_prior`` decide as Java's assignors
@@ -235,7 +235,8 @@ class Config:
     """Address for health, metrics and the status page as ``HOST:PORT``; port 0 takes a free port. Without it, none."""
 
     socket: str | None = None
-    """Where the sidecar (``kstreams-assign worker``) listens: the path of a Unix socket, or ``tcp://127.0.0.1:PORT``."""
+    """Where the sidecar (``kstreams-assign worker``) listens: the path of a Unix socket, or
+    ``tcp://127.0.0.1:PORT``."""
 
     socket_token: str | None = field(default=None, repr=False)
     """Secret of 16 to 255 characters that an application sends to the sidecar first; required for TCP."""
@@ -267,7 +268,7 @@ class Config:
         self.endpoint, self.http_address  # noqa: B018  # refuses a malformed address now, not when it is first used
 
     def _check_shapes(self) -> None:
-        """Tables and lists of texts. What is in ``client`` is not shown, as it may be a password."""
+        """Check tables and lists of strings. Values of ``client`` are not shown, as they may be passwords."""
         for key in ("client", "client_tags"):
             table = getattr(self, key)
             if not isinstance(table, Mapping):
@@ -293,7 +294,7 @@ class Config:
             )
 
     def _check_racks(self) -> None:
-        """Costs, and tags as ``StreamsConfig`` takes them."""
+        """Check costs, and tags as ``StreamsConfig`` does."""
         for key in COSTS:
             cost = getattr(self, key)
             if cost is not None and (
@@ -306,11 +307,13 @@ class Config:
         for key, value in tags.items():
             if len(key) > TAG_KEY_LENGTH_MAX or len(value) > TAG_VALUE_LENGTH_MAX:
                 raise ConfigError(
-                    f"client_tags = {{{key!r}: {value!r}}}: a key has at most {TAG_KEY_LENGTH_MAX} characters, a value {TAG_VALUE_LENGTH_MAX}"
+                    f"client_tags = {{{key!r}: {value!r}}}: a key must have at most {TAG_KEY_LENGTH_MAX} characters, "
+                    f"a value {TAG_VALUE_LENGTH_MAX}"
                 )
         if missing := [key for key in keys if key not in tags]:
             raise ConfigError(
-                f"rack_aware_assignment_tags = {list(keys)!r}: client_tags must have a value for each key, and has none for {missing[0]}"
+                f"rack_aware_assignment_tags = {list(keys)!r}: client_tags must have a value for each key; "
+                f"add one for {missing[0]}"
             )
         strategy = self.rack_aware_assignment_strategy
         if strategy != "none" and self.assignor == "least_movement" and find_spec("networkx") is None:
@@ -321,35 +324,38 @@ class Config:
 
     @property
     def consumer(self) -> Mapping[str, str]:
-        """``client`` for a client that fetches records: from a replica in its own rack where it may (KIP-392)."""
+        """Return ``client`` for a client that fetches records, with the rack of this process (KIP-392)."""
         return self.client if self.client_rack is None else {**self.client, "client.rack": self.client_rack}
 
     @property
     def exactly_once(self) -> bool:
-        """Whether commits are transactions."""
+        """Return whether commits are transactions."""
         return self.processing_guarantee == "exactly_once_v2"
 
     def leaves(self, operation: str | None = None) -> bool:
-        """Whether a member leaves its group when it is closed; ``operation`` counts over the setting. Raises ``ConfigError``."""
+        """Return whether the member leaves its group at close; ``operation`` replaces the setting.
+
+        Raises ``ConfigError`` for another value.
+        """
         wanted = self.group_membership_operation if operation is None else operation
         if wanted not in MEMBERSHIP_OPERATIONS:
             allowed = ", ".join(MEMBERSHIP_OPERATIONS)
             raise ConfigError(f"group_membership_operation = {wanted!r}: must be one of {allowed}")
         return wanted == "leave_group" or (wanted == "default" and self.group_instance_id is None)
 
-    def refuse_unless_apache(self, wish: str) -> None:
-        """For what only Apache's user-data can say. Raises ``ConfigError``."""
+    def refuse_unless_apache(self, request: str) -> None:
+        """Raise ``ConfigError`` for a request that only Apache's user-data can express."""
         if self.user_data != "apache":
-            raise ConfigError(f"user_data = {self.user_data!r}: has no word for {wish}; must be 'apache'")
+            raise ConfigError(f"user_data = {self.user_data!r}: cannot express {request}; set 'apache'")
 
     @property
     def endpoint(self) -> HostInfo | None:
-        """``application_server`` as host and port; None where it is not set."""
+        """Return ``application_server`` as host and port; None where it is not set."""
         return _address("application_server", self.application_server)
 
     @property
     def http_address(self) -> HostInfo | None:
-        """``http`` as host and port; None where it is not set. The host is never left out: who may read is said aloud."""
+        """Return ``http`` as host and port; None where it is not set. It always names a host."""
         return _address("http", self.http)
 
     @classmethod

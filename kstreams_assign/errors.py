@@ -1,7 +1,7 @@
 """Every error that this package raises.
 
-The first line of a docstring says what happened, the second paragraph what the application can do: go on, connect again,
-or end and be started again with other settings. An error that ends a worker comes out of ``Worker.run``.
+The first line of a docstring says what happened, the second paragraph what the application can do: go on, connect
+again, or end and be started again with other settings. An error that ends a worker comes out of ``Worker.run``.
 
 ::
 

@@ -25,9 +25,9 @@ NO_PROBE_MS = 2**63 - 1
 
 
 class TaskId(NamedTuple):
-    """One partition of one subtopology: ``0_3``, or ``topology__0_3`` in a named topology.
+    """Name one partition of one subtopology: ``0_3``, or ``topology__0_3`` in a named topology.
 
-    Sorts by subtopology, then partition, as Kafka's ``TaskId`` does within one topology.
+    Task ids sort by subtopology, then partition, as Kafka's ``TaskId`` does within one topology.
     """
 
     subtopology: int
@@ -40,7 +40,7 @@ class TaskId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskId:
-        """Read ``0_3`` or ``topology__0_3``; raises ``InvalidTaskId`` for anything else."""
+        """Return the task id of ``0_3`` or ``topology__0_3``. Raises ``InvalidTaskId`` for another string."""
         topology, named, plain = text.rpartition("__")
         left, split, right = plain.partition("_")
         if not (split and left.isdecimal() and right.isdecimal()) or (named and not topology):
@@ -49,7 +49,7 @@ class TaskId(NamedTuple):
 
 
 class TopicPartition(NamedTuple):
-    """A topic's name and one of its partitions."""
+    """Name one partition of a topic."""
 
     topic: str
     partition: int
@@ -59,45 +59,46 @@ class TopicPartition(NamedTuple):
 
 
 class HostInfo(NamedTuple):
-    """An endpoint (``application.server``): where a process answers key lookups."""
+    """Name the endpoint where a process answers key lookups (Kafka: ``application.server``)."""
 
     host: str
     port: int
 
 
 def process_order(process_id: UUID) -> tuple[int, int]:
-    """The sort key under which Java orders process ids: two *signed* 64-bit halves (``java.util.UUID.compareTo``)."""
+    """Return the sort key of Java's ``UUID.compareTo``: two *signed* 64-bit halves."""
     most, least = process_id.int >> 64, process_id.int & (2**64 - 1)
     return most - ((most >> 63) << 64), least - ((least >> 63) << 64)
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A key-value store of a subtopology. With ``logged`` its writes go to a changelog topic.
-
-    ``source``: a source topic of the subtopology that is its changelog, as Java's ``topology.optimization`` makes it of a table.
-    Nothing is written to it; its end is what the group has committed of it, and the store has to hold just its keys and values.
-    A ``timestamped`` one keeps a time beside each value, as the stores of Java's DSL do (``timestampedKeyValueStoreBuilder``).
-    ``drop_headers``: records of its changelog may have headers, which are lost here; else the first of them is an error, as Java's
-    stores with headers (KIP-1271) are told by that.
-    """
+    """Declare a key-value store of a subtopology (Kafka: ``Stores.keyValueStoreBuilder``)."""
 
     name: str
+    """Name; the changelog is ``<application_id>-<name>-changelog``."""
     logged: bool = True
+    """Whether writes go to a changelog topic. Without one, state is lost with its process."""
     source: str | None = None
+    """Source topic of the subtopology that is also the changelog, as Java's ``topology.optimization`` makes it for a
+    table. Nothing is written to it, and the store has to hold just its keys and values, as far as they are
+    committed."""
     timestamped: bool = False
+    """Whether a time is kept beside each value, as Java's DSL does (``Stores.timestampedKeyValueStoreBuilder``)."""
     drop_headers: bool = False
+    """Whether to ignore headers in the changelog. Otherwise the first header is an error: Java's stores with headers
+    (KIP-1271) write them."""
 
     def changelog(self, application_id: str) -> str:
-        """The topic that the store is restored from."""
+        """Return the topic from which the store is restored."""
         return self.source or changelog_topic(application_id, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class RepartitionTopic:
-    """An internal topic that one subtopology writes and another reads, by its full name (``repartition_topic``).
+    """Declare an internal topic between two subtopologies by its full name, as ``repartition_topic`` returns it.
 
-    ``partitions`` None: as many as the largest source of the subtopologies that write to it.
+    With ``partitions`` None it has as many as the largest source of the subtopologies that write to it.
     """
 
     topic: str
@@ -106,44 +107,47 @@ class RepartitionTopic:
 
 @dataclass(frozen=True, slots=True)
 class SubtopologyShape:
-    """What the group must know of a subtopology: where it reads, what state it keeps.
+    """Declare the topics and stores of a subtopology, as the group has to know them (Kafka: ``TopicsInfo``).
 
-    Task ``N_p`` reads partition ``p`` of each of ``sources``, of which those in ``repartition`` are internal. ``sinks`` tell which
-    internal topics it writes (others may be among them). Each set in ``copartition`` are sources that must have equally many
-    partitions. ``pattern``: beside its sources it reads every topic whose whole name matches. All topics stand under their full
-    names (Kafka: ``TopicsInfo``).
+    All topics have their full names.
     """
 
     sources: tuple[str, ...]
+    """Topics to read: task ``N_p`` reads partition ``p`` of each."""
     stores: tuple[Store, ...] = ()
+    """Stores that each task keeps."""
     repartition: tuple[RepartitionTopic, ...] = ()
+    """Those of the sources that are internal; the leader creates them."""
     sinks: tuple[str, ...] = ()
+    """Internal topics that it writes; other topics may be among them."""
     copartition: tuple[tuple[str, ...], ...] = ()
+    """Groups of sources that must have equally many partitions."""
     pattern: str | None = None
+    """Regular expression: topics whose whole name matches are sources too."""
 
     def reads(self, topic: str) -> bool:
-        """Whether the topic is a source, by its name or the pattern."""
+        """Return whether the topic is a source, by its name or the pattern."""
         return topic in self.sources or (self.pattern is not None and re.fullmatch(self.pattern, topic) is not None)
 
     @property
     def stateful(self) -> bool:
-        """KIP-441: a task with any store counts as stateful, logged or not."""
+        """Return whether a task has any store, logged or not (KIP-441)."""
         return bool(self.stores)
 
     @property
     def logged(self) -> bool:
-        """Whether any store has a changelog; what Java 4.3 takes for stateful (``ChangelogTopics.statefulTaskIds``)."""
+        """Return whether any store has a changelog: Java 4.3's stateful (``ChangelogTopics.statefulTaskIds``)."""
         return any(store.logged for store in self.stores)
 
     @property
     def timestamped(self) -> frozenset[str]:
-        """The names of the timestamped stores."""
+        """Return the names of the timestamped stores."""
         return frozenset(store.name for store in self.stores if store.timestamped)
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyShape:
-    """All subtopologies of an application; a subtopology's number is its index."""
+    """Hold all subtopologies of an application; a subtopology's number is its index."""
 
     subtopologies: tuple[SubtopologyShape, ...]
 
@@ -152,39 +156,39 @@ class TopologyShape:
         return tuple(sorted({topic for sub in self.subtopologies for topic in sub.sources}))
 
     def stateful(self, task: TaskId, *, javas: bool = False) -> bool:
-        """Whether a task counts as stateful: by KIP-441, or as Java 4.3 decides."""
+        """Return whether a task counts as stateful: by KIP-441, or as Java 4.3 decides."""
         sub = self.subtopologies[task.subtopology]
         return sub.logged if javas else sub.stateful
 
     @property
     def repartition_topics(self) -> dict[str, RepartitionTopic]:
-        """Full name -> the internal topic, of all that any subtopology reads."""
-        return {one.topic: one for sub in self.subtopologies for one in sub.repartition}
+        """Return all repartition topics by their full names."""
+        return {each.topic: each for sub in self.subtopologies for each in sub.repartition}
 
     @property
     def source_changelogs(self) -> frozenset[str]:
-        """The source topics that are a store's changelog, too."""
+        """Return the source topics that are also a store's changelog."""
         return frozenset(store.source for sub in self.subtopologies for store in sub.stores if store.source)
 
     def tasks(self, partition_counts: Mapping[str, int]) -> dict[TaskId, tuple[TopicPartition, ...]]:
-        """Every task with its input partitions, in order (Kafka: ``PartitionGrouper``).
+        """Return every task with its input partitions, in order (Kafka: ``PartitionGrouper``).
 
-        A subtopology has as many tasks as its largest source topic has partitions. Topics that
-        ``partition_counts`` lacks count as having none.
+        A subtopology has as many tasks as its largest source topic has partitions. Topics that are not in
+        ``partition_counts`` have none.
         """
-        found: dict[TaskId, tuple[TopicPartition, ...]] = {}
+        inputs: dict[TaskId, tuple[TopicPartition, ...]] = {}
         for number, sub in enumerate(self.subtopologies):
             largest = max((partition_counts.get(topic, 0) for topic in sub.sources), default=0)
             for partition in range(largest):
-                found[TaskId(number, partition)] = tuple(
+                inputs[TaskId(number, partition)] = tuple(
                     TopicPartition(topic, partition)
                     for topic in sorted(sub.sources)
                     if partition < partition_counts.get(topic, 0)
                 )
-        return found
+        return inputs
 
     def changelogs(self, application_id: str, task: TaskId) -> dict[str, TopicPartition]:
-        """Store name -> changelog partition of one task, for its logged stores (``Store.changelog``)."""
+        """Return one task's changelog partitions by store, for its logged stores."""
         return {
             store.name: TopicPartition(store.changelog(application_id), task.partition)
             for store in self.subtopologies[task.subtopology].stores
@@ -192,26 +196,26 @@ class TopologyShape:
         }
 
     def changelog_topics(self, application_id: str) -> list[str]:
-        """The topics that only are changelogs."""
+        """Return the changelog topics that are no source topics."""
         stores = [store for sub in self.subtopologies for store in sub.stores]
         return [store.changelog(application_id) for store in stores if store.logged and not store.source]
 
     def timestamped_changelogs(self, application_id: str) -> frozenset[str]:
-        """The topics of timestamped stores: the time of a value there is its record's."""
+        """Return the changelog topics of timestamped stores."""
         stores = [store for sub in self.subtopologies for store in sub.stores if store.logged and store.timestamped]
         return frozenset(store.changelog(application_id) for store in stores)
 
     def bare_changelogs(self, application_id: str) -> dict[str, str]:
-        """Topic -> store, of the changelogs whose records may have no headers."""
+        """Return the changelog topics whose records may have no headers, each with its store."""
         stores = [store for sub in self.subtopologies for store in sub.stores if store.logged and not store.source]
         return {store.changelog(application_id): store.name for store in stores if not store.drop_headers}
 
 
 def changelog_topic(application_id: str, store: str) -> str:
-    """Kafka's name for a store's changelog (``ProcessorStateManager.storeChangelogTopic``)."""
+    """Return Kafka's name for a store's changelog (``ProcessorStateManager.storeChangelogTopic``)."""
     return f"{application_id}-{store}-changelog"
 
 
 def repartition_topic(application_id: str, name: str) -> str:
-    """Kafka's name for an internal topic between two subtopologies (``KStreamImpl.REPARTITION_TOPIC_SUFFIX``)."""
+    """Return Kafka's name for a repartition topic (``KStreamImpl.REPARTITION_TOPIC_SUFFIX``)."""
     return f"{application_id}-{name}-repartition"

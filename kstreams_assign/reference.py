@@ -120,7 +120,8 @@ class EventDescription:
     event: str
     """Name, as in the field ``event``."""
     type: str
-    """Name of its type in ``kstreams_assign.events``; for a nested value the name that other fields give as their type."""
+    """Name of its type in ``kstreams_assign.events``; for a nested value the name that other fields give as their
+    type."""
     when: str
     """When it happens."""
     fields: tuple[EventField, ...]

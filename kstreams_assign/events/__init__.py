@@ -176,4 +176,5 @@ Event = (
 """Any event."""
 
 EventListener = Callable[[Event], None]
-"""Type of ``on_event``. It is called on the thread where the event happens, one call at a time, and must return soon."""
+"""Type of ``on_event``. It is called on the thread where the event happens, one call at a time, and must return
+soon."""

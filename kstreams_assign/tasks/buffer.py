@@ -38,7 +38,7 @@ The garbage collector does not track a plain tuple of bytes and numbers, but it 
 
 
 class Taken(NamedTuple):
-    """What a commit takes, by store: values (None deletes) and, for the same keys, the time of each; and the records to send."""
+    """What a commit takes: by store the values (None deletes) and their times, and the records to send."""
 
     writes: Mapping[str, Mapping[bytes, bytes | None]]
     times: Mapping[str, Mapping[bytes, int]]

@@ -4,17 +4,17 @@ At least once:
 
     lease -> produce -> flush -> store -> offsets
 
-The lease is looked at before anything is sent, so that a process that slept does not write over its successor, and for as long as
-records are on their way: what has not arrived when it ends is taken back. The store
-follows the changelog, never the other way round, so a store cannot hold what its changelog lacks. Input offsets come
-last: a crash before them repeats work, it does not lose any.
+The lease is looked at before anything is sent, so that a process that slept does not write over its successor, and for
+as long as records are on their way: what has not arrived when it ends is taken back. The store follows the changelog,
+never the other way round, so a store cannot hold what its changelog lacks. Input offsets come last: a crash before them
+repeats work, it does not lose any.
 
 Exactly once:
 
     lease -> begin -> produce -> flush -> offsets -> transaction -> store
 
-Changelogs, outputs and input offsets become true together, by the transaction; the store follows. A crash between the two is
-mended by the changelog. Whatever fails after ``begin`` is taken back, so that nobody ever reads it.
+Changelogs, outputs and input offsets become true together, by the transaction; the store follows. A crash between the
+two is mended by the changelog. Whatever fails after ``begin`` is taken back, so that nobody ever reads it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A task's life in one process, as one table.
 
-A task arrives as an active or as a copy (standby or warm-up). An active restores, then runs; a copy tails its changelog.
-A copy that becomes active keeps its store and only reads on to the end of its changelog; an active that becomes a copy
-commits first and keeps its store. Whatever leaves is committed if it ran, closed, and then its directory is released.
-An active whose commit failed forgets what is not committed and restores anew; it stays where it is.
+A task arrives as an active or as a copy (standby or warm-up). An active restores, then runs; a copy tails its
+changelog. A copy that becomes active keeps its store and only reads on to the end of its changelog; an active that
+becomes a copy commits first and keeps its store. Whatever leaves is committed if it ran, closed, and then its directory
+is released. An active whose commit failed forgets what is not committed and restores anew; it stays where it is.
 
 Pure: the worker and the simulator drive the same table.
 """
@@ -73,7 +73,7 @@ def move(state: TaskState, event: TaskEvent) -> tuple[TaskState, tuple[Step, ...
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What an assignment asks of the tasks at hand. Those that leave go first, so that their work is committed soonest."""
+    """What an assignment asks of the present tasks; those that leave come first, to be committed soonest."""
 
     leaving: Mapping[TaskId, TaskEvent] = field(default_factory=dict)
     arriving: Mapping[TaskId, TaskEvent] = field(default_factory=dict)

@@ -1,6 +1,7 @@
-"""Values of timestamped stores: in a store 8 bytes of timestamp (big endian, milliseconds), then the value, as Java's have it.
+"""Values of timestamped stores: 8 bytes of timestamp (big endian, milliseconds), then the value, as in Java.
 
-In the changelog stands the value alone; its time is the record's (Kafka: ``RecordConverters.rawValueToTimestampedValue``). Pure bytes.
+The changelog has the value alone, and its time is the record's (Kafka:
+``RecordConverters.rawValueToTimestampedValue``).
 """
 
 from __future__ import annotations
@@ -15,28 +16,29 @@ _TIME_BYTES = "8s"
 
 
 class ValueAndTime(NamedTuple):
-    """A value and its timestamp in milliseconds (Kafka: ``ValueAndTimestamp``)."""
+    """Hold a value and its time in milliseconds since 1970 (Kafka: ``ValueAndTimestamp``)."""
 
     value: bytes
     timestamp_ms: int
 
 
 def stamped(value: bytes, timestamp_ms: int) -> bytes:
-    """As it stands in a store."""
+    """Return a value as it is in a store."""
     return _TIME.pack(timestamp_ms) + value
 
 
 def value_of(stored: bytes) -> bytes:
-    """The value alone."""
+    """Return the value without its time."""
     return stored[_TIME.size :]
 
 
 def value_and_time(stored: bytes) -> ValueAndTime:
+    """Return the value and its time."""
     return ValueAndTime(stored[_TIME.size :], *_TIME.unpack_from(stored))
 
 
 def stamped_all(values: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> Iterable[bytes | None]:
-    """Many at once, without a call in Python for each where no value is None; None stays (a tombstone)."""
+    """Return many values as they are in a store, without a Python call for each unless a value is None; None stays."""
     packed = struct.pack(f">{len(timestamps_ms)}q", *timestamps_ms)
     times = [time for (time,) in struct.iter_unpack(_TIME_BYTES, packed)]
     if None in values:

@@ -1,8 +1,9 @@
 """The time of an input partition, as a task works through it and hands it on.
 
-What lives here: pure bookkeeping of one number a partition, and ``Position``, where a task begins to read. What must not: clocks,
-commits. The idea (Kafka: ``RecordQueue.partitionTime``): the newest timestamp of the records before the committed offset is
-committed with it, so that time does not go back when a task goes to another process, or another language.
+What lives here: pure bookkeeping of one number a partition, and ``Position``, where a task begins to read. What must
+not: clocks, commits. The idea (Kafka: ``RecordQueue.partitionTime``): the newest timestamp of the records before the
+committed offset is committed with it, so that time does not go back when a task goes to another process, or another
+language.
 """
 
 from __future__ import annotations

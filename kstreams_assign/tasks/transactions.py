@@ -1,8 +1,8 @@
 """Transactions that a partition holds open, and whether they will ever end (KIP-664: hanging transactions).
 
-Readers of committed records get no further than the first open transaction of a partition. Its coordinator ends it, at its
-timeout at the latest, unless it takes it for ended already: then it hangs, and everybody waits for ever. What lives here: values,
-the judgement, the words. What must not: asking (``adapters.kafka_python.transactions``).
+Readers of committed records get no further than the first open transaction of a partition. Its coordinator ends it, at
+its timeout at the latest, unless it takes it for ended already: then it hangs, and everybody waits for ever. What lives
+here: values, the judgement, the words. What must not: asking (``adapters.kafka_python.transactions``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ENDING: Mapping[str, Decision] = {
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """What a partition's leader holds open (DescribeProducers): nobody reads committed records from ``start_offset`` on."""
+    """An open transaction of a partition (DescribeProducers): committed reads stop at ``start_offset``."""
 
     partition: TopicPartition
     producer_id: int
@@ -72,11 +72,11 @@ class Found:
 
     @property
     def in_vain(self) -> bool:
-        """Whoever waits for it waits in vain, as far as can be told: it hangs, or nobody knows its producer any more."""
+        """Return whether it probably never ends: it hangs, or no coordinator knows its producer any more."""
         return self.hanging or self.coordinated is None
 
     def of(self, application_id: str) -> bool:
-        """Whether a producer of this application began it, by the transactional ids that Kafka Streams gives, and ours."""
+        """Return whether a producer of this application began it, by its transactional id."""
         return self.coordinated is not None and self.coordinated.transactional_id.startswith(f"{application_id}-")
 
 
@@ -89,7 +89,7 @@ class HeldUp:
 
 
 def still_open(before: Iterable[OpenTransaction], after: Iterable[OpenTransaction]) -> list[OpenTransaction]:
-    """As they are after the coordinators were asked, those that were there before: others have just ended, or just begun."""
+    """Return the transactions of ``after`` that are also in ``before``; others have just ended or begun."""
     there = {(one.partition, one.producer_id, one.start_offset) for one in before}
     return [one for one in after if (one.partition, one.producer_id, one.start_offset) in there]
 

@@ -1,11 +1,9 @@
-"""``GroupMember``: the membership alone, for programs that have a loop, stores and clients of their own.
+"""``GroupMember``: the membership alone, for programs with a loop, stores and clients of their own.
 
-What lives here: the member, and the leader if it is elected, as events out and reports in. What must not: records, stores,
-state directories; whoever uses this moves the data. ``Worker`` is for everybody else.
-
-The idea: a rebalance is three questions to the program. *Commit* what you have processed, before we join. *Adopt* this
-assignment: write, commit and close what is gone, begin what is new. *Drop* everything, it runs elsewhere. Each is an event, and
-the program says when it has done it; meanwhile heartbeats go on from a thread of their own.
+A rebalance asks the program for three things, each by an event of ``poll``: *commit* what was processed before the
+member joins; *adopt* an assignment (write, commit and close the tasks that left, begin the new ones); *drop* all tasks,
+as they run elsewhere. The program answers when it has done so; heartbeats go on meanwhile, on another thread. What must
+not live here: records, stores, state directories.
 """
 
 from __future__ import annotations
@@ -43,49 +41,78 @@ Partitions = Mapping[TaskId, tuple[TopicPartition, ...]]
 
 @dataclass(frozen=True, slots=True)
 class CommitDue:
-    """A rebalance begins: ``commit`` what was processed, then call ``ready_to_join``. Processing may go on meanwhile.
+    """A rebalance begins: ``commit`` what was processed, then call ``ready_to_join``.
 
-    From then to the next ``Assignment`` the broker refuses commits (``CommitDeferred``).
+    Processing may go on meanwhile. From then to the next ``Assignment``, ``commit`` raises ``CommitDeferred``.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What this member has from now on: ``active`` tasks with their input partitions, copies to keep, copies to warm up.
+    """The tasks that this member has from now on; answer with ``let_go``.
 
-    Tasks that are ``gone`` were active here: write and commit what they have, close them, then call ``let_go``. Without any
-    ``gone`` call it at once. What is new in ``active`` is to be restored to the end of its changelogs before it runs.
+    First write, commit and close the ``revoked`` tasks; without any, call ``let_go`` at once. Restore what is new in
+    ``active`` to the end of its changelogs before it runs.
     """
 
     generation: int
+    """Generation of the group."""
     active: Partitions
+    """Active tasks, each with its input partitions."""
     standby: frozenset[TaskId]
+    """Standbys: tasks whose changelogs to follow."""
     warmup: frozenset[TaskId]
-    gone: frozenset[TaskId]
+    """Warm-ups: tasks whose changelogs to follow, to become active here."""
+    revoked: frozenset[TaskId]
+    """Tasks that were active here and are not any more; some of them may be standbys now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The group went on without this member: drop everything, and write or commit nothing of it."""
+    """The group went on without this member: drop all tasks, and write or commit nothing more of them."""
 
     reason: str
+    """Why, in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """After ``drain``: this member has no task any more, or nobody can take them over warm. Leave now."""
+    """The drain is over: this member has no task any more, or no member can take them over warm. Leave now."""
 
 
 GroupEvent = CommitDue | Assignment | Lost | Drained
+"""What ``GroupMember.poll`` returns."""
+
+
+class _Questions:
+    """Turn what the membership asks into events for the program. Called on the membership's threads."""
+
+    turned_ms = None  # the program's loop is not watched; the brokers wait for its answers as long as they do
+
+    def __init__(self) -> None:
+        self.events: queue.SimpleQueue[GroupEvent | None] = queue.SimpleQueue()
+        self._active: frozenset[TaskId] = frozenset()
+
+    def commit_now(self) -> None:
+        self.events.put(CommitDue())
+
+    def adopt(self, generation: int, adopted: Adopted) -> None:
+        revoked = self._active - adopted.active.keys()
+        self._active = frozenset(adopted.active)
+        self.events.put(Assignment(generation, adopted.active, adopted.standby, adopted.warmup, revoked))
+
+    def drop_all(self, reason: str) -> None:
+        self._active = frozenset()
+        self.events.put(Lost(reason))
 
 
 class GroupMember:
-    """One member of a Kafka Streams group. Use it as a context manager; leaving it leaves the group.
+    """Be one member of a Kafka Streams group; leaving the ``with`` block leaves the group.
 
-    ``process_id`` is this process's identity: keep it across restarts, or the group reshuffles. ``topology`` lists what
-    each subtopology reads and stores; the leader creates the changelogs, named ``<application id>-<store>-changelog``.
-    Methods may be called from any thread. Raises ``ConfigError`` for settings that cannot be or that the brokers refuse,
-    ``BrokerUnavailable``.
+    ``process_id`` is this process's identity: keep it across restarts, or tasks move. ``topology`` lists what each
+    subtopology reads and stores; the leader creates the changelogs, named ``<application_id>-<store>-changelog``.
+    ``on_event`` gets the events of ``kstreams_assign.events``. Methods may be called from any thread. Raises
+    ``ConfigError`` for settings that contradict each other or that the brokers refuse, and ``BrokerUnavailable``.
     """
 
     def __init__(
@@ -104,10 +131,10 @@ class GroupMember:
         self._log = EventLog(str(process_id), on_event)
         self._sums = OffsetSums()
         self._mutex = ReportMutex(clock_ms=monotonic_ms, hold_ms=hold_limit_ms(config.max_poll_interval_ms))
-        self._events: queue.SimpleQueue[GroupEvent | None] = queue.SimpleQueue()
+        questions = _Questions()
+        self._events = questions.events
         self._failure: BaseException | None = None
         self._ending = threading.Event()
-        self._active: frozenset[TaskId] = frozenset()
         admin = ClusterAdmin(config.bootstrap_servers, config.client)
         self._committed = CommittedOffsets(
             config.bootstrap_servers, config.client, group_id=config.application_id, stable=config.exactly_once
@@ -120,7 +147,7 @@ class GroupMember:
             config,
             shape,
             process_id,
-            self,
+            questions,
             leading,
             self._sums,
             self._mutex,
@@ -159,9 +186,10 @@ class GroupMember:
     # --- events out --------------------------------------------------------------------
 
     def poll(self, timeout_s: float) -> GroupEvent | None:
-        """The next event, or None when there is none in time.
+        """Return the next event, or None if none comes within ``timeout_s`` seconds.
 
-        Raises what made membership impossible: a leader that refuses, a topology that does not match, settings.
+        Raises what made the membership impossible: ``AssignmentRefused``, ``TopologyMismatch``, ``ConfigError``,
+        ``InstanceFenced`` or another error of ``BrokerError``.
         """
         try:
             event = self._events.get(timeout=timeout_s) if timeout_s > 0 else self._events.get_nowait()
@@ -174,105 +202,95 @@ class GroupMember:
     # --- answers -----------------------------------------------------------------------
 
     def ready_to_join(self) -> None:
-        """The answer to ``CommitDue``."""
+        """Answer ``CommitDue``: what was processed is committed."""
         self._membership.handle(machine.WorkCommitted())
 
     def let_go(self) -> None:
-        """The answer to ``Assignment``: everything that is gone is written, committed and closed."""
+        """Answer ``Assignment``: the revoked tasks are written, committed and closed."""
         self._membership.handle(machine.TasksReleased())
 
-    # --- reports in: how far the state of each task is ----------------------------------
+    # --- reports in: the offsets of each task's state -----------------------------------
 
     def running(self, task: TaskId) -> None:
-        """An active task is restored and runs."""
+        """Report that an active task is restored and runs."""
         self._sums.running(task)
 
     def at(self, task: TaskId, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """A copy, or an active task that is being restored, has read its changelogs so far."""
+        """Report the next offsets to read of a standby, a warm-up, or an active task that is being restored."""
         self._sums.restoring(task, next_offsets)
 
     def dormant(self, task: TaskId, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """State of a task that is not assigned lies here, closed. Only between ``try_clean`` and ``end_clean`` may it go."""
+        """Report state on disk of a task that is not assigned here, by its next offsets.
+
+        It may be deleted between ``try_clean`` and ``end_clean`` only.
+        """
         self._sums.dormant(task, next_offsets)
 
     def forget(self, task: TaskId) -> None:
-        """There is no state of this task any more."""
+        """Report that the state of a task was deleted."""
         self._sums.forget(task)
 
     def try_clean(self) -> bool:
-        """Before dormant state is deleted: False while a rebalance counts on it (KIP-441's mutex). Then ``end_clean``."""
+        """Return whether state may be deleted now; False while a rebalance counts on it (KIP-441's mutex).
+
+        After True, delete, ``forget`` the tasks, and call ``end_clean``.
+        """
         return self._mutex.try_clean()
 
     def end_clean(self) -> None:
-        """Deleting is over, and what was deleted is forgotten."""
+        """End what ``try_clean`` began."""
         self._mutex.end_clean()
 
     # --- the group ---------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float = 5.0) -> None:
-        """Commit next input offsets under this generation. Raises ``CommitDeferred``, ``CommitRefused``, ``BrokerError``.
+        """Commit next input offsets in this generation.
 
-        Without partition times: a Java member that goes on from here takes its time from the next record.
+        Raises ``CommitDeferred`` during a rebalance, ``CommitRefused`` for a member that is no longer in the
+        generation, and ``BrokerError``. Partition times are not committed: a Java member that goes on from here takes
+        its time from the next record.
         """
         self._membership.commit(offsets, timeout_s, {})
 
     def group_metadata(self) -> bytes:
-        """For ``Producer.send_offsets_to_transaction`` of a confluent-kafka producer of your own, in this generation.
+        """Return the group metadata for ``send_offsets_to_transaction`` of a confluent-kafka producer of your own.
 
-        Raises ``CommitDeferred`` and ``CommitRefused`` as ``commit``. ``processing_guarantee`` has to be ``exactly_once_v2``, so that
-        ``committed`` waits for open transactions.
+        It is valid in this generation. Raises ``CommitDeferred`` and ``CommitRefused`` as ``commit`` does. Set
+        ``processing_guarantee = "exactly_once_v2"``, so that ``committed`` waits for open transactions.
         """
         return group_metadata(self._config.application_id, self._membership.member())
 
     def committed(self, partitions: Sequence[TopicPartition], timeout_s: float = 5.0) -> Mapping[TopicPartition, int]:
-        """Committed offsets; partitions that have none are left out. Raises ``BrokerError``."""
+        """Return committed offsets; a partition without one is left out. Raises ``BrokerError``."""
         return self._committed.read(partitions, timeout_s)
 
     def lease_left_s(self) -> float:
-        """How long this member may still write: the last answered heartbeat plus the session timeout, less now."""
+        """Return how many seconds this member may still write: until its session ends if no heartbeat is answered."""
         return self._membership.lease_left_s()
 
     def changelogs(self, task: TaskId) -> Mapping[str, TopicPartition]:
-        """Store -> changelog partition of a task."""
+        """Return the changelog partition of each store of a task, by the store's name."""
         return self._shape.changelogs(self._config.application_id, task)
 
     def rejoin(self, reason: str) -> None:
-        """Ask for a rebalance; kept if it cannot be asked for at this moment."""
+        """Ask the group for a rebalance; during another one, as soon as that is over."""
         self._membership.rejoin(reason)
 
     def drain(self) -> None:
-        """Ask the group to warm this member's tasks up elsewhere and to take them; ``Drained`` follows."""
+        """Ask the group to warm this member's tasks up elsewhere and to move them; ``Drained`` follows."""
         self._membership.drain()
 
     def shut_application_down(self) -> None:
         """Ask every member of the group to end (Kafka: ``SHUTDOWN_APPLICATION``).
 
-        In each of them, and here, ``poll`` brings an ``Assignment`` without tasks and, after its ``let_go``, raises
+        In each of them, and here, ``poll`` returns an ``Assignment`` without tasks and, after its ``let_go``, raises
         ``ShutdownRequested``. Raises ``ConfigError`` with ``user_data = "kip441"``.
         """
         self._config.refuse_unless_apache("shut_application_down")
         self._membership.shut_application_down()
 
-    # --- what the membership asks; on its threads ------------------------------------------
-
-    def commit_now(self) -> None:
-        self._events.put(CommitDue())
-
-    def adopt(self, generation: int, adopted: Adopted) -> None:
-        gone = self._active - adopted.active.keys()
-        self._active = frozenset(adopted.active)
-        self._events.put(Assignment(generation, adopted.active, adopted.standby, adopted.warmup, gone))
-
-    @property
-    def turned_ms(self) -> None:
-        """The program's loop is not watched: only an event that it does not answer holds up a rebalance, and for that the brokers wait no longer."""
-
-    def drop_all(self, reason: str) -> None:
-        self._active = frozenset()
-        self._events.put(Lost(reason))
-
     def _guarded(self, work: Callable[[], None]) -> None:
-        """What ends a thread comes out of ``poll``; it is kept, not handled, here."""
+        """Keep an error that ends a thread; ``poll`` raises it."""
         try:
             work()
         except BaseException as failure:  # noqa: BLE001  # raised again by poll()

@@ -27,6 +27,7 @@ from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.task import Process, Task
+from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 WAITING_BYTES_MAX = 64 << 20
 """Of keys and values that wait for commits in this process, those of the commit on its way included."""
@@ -54,7 +55,7 @@ class Running:
     committed beside their offsets.
     """
 
-    task: Task
+    workspace: TaskWorkspace
     positions: dict[TopicPartition, int]
     times: Mapping[TopicPartition, PartitionTime]
     handled: dict[TopicPartition, int] = field(default_factory=dict)
@@ -63,6 +64,11 @@ class Running:
     fresh: bool = True
     told: dict[TopicPartition, str] = field(default_factory=dict)
     written_bytes: int = 0
+
+    @property
+    def task(self) -> Task:
+        """Return the task as the user's code sees it."""
+        return self.workspace.task
 
     @property
     def news(self) -> bool:
@@ -84,14 +90,14 @@ class Running:
 
     def grown_bytes(self) -> int:
         """Return the bytes that wait for a commit and did not when this was asked last."""
-        before, self.written_bytes = self.written_bytes, self.task.waiting_bytes()
+        before, self.written_bytes = self.written_bytes, self.workspace.waiting_bytes()
         return self.written_bytes - before
 
     def take(self) -> Work:
         """A commit begins: what is sealed, and the offsets put off before."""
         self.written_bytes = 0
         offsets = {**self.deferred, **self.handled}
-        taken = self.task.take() if self.sealed else NOTHING
+        taken = self.workspace.take() if self.sealed else NOTHING
         self.positions.update(offsets)
         self.handled, self.deferred, self.sealed = {}, {}, False
         metadata = {partition: self.times[partition].commit(offset) for partition, offset in offsets.items()}
@@ -214,7 +220,7 @@ class Functions(Labour):
     def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> None:
         running.saw(partition, records)
         subtopology, began_ms = running.task.id.subtopology, monotonic_ms()
-        self._functions[subtopology](running.task, running.task.batch(records))
+        self._functions[subtopology](running.task, running.workspace.batch(records))
         running.seal({partition: records[-1].offset + 1})
         done = Amount(len(records), running.grown_bytes(), monotonic_ms() - began_ms)
         self._waiting += done

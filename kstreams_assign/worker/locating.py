@@ -1,4 +1,4 @@
-"""Which process has a key: the task by Kafka's partitioner, its owners by the host maps that the leader told.
+"""Which process has a key: the task by Kafka's partitioner, its owners by the host maps of the assignment.
 
 Pure. What must not live here: asking that process.
 """
@@ -16,7 +16,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(key: bytes) -> int:
-    """Kafka's hash of a key (``org.apache.kafka.common.utils.Utils.murmur2``), as an unsigned number of 32 bits."""
+    """Return Kafka's hash of a key (``common.utils.Utils.murmur2``) as an unsigned 32-bit number."""
     mixed = (_SEED ^ len(key)) & _MASK
     whole = len(key) & ~3
     for start in range(0, whole, 4):
@@ -30,12 +30,12 @@ def murmur2(key: bytes) -> int:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """Where Java's default partitioner puts a key."""
+    """Return the partition that Java's default partitioner chooses for a key."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 def locate(flow: SubtopologyShape, partitions: int, key: bytes, active: Hosts, standby: Hosts) -> dict[str, Any]:
-    """``{active, standbys}`` of the task of a key, as HOST:PORT; None and nothing where no endpoint is known."""
+    """Return ``{active, standbys}`` of a key's task as HOST:PORT; None and an empty list where no endpoint is known."""
     number = partition_of(key, partitions)
     inputs = {TopicPartition(source, number) for source in flow.sources}
     owners = [_text(host) for host, has in active.items() if inputs.intersection(has)]

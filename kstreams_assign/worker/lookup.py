@@ -1,8 +1,8 @@
-"""Key lookup (interactive queries): which process has a key, and its newest committed value where it is this one.
+"""Key lookup (interactive queries): which process has a key, and its newest committed value if it is this process.
 
-The host maps of the last assignment name the owners by their ``application_server``; what a program does with another process's
-endpoint is its own (Kafka Streams: ``KafkaStreams.queryMetadataForKey``). A read is carried out by the thread that has the
-task's stores, the processing loop for a running task and the restore thread for a copy, so no store is used by two.
+The host maps of the last assignment name the owners by their ``application_server``; the program asks another process
+by itself (Kafka Streams: ``KafkaStreams.queryMetadataForKey``). The thread that has the task's stores reads them: the
+processing loop for a running task, the restore thread for a standby or a warm-up. So two threads never use one store.
 """
 
 from __future__ import annotations
@@ -19,74 +19,78 @@ from kstreams_assign.tasks.stamped import value_of
 from kstreams_assign.worker.locating import locate, partition_of
 
 Value = tuple[bytes | None]
-"""A value that was read, or that the key has none, in a tuple: without it the task is not here."""
+"""The value of a key, or None for a key without a value, in a tuple; None without a tuple means: the task is not
+here."""
 
 
 Topology = tuple[TopologyShape, Mapping[str, int]]
-"""The subtopologies as they are now, and how many partitions their sources have."""
+"""The subtopologies as they are now, and the partition counts of their sources."""
 
 
-class Shelf(Protocol):
-    """A thread that has stores."""
+class StoreReader(Protocol):
+    """A thread that has tasks' stores."""
 
-    def peek(self, task: TaskId, store: str, key: bytes, found: Future[Value | None]) -> None:
-        """Leave an order: the value as it is in the store, or None where the task's stores are not with this thread."""
+    def peek(self, task: TaskId, store: str, key: bytes, answer: Future[Value | None]) -> None:
+        """Ask for a value as it is in the store; the answer is None if this thread does not have the task's stores."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a key is: its task, and the endpoints (HOST:PORT) of its owner and of those with a standby."""
+    """Where a key is (Kafka: ``KeyQueryMetadata``)."""
 
     task: TaskId
+    """Task that has the key."""
     active: str | None
+    """Endpoint (``HOST:PORT``) of the process with the active task; None if it has no ``application_server``."""
     standbys: tuple[str, ...]
+    """Endpoints of the processes with a standby."""
 
 
 class Lookup:
-    """Answers from any thread. ``hosts`` gives the active and the standby host map of the last assignment."""
+    """Answer look-ups from any thread. ``hosts`` returns the active and the standby host map of the last assignment."""
 
     def __init__(
         self,
         topology: Callable[[], Topology],
         hosts: Callable[[], tuple[Hosts, Hosts]],
-        running: Shelf,
-        copies: Shelf,
+        running: StoreReader,
+        replicas: StoreReader,
     ) -> None:
         self._topology = topology
         self._hosts = hosts
         self._running = running
-        self._copies = copies
+        self._replicas = replicas
 
     def locate(self, store: str, key: bytes) -> Location:
-        """Who has the key. Raises ``ConfigError`` for a store that the topology lacks."""
+        """Return where the key is. Raises ``ConfigError`` for a store that the topology does not declare."""
         number, sub, partitions = self._place(store)
         task = TaskId(number, partition_of(key, partitions))
-        told = locate(sub, partitions, key, *self._hosts())
-        return Location(task, told["active"], tuple(told["standbys"]))
+        endpoints = locate(sub, partitions, key, *self._hosts())
+        return Location(task, endpoints["active"], tuple(endpoints["standbys"]))
 
     def read(self, store: str, key: bytes, *, allow_standby: bool, timeout_s: float) -> bytes | None:
-        """The committed value here; raises ``KeyNotLocal``, which says where it is."""
+        """Return the committed value here. Raises ``KeyNotLocal``, which names the process that has it."""
         where = self.locate(store, key)
         timestamped = store in self._topology()[0].subtopologies[where.task.subtopology].timestamped
-        for shelf in (self._running, self._copies) if allow_standby else (self._running,):
-            found: Future[Value | None] = Future()
-            shelf.peek(where.task, store, key, found)
+        for reader in (self._running, self._replicas) if allow_standby else (self._running,):
+            answer: Future[Value | None] = Future()
+            reader.peek(where.task, store, key, answer)
             try:
-                value = found.result(timeout_s)
+                value = answer.result(timeout_s)
             except TimeoutError as late:
                 raise KeyNotLocal(f"task {where.task}: no answer in {timeout_s:.1f} s") from late
             if value is not None:
                 return value[0] if value[0] is None or not timestamped else value_of(value[0])
-        others = ", ".join(where.standbys) or "none is known"
+        others = ", ".join(where.standbys) or "none known"
         raise KeyNotLocal(
-            f"task {where.task} does not run here; active: {where.active or 'not known'}; standbys: {others}"
+            f"task {where.task} does not run in this process; active: {where.active or 'unknown'}; standbys: {others}"
         )
 
     def _place(self, store: str) -> tuple[int, SubtopologyShape, int]:
         shape, counts = self._topology()
         for number, sub in enumerate(shape.subtopologies):
-            if store in [one.name for one in sub.stores]:
+            if store in [each.name for each in sub.stores]:
                 return number, sub, max((counts.get(source, 1) for source in sub.sources), default=1)
-        names = [one.name for sub in shape.subtopologies for one in sub.stores]
-        raise ConfigError(f"store = {store!r}: the topology declares {', '.join(names) or 'none'}")
+        names = [each.name for sub in shape.subtopologies for each in sub.stores]
+        raise ConfigError(f"store = {store!r}: no such store; the topology declares {', '.join(names) or 'none'}")

@@ -37,7 +37,7 @@ from kstreams_assign.worker.lookup import Value
 from kstreams_assign.worker.meters import TaskTopic, Totals
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.setbacks import Setbacks
-from kstreams_assign.worker.task import Task
+from kstreams_assign.worker.task_workspace import TaskWorkspace
 from kstreams_assign.worker.turns import CommitTurns, Group, Held
 
 POLL_S = 0.01
@@ -443,7 +443,7 @@ class Processor:
         at = {partition: positions[partition].offset for partition in held.inputs}
         times = {partition: PartitionTime(positions[partition].metadata) for partition in held.inputs}
         at_work = AtWork(wall_ms())
-        held.running = Running(Task(task, flow.shape, flow.sinks, stores, at_work, times), at, times)
+        held.running = Running(TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times), at, times)
         self._task_of.update(dict.fromkeys(held.inputs, task))
         if self._shape.changelogs(self._config.application_id, task):
             self._sums.running(task)

@@ -1,8 +1,8 @@
-"""``Engine``: the composition root. Wires adapters, state, restore, processing and membership, and runs them.
+"""``Engine``: wire adapters, state, restore, processing and membership together, and run them.
 
-Three threads beside the Kafka clients' own: membership (joins, keeps alive), processing (the labour, commits) and
-restore (stores and changelogs), and three small ones: upkeep (status, cleaner), what empties the trash, and early probing. The first that
-fails ends the others; its error comes out of ``run``.
+There are three main threads beside the Kafka clients' own: membership (joins, heartbeats), processing (the user's
+functions, commits) and restore (stores and changelogs). Three small ones report status and clean, empty the trash, and
+probe early. The first thread that fails ends the others; ``run`` raises its error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from kstreams_assign.state.lags import OffsetSums, sums_at_start
 from kstreams_assign.state.members import Members
 from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.state.opening import open_state
-from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
 from kstreams_assign.topology.internal import (
@@ -46,17 +45,15 @@ from kstreams_assign.topology.internal import (
     resolve_patterns,
     subscription_pattern,
 )
-from kstreams_assign.topology.numbering import order_flows
 from kstreams_assign.worker.committing import record_producer
 from kstreams_assign.worker.connecting import group_client
-from kstreams_assign.worker.description import described_order
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.emptying import Emptying
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.first_look import refuse_changelogs_of_other_kinds, refuse_missing_sinks
 from kstreams_assign.worker.http.parts import Parts
 from kstreams_assign.worker.http.server import StatusServer
-from kstreams_assign.worker.labour import Facts, Functions, Labour, told_lag
+from kstreams_assign.worker.labour import Facts, Labour, told_lag
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.lookup import Location, Lookup, Topology
 from kstreams_assign.worker.membership import Membership
@@ -67,7 +64,6 @@ from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.start_positions import StartPositions
 from kstreams_assign.worker.state_sizes import StateSizes
-from kstreams_assign.worker.task import Subtopology, Task
 from kstreams_assign.worker.waiting import WaitingTasks, look_of
 
 STATUS_INTERVAL_S = 0.2
@@ -78,13 +74,13 @@ PACING = Pacing(progress_interval_ms=200, standby_ends_interval_ms=1_000, standb
 RESTORE_BATCH_RECORDS = 2_000  # a bigger batch in one write would hold up the running tasks
 
 
-Wish = Callable[[Membership], None]
-"""What somebody outside wants of the membership."""
+Request = Callable[[Membership], None]
+"""What another thread wants of the membership."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Local:
-    """This process's state on its own disk, and who may touch it."""
+    """This process's state on disk, and the mutex that guards it."""
 
     directory: StateDirectory
     sums: OffsetSums
@@ -92,11 +88,10 @@ class _Local:
 
 
 class Engine:
-    """One member of the application's group, with its tasks, standbys and warm-ups; ``labour`` does the work on records.
+    """Be one member of the application's group, with its tasks, standbys and warm-ups; ``labour`` processes records.
 
-    ``run`` blocks until ``close`` or an error; one Engine runs once. ``on_event`` is given what happens
-    (``worker.events``). Making one checks the settings and locks the state directory; raises ``ConfigError`` and
-    ``StateDirectoryLocked``.
+    ``run`` blocks until ``close`` or an error; an ``Engine`` runs once. The constructor checks the settings and locks
+    the state directory. Raises ``ConfigError`` and ``StateDirectoryLocked``.
     """
 
     def __init__(self, config: Config, flows: Sequence[Flow], labour: Labour, on_event: EventListener | None) -> None:
@@ -109,19 +104,24 @@ class Engine:
         mutex = ReportMutex(clock_ms=monotonic_ms, hold_ms=hold_limit_ms(config.max_poll_interval_ms))
         self._local = _Local(directory, sums_at_start(directory, self._offsets_on_disk), mutex)
         self.log = EventLog(str(directory.process_id), on_event)
-        """Everything that happens; whoever works with this engine tells it here too, as the listener hears one at a time."""
+        """Every event of this process; others that work with the engine report theirs here, as the listener gets one at
+        a time."""
         self._ending = threading.Event()
         self._operation: str | None = None
-        self._wishes: queue.SimpleQueue[Wish] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._lookup: Lookup | None = None
 
     @property
     def process_id(self) -> UUID:
-        """The identity of this process in the group; kept in the state directory across restarts."""
+        """Return the identity of this process in the group; the state directory keeps it across restarts."""
         return self._local.directory.process_id
 
     def run(self) -> None:
-        """Join the group and work until ``close``. Raises what ended it: the user's error, or one of this package's."""
+        """Join the group and process until ``close``.
+
+        Raises what ended it: an error of the user's function, or one of ``kstreams_assign.errors``, which say what to
+        do.
+        """
         try:
             if not self._ending.is_set():
                 self._run()
@@ -130,7 +130,7 @@ class Engine:
             self.log.emit("closed")
 
     def _run(self) -> None:
-        self._tell_of_the_directory()
+        self._report_the_directory()
         address = self._config.http_address
         http = None if address is None else StatusServer(address)
         try:
@@ -143,97 +143,77 @@ class Engine:
             if http is not None:
                 http.start(running.parts.status, self.log)
             self._lookup = running.lookup
-            running.run(self._wishes, lambda: self._operation)
+            running.run(self._requests, lambda: self._operation)
         finally:
             self._lookup = None
             if http is not None:
                 http.stop()
 
-    def _tell_of_the_directory(self) -> None:
+    def _report_the_directory(self) -> None:
         if warnings := self._local.directory.warnings:
             self.log.emit("warnings", warnings=[*warnings])
         if self._wiped:
             self.log.emit("state_wiped", tasks=[str(task) for task in self._wiped])
 
     def close(self, group_membership_operation: str | None = None) -> None:
-        """End ``run``: commit, close the tasks, leave the group. From any thread or a signal handler; does not wait.
+        """Make ``run`` commit, close the tasks, leave the group and return.
 
-        ``group_membership_operation``: ``leave_group`` or ``remain_in_group`` where it is not to be as set. Raises ``ConfigError``.
+        Call it from any thread or a signal handler; it does not wait. ``group_membership_operation`` (``leave_group``
+        or ``remain_in_group``) replaces the setting. Raises ``ConfigError`` for another value.
         """
         self._config.leaves(group_membership_operation)
         self._operation = group_membership_operation
         self._ending.set()
 
     def rejoin(self, reason: str) -> None:
-        """Ask the group for a rebalance; kept if it cannot be asked for at this moment."""
-        self._wishes.put(lambda membership: membership.rejoin(reason))
+        """Ask the group for a rebalance; during another one, as soon as that is over. Call it from any thread."""
+        self._requests.put(lambda membership: membership.rejoin(reason))
 
     def drain(self) -> None:
-        """Leave without silence: the group warms this member's tasks up elsewhere, takes them, and then ``run`` ends.
+        """Have the group warm this member's tasks up elsewhere and move them; then ``run`` returns.
 
-        Where nobody can take them (it is alone, or a Java member leads) it leaves as ``close`` does. From any thread.
+        If no member can take them (this one is alone, or a Java member leads), it leaves as ``close`` does. Call it
+        from any thread; it does not wait.
         """
-        self._wishes.put(Membership.drain)
+        self._requests.put(Membership.drain)
 
     def shut_application_down(self) -> None:
-        """Ask every member of the group, Java's too, to commit, close its tasks and end with an error (``ShutdownRequested``).
+        """Ask every member of the group to commit, close its tasks and end (Kafka: ``SHUTDOWN_APPLICATION``).
 
-        For an error that no other member would fare better with (Kafka: ``SHUTDOWN_APPLICATION``). ``run`` of this one ends so, too. From any
-        thread. Raises ``ConfigError`` with ``user_data = "kip441"``, which has no word for it.
+        Use it for an error that every other member would meet too. ``run`` of each, and of this one, raises
+        ``ShutdownRequested``; Java members obey as well. Call it from any thread. Raises ``ConfigError`` with
+        ``user_data = "kip441"``, which cannot express it.
         """
         self._config.refuse_unless_apache("shut_application_down")
-        self._wishes.put(Membership.shut_application_down)
+        self._requests.put(Membership.shut_application_down)
 
     def locate(self, store: str, key: bytes) -> Location:
-        """Which process has a key, by the host maps of the last assignment; endpoints are ``application_server``.
+        """Return the processes that have a key: endpoints as ``application_server`` in the last assignment.
 
-        From any thread. Raises ``KeyNotLocal`` while ``run`` does not, ``ConfigError`` for a store that the topology lacks.
+        Call it from any thread (Kafka: ``KafkaStreams.queryMetadataForKey``). Raises ``KeyNotLocal`` while the worker
+        is not running, and ``ConfigError`` for a store that the topology does not declare.
         """
-        return self._looking_up().locate(store, key)
+        return self._require_lookup().locate(store, key)
 
     def read(self, store: str, key: bytes, *, allow_standby: bool = False, timeout_s: float = 5.0) -> bytes | None:
-        """The newest committed value of a key, None if it has none; with ``allow_standby`` also from a copy, maybe behind.
+        """Return the newest committed value of a key that this process has, or None.
 
-        From any thread. Raises ``KeyNotLocal`` where the key is not this process's, naming who has it, and as ``locate`` does.
+        With ``allow_standby`` a standby or warm-up may answer, with a value that may be behind. Call it from any
+        thread. Raises ``KeyNotLocal``, which names the process that has the key, and what ``locate`` raises.
         """
-        return self._looking_up().read(store, key, allow_standby=allow_standby, timeout_s=timeout_s)
+        return self._require_lookup().read(store, key, allow_standby=allow_standby, timeout_s=timeout_s)
 
-    def _looking_up(self) -> Lookup:
+    def _require_lookup(self) -> Lookup:
         if self._lookup is None:
-            raise KeyNotLocal("the worker does not run (yet, or any more)")
+            raise KeyNotLocal("the worker is not running")
         return self._lookup
 
     def _offsets_on_disk(self, task: TaskId, path: Path) -> Mapping[TopicPartition, int]:
-        """How far a closed task is, in the changelogs that this topology has. Read once: a join must not wait for it."""
+        """Return a closed task's changelog offsets; read once at start, as a join must not wait for the disk."""
         if task.subtopology >= len(self._shape.subtopologies):
             return {}
         changelogs = set(self._shape.changelogs(self._config.application_id, task).values())
         return {p: offset for p, offset in read_offsets(path).items() if p in changelogs}
-
-
-class Worker(Engine):
-    """A stream processor: an ``Engine`` whose records go to the functions of its topology.
-
-    A subtopology's number is its place in the list, or, with ``topology_description`` (what Java's ``Topology.describe()`` prints,
-    or a file with it), the number of the one there that reads the same topics. Raises ``ConfigError`` where they differ.
-    """
-
-    def __init__(
-        self,
-        config: Config,
-        topology: Sequence[Subtopology],
-        *,
-        topology_description: str | Path | None = None,
-        on_event: EventListener | None = None,
-    ) -> None:
-        flows = [sub.flow for sub in topology]
-        order = described_order(flows, topology_description)
-        functions = Functions([_nothing if n is None else topology[n].process for n in order], config)
-        super().__init__(config, order_flows(flows, order), functions, on_event)
-
-
-def _nothing(_task: Task, _records: Sequence[Record]) -> None:
-    """The work of a subtopology without tasks."""
 
 
 class _Running:
@@ -351,12 +331,15 @@ class _Running:
         )
         labour.connect(self._processor, self._facts)
 
-    def run(self, wishes: queue.SimpleQueue[Wish], operation: Callable[[], str | None]) -> None:
-        """Start the threads, wait for the end, and stop them in the order that loses nothing. ``operation``: how the group is left."""
+    def run(self, requests: queue.SimpleQueue[Request], operation: Callable[[], str | None]) -> None:
+        """Start the threads, wait for the end, and stop them in an order that loses nothing.
+
+        ``operation`` returns how to leave the group.
+        """
         restoring = self._start("restore", self._restoring.run)
         processing = self._start("processing", self._processor.run)
         membership = self._start("membership", self._membership.run)
-        upkeep = self._start("upkeep", lambda: self._upkeep(wishes))
+        upkeep = self._start("upkeep", lambda: self._upkeep(requests))
         early = self._start("early-probing", lambda: self._early.run(self._ending))
         try:
             self._ending.wait()
@@ -387,7 +370,7 @@ class _Running:
         return thread
 
     def _guarded(self, work: Callable[[], None]) -> None:
-        """Any error, a user's bug too, ends the worker and comes out of ``run``; it is kept, not handled, here."""
+        """Keep any error, also of the user's code, and end the worker; ``run`` raises it."""
         try:
             work()
         except BaseException as failure:  # noqa: BLE001  # raised again by run()
@@ -415,7 +398,7 @@ class _Running:
         self._membership.rejoin(reason)
 
     def _topology(self) -> Topology:
-        """As of this generation: each begins where a topic has grown or appeared."""
+        """Return the topology as of this generation: a new one begins when a topic grows or appears."""
         generation = self._membership.generation
         if self._known is None or self._known[0] != generation:
             shape, counts = self._sources()
@@ -436,14 +419,14 @@ class _Running:
         return open_task_stores(self._local.directory.task_path(task), names, timestamped=sub.timestamped)
 
     def _positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Position]:
-        """Committed offsets; where there are none, those where input begins."""
+        """Return committed offsets; for partitions without one, where input begins."""
         offsets = self._committed.read(partitions, LOOKUP_TIMEOUT_S)
         metadata = self._metadata.read(offsets)
         if missing := self._starts.missing(partitions, offsets):
             offsets.update(self._starts.resolve(missing, LOOKUP_TIMEOUT_S))
         return {p: Position(offset, metadata.get(p, "")) for p, offset in offsets.items()}
 
-    def _upkeep(self, wishes: queue.SimpleQueue[Wish]) -> None:
+    def _upkeep(self, requests: queue.SimpleQueue[Request]) -> None:
         local, delay_ms = self._local, self._config.state_cleanup_delay_ms
         cleaner = Cleaner(
             local.directory,
@@ -457,19 +440,19 @@ class _Running:
         self._metadata.connect()
         next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
         while not self._stopped.wait(STATUS_INTERVAL_S):
-            self._tell_status()
+            self._report_status()
             self.parts.sizes.turn()
             if self._config.exactly_once:
                 inputs = self._processor.inputs_done
                 self._waiting.turn(self._restoring.progress(), inputs, self._restoring.unanswered(), monotonic_ms())
-            while not wishes.empty():
-                wishes.get()(self._membership)
+            while not requests.empty():
+                requests.get()(self._membership)
             if monotonic_ms() >= next_clean_ms:
                 next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
                 cleaner.run()
-        self._emptying.ask()  # what was thrown away since
+        self._emptying.ask()  # what was moved there since
 
-    def _tell_status(self) -> None:
+    def _report_status(self) -> None:
         facts = self._facts()
         self._log.emit(
             "status",
@@ -477,13 +460,13 @@ class _Running:
             next_probe_ms=self._membership.next_probe_ms,
             records_total=self._processor.records_total,
             tasks=facts.tasks,
-            restoring=(told := paces(self._restoring.progress(), monotonic_ms())),
+            restoring=(restoring := paces(self._restoring.progress(), monotonic_ms())),
         )
-        if (line := self._long.line(told, monotonic_ms())) is not None:
+        if (line := self._long.line(restoring, monotonic_ms())) is not None:
             self._log.emit("restoring", **line)
 
     def _facts(self) -> Facts:
-        """The lag of a stopped task is None: its state cannot be worked with, so all may have to be read."""
+        """Return generation and tasks; a stopped task has no lag, as its whole changelog may have to be read."""
         lags, stops, roles = self._restoring.lags(), self._restoring.stopped(), self._membership.roles()
         stopped = {task for task, stop in stops.items() if not stop.trying}
         return Facts(

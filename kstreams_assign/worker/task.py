@@ -1,8 +1,7 @@
-"""What the user's code gets to see: a task with its stores, and where to send results.
+"""The public side of a task: its stores and its outputs (``Task``), and the declaration of a ``Subtopology``.
 
-Keys and values are bytes; serdes are the user's. Reads see the task's own writes at once; others see them after the
-commit. What is written carries the time of the record at work (``at_work``), and what is sent its headers too, unless told
-otherwise. Used from the processing thread only.
+Keys and values are bytes; the user's code encodes and decodes them. What must not live here: what the worker does with
+a task's writes (``task_workspace``).
 """
 
 from __future__ import annotations
@@ -13,17 +12,22 @@ from dataclasses import dataclass
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition
 from kstreams_assign.restore.ports import TaskStores
-from kstreams_assign.tasks.buffer import Emitted, Taken, WriteBuffer
+from kstreams_assign.tasks.buffer import WriteBuffer
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.topology.flows import Flow, Repartition
-from kstreams_assign.worker.at_work import AtWork, Batch
+from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
 
 class Task:
-    """One task at work: ``id``, its stores, and ``emit``."""
+    """Give the user's function a task's stores and outputs (Kafka: ``ProcessorContext``).
+
+    A task is one partition of one subtopology; ``id`` names it. Reads of a store see the task's own writes at once.
+    Other readers see writes and emitted records after the commit. Use a task only inside the function that it is passed
+    to.
+    """
 
     def __init__(
         self,
@@ -31,27 +35,28 @@ class Task:
         shape: SubtopologyShape,
         sinks: Mapping[str, str],
         stores: TaskStores | None,
+        buffer: WriteBuffer,
         at_work: AtWork,
         times: Mapping[TopicPartition, PartitionTime],
     ) -> None:
         self.id = task_id
-        self.at_work = at_work
+        self._at_work = at_work
         self._times = times
         self._sinks = sinks
         self._shape = shape
         self._stores = stores
-        self._buffer = WriteBuffer()
+        self._buffer = buffer
         self._views: dict[str, KeyValueStore] = {}
 
     def store(self, name: str) -> KeyValueStore:
-        """One of the subtopology's stores. Raises ``ConfigError`` for a name it does not declare."""
+        """Return one of the subtopology's stores. Raises ``ConfigError`` for a name that it does not declare."""
         view = self._views.get(name)
         if view is None:
             view = self._views[name] = self._open(name)
         return view
 
     def timestamped_store(self, name: str) -> TimestampedKeyValueStore:
-        """As ``store``, for one that was declared with ``timestamped``; raises ``ConfigError`` for another."""
+        """Return a store that was declared with ``timestamped``. Raises ``ConfigError`` for another."""
         view = self.store(name)
         if not isinstance(view, TimestampedKeyValueStore):
             raise ConfigError(f"store {name!r}: keeps no timestamps; declare it as Store({name!r}, timestamped=True)")
@@ -62,19 +67,21 @@ class Task:
         if name not in stores or self._stores is None:
             raise ConfigError(f"store {name!r}: subtopology {self.id.subtopology} declares {[*stores] or 'none'}")
         view = TimestampedKeyValueStore if stores[name].timestamped else KeyValueStore
-        return view(name, self._stores, self._buffer, self.at_work, self.id)
+        return view(name, self._stores, self._buffer, self._at_work, self.id)
 
     def partition_time(self, topic: str) -> int | None:
-        """The newest timestamp (ms) among the committed records of this task's partition of a source, whoever worked on them, Java too.
+        """Return the newest timestamp of this task's committed records of a source topic, in milliseconds since 1970.
 
-        None: nobody has said. Raises ``ConfigError`` for a topic that the task does not read.
+        It is committed with the offset, so records that another process worked on count, a Java process too (Kafka:
+        ``RecordQueue.partitionTime``). None if no record was committed. Raises ``ConfigError`` for a topic that the
+        task does not read.
         """
-        found = self._times.get(TopicPartition(topic, self.id.partition))
-        if found is None:
+        time = self._times.get(TopicPartition(topic, self.id.partition))
+        if time is None:
             raise ConfigError(
                 f"topic {topic!r}: task {self.id} reads {', '.join(sorted(p.topic for p in self._times))}"
             )
-        return found.time_ms
+        return time.time_ms
 
     def emit(
         self,
@@ -86,13 +93,14 @@ class Task:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> None:
-        """Send a record with the next commit. Without ``partition`` Java's partitioner chooses by key.
+        """Send a record to one of the subtopology's sinks with the next commit.
 
-        Without ``timestamp_ms`` and ``headers`` it takes those of the record at work, as in Java; ``headers=()`` drops them.
-        A repartition topic goes by its short name. Raises ``ConfigError`` for a topic that is not among the
-        subtopology's sinks, and ``TypeError`` for what is not bytes.
+        Without ``partition`` the key decides, as in Java (murmur2). ``timestamp_ms`` (since 1970) and ``headers`` are
+        those of the current input record if they are left out; ``headers=()`` sends none. A repartition topic has its
+        short name here. Raises ``ConfigError`` for a topic that is not among the sinks, ``TypeError`` for a key or
+        value that is neither bytes nor None.
         """
-        record = self.at_work.record
+        record = self._at_work.record
         to = self._sinks.get(topic)
         if to is None:
             raise ConfigError(
@@ -118,84 +126,53 @@ class Task:
         buffer.emitted_bytes += (0 if key is None else len(key)) + (0 if value is None else len(value))
 
     def _place(self, topic: str) -> Place:
-        return Place(self.id, f"output {topic!r}", self.at_work)
-
-    @property
-    def sinks(self) -> Mapping[str, str]:
-        """The names that ``emit`` takes, each with its topic."""
-        return self._sinks
-
-    def emit_many(self, records: Iterable[Emitted]) -> None:
-        """The worker's side: send records whose topics, by the names that ``emit`` takes, have been checked."""
-        checked = list(records)
-        for record in checked:
-            if type(record.key) not in BYTES_OR_NONE or type(record.value) not in BYTES_OR_NONE:
-                self._place(record.topic).check("key or value", (record.key, record.value), BYTES_OR_NONE)
-        self._buffer.emit_many(
-            [
-                (self._sinks[topic], key, value, headers, partition, timestamp_ms)
-                for topic, key, value, headers, partition, timestamp_ms in checked
-            ]
-        )
-
-    def batch(self, records: Sequence[Record]) -> Batch:
-        """The worker's side: these are worked on next."""
-        return Batch(records, self.at_work)
-
-    def waiting_bytes(self) -> int:
-        """The worker's side: the bytes of keys and values that were written and sent since the last commit began."""
-        return self._buffer.size_bytes()
-
-    def take(self) -> Taken:
-        """The worker's side: a commit begins."""
-        return self._buffer.take()
-
-    def landed(self) -> None:
-        """The worker's side: what was taken is in the store."""
-        self._buffer.landed()
-
-    def roll_back(self) -> None:
-        """The worker's side: everything since the last commit began never was."""
-        self._buffer.drop()
+        return Place(self.id, f"output {topic!r}", self._at_work)
 
 
 Process = Callable[[Task, Sequence[Record]], None]
-"""The user's code: called with a task and its next records, oldest first, at least one."""
+"""Type of the user's function. It is called with a task and its next records, oldest first, at least one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subtopology:
-    """Topics in, stores, topics out, and the code between. A subtopology's number is its place in the list.
+    """Declare a function with the topics that it reads, the stores that it keeps, and the topics that it writes.
 
-    The task of partition ``p`` reads partition ``p`` of each source; those in a group of ``copartitioned`` must have equally many
-    partitions. ``repartition_sources`` are topics of the application's own, which the leader makes: another subtopology names
-    them, by their short names, among its ``sinks``.
-    With ``sources_pattern`` it also reads every topic whose whole name matches, those that appear later included.
-    A store may be given by name; ``Store(name, logged=False)`` keeps no changelog.
+    A subtopology's number is its place in the list that ``Worker`` gets. It has a task for each partition of its
+    largest source. Raises ``ConfigError`` for a subtopology without sources.
     """
 
     process: Process
+    """Function that gets a task and its next records."""
     sources: Sequence[str] = ()
+    """Topics to read: the task of partition ``p`` reads partition ``p`` of each."""
     stores: Sequence[str | Store] = ()
+    """Stores, by name, or as ``Store`` with options."""
     sinks: Sequence[str] = ()
+    """Topics that the function may emit to; a repartition topic of another subtopology by its short name."""
     repartition_sources: Sequence[str | Repartition] = ()
+    """Repartition topics to read, by their short names; the leader creates them."""
     copartitioned: Sequence[Sequence[str]] = ()
+    """Groups of sources that must have equally many partitions, as they are joined."""
     sources_pattern: str | None = None
+    """Regular expression: topics whose whole name matches are read too, also those that appear later."""
 
     def __post_init__(self) -> None:
         for key in ("sources", "repartition_sources"):
             if isinstance(getattr(self, key), str):
-                raise ConfigError(f"{key} = {getattr(self, key)!r}: must be a list of topics")
+                raise ConfigError(
+                    f"{key} = {getattr(self, key)!r}: must be a list of topics; write [{getattr(self, key)!r}]"
+                )
         if not (self.sources or self.repartition_sources or self.sources_pattern):
             raise ConfigError(f"sources = {self.sources!r}: must be a list of at least one topic")
 
     @property
     def shape(self) -> SubtopologyShape:
-        """Without internal topics, whose names need the application's."""
+        """Return what the group has to know of it, without internal topics."""
         return self.flow.shape
 
     @property
     def flow(self) -> Flow:
+        """Return topics and stores, as they are declared."""
         return Flow.of(
             self.sources, self.stores, self.sinks, self.repartition_sources, self.copartitioned, self.sources_pattern
         )

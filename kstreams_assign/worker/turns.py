@@ -211,7 +211,7 @@ class CommitTurns:
         sourced = frozenset(partition for partition in changelogs.values() if partition.topic in sources)
         written = {store: partition for store, partition in changelogs.items() if partition not in sourced}
         timestamped = self._shape.subtopologies[task.subtopology].timestamped
-        return Share(task, held.stores, written, timestamped, running.take(), running.task.landed, sourced)
+        return Share(task, held.stores, written, timestamped, running.take(), running.workspace.landed, sourced)
 
     def _free(self) -> None:
         freed, self._freed_after = self._freed_after, []

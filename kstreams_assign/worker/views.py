@@ -1,4 +1,4 @@
-"""A task's stores as its code sees them: the newest of the buffer and of the disk, and writes that wait for the commit.
+"""A task's stores as the user's code sees them: reads of the buffer and the disk, writes that wait for the commit.
 
 What must not live here: when to commit, what a database is.
 """
@@ -18,11 +18,11 @@ Pair = tuple[bytes, bytes | None]
 
 
 class KeyValueStore:
-    """A task's view of one of its stores.
+    """Read and write one store of a task (Kafka: ``KeyValueStore``).
 
-    Each write has a time, its changelog record's: ``timestamp_ms``, else that of the record at work. Keys are bytes,
-    values bytes or None; anything else raises ``TypeError`` at once, also a bytearray and a memoryview, which their
-    owner may change.
+    Keys are bytes, values bytes or None; another type raises ``TypeError`` at once, also a bytearray and a memoryview,
+    which their owner may change. The time of a write is its changelog record's: ``timestamp_ms`` (since 1970), or else
+    the current input record's. Writes reach the store, the changelog and the standbys with the next commit.
     """
 
     __slots__ = ("_at_work", "_name", "_place", "_stores", "_writes")
@@ -35,14 +35,14 @@ class KeyValueStore:
         self._at_work = at_work
 
     def get(self, key: bytes) -> bytes | None:
-        """The newest value of a key, or None."""
+        """Return the newest value of a key, or None."""
         if type(key) is not bytes:
             self._place.check("key", (key,))
         buffered = self._writes.get(key)
         return self._stores.get(self._name, key) if buffered is ABSENT else buffered  # type: ignore[return-value]
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The newest values of many keys, in their order; one look at the disk for all of them."""
+        """Return the newest values of many keys, in their order, with one read of the disk."""
         if not BYTES.issuperset(map(type, keys)):
             self._place.check("key", keys)
         buffered = self._writes.get_many(keys)
@@ -54,10 +54,7 @@ class KeyValueStore:
         ]
 
     def put(self, key: bytes, value: bytes | None, timestamp_ms: int | None = None) -> None:
-        """Write a value; None deletes, as in Java.
-
-        The write reaches the store, the changelog and the standbys with the next commit.
-        """
+        """Write a value; None deletes the key, as in Java."""
         if type(key) is not bytes or type(value) is not bytes:
             self._check((key,), (value,))
         time_ms = self._at_work.record.timestamp_ms if timestamp_ms is None else self._time(timestamp_ms)
@@ -66,7 +63,7 @@ class KeyValueStore:
     def put_many(
         self, entries: Iterable[tuple[bytes, bytes | None]], timestamps_ms: Sequence[int] | None = None
     ) -> None:
-        """Write many values at once; None deletes. ``timestamps_ms``: one for each."""
+        """Write many values at once; None deletes a key. ``timestamps_ms`` has one time for each."""
         pairs = list(entries)
         keys = [key for key, _ in pairs]
         self._check(keys, [value for _, value in pairs])
@@ -74,14 +71,14 @@ class KeyValueStore:
         self._writes.put_many(dict(self._laid_out(pairs, times)), dict(zip(keys, times, strict=True)))
 
     def delete(self, key: bytes, timestamp_ms: int | None = None) -> None:
-        """Remove a key (a tombstone in the changelog)."""
+        """Delete a key; the changelog gets a tombstone."""
         self._check((key,), ())
         self._writes.put(key, None, self._time(timestamp_ms))
 
     def range(
         self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Entries with ``start <= key < end`` in byte order, or the opposite with ``reverse``; a snapshot of this moment."""
+        """Return a snapshot of the entries with ``start <= key < end`` in byte order; ``reverse`` descends."""
         return self._range(start, end, reverse)
 
     def _range(self, start: bytes | None, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
@@ -106,30 +103,33 @@ class KeyValueStore:
 
 
 class TimestampedKeyValueStore(KeyValueStore):
-    """A store that keeps the time of each write beside its value (Kafka: ``TimestampedKeyValueStore``, the DSL's default).
+    """Read and write a store that keeps each value's time (Kafka: ``TimestampedKeyValueStore``, the DSL's default).
 
-    All that a plain store has works here with the values alone.
+    The methods of ``KeyValueStore`` work here with the values alone.
     """
 
     __slots__ = ()
 
     def get(self, key: bytes) -> bytes | None:
+        """Return the newest value of a key, or None."""
         stored = super().get(key)
         return None if stored is None else value_of(stored)
 
     def get_with_timestamp(self, key: bytes) -> ValueAndTime | None:
-        """The newest value of a key and the time it was written with, or None."""
+        """Return the newest value of a key with its time, or None."""
         stored = super().get(key)
         return None if stored is None else value_and_time(stored)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the newest values of many keys, in their order."""
         return [None if stored is None else value_of(stored) for stored in super().get_many(keys)]
 
     def get_many_with_timestamps(self, keys: Sequence[bytes]) -> list[ValueAndTime | None]:
-        """As ``get_with_timestamp``, for many keys."""
+        """Return the newest values of many keys with their times, in their order."""
         return [None if stored is None else value_and_time(stored) for stored in super().get_many(keys)]
 
     def put(self, key: bytes, value: bytes | None, timestamp_ms: int | None = None) -> None:
+        """Write a value; None deletes the key, as in Java."""
         if type(key) is not bytes or type(value) is not bytes:
             self._check((key,), (value,))
         time_ms = self._at_work.record.timestamp_ms if timestamp_ms is None else self._time(timestamp_ms)
@@ -138,12 +138,13 @@ class TimestampedKeyValueStore(KeyValueStore):
     def range(
         self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
+        """Return a snapshot of the entries with ``start <= key < end`` in byte order; ``reverse`` descends."""
         return ((key, value_of(stored)) for key, stored in self._range(start, end, reverse))
 
     def range_with_timestamps(
         self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, ValueAndTime]]:
-        """As ``range``, each value with its time."""
+        """Return what ``range`` does, each value with its time."""
         return ((key, value_and_time(stored)) for key, stored in self._range(start, end, reverse))
 
     def _laid_out(self, pairs: Sequence[Pair], times: Sequence[int]) -> Iterable[Pair]:

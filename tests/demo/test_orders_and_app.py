@@ -7,7 +7,7 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreams_assign import Record, Subtopology, Task, TaskId
+from kstreams_assign import Record, Subtopology, TaskId
 from kstreams_assign.demo.app import (
     STORE,
     Account,
@@ -21,6 +21,7 @@ from kstreams_assign.demo.app import (
 from kstreams_assign.demo.orders import Order, order_stream, read_key, read_value
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.worker.at_work import AtWork
+from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 orders = st.builds(Order, st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
 
@@ -37,11 +38,11 @@ class OneStore:
 
 def run(app: Subtopology, stores: OneStore, batches: list[list[Record]]) -> list[bytes]:
     """Feed batches to a task and commit after each; what it emitted."""
-    task = Task(TaskId(0, 0), app.shape, {sink: sink for sink in app.sinks}, stores, AtWork(0), {})
+    workspace = TaskWorkspace(TaskId(0, 0), app.shape, {sink: sink for sink in app.sinks}, stores, AtWork(0), {})
     rows = []
     for batch in batches:
-        app.process(task, batch)
-        taken = task.take()
+        app.process(workspace.task, batch)
+        taken = workspace.take()
         stores.values.update(taken.writes[STORE])
         rows += [Emitted(*row).value for row in taken.emitted]
     return rows

@@ -16,6 +16,7 @@ from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.stamped import ValueAndTime
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
+from kstreams_assign.worker.task_workspace import TaskWorkspace
 from kstreams_assign.worker.views import KeyValueStore
 from tests.worker.app import App, count
 
@@ -28,17 +29,22 @@ class Word(bytes):
 
 
 @pytest.fixture
-def task(tmp_path: Path) -> Iterator[Task]:
+def workspace(tmp_path: Path) -> Iterator[TaskWorkspace]:
     stores = open_task_stores(tmp_path / "0_3", ["plain", "stamped"], timestamped=SHAPE.timestamped)
-    made = Task(
+    made = TaskWorkspace(
         TaskId(0, 3), SHAPE, {"out": "the-output"}, stores, AtWork(5), {TopicPartition("in", 3): PartitionTime("")}
     )
     yield made
     stores.close()
 
 
-def at_work(task: Task) -> None:
-    for _ in task.batch([Record("in", 3, 41, 7, None, b"v")]):
+@pytest.fixture
+def task(workspace: TaskWorkspace) -> Task:
+    return workspace.task
+
+
+def at_work(workspace: TaskWorkspace) -> None:
+    for _ in workspace.batch([Record("in", 3, 41, 7, None, b"v")]):
         pass
 
 
@@ -59,27 +65,31 @@ VALUES: dict[str, Call] = {
 @pytest.mark.parametrize("name", ["plain", "stamped"])
 @pytest.mark.parametrize("call", KEYS)
 @pytest.mark.parametrize("wrong", [*WRONG, None], ids=lambda wrong: type(wrong).__name__)
-def test_a_key_that_is_not_bytes_is_refused_where_it_is_given(task: Task, name: str, call: str, wrong: Any) -> None:
-    at_work(task)
+def test_a_key_that_is_not_bytes_is_refused_where_it_is_given(
+    workspace: TaskWorkspace, task: Task, name: str, call: str, wrong: Any
+) -> None:
+    at_work(workspace)
     with pytest.raises(TypeError) as raised:
         KEYS[call](task.store(name), wrong)
     given = "None" if wrong is None else type(wrong).__name__
     text = str(raised.value)
     assert text.startswith(f"task 0_3, store '{name}', in-3 at offset 41: key is {given}")
     assert text.endswith(": must be bytes")
-    assert not task.take().writes
+    assert not workspace.take().writes
 
 
 @pytest.mark.parametrize("name", ["plain", "stamped"])
 @pytest.mark.parametrize("call", VALUES)
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: type(wrong).__name__)
-def test_a_value_that_is_not_bytes_is_refused_where_it_is_given(task: Task, name: str, call: str, wrong: Any) -> None:
-    at_work(task)
+def test_a_value_that_is_not_bytes_is_refused_where_it_is_given(
+    workspace: TaskWorkspace, task: Task, name: str, call: str, wrong: Any
+) -> None:
+    at_work(workspace)
     with pytest.raises(
         TypeError, match=r"task 0_3, store '.*', in-3 at offset 41: value is .*: must be None or bytes$"
     ):
         VALUES[call](task.store(name), wrong)
-    assert not task.take().writes
+    assert not workspace.take().writes
 
 
 @pytest.mark.parametrize("name", ["plain", "stamped"])
@@ -97,8 +107,8 @@ def test_ends_of_a_range_and_times_are_checked_too(task: Task, name: str) -> Non
         store.delete(b"k", -1)
 
 
-def test_none_deletes_and_a_kind_of_bytes_is_bytes(task: Task) -> None:
-    at_work(task)
+def test_none_deletes_and_a_kind_of_bytes_is_bytes(workspace: TaskWorkspace, task: Task) -> None:
+    at_work(workspace)
     plain, stamped = task.store("plain"), task.timestamped_store("stamped")
     for store in (plain, stamped):
         store.put(Word(b"k"), Word(b"v"))
@@ -107,7 +117,7 @@ def test_none_deletes_and_a_kind_of_bytes_is_bytes(task: Task) -> None:
     for store in (plain, stamped):
         store.put(b"k", None)
         assert store.get(b"k") is None
-    assert task.take().writes == {"plain": {b"k": None}, "stamped": {b"k": None}}
+    assert workspace.take().writes == {"plain": {b"k": None}, "stamped": {b"k": None}}
 
 
 @pytest.mark.parametrize(
@@ -128,25 +138,25 @@ def test_none_deletes_and_a_kind_of_bytes_is_bytes(task: Task) -> None:
     ],
 )
 def test_an_output_of_wrong_types_is_refused_where_it_is_given(
-    task: Task, arguments: dict[str, Any], says: str
+    workspace: TaskWorkspace, task: Task, arguments: dict[str, Any], says: str
 ) -> None:
-    at_work(task)
+    at_work(workspace)
     with pytest.raises(TypeError, match=f"^task 0_3, output 'out', in-3 at offset 41: {says}"):
         task.emit("out", **{"key": b"k", "value": b"v", **arguments})
     with pytest.raises(ConfigError, match="output 'out', in-3 at offset 41: partition = -1: must be the number"):
         task.emit("out", b"k", b"v", partition=-1)
-    assert task.take().emitted == []
+    assert workspace.take().emitted == []
 
 
-def test_many_outputs_are_refused_together_or_sent_together(task: Task) -> None:
-    at_work(task)
+def test_many_outputs_are_refused_together_or_sent_together(workspace: TaskWorkspace, task: Task) -> None:
+    at_work(workspace)
     wrong: Any = "text"
     for record in (Emitted("out", wrong, b"v"), Emitted("out", b"k", wrong)):
         with pytest.raises(TypeError, match="output 'out', in-3 at offset 41: key or value is str 'text'"):
-            task.emit_many([Emitted("out", b"k", b"v"), record])
-    task.emit_many([Emitted("out", None, None)])
+            workspace.emit_many([Emitted("out", b"k", b"v"), record])
+    workspace.emit_many([Emitted("out", None, None)])
     task.emit("out", None, None, headers=[("a", None)], partition=0, timestamp_ms=0)
-    assert task.take().emitted == [
+    assert workspace.take().emitted == [
         Emitted("the-output", None, None),
         Emitted("the-output", None, None, (("a", None),), 0, 0),
     ]

@@ -55,5 +55,5 @@ def test_every_key_is_found_at_its_owner_and_behind_it_at_a_standby(broker: str,
             first.worker.locate("total", b"x")
     finally:
         app.stop()
-    with pytest.raises(KeyNotLocal, match="does not run"):
+    with pytest.raises(KeyNotLocal, match="the worker is not running"):
         first.worker.read("totals", b"word-1")

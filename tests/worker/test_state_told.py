@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kstreams_assign.config import Config
+from kstreams_assign import Config, Subtopology, Worker
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TaskId
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.identity import derived_id
-from kstreams_assign.worker import Subtopology, Worker
 
 DAY_MS = 86_400_000
 

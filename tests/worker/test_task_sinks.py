@@ -8,16 +8,16 @@ from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import SubtopologyShape, TaskId
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.worker.at_work import AtWork
-from kstreams_assign.worker.task import Task
+from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 SINKS = {"words": "app-words-repartition", "seen": "seen"}
 
 
 def test_a_repartition_topic_goes_by_its_short_name() -> None:
-    task = Task(TaskId(0, 0), SubtopologyShape(("lines",)), SINKS, None, AtWork(0), {})
-    task.emit("words", b"k", b"1")
-    task.emit_many([Emitted("seen", b"k", b"2"), Emitted("words", b"k", b"3")])
-    assert [(topic, value) for topic, _, value, *_ in task.take().emitted] == [
+    workspace = TaskWorkspace(TaskId(0, 0), SubtopologyShape(("lines",)), SINKS, None, AtWork(0), {})
+    workspace.task.emit("words", b"k", b"1")
+    workspace.emit_many([Emitted("seen", b"k", b"2"), Emitted("words", b"k", b"3")])
+    assert [(topic, value) for topic, _, value, *_ in workspace.take().emitted] == [
         ("app-words-repartition", b"1"),
         ("seen", b"2"),
         ("app-words-repartition", b"3"),
@@ -25,8 +25,8 @@ def test_a_repartition_topic_goes_by_its_short_name() -> None:
 
 
 def test_its_full_name_is_not_a_sink() -> None:
-    task = Task(TaskId(0, 0), SubtopologyShape(("lines",)), SINKS, None, AtWork(0), {})
+    workspace = TaskWorkspace(TaskId(0, 0), SubtopologyShape(("lines",)), SINKS, None, AtWork(0), {})
     with pytest.raises(
         ConfigError, match=r"topic 'app-words-repartition': subtopology 0 declares the sinks \['seen', 'words'\]"
     ):
-        task.emit("app-words-repartition", b"k", b"1")
+        workspace.task.emit("app-words-repartition", b"k", b"1")

@@ -14,6 +14,7 @@ from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.stamped import ValueAndTime, stamped
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
+from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 SHAPE = SubtopologyShape(("in",), (Store("plain"), Store("stamped", timestamped=True)))
 HEADERS: list[tuple[str, bytes | None]] = [("trace", b"7")]
@@ -21,51 +22,60 @@ STARTED_MS = 1_000
 
 
 @pytest.fixture
-def task(tmp_path: Path) -> Iterator[Task]:
+def workspace(tmp_path: Path) -> Iterator[TaskWorkspace]:
     stores = open_task_stores(tmp_path / "0_3", ["plain", "stamped"], timestamped=SHAPE.timestamped)
     stores.write({"stamped": [(b"before", stamped(b"old", 5)), (b"gone", stamped(b"old", 6))]}, {})
     times = {TopicPartition("in", 3): PartitionTime("AgAAAYvP5Wh7")}
-    yield Task(TaskId(0, 3), SHAPE, {"out": "out"}, stores, AtWork(STARTED_MS), times)
+    yield TaskWorkspace(TaskId(0, 3), SHAPE, {"out": "out"}, stores, AtWork(STARTED_MS), times)
     stores.close()
+
+
+@pytest.fixture
+def task(workspace: TaskWorkspace) -> Task:
+    return workspace.task
 
 
 def records(*times_ms: int) -> Sequence[Record]:
     return [Record("in", 3, n, at, b"k%d" % n, b"v", HEADERS if n else None) for n, at in enumerate(times_ms)]
 
 
-def test_a_write_has_the_time_of_the_record_at_work(task: Task) -> None:
-    for record in task.batch(records(30, 10)):
+def test_a_write_has_the_time_of_the_record_at_work(workspace: TaskWorkspace, task: Task) -> None:
+    for record in workspace.batch(records(30, 10)):
         assert record.key is not None
         task.store("plain").put(record.key, b"v")
     task.store("plain").delete(b"later")
-    assert task.take().times == {"plain": {b"k0": 30, b"k1": 10, b"later": 10}}
+    assert workspace.take().times == {"plain": {b"k0": 30, b"k1": 10, b"later": 10}}
 
 
-def test_a_record_taken_by_its_number_is_at_work_too_and_the_first_one_before_any_is_taken(task: Task) -> None:
-    plain, batch = task.store("plain"), task.batch(records(30, 10, 20))
+def test_a_record_taken_by_its_number_is_at_work_too_and_the_first_one_before_any_is_taken(
+    workspace: TaskWorkspace, task: Task
+) -> None:
+    plain, batch = task.store("plain"), workspace.batch(records(30, 10, 20))
     plain.put(b"a", b"")
     assert (batch[-1].timestamp_ms, len(batch), [r.offset for r in batch[1:]]) == (20, 3, [1, 2])
     plain.put(b"b", b"")
-    assert task.take().times == {"plain": {b"a": 30, b"b": 20}}
+    assert workspace.take().times == {"plain": {b"a": 30, b"b": 20}}
 
 
-def test_an_output_has_the_time_and_the_headers_of_its_record_unless_it_brings_its_own(task: Task) -> None:
+def test_an_output_has_the_time_and_the_headers_of_its_record_unless_it_brings_its_own(
+    workspace: TaskWorkspace, task: Task
+) -> None:
     task.emit("out", b"k", b"before any record")
-    for _ in task.batch(records(30, 10)):
+    for _ in workspace.batch(records(30, 10)):
         task.emit("out", b"k", b"v")
     task.emit("out", b"k", b"v", headers=(), timestamp_ms=7)
-    emitted = [Emitted(*row) for row in task.take().emitted]
+    emitted = [Emitted(*row) for row in workspace.take().emitted]
     stamped = [(record.timestamp_ms, list(record.headers)) for record in emitted]
     assert stamped == [(STARTED_MS, []), (30, []), (10, HEADERS), (7, [])]
 
 
-def test_a_time_that_is_told_counts(task: Task) -> None:
+def test_a_time_that_is_told_counts(workspace: TaskWorkspace, task: Task) -> None:
     plain = task.store("plain")
     plain.put(b"a", b"", 1)
     plain.delete(b"b", 2)
     plain.put_many([(b"c", b""), (b"d", None)], [3, 4])
     plain.put_many([(b"e", b"")])
-    assert task.take().times == {"plain": {b"a": 1, b"b": 2, b"c": 3, b"d": 4, b"e": STARTED_MS}}
+    assert workspace.take().times == {"plain": {b"a": 1, b"b": 2, b"c": 3, b"d": 4, b"e": STARTED_MS}}
     with pytest.raises(ConfigError, match="timestamp_ms = -1"):
         plain.put(b"a", b"", -1)
 

@@ -74,7 +74,7 @@ class Books:
         """Records of a partition were given to the session; what it writes has the time of the last of them, unless it says another."""
         self._books[running.task.id].polled[partition] = records[-1].offset + 1
         running.saw(partition, records)
-        running.task.at_work.record = records[-1]
+        running.workspace.at_work.record = records[-1]
 
     def poll_answered(self) -> None:
         """Whatever the session sends from now on, it sends knowing which tasks came back."""
@@ -113,7 +113,7 @@ class Books:
         for book in self._books.values():
             sealed = book.running.sealed
             if not sealed:
-                book.running.task.roll_back()
+                book.running.workspace.roll_back()
             at = {**book.running.positions, **book.running.handled}
             again |= {p: offset for p, offset in at.items() if p in book.polled or p in read}
             book.polled, book.wrote, book.stale = {}, False, False

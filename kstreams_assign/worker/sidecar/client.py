@@ -133,6 +133,7 @@ class SidecarClient:
         return int(self._call("put", task=task, store=store, **fields))
 
     def delete(self, task: str, store: str, keys: Sequence[bytes]) -> int:
+        """Delete keys with the next commit, and return their number."""
         return int(self._call("delete", task=task, store=store, keys=keys))
 
     def range(

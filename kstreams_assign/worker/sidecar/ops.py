@@ -109,16 +109,16 @@ class Ops:
 
     def _emit(self, fields: Fields) -> int:
         book = self._books.to_write(fields["task"])
-        emitted = _emitted(fields, book.running.task.at_work.record.timestamp_ms)
+        emitted = _emitted(fields, book.running.workspace.at_work.record.timestamp_ms)
         self._check_sinks(book, emitted)
         self._weigh([_size(record.key, record.value) + _headers_size(record) for record in emitted])
-        book.running.task.emit_many(emitted)
+        book.running.workspace.emit_many(emitted)
         return len(emitted)
 
     def _check_sinks(self, book: Book, emitted: Iterable[Emitted]) -> None:
         for topic, partition in {(record.topic, record.partition) for record in emitted}:
-            if topic not in book.running.task.sinks:
-                allowed = ", ".join(sorted(book.running.task.sinks)) or "none"
+            if topic not in book.running.workspace.sinks:
+                allowed = ", ".join(sorted(book.running.workspace.sinks)) or "none"
                 raise refused("no_such_topic", f"topic {topic!r}: the sinks of the task are {allowed}")
             count = self._limits.partition_counts.get(topic)
             if partition is not None and count is not None and partition >= count:

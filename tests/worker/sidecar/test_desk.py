@@ -20,7 +20,7 @@ from kstreams_assign.worker.labour import Facts, Running
 from kstreams_assign.worker.sidecar.desk import Desk
 from kstreams_assign.worker.sidecar.messages import read_request
 from kstreams_assign.worker.sidecar.ops import Limits
-from kstreams_assign.worker.task import Task
+from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 SHAPE = SubtopologyShape(("orders",), (Store("totals"), Store("stamped", timestamped=True)))
 TASK, INPUT = TaskId(0, 0), TopicPartition("orders", 0)
@@ -58,8 +58,8 @@ class Stand:
 
     def begin(self) -> None:
         times = {INPUT: PartitionTime()}
-        task = Task(TASK, SHAPE, {"out": "out"}, self.stores, AtWork(0), times)
-        self.running = Running(task, {INPUT: 10}, times)
+        workspace = TaskWorkspace(TASK, SHAPE, {"out": "out"}, self.stores, AtWork(0), times)
+        self.running = Running(workspace, {INPUT: 10}, times)
         self.desk.assigned(7, Adopted({TASK: (INPUT,)}, frozenset(), frozenset()))
         self.desk.begins(self.running)
 

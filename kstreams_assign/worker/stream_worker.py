@@ -1,0 +1,45 @@
+"""``Worker``: an engine whose records go to the functions of a topology.
+
+What must not live here: what runs them (``runtime``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kstreams_assign.config import Config
+from kstreams_assign.events import EventListener
+from kstreams_assign.tasks.record import Record
+from kstreams_assign.topology.numbering import order_flows
+from kstreams_assign.worker.description import described_order
+from kstreams_assign.worker.labour import Functions
+from kstreams_assign.worker.runtime import Engine
+from kstreams_assign.worker.task import Subtopology, Task
+
+
+class Worker(Engine):
+    """Process records with the functions of a topology, as a member of a Kafka Streams group (Java: ``KafkaStreams``).
+
+    A subtopology's number is its place in ``topology``. With ``topology_description`` (the text of Java's
+    ``Topology.describe()``, or a file with it) it is the number of the subtopology there that reads the same topics.
+    ``on_event`` gets the events of ``kstreams_assign.events``. A worker runs once: ``run`` blocks until ``close``,
+    ``drain`` or an error. The constructor locks ``state_dir``. Raises ``ConfigError`` and ``StateDirectoryLocked``.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        topology: Sequence[Subtopology],
+        *,
+        topology_description: str | Path | None = None,
+        on_event: EventListener | None = None,
+    ) -> None:
+        flows = [sub.flow for sub in topology]
+        order = described_order(flows, topology_description)
+        functions = Functions([_nothing if n is None else topology[n].process for n in order], config)
+        super().__init__(config, order_flows(flows, order), functions, on_event)
+
+
+def _nothing(_task: Task, _records: Sequence[Record]) -> None:
+    """Do nothing: for a subtopology of the description that has no counterpart here."""

@@ -1,0 +1,70 @@
+"""The worker's side of a task: the writes and records that wait for the next commit, and the current input record.
+
+What must not live here: what the user's code sees (``task``, ``views``), and when to commit. Used from the processing
+thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition
+from kstreams_assign.restore.ports import TaskStores
+from kstreams_assign.tasks.buffer import Emitted, Taken, WriteBuffer
+from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.times import PartitionTime
+from kstreams_assign.worker.at_work import AtWork, Batch
+from kstreams_assign.worker.given import BYTES_OR_NONE, Place
+from kstreams_assign.worker.task import Task
+
+
+class TaskWorkspace:
+    """Own a ``Task`` and the buffer behind it. ``sinks``: the names that ``Task.emit`` takes, each with its topic."""
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        shape: SubtopologyShape,
+        sinks: Mapping[str, str],
+        stores: TaskStores | None,
+        at_work: AtWork,
+        times: Mapping[TopicPartition, PartitionTime],
+    ) -> None:
+        self._buffer = WriteBuffer()
+        self.at_work = at_work
+        self.sinks = sinks
+        self.task = Task(task_id, shape, sinks, stores, self._buffer, at_work, times)
+
+    def batch(self, records: Sequence[Record]) -> Batch:
+        """Return the next input for the user's function."""
+        return Batch(records, self.at_work)
+
+    def emit_many(self, records: Iterable[Emitted]) -> None:
+        """Send records whose topics, by the names that ``Task.emit`` takes, have been checked."""
+        checked = list(records)
+        for record in checked:
+            if type(record.key) not in BYTES_OR_NONE or type(record.value) not in BYTES_OR_NONE:
+                place = Place(self.task.id, f"output {record.topic!r}", self.at_work)
+                place.check("key or value", (record.key, record.value), BYTES_OR_NONE)
+        self._buffer.emit_many(
+            [
+                (self.sinks[topic], key, value, headers, partition, timestamp_ms)
+                for topic, key, value, headers, partition, timestamp_ms in checked
+            ]
+        )
+
+    def waiting_bytes(self) -> int:
+        """Return the bytes of keys and values that were written and sent since the last commit began."""
+        return self._buffer.size_bytes()
+
+    def take(self) -> Taken:
+        """Begin a commit: return what waits for it."""
+        return self._buffer.take()
+
+    def landed(self) -> None:
+        """Note that the store holds what was taken."""
+        self._buffer.landed()
+
+    def roll_back(self) -> None:
+        """Drop what was written and sent since the last commit began."""
+        self._buffer.drop()
