@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kstreams_assign.errors import MalformedUserData
 from kstreams_assign.history import rows
 from kstreams_assign.history.causes import cause_of, remembered
-from kstreams_assign.history.changelogs import end_sums, subtopologies_of
+from kstreams_assign.history.changelogs import changelogs_of, subtopologies_of
 from kstreams_assign.history.memory import Memory, closed, opened
 from kstreams_assign.history.movements import Rows, commit, expired, move, note_state, without_gap
 from kstreams_assign.history.records import EndOffset, Kind, RawRecords, RecordKey, key_of
@@ -139,7 +139,7 @@ class _Group:
         note_state(memory, seen)
         ends = [end for end in self._ends if abs(end.sampled_ms - seen.place.time_ms) <= SAMPLED_WITHIN_MS]
         subtopologies = subtopologies_of(ends, {**memory.owners, **seen.inputs}, memory.stateful)
-        moved = move(memory, seen, end_sums(ends, subtopologies))
+        moved = move(memory, seen, changelogs_of(ends, subtopologies))
         memory.last = remembered(seen)
         counted = (moved.owner_changes, moved.adopted) if known_before else (None, None)
         rows.add_rebalance(self.tables, seen, cause, *counted)

@@ -12,7 +12,7 @@ from typing import Any
 
 from kstreams_assign.errors import StateError
 
-FORMAT = 1
+FORMAT = 2
 
 Cell = list[Any]
 """JSON has no tuples."""
@@ -41,7 +41,10 @@ class Last:
 
 @dataclass
 class Pending:
-    """A movement whose new owner has not committed yet: its row without the gap, and what the gap is counted from."""
+    """A movement whose new owner has not committed yet: its row without the gap, and the gap's start.
+
+    ``last_commit_ms`` is the old owner's last commit; None where there is none, or no input waited.
+    """
 
     row: Cell
     inputs: list[str]
@@ -54,8 +57,9 @@ class Memory:
 
     ``owners``: task -> the process that last ran it, and the offset of the record that gave it out. ``copies``: task ->
     process -> since when it has had a copy, in the last generation. ``commits``: input partition -> time and offset of its
-    last commit. ``stateful``: subtopologies of which anybody reported state. ``partition`` and ``offset`` are the place of the
-    last record seen.
+    last commit. ``stateful``: subtopologies of which a member reported state. ``removal_ms``: process of the last
+    generation -> how long it may be silent before the broker removes it. ``partition`` and ``offset`` are the place of
+    the last record seen.
     """
 
     partition: int = -1
@@ -67,6 +71,7 @@ class Memory:
     stateful: list[str] = field(default_factory=list)
     commits: dict[str, Cell] = field(default_factory=dict)
     pending: list[Pending] = field(default_factory=list)
+    removal_ms: dict[str, int] = field(default_factory=dict)
 
     def seen(self, partition: int, offset: int) -> bool:
         """Whether a record of this place, or a later one, was here before."""

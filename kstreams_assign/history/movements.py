@@ -1,8 +1,9 @@
-"""Tasks that changed their process: from whom to whom, planned or not, warm or cold, and how long nobody committed.
+"""Tasks that changed their process: from which to which, planned or not, warm or cold, and the gap in their commits.
 
-A commit names no member, only its place in the topic tells whose it is: before the record of a generation commit the owners
-of the one before, after it its own. So a movement waits for the first commit behind it. Its row is written once:
-with that commit, or without a gap where the task's next movement, the end of the group or ``GAP_WAIT_MS`` comes first.
+A commit names no member, only its place in the topic tells whose it is: before the record of a generation commit the
+owners of the generation before, after it its own. So a movement waits for the first commit behind it. Its row is
+written once: with that commit, or without a gap where the task's next movement, the end of the group or
+``GAP_WAIT_MS`` comes first. A silence in which no input waited is no gap (``idle``).
 """
 
 from __future__ import annotations
@@ -11,69 +12,93 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kstreams_assign.assign import is_caught_up, lag_of
+from kstreams_assign.history.idle import idle_after, idle_before
 from kstreams_assign.history.memory import Memory, Pending
 from kstreams_assign.history.seen import Generation
 from kstreams_assign.history.tables import COLUMNS
 from kstreams_assign.model import RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM
 
 WARM_LAG_MAX = 10_000
-"""Kafka's default ``acceptable.recovery.lag``; the group's own stands in no record."""
+"""Kafka's default ``acceptable.recovery.lag``; the group's own setting is in no record."""
 
 GAP_WAIT_MS = 600_000
-"""A task whose new owner commits nothing for so long has no input: its movement is told without a gap."""
+"""A task whose new owner commits nothing for so long has no input: its movement is written without a gap."""
 
 Rows = list[tuple[Any, ...]]
 
-TIME_MS, TASK, PLANNED = (COLUMNS["movements"].index(name) for name in ("time_ms", "task", "planned"))
+TIME_MS, TASK, TO_PROCESS, PLANNED, WARM = (
+    COLUMNS["movements"].index(name) for name in ("time_ms", "task", "to_process", "planned", "warm")
+)
+
+
+class Changelogs(NamedTuple):
+    """The changelogs of a task as sampled: their ends, added up, and whether they hold no record."""
+
+    end: int
+    empty: bool
 
 
 class Moved(NamedTuple):
-    """What a generation did to owners: tasks whose old one stays, tasks whose old one is gone, and rows that got ready."""
+    """What a generation did to owners: tasks whose old owner stays, tasks whose old owner left, and completed rows."""
 
     owner_changes: int
     adopted: int
     rows: Rows
 
 
-def move(memory: Memory, seen: Generation, ends: Mapping[str, int]) -> Moved:
-    """Note who owns what now. ``ends``: task -> the sampled end of its changelogs, added up."""
+def move(memory: Memory, seen: Generation, changelogs: Mapping[str, Changelogs]) -> Moved:
+    """Note the owners of this generation. ``changelogs``: of each task, as sampled."""
     moving = {task for task, process in seen.owners.items() if memory.owners.get(task, [process])[0] != process}
-    rows = without_gap(memory, [one for one in memory.pending if one.row[TASK] in moving])
-    started = [_pending(memory, seen, task, seen.owners[task], ends) for task in sorted(moving)]
+    rows = without_gap(memory, [movement for movement in memory.pending if movement.row[TASK] in moving])
+    started = [_pending(memory, seen, task, seen.owners[task], changelogs) for task in sorted(moving)]
     memory.pending += started
     for task, process in seen.owners.items():
         if task in moving or task not in memory.owners:
             memory.owners[task] = [process, seen.place.offset]
     memory.copies = {
-        task: {one: memory.copies.get(task, {}).get(one, seen.place.time_ms) for one in holders}
+        task: {process: memory.copies.get(task, {}).get(process, seen.place.time_ms) for process in holders}
         for task, holders in seen.copies.items()
     }
     memory.inputs.update({task: list(map(str, inputs)) for task, inputs in seen.inputs.items()})
-    planned = sum(one.row[PLANNED] for one in started)
+    memory.removal_ms = removal_times(seen)
+    planned = sum(movement.row[PLANNED] for movement in started)
     return Moved(planned, len(started) - planned, rows)
 
 
-def _pending(memory: Memory, seen: Generation, task: str, process: str, ends: Mapping[str, int]) -> Pending:
+def removal_times(seen: Generation) -> dict[str, int]:
+    """Process -> how long it may be silent before the broker removes its members: session, or between two polls."""
+    return {
+        process: max(max(member.raw.session_timeout_ms, member.raw.rebalance_timeout_ms) for member in members)
+        for process, members in seen.processes.items()
+    }
+
+
+def _pending(
+    memory: Memory, seen: Generation, task: str, process: str, changelogs: Mapping[str, Changelogs]
+) -> Pending:
     before, since_offset = memory.owners[task]
     since_ms = memory.copies.get(task, {}).get(process)
     inputs = list(map(str, seen.inputs[task]))
-    commits = [memory.commits[one] for one in inputs if one in memory.commits]
+    commits = [memory.commits[partition] for partition in inputs if partition in memory.commits]
+    last_commit_ms = max((ms for ms, offset in commits if offset > since_offset), default=None)
+    if last_commit_ms is not None and idle_before(memory, before, last_commit_ms, seen):
+        last_commit_ms = None
     row = [
         *seen.place,
         task,
         before,
         process,
         before in seen.processes,
-        _warm(memory, seen, task, process, ends),
+        _warm(memory, seen, task, process, changelogs.get(task)),
         None if since_ms is None else seen.place.time_ms - since_ms,
     ]
-    return Pending(row, inputs, max((ms for ms, offset in commits if offset > since_offset), default=None))
+    return Pending(row, inputs, last_commit_ms)
 
 
 def note_state(memory: Memory, seen: Generation) -> None:
-    """Before ``move``: a subtopology has state if anybody ever reported an offset of one of its tasks."""
-    told = {task for sums in seen.offset_sums.values() for task in sums}
-    memory.stateful = sorted({*memory.stateful, *map(subtopology_of, told)})
+    """Before ``move``: a subtopology has state if any member ever reported an offset of one of its tasks."""
+    reported = {task for sums in seen.offset_sums.values() for task in sums}
+    memory.stateful = sorted({*memory.stateful, *map(subtopology_of, reported)})
 
 
 def subtopology_of(task: str) -> str:
@@ -81,42 +106,57 @@ def subtopology_of(task: str) -> str:
     return task.rpartition("_")[0]
 
 
-def _warm(memory: Memory, seen: Generation, task: str, process: str, ends: Mapping[str, int]) -> bool | None:
-    """Whether the new owner had the task's state; None where the task has none, or nothing tells."""
+def _warm(memory: Memory, seen: Generation, task: str, process: str, changelogs: Changelogs | None) -> bool | None:
+    """Whether the new owner had the task's state; None where the task has none, or no record shows it.
+
+    A process that reported nothing of the task has nothing to restore where the changelogs are empty.
+    """
     if subtopology_of(task) not in memory.stateful:
         return None
-    told = seen.offset_sums.get(process, {}).get(task)
-    if told is None:
-        return False
-    if told == RUNNING_OFFSET_SUM:
+    reported = seen.offset_sums.get(process, {}).get(task)
+    if reported is None:
+        return changelogs is not None and changelogs.empty
+    if reported == RUNNING_OFFSET_SUM:
         return True
     if seen.dialect.tells_lags:
-        return is_caught_up(told, WARM_LAG_MAX)
-    if told != UNKNOWN_OFFSET_SUM and task in ends:
-        return is_caught_up(lag_of(ends[task], told), WARM_LAG_MAX)
+        return is_caught_up(reported, WARM_LAG_MAX)
+    if reported != UNKNOWN_OFFSET_SUM and changelogs is not None:
+        return is_caught_up(lag_of(changelogs.end, reported), WARM_LAG_MAX)
     held_back = process in memory.copies.get(task, {}) and memory.owners[task][0] in seen.processes
     return True if held_back else None
 
 
 def commit(memory: Memory, partition: str, time_ms: int, offset: int) -> Rows:
-    """Note a commit of an input partition at ``offset`` of the topic; the movements that it completes."""
-    memory.commits[partition] = [time_ms, offset]
-    done = [one for one in memory.pending if partition in one.inputs]
+    """Note a commit of an input partition at ``offset`` of the topic; return the movements that it completes."""
+    done = [movement for movement in memory.pending if partition in movement.inputs]
     if done:
-        memory.pending = [one for one in memory.pending if partition not in one.inputs]
-    return [(*one.row, None if one.last_commit_ms is None else time_ms - one.last_commit_ms) for one in done]
+        memory.pending = [movement for movement in memory.pending if partition not in movement.inputs]
+    rows = [(*movement.row, _gap_ms(memory, movement, time_ms)) for movement in done]
+    memory.commits[partition] = [time_ms, offset]
+    return rows
+
+
+def _gap_ms(memory: Memory, movement: Pending, time_ms: int) -> int | None:
+    """From the old owner's last commit to the new owner's first, at ``time_ms``."""
+    if movement.last_commit_ms is None:
+        return None
+    process, assigned_ms, warm = (movement.row[column] for column in (TO_PROCESS, TIME_MS, WARM))
+    if warm and idle_after(memory, process, assigned_ms, time_ms):
+        return None
+    return time_ms - movement.last_commit_ms
 
 
 def expired(memory: Memory, now_ms: int) -> Rows:
-    """The movements that have waited for too long, as of a record of ``now_ms``; they stand in the order of time."""
+    """Return the movements that have waited too long as of a record of ``now_ms``; they are in the order of time."""
     if not memory.pending or memory.pending[0].row[TIME_MS] + GAP_WAIT_MS >= now_ms:
         return []
-    return without_gap(memory, [one for one in memory.pending if one.row[TIME_MS] + GAP_WAIT_MS < now_ms])
+    overdue = [movement for movement in memory.pending if movement.row[TIME_MS] + GAP_WAIT_MS < now_ms]
+    return without_gap(memory, overdue)
 
 
 def without_gap(memory: Memory, done: Sequence[Pending]) -> Rows:
-    """The rows of movements that wait no longer."""
+    """Return the rows of movements that wait no longer."""
     if done:
-        gone = set(map(id, done))
-        memory.pending = [one for one in memory.pending if id(one) not in gone]
-    return [(*one.row, None) for one in done]
+        done_ids = set(map(id, done))
+        memory.pending = [movement for movement in memory.pending if id(movement) not in done_ids]
+    return [(*movement.row, None) for movement in done]

@@ -1,14 +1,14 @@
-"""A self-contained page: everything inline, nothing fetched, no script but its own. Knows nothing of what it shows.
+"""A self-contained page: everything inline, nothing fetched, no script but its own. Knows nothing of its content.
 
-The browser itself holds the page to that: its Content-Security-Policy allows no request at all, and only the scripts whose hashes it
-names, so that a name from the data could not run even if it were written unescaped.
+The browser enforces that: the page's Content-Security-Policy allows no request at all, and only the scripts whose
+hashes it names, so a name from the data could not run even if it were written unescaped.
 """
 
 from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -27,8 +27,8 @@ class Html(str):
 def tag(name: str, *content: str, **attributes: str | bool | None) -> Html:
     """``<name attributes>content</name>``, escaped unless the content is ``Html``.
 
-    ``class_`` and ``for_`` lose their last sign, ``data_row`` becomes ``data-row``; True is an attribute without a value, False and
-    None are left out.
+    ``class_`` and ``for_`` lose their last character, ``data_row`` becomes ``data-row``; True is an attribute without
+    a value, False and None are left out.
     """
     written = "".join(
         f" {key.removesuffix('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value))}"')
@@ -40,14 +40,40 @@ def tag(name: str, *content: str, **attributes: str | bool | None) -> Html:
 
 def markup(*content: str) -> Html:
     """All content in a row, escaped unless it is ``Html``."""
-    return Html("".join(one if isinstance(one, Html) else escape(one) for one in content))
+    return Html("".join(part if isinstance(part, Html) else escape(part) for part in content))
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, **attributes: str | bool | None) -> Html:
-    """A table in a box that scrolls by itself."""
-    head = tag("thead", tag("tr", *(tag("th", text, scope="col") for text in heads)))
-    body = tag("tbody", *(tag("tr", *(tag("td", cell) for cell in row)) for row in rows))
-    whole = tag("table", tag("caption", caption), head, body, **attributes)
+def table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    caption: str,
+    numbers: Container[int] = (),
+    class_: str = "",
+    **attributes: str | bool | None,
+) -> Html:
+    """A table in a box that scrolls by itself; on a narrow screen each value stands below its head.
+
+    ``numbers``: the columns that are aligned to the right.
+    """
+    sides = ["number" if column in numbers else None for column in range(len(heads))]
+    head = tag(
+        "thead",
+        tag("tr", *(tag("th", text, scope="col", class_=side) for text, side in zip(heads, sides, strict=True))),
+    )
+    body = tag(
+        "tbody",
+        *(
+            tag(
+                "tr",
+                *(
+                    tag("td", cell, class_=side, data_label=text)
+                    for cell, text, side in zip(row, heads, sides, strict=True)
+                ),
+            )
+            for row in rows
+        ),
+    )
+    whole = tag("table", tag("caption", caption), head, body, class_=f"stacked {class_}".strip(), **attributes)
     return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
@@ -58,7 +84,7 @@ def asset(name: str, room: str = __package__) -> str:
 
 
 def data_block(name: str, value: Any) -> Html:
-    """JSON that scripts read by its id. No sign in it can end the block."""
+    """JSON that scripts read by its id. No character in it can end the block."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     safe = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     safe = safe.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

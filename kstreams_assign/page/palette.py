@@ -1,6 +1,6 @@
-"""Colours of all plots, once: for light and dark paper, told apart by colour-blind eyes as far as hues can.
+"""The colours of all plots, for light and dark paper; the hues also differ for colour-blind eyes, as far as hues can.
 
-Instances beyond the palette begin it anew: their numbers in the bars, the hover and the highlight tell them apart. The hues are
+Processes beyond the palette use it again: their numbers in the bars, the hover and the highlight differ. The hues are
 Okabe and Ito's, with yellow darkened for white paper, and four more of other lightness.
 """
 

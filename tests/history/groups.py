@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 from itertools import count
 from uuid import UUID
@@ -47,10 +48,10 @@ class Told:
         self.played.wait(after_ms, **wait)
         self.events.append(self.played.rebalance())
 
-    def commit(self, after_ms: int = 100) -> None:
-        """Everybody commits what runs there."""
+    def commit(self, after_ms: int = 100, only: Container[int] = range(1000)) -> None:
+        """Every process commits its active tasks, or those of the partitions ``only``."""
         self.played.wait(after_ms)
-        self.events += self.played.commits()
+        self.events += [commit for commit in self.played.commits() if commit.partition.partition in only]
 
     def settle(self) -> None:
         """Follow-ups, and probes when they are due, until there is nothing to do."""

@@ -10,10 +10,12 @@ from kstreams_assign.errors import StateError
 from kstreams_assign.group.dialects import APACHE, KIP441
 from kstreams_assign.history.derive import derive
 from kstreams_assign.history.generate import Name, named_records
+from kstreams_assign.history.idle import COMMITTED_WITHIN_MS
 from kstreams_assign.history.lives import KINDS, play
 from kstreams_assign.history.reading import Assignments
 from kstreams_assign.history.records import EndOffset, Kind, key_of
 from kstreams_assign.history.tables import COLUMNS
+from kstreams_assign.model import TaskId
 from kstreams_assign.wire import (
     ConsumerAssignment,
     ConsumerSubscription,
@@ -26,6 +28,7 @@ from kstreams_assign.wire import (
     encode_group_metadata,
 )
 from tests.history.groups import (
+    A_SECOND,
     GROUP,
     JAVA,
     OURS,
@@ -175,6 +178,103 @@ def test_a_task_without_input_is_told_without_a_gap_after_ten_minutes():
     assert [row["gap_ms"] for row in told.rows("movements")] == [None, None]
 
 
+# --- a silence without input is no gap ---------------------------------------------
+
+
+def handed_on(*, idle_ms: int, stop: bool, partitions: int = 1, busy: tuple[int, ...] = ()):
+    """The first process commits, is quiet for ``idle_ms`` but for tasks ``busy``; the second one goes on with all."""
+    played = Told(group(JAVA, stateless=False, partitions=partitions), JAVA)
+    played.start(P1)
+    played.rebalance()
+    played.rebalance()
+    played.commit()
+    if busy:
+        played.commit(after_ms=idle_ms, only=busy)
+        idle_ms = 1_000
+    if stop:
+        played.played.stop(P1)
+    played.start(P2)
+    played.rebalance(after_ms=idle_ms)
+    return played
+
+
+def gaps(played) -> dict[str, int | None]:
+    return {row["task"]: row["gap_ms"] for row in played.rows("movements")}
+
+
+REMOVED_MS = 300_000
+"""How long a played member may be silent between two polls (``generate``)."""
+
+
+@pytest.mark.parametrize(
+    ("idle_ms", "gap_ms"),
+    [
+        (REMOVED_MS + COMMITTED_WITHIN_MS, REMOVED_MS + COMMITTED_WITHIN_MS + 100),
+        (REMOVED_MS + COMMITTED_WITHIN_MS + 1, None),
+    ],
+)
+def test_before_the_broker_could_have_removed_it_a_silent_owner_had_no_input(idle_ms, gap_ms):
+    played = handed_on(idle_ms=idle_ms, stop=True)
+    played.commit()
+    assert gaps(played) == {"0_0": gap_ms}
+
+
+@pytest.mark.parametrize(
+    ("idle_ms", "gap_ms"), [(COMMITTED_WITHIN_MS, COMMITTED_WITHIN_MS + 1_100), (COMMITTED_WITHIN_MS + 1, None)]
+)
+def test_an_owner_that_commits_other_tasks_had_no_input_of_this_one(idle_ms, gap_ms):
+    played = handed_on(idle_ms=idle_ms, stop=True, partitions=2, busy=(1,))
+    played.commit()
+    assert gaps(played) == {"0_0": gap_ms, "0_1": 1_100}
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_an_owner_that_stays_a_member_had_no_input_where_it_did_not_commit_before_the_move(busy):
+    played = Told(group(JAVA, stateless=False), JAVA)
+    played.start(P1)
+    played.rebalance()
+    played.commit()
+    played.start(P2)
+    played.rebalance()
+    while played.played.withheld or played.played.probe_ms is not None:
+        due_ms = A_SECOND if played.played.withheld else played.played.probe_ms - played.played.now_ms + 500
+        if busy:
+            played.commit(after_ms=due_ms - 500)
+        played.rebalance(500 if busy else due_ms)
+    played.commit()
+    assert len(gaps(played)) == 2
+    assert all((gap is not None) == busy for gap in gaps(played).values())
+
+
+def test_a_new_owner_with_the_state_that_commits_other_tasks_has_no_input_of_this_one():
+    """Task 0_0 moves to a process with its standby, which goes on with its own task 0_1."""
+    played = Told(group(JAVA, stateless=False, partitions=2, num_standby_replicas=1), JAVA)
+    played.start(P1, P2)
+    played.rebalance()
+    played.rebalance(TEN_MINUTES)
+    played.commit()
+    stopped, heir = (played.played.owners()[TaskId(0, n)] for n in (0, 1))
+    played.played.stop(stopped)
+    played.rebalance(after_ms=5_000)
+    for _ in range(4):
+        played.commit(after_ms=20_000, only=(1,))
+    played.commit()
+    ends = end_offsets(played.events[-7].time_ms + 1_000, partitions=2)
+    (row,) = [row for row in played.rows("movements", ends) if row["to_process"] == str(heir) and not row["planned"]]
+    assert (row["task"], row["warm"], row["gap_ms"]) == ("0_0", True, None)
+
+
+def test_a_cold_owner_may_be_restoring_so_its_silence_is_a_gap():
+    played = handed_on(idle_ms=5_000, stop=True, partitions=2)
+    for _ in range(4):
+        played.commit(after_ms=20_000, only=(1,))
+    played.commit()
+    assert gaps(played) == {"0_0": 85_100, "0_1": 25_000}
+
+
+# --- the end of waiting ------------------------------------------------------------
+
+
 def test_the_end_of_the_group_tells_the_movements_that_still_wait():
     told = Told(group(JAVA, stateless=False, partitions=1), JAVA)
     told.start(P1)
@@ -234,6 +334,15 @@ def took_over_with(copy_at: int, end: int | None) -> dict:
 )
 def test_a_copy_is_warm_within_ten_thousand_offsets_of_the_sampled_end(copy_at, end, warm):
     assert took_over_with(copy_at, end)["warm"] is warm
+
+
+@pytest.mark.parametrize(("begin", "end", "warm"), [(0, 0, True), (70, 70, True), (0, 1, False), (70, 90, False)])
+def test_a_task_whose_changelog_is_empty_does_not_move_cold(begin, end, warm):
+    played = handed_on(idle_ms=5_000, stop=True)
+    played.commit()
+    ends = [EndOffset("app-totals-changelog", 0, end, begin, played.events[-2].time_ms)]
+    assert [row["warm"] for row in played.rows("movements", ends)] == [warm]
+    assert [row["warm"] for row in played.rows("movements")] == [False], "without a sample its size is unknown"
 
 
 # --- the other tables --------------------------------------------------------------
@@ -367,7 +476,7 @@ def test_every_column_of_every_table_is_of_one_length(kind):
 def test_a_state_of_another_release_is_refused():
     state, _ = derive(None, columns(scaled_out().records()))
     with pytest.raises(StateError, match="another release"):
-        derive(state.replace(b'"format":1', b'"format":0'), columns([]))
+        derive(state.replace(b'"format":2', b'"format":1'), columns([]))
 
 
 # --- bytes that Java wrote, and the dialect ---------------------------------------------

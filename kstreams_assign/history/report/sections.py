@@ -114,7 +114,7 @@ def _groups(fleet: FleetView, places: dict[str, int]) -> Html:
         tag("thead", tag("tr", *heads)),
         tag("tbody", *rows),
         id="groups",
-        class_="sortable",
+        class_="sortable stacked",
     )
     note = (
         f"A group never finishes probing if it still asks for probes and the last {STUCK_PROBES} moved nothing, or it has been asking for "
@@ -146,7 +146,11 @@ def _row(line: GroupLine, places: dict[str, int], tallest: int) -> Html:
     )
     written = (
         tag(
-            "td", text, class_=" ".join(filter(None, ("number" if head[2] else "", tone))) or None, data_sort=_text(key)
+            "td",
+            text,
+            class_=" ".join(filter(None, ("number" if head[2] else "", tone))) or None,
+            data_sort=_text(key),
+            data_label=head[0],
         )
         for (text, tone, key), head in zip(cells, HEADS, strict=True)
     )

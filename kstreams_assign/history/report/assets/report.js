@@ -33,12 +33,12 @@
     const body = element("tbody");
     const write = (some) => body.append(...some.map((cells) => element("tr", {}, ...cells.map((cell, index) => {
       const [content, tone] = Array.isArray(cell) ? cell : [cell, ""];
-      return element("td", { class: [heads[index][1] || "", tone].filter(Boolean).join(" ") }, content instanceof Node ? content : String(content));
+      return element("td", { class: [heads[index][1] || "", tone].filter(Boolean).join(" "), "data-label": heads[index][0] }, content instanceof Node ? content : String(content));
     }))));
     write(rows.slice(0, FEW));
     const head = element("tr", {}, ...heads.map(([text, number]) => element("th", { scope: "col", class: number || "", textContent: text })));
     const box = element("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": caption },
-      element("table", {}, element("thead", {}, head), body));
+      element("table", { class: "stacked" }, element("thead", {}, head), body));
     host.replaceChildren(box);
     if (rows.length > FEW) {
       const more = element("button", { type: "button", textContent: `show all ${rows.length}`, onclick: () => { write(rows.slice(FEW)); more.remove(); } });
@@ -49,11 +49,11 @@
   function moves() {
     const rows = group.moves.map(([generation, task, source, target, planned, warm, held, gap]) => [
       group.generations[generation].n, moment(group.generations[generation].t), task, who(source), who(target),
-      known(planned, (yes) => (yes ? "planned" : "owner gone")),
+      known(planned, (yes) => (yes ? "planned" : "owner left")),
       warm === false ? ["cold", "warn"] : known(warm, () => "warm"), time(held), time(gap),
     ]);
     table(at("moves"), group.titles.moves,
-      [["generation", "number"], ["time (UTC)"], ["task"], ["from"], ["to"], ["why"], ["copy"], ["held before", "number"], ["gap", "number"]], rows);
+      [["generation", "number"], ["time (UTC)"], ["task"], ["from", "wide"], ["to", "wide"], ["why"], ["replica"], ["held before", "number"], ["gap", "number"]], rows);
   }
 
   function rebalances() {
@@ -64,8 +64,8 @@
         known(one.changes, String), known(one.adopted, String), known(one.probing, (yes) => (yes ? "yes" : "no")), who(one.leader), known(one.assignor, String)];
     });
     table(at("rebalances"), group.titles.rebalances,
-      [["generation", "number"], ["time (UTC)"], ["cause, how sure"], ["evidence", "text"], ["joined", "names"], ["gone", "names"], ["changes", "number"], ["adopted", "number"],
-        ["probing"], ["leader"], ["decided by"]], rows);
+      [["generation", "number"], ["time (UTC)"], ["cause, how sure"], ["evidence", "text"], ["joined", "names"], ["left", "names"], ["changes", "number"], ["adopted", "number"],
+        ["probing"], ["leader", "names"], ["assignor", "wide"]], rows);
   }
 
   function flapping() {
@@ -75,14 +75,14 @@
       return [task, busiest, count, element("span", {}, ...way, path.length > WAY ? " …" : "")];
     });
     at("flapping-block").hidden = !rows.length;
-    table(at("flapping"), group.titles.flapping, [["task"], ["moves in its busiest hour", "number"], ["moves", "number"], ["its way", "text"]], rows);
+    table(at("flapping"), group.titles.flapping, [["task"], ["moves in its busiest hour", "number"], ["moves", "number"], ["processes", "text"]], rows);
   }
 
   function processes() {
     at("processes-title").textContent = `${group.processes.length} instance${group.processes.length === 1 ? "" : "s"}`;
     const rows = group.processes.map((one, index) => [who(index), one.id, one.endpoint || "", one.client || "", one.host || "",
-      known(one.ours, (ours) => (ours ? "this library" : "another")), known(one.version, String), one.tags.map((pair) => pair.join("=")).join(" ")]);
-    table(at("processes"), "Instances", [["instance"], ["process id"], ["endpoint", "wide"], ["client", "wide"], ["host"], ["written in"], ["version", "number"], ["tags", "wide"]], rows);
+      known(one.ours, (ours) => (ours ? "kstreams-assign" : "another")), known(one.version, String), one.tags.map((pair) => pair.join("=")).join(" ")]);
+    table(at("processes"), "Instances", [["instance"], ["process id", "wide"], ["endpoint", "wide"], ["client", "wide"], ["host"], ["library"], ["version", "number"], ["tags", "wide"]], rows);
   }
 
   function about() {
