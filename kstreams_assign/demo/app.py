@@ -1,4 +1,4 @@
-"""The application: per customer the sum of all orders, kept in a store and told to a topic.
+"""The application: per customer the sum of all orders, kept in a store and written to a topic.
 
 This is all that a user of the library writes: a function that gets a task and its next records. The store's value also
 lists the ids in the order in which they were applied, so that a lost or repeated order shows.
@@ -66,7 +66,7 @@ def _summing(totals: str, process_name: str) -> Callable[[Task, Sequence[Record]
     def sum_orders(task: Task, records: Sequence[Record]) -> None:
         store = task.store(STORE)
         keys = list({record.key: None for record in records if record.key is not None})
-        accounts = {key: found or _NO_ACCOUNT for key, found in zip(keys, store.get_many(keys), strict=True)}
+        accounts = {key: account or _NO_ACCOUNT for key, account in zip(keys, store.get_many(keys), strict=True)}
         now_ms = time.time_ns() // 1_000_000
         for key, value, record in _keyed(records):
             order_id, cents = read_value(value)

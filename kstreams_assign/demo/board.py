@@ -1,6 +1,6 @@
-"""The group as its members tell it: who is alive, who has which task, what was decided, when it moved.
+"""The group from its members' events: living workers, their tasks, decisions, moves.
 
-Pure: fed with events, asked by the script, the table and the summary. Times are the events' own wall-clock milliseconds.
+Pure. The script, the table and the summary read it. Times are the events' own wall-clock milliseconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task as a worker last told it. ``role``: active, standby, warmup; ``lag``: offsets still to read, if known."""
+    """A task as its worker last reported it. ``role``: active, standby, warmup; ``lag``: offsets still to read, if known."""
 
     role: str
     state: str
@@ -26,7 +26,7 @@ class TaskView:
 
 @dataclass(slots=True)
 class Copy:
-    """A standby or a warm-up, from the first time that its worker told of it to the last."""
+    """A standby or a warm-up, from the first report of its worker to the last."""
 
     worker: str
     task: str
@@ -205,10 +205,10 @@ def _lost(_board: Board, worker: WorkerView, _event: Event) -> None:
 def _status(board: Board, worker: WorkerView, event: Event) -> None:
     now_ms = event["time_ms"]
     worker.tasks = {task: TaskView(**view) for task, view in event["tasks"].items()}
-    told = {(task, view.role) for task, view in worker.tasks.items() if view.role != "active"}
-    new = {one: Copy(worker.name, *one, now_ms, now_ms) for one in sorted(told - worker.copies.keys())}
+    kept = {(task, view.role) for task, view in worker.tasks.items() if view.role != "active"}
+    new = {key: Copy(worker.name, *key, now_ms, now_ms) for key in sorted(kept - worker.copies.keys())}
     board.copies.extend(new.values())
-    worker.copies = new | {one: copy for one, copy in worker.copies.items() if one in told}
+    worker.copies = new | {key: copy for key, copy in worker.copies.items() if key in kept}
     for copy in worker.copies.values():
         copy.to_ms = now_ms
     worker.records_total = event["records_total"]

@@ -81,12 +81,12 @@ def find_moves(
     rows: Iterable[Row], takeovers: Sequence[Takeover], deaths: Sequence[tuple[str, int]], acceptable_lag: int
 ) -> list[Move]:
     """Every change of process in the output, oldest first. ``deaths`` are workers and when they died."""
-    found: list[tuple[int, Move]] = []
+    moves: list[tuple[int, Move]] = []
     for partition, history in _by_partition(rows).items():
         for before, after in pairwise(_by_owner(history)):
             move = _move(f"0_{partition}", before, after, takeovers, deaths, acceptable_lag)
-            found.append((after[0].processed_ms, move))
-    return [move for _, move in sorted(found, key=lambda dated: dated[0])]
+            moves.append((after[0].processed_ms, move))
+    return [move for _, move in sorted(moves, key=lambda dated: dated[0])]
 
 
 def _move(
@@ -116,13 +116,13 @@ def _last_committed(before: Sequence[Row], first: Row) -> Row:
 
 
 def _restored(takeovers: Sequence[Takeover], worker: str, task: str, by_ms: int) -> float:
-    """Changelog offsets that the worker read before it processed the task; endless for one that never told."""
+    """Changelog offsets that the worker read before it processed the task; endless where it never reported them."""
     fitting = [t for t in takeovers if t.worker == worker and t.task == task and t.time_ms <= by_ms]
     return max(fitting, key=attrgetter("time_ms")).restored if fitting else inf
 
 
 class Span(NamedTuple):
-    """A worker processed a task's records, and nobody else did meanwhile. Wall-clock milliseconds."""
+    """A worker processed a task's records, and no other did meanwhile. Wall-clock milliseconds."""
 
     task: str
     process: str

@@ -1,7 +1,7 @@
-"""``kstreams-assign demo``: a real broker, a group that scales out warm and survives a crash, a summary.
+"""``kstreams-assign demo``: a real broker, a group that scales out warm and survives a kill, a summary.
 
-What lives here: the run from the broker's start to the exit status. Nothing survives it, however it ends: processes are
-tied to this one, and everything on disk is in one folder.
+What lives here: the run from the broker's start to the exit status. However it ends, no process survives it: they are
+tied to this process. Everything on disk is in one folder.
 """
 
 from __future__ import annotations
@@ -36,39 +36,46 @@ from kstreams_assign.local import LocalBroker
 from kstreams_assign.page.file import write_text
 
 TURN_S = 0.1
+ABOUT = (
+    "A Kafka broker on this machine; three workers join one after the other, one is\n"
+    "killed, and at the end every order is checked. It takes one to two minutes and\n"
+    "leaves nothing running."
+)
 
 
 def demo(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the facts to this file.")] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write a page to this file: who worked on each task when, and what moved.")
+        Path | None, typer.Option(help="Write a page to this file: which worker ran each task when, and what moved.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the orders, and of who is killed.")] = 7,
-    orders_per_s: Annotated[int, typer.Option(min=100, max=20_000, help="How fast orders come in.")] = 3_000,
-    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a live table.")] = False,
+    seed: Annotated[int, typer.Option(help="Chooses the orders and the worker that is killed.")] = 7,
+    orders_per_s: Annotated[int, typer.Option(min=100, max=20_000, help="Orders produced a second.")] = 3_000,
+    plain: Annotated[bool, typer.Option("--plain", help="Print lines instead of a live table.")] = False,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the run's folder: state, logs, the broker's data.")
+        bool, typer.Option("--keep", help="Keep the folder of the run: state, logs, the broker's data.")
     ] = False,
     user_data: Annotated[
-        str, typer.Option(help="The members' language: apache, or kip441 as the KIP's text has it.")
+        str, typer.Option(help="Layout of the user-data: apache, or kip441 as in the KIP's text.")
     ] = "apache",
-    assignor: Annotated[str, typer.Option(help="Who decides, as in the setting of that name.")] = "least_movement",
+    assignor: Annotated[str, typer.Option(help="The assignor, as in the setting of that name.")] = "least_movement",
 ) -> None:
-    """Watch a real group of Python workers scale out warm and survive a crash.
+    """Watch a real group of Python workers scale out warm and survive a kill.
 
-    Takes about a minute. Exit status 1 if an order was lost.
+    Takes one to two minutes. Exit status 1 if an order was lost.
 
     Example: kstreams-assign demo --json demo.json --report demo.html
     """
     for option, file in (("--json", json_file), ("--report", report)):
         if file is not None and not file.absolute().parent.is_dir():
-            raise ConfigError(f"{option} {file}: there is no folder {file.absolute().parent}")
+            raise ConfigError(
+                f"{option} {file.absolute()}: the folder {file.absolute().parent} does not exist; create it first"
+            )
     usual = DemoSettings(seed=seed, orders_per_s=orders_per_s)
     settings = replace(usual, worker={**usual.worker, "user_data": user_data, "assignor": assignor})
     Config.from_mapping({"application_id": "demo", "bootstrap_servers": "none yet", **settings.worker})
     show = Lines() if plain or not sys.stderr.isatty() else Screen()
     try:
-        with _one_interrupt():
+        with _first_interrupt():
             played = run_demo(settings, show, keep=keep)
     except _Interrupted as interrupted:
         typer.echo("interrupted; nothing is left running", err=True)
@@ -96,14 +103,19 @@ def run_demo(
     settings: DemoSettings, show: Show, *, keep: bool = False, worker_command: Sequence[str] = WORKER_COMMAND
 ) -> Played:
     """The whole run. Raises ``DemoFailed``, ``BrokerError`` or ``LocalBrokerError``."""
-    typer.echo(f"starting Apache Kafka {LocalBroker.version} on this machine", err=True)
+    typer.echo(f"{ABOUT}\nstarting Apache Kafka {LocalBroker.version} ...", err=True)
+    broker_ms = monotonic_ms()
     with _run_folder(keep) as folder, LocalBroker(data_dir=folder / "broker") as broker:
         started_ms = monotonic_ms()
         look = f"kstreams-assign inspect {settings.application_id} -b {broker.bootstrap_servers}"
-        typer.echo(f"from another terminal: {look}", err=True)
+        typer.echo(
+            f"the broker is ready after {(started_ms - broker_ms) / 1000:.1f} s; look from another terminal:", err=True
+        )
+        typer.echo(f"  {look}", err=True)
         with Stage(broker.bootstrap_servers, folder, settings, worker_command) as stage:
             with show:
                 scenes = _play(stage, show)
+            typer.echo(f"checking {stage.orders_in:,} orders in stores, changelogs and output ...", err=True)
             findings, rows = stage.findings(), stage.rows()
             summary = summarize(
                 stage.board,
@@ -120,7 +132,7 @@ def run_demo(
 
 
 def _play(stage: Stage, show: Show) -> list[Scene]:
-    """Returns the scenes that there were."""
+    """Play the script; return its scenes."""
     scenes: list[Scene] = []
     story = Story(script(int(stage.settings.worker["acceptable_recovery_lag"])), stage.settings.seed)
     rate = _Rate()
@@ -136,7 +148,9 @@ def _play(stage: Stage, show: Show) -> list[Scene]:
         if not story.over and (not scenes or scenes[-1].says != story.says):
             scenes.append(Scene(wall_ms(), story.says))
         orders_per_s = rate.at(stage.orders_in, monotonic_ms())
-        show.update(stage.board, Scenery(story.says, last_news, orders_per_s, stage.orders_in, wall_ms()))
+        show.update(
+            stage.board, Scenery(f"{story.progress} {story.says}", last_news, orders_per_s, stage.orders_in, wall_ms())
+        )
     return scenes
 
 
@@ -177,7 +191,7 @@ class _Interrupted(KeyboardInterrupt):
 
 
 @contextmanager
-def _one_interrupt() -> Iterator[None]:
+def _first_interrupt() -> Iterator[None]:
     """Let the first SIGINT, SIGTERM or SIGHUP end the block; the clean-up that follows is not interrupted again."""
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -20,7 +20,7 @@ _POLL_S = 0.1
 
 
 class Output:
-    """The output topic, followed from its start. ``reached``: input partition -> the offset behind the last one seen."""
+    """The output topic from its start. ``reached``: input partition -> the offset after the last row seen."""
 
     def __init__(self, bootstrap_servers: str, topic: str, partitions: int, *, group_id: str) -> None:
         self._consumer = InputConsumer(bootstrap_servers, group_id=group_id)
@@ -76,7 +76,7 @@ def _last_values(reader: ConfluentChangelogReader, ends: Mapping[TopicPartition,
 
 
 def read_stores(task_folders: Iterable[Path]) -> dict[int, Account]:
-    """Customer -> account in the stores of these tasks, which nobody may have open."""
+    """Customer -> account in the stores of these tasks, which no process may have open."""
     accounts: dict[int, Account] = {}
     for folder in task_folders:
         stores = open_task_stores(folder, [STORE])

@@ -1,7 +1,8 @@
-"""Worker processes: started, listened to, told, stopped and killed.
+"""Worker processes: start, commands, events, stop and kill.
 
-Each has one thread, which starts it, puts what it says into one queue, and waits for its end. Linux ties a tied child to the
-thread that started it, so that thread lives as long as the child. What must not live here: what events mean (``board``).
+Each has one thread, which starts it, puts its events into one queue, and waits for its end. Linux ties a child to the
+thread that started it, so that thread lives as long as the child. What must not live here: what events mean
+(``board``).
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Fleet:
         self._workers[name].ended.wait()
 
     def stop(self, names: Sequence[str], patience_s: float) -> None:
-        """Ask workers to close, all at once, and wait; whoever takes longer than ``patience_s`` is killed."""
+        """Ask workers to close, all at once, and wait; a worker that takes longer than ``patience_s`` is killed."""
         for name in names:
             self._workers[name].signal(signal.SIGTERM)
         for name in names:

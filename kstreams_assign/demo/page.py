@@ -1,6 +1,6 @@
-"""The run as a page (``demo --report``): who worked on each task when, who kept copies, what moved, the facts.
+"""The run as a page (``demo --report``): which worker processed each task when, replicas, moves, facts.
 
-Pure. A row is a task, a colour a worker; red is a task that nobody works on.
+Pure. A row is a task, a colour a worker; red is a task that no worker processes.
 """
 
 from __future__ import annotations
@@ -13,28 +13,32 @@ from operator import attrgetter
 from kstreams_assign.demo.app import Row
 from kstreams_assign.demo.board import Board
 from kstreams_assign.demo.check import Span, find_spans
-from kstreams_assign.demo.summary import Summary, facts
+from kstreams_assign.demo.summary import TERMS, Summary, facts
 from kstreams_assign.page import frame
-from kstreams_assign.page.frame import Html, tag
+from kstreams_assign.page.frame import Html, markup, tag
 
 TITLE = "A Kafka Streams group scales out and survives a crash"
 HOW_TO_READ = (
-    "A row is a task and a colour a worker. Thick: it processes the task's orders. Thin, below: it keeps a copy of the task's state (a standby; "
-    "pale: a warm-up). Red: orders come in, and nobody works on them. Triangles are rebalances, filled ones probing; the numbered lines are scenes. "
-    "Rest the pointer on anything to read what it is."
+    "A row is a task and a colour a worker. A thick bar: the worker processes the task's orders. A thin line below: "
+    "it keeps a replica of the task's state (pale: a warm-up, else a standby). Red: no worker processes the task. "
+    "Triangles are rebalances, filled ones probing; the numbered lines are the scenes below. Rest the pointer on a bar "
+    "for details."
 )
 WIDTH, ROW, TOP, SIDE = 1000, 22, 34, 40
 BAR, COPY = 12, 3
-"""Heights within a row: of who works on it, and of each copy below."""
+"""Heights within a row: of the active task's bar, and of each replica's line below."""
 THINNEST = 1.5
-"""A hand-over takes a tenth of a second and has to be seen."""
+"""A move takes a tenth of a second and must be visible."""
+MOVES = ("task", "from", "to", "warm", "cause", "gap, ms")
+REBALANCES = ("generation", "began, s", "took, ms", "kind")
 COLOURS = 3
 """As many as there are workers in the script."""
+ROLES = {"standby": "standby", "warmup": "warm-up"}
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What the script said, and from when on (wall-clock milliseconds)."""
+    """A scene of the script, and when it began (wall-clock milliseconds)."""
 
     at_ms: int
     says: str
@@ -45,24 +49,33 @@ def draw(summary: Summary, board: Board, rows: Iterable[Row], scenes: Sequence[S
     spans = find_spans(rows)
     picture = _Picture(board, spans, scenes)
     moves = [
-        (move["task"], move["from"], move["to"], "yes" if move["warm"] else "no", f"{move['gap_ms']} ms", move["cause"])
+        (move["task"], move["from"], move["to"], "yes" if move["warm"] else "no", move["cause"], f"{move['gap_ms']:,}")
         for move in summary["moves"]
     ]
     generations = [
-        (f"{one.generation}", f"{picture.s(one.start_ms):.1f} s", f"{one.end_ms - one.start_ms} ms", _kind(one.probing))
-        for one in sorted(board.rebalances.values(), key=attrgetter("generation"))
+        (
+            f"{rebalance.generation}",
+            f"{picture.s(rebalance.start_ms):.1f}",
+            f"{rebalance.end_ms - rebalance.start_ms:,}",
+            _kind(rebalance.probing),
+        )
+        for rebalance in sorted(board.rebalances.values(), key=attrgetter("generation"))
     ]
     content = [
         tag("h1", TITLE),
         tag("p", HOW_TO_READ, *picture.legend(), class_="note"),
         tag("div", picture.draw(), class_="scroll", tabindex="0", role="region", aria_label="Timeline"),
-        tag("ol", *(tag("li", f"{one.says} ({picture.s(one.at_ms):.1f} s)") for one in scenes), class_="scenes"),
-        tag("h2", "What came of it"),
-        frame.table(("fact", "measured"), list(facts(summary).items()), "The run's facts"),
-        tag("h2", "Tasks that went on elsewhere"),
-        frame.table(("task", "from", "to", "copy was warm", "gap", "because of"), moves, "Moves, oldest first"),
+        tag("ol", *(tag("li", f"{scene.says} ({picture.s(scene.at_ms):.1f} s)") for scene in scenes), class_="scenes"),
+        tag("h2", "Result"),
+        frame.table(("fact", "measured", "meaning"), facts(summary), "Facts of the run", numbers={1}, class_="narrow"),
+        tag("h2", "Moves"),
+        frame.table(MOVES, moves, "Tasks that changed their worker, oldest first", numbers={5}, class_="narrow"),
         tag("h2", "Rebalances"),
-        frame.table(("generation", "began", "took", "kind"), generations, "From the first join to the last adoption"),
+        frame.table(
+            REBALANCES, generations, "From the first join to the last assignment", numbers={0, 1, 2}, class_="narrow"
+        ),
+        tag("h2", "Terms"),
+        tag("dl", *(markup(tag("dt", term), tag("dd", f"{meaning}.")) for term, meaning in TERMS), class_="terms"),
     ]
     return frame.page(TITLE, *content, styles=(frame.asset("demo.css", __package__),))
 
@@ -79,8 +92,8 @@ class _Picture:
         tasks = sorted({span.task for span in spans} | {copy.task for copy in board.copies})
         self._tops = {task: TOP + ROW * number for number, task in enumerate(tasks)}
         self._colours: Mapping[str, int] = {name: at % COLOURS for at, name in enumerate(sorted(board.workers))}
-        ends = [span.to_ms for span in spans] + [one.end_ms for one in board.rebalances.values()]
-        begins = [one.at_ms for one in scenes] + [one.start_ms for one in board.rebalances.values()]
+        ends = [span.to_ms for span in spans] + [rebalance.end_ms for rebalance in board.rebalances.values()]
+        begins = [scene.at_ms for scene in scenes] + [rebalance.start_ms for rebalance in board.rebalances.values()]
         self._from_ms = min(begins, default=0)
         self._to_ms = max(ends, default=self._from_ms + 1)
 
@@ -106,16 +119,16 @@ class _Picture:
     def _x(self, at_ms: int) -> float:
         return SIDE + (at_ms - self._from_ms) / max(self._to_ms - self._from_ms, 1) * (WIDTH - SIDE)
 
-    def _bar(self, from_ms: int, to_ms: int, y: int, height: int, kind: str, told: str, *, least: float = 0.0) -> Html:
+    def _bar(self, from_ms: int, to_ms: int, y: int, height: int, kind: str, text: str, *, least: float = 0.0) -> Html:
         width = max(self._x(to_ms) - self._x(from_ms), least)
-        about = tag("title", f"{told}, {self.s(from_ms):.1f} to {self.s(to_ms):.1f} s")
+        about = tag("title", f"{text}, {self.s(from_ms):.1f} to {self.s(to_ms):.1f} s")
         where = {"x": f"{self._x(from_ms):.1f}", "y": f"{y}", "width": f"{width:.1f}", "height": f"{height}"}
         return tag("rect", about, class_=kind, **where)
 
     def _bars(self) -> Iterator[Html]:
         for task, worker, from_ms, to_ms in self._spans:
             yield self._bar(
-                from_ms, to_ms, self._tops[task], BAR, f"c{self._colours[worker]}", f"{worker} works on {task}"
+                from_ms, to_ms, self._tops[task], BAR, f"c{self._colours[worker]}", f"{worker} processes {task}"
             )
 
     def _pauses(self) -> Iterator[Html]:
@@ -123,22 +136,23 @@ class _Picture:
             for before, after in pairwise(spans):
                 ms = after.from_ms - before.to_ms
                 if ms > 0:
-                    told = f"nobody works on {task}: {ms} ms"
-                    yield self._bar(before.to_ms, after.from_ms, self._tops[task], BAR, "nobody", told, least=THINNEST)
+                    about = f"no worker processes {task}: {ms:,} ms"
+                    yield self._bar(before.to_ms, after.from_ms, self._tops[task], BAR, "nobody", about, least=THINNEST)
 
     def _copies(self) -> Iterator[Html]:
-        """A line for each worker below the bar, always the same one, so that two copies of a task are both seen."""
+        """A line for each worker below the bar, each worker at its own height, so that all replicas are visible."""
         for copy in self._board.copies:
             colour = self._colours[copy.worker]
             y = self._tops[copy.task] + BAR + COPY * colour
-            told = f"{copy.worker} keeps a {copy.role} of {copy.task}"
-            yield self._bar(copy.from_ms, copy.to_ms, y, COPY - 1, f"c{colour} {copy.role}", told, least=THINNEST)
+            about = f"{copy.worker} keeps a {ROLES[copy.role]} of {copy.task}"
+            yield self._bar(copy.from_ms, copy.to_ms, y, COPY - 1, f"c{colour} {copy.role}", about, least=THINNEST)
 
     def _ticks(self) -> Iterator[Html]:
-        for one in self._board.rebalances.values():
-            told = f"generation {one.generation}, {self.s(one.start_ms):.1f} s{', probing' if one.probing else ''}"
-            d = f"M{self._x(one.start_ms):.1f} {TOP - 3}l-4 -9h8z"
-            yield tag("path", tag("title", told), d=d, class_="tick probing" if one.probing else "tick")
+        for rebalance in self._board.rebalances.values():
+            probing = ", probing" if rebalance.probing else ""
+            about = f"generation {rebalance.generation}, {self.s(rebalance.start_ms):.1f} s{probing}"
+            d = f"M{self._x(rebalance.start_ms):.1f} {TOP - 3}l-4 -9h8z"
+            yield tag("path", tag("title", about), d=d, class_="tick probing" if rebalance.probing else "tick")
 
     def _scene_lines(self, height: int) -> Iterator[Html]:
         for number, scene in enumerate(self._scenes, 1):

@@ -1,7 +1,7 @@
-"""One application under load: its topics, orders, workers, what they say and what comes out.
+"""One application under load: its topics, orders, workers, their events and output.
 
-What lives here: carrying out commands and keeping board and output up to date. What must not: what to do when (``story``).
-The demonstration and the tests play on the same stage.
+What lives here: carrying out commands and keeping board and output up to date. What must not: what to do when
+(``story``). The demonstration and the tests use the same stage.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Stage:
             self.stop_workers()
 
     def start_worker(self, name: str) -> None:
-        """Start it, or start it anew on the state it left behind."""
+        """Start it, or start it again on the state it left behind."""
         settings = [f"--set={key}={value}" for key, value in self.settings.worker.items()]
         where = ["--bootstrap", self._servers, "--application-id", self.settings.application_id]
         self._fleet.start(name, [*where, "--state-dir", str(self._folder / name), *settings])
@@ -200,7 +200,7 @@ class Stage:
         self._fleet.stop([name], CLOSE_PATIENCE_S)
 
     def stop_workers(self) -> None:
-        """Let all leave in order. Whoever runs a task now holds its final state."""
+        """Let all leave in order. The present owner of a task holds its final state."""
         self._last_owners = self.board.owners
         names = [worker.name for worker in self.board.alive]
         self._exits_expected.update(names)
@@ -209,7 +209,7 @@ class Stage:
     # --- what came of it --------------------------------------------------------------
 
     def findings(self) -> Findings:
-        """Compare everything that was produced with stores, changelogs and output. For when the workers have stopped."""
+        """Compare all orders with stores, changelogs and output. Call it once the workers have stopped."""
         self._output.follow(LOOK_INTERVAL_MS / 1000)
         group = self.settings.application_id
         folders = [self._folder / worker / group / task for task, worker in self._last_owners.items()]

@@ -1,6 +1,6 @@
-"""The script: two workers, a third that is warmed up, a crash, the end. One table of scenes.
+"""The script: two workers, a third that is warmed up, a kill, the end. One table of scenes.
 
-Pure: ``Story.step`` looks at the board and says what to do next; ``stage`` does it. So it is tested without a broker.
+Pure: ``Story.step`` looks at the board and returns what to do next; ``stage`` does it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KillWorker:
 
 @dataclass(frozen=True, slots=True)
 class StartOrders:
-    """Let orders flow."""
+    """Start to produce orders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class StopOrders:
 
 @dataclass(frozen=True, slots=True)
 class StopWorkers:
-    """Ask all workers to close; the play is over."""
+    """Ask all workers to close."""
 
 
 Command = StartWorker | KillWorker | StartOrders | StopOrders | StopWorkers
 
 
 class World(NamedTuple):
-    """What the board cannot know. ``shortest_changelog``: records in the shortest of all tasks' changelogs."""
+    """What is not on the board. ``shortest_changelog``: records in the shortest of all tasks' changelogs."""
 
     tasks: int
     shortest_changelog: int
@@ -65,9 +65,9 @@ Consequence = Callable[[Board, Random], Sequence[Command]]
 
 
 class Scene(NamedTuple):
-    """What is waited for, for how long at most, and what follows. ``patient``: the end of the time ends the scene only.
+    """A condition, how long to wait for it at most, and what follows. ``patient``: at the limit, go on all the same.
 
-    ``steady_s``: how long it has to stay so, for a viewer to see it and for the moved tasks to be at work.
+    ``steady_s``: how long the condition must hold, so that a viewer sees it and the moved tasks run.
     """
 
     says: str
@@ -79,20 +79,22 @@ class Scene(NamedTuple):
 
 
 def script(recovery_lag: int) -> tuple[Scene, ...]:
-    """All scenes in order. A changelog five times as long as ``recovery_lag`` makes a new worker's state plainly cold."""
+    """All scenes in order. Changelogs five times as long as ``recovery_lag`` make a new worker's state clearly cold."""
     return (
         Scene("the first worker forms a group", 30, _all_run_on(1), _start(SECOND)),
         Scene("the second worker joins", 30, _all_run_on(2), lambda _board, _draw: [StartOrders()]),
-        Scene("orders flow, changelogs grow", 120, _changelogs_reach(5 * recovery_lag), _start(THIRD)),
+        Scene("orders come in, changelogs grow", 120, _changelogs_reach(5 * recovery_lag), _start(THIRD)),
         Scene(
-            "the third worker joins: warm-ups first, hand-over once they are warm",
+            "the third worker joins: warm-ups first, tasks move once they caught up",
             210,
             _all_run_on(3),
             _kill_an_owner,
             steady_s=5,
         ),
         Scene("a worker was killed: standbys take over", 60, _all_run_on(2, converged=False), _stop_orders),
-        Scene("no more orders: the rest is processed", 30, lambda _, world: world.all_processed, _end, patient=True),
+        Scene(
+            "no more orders: the workers process the rest", 30, lambda _, world: world.all_processed, _end, patient=True
+        ),
     )
 
 
@@ -125,7 +127,7 @@ def _end(_board: Board, _draw: Random) -> Sequence[Command]:
 
 
 class Story:
-    """Where in the script we are. ``seed`` chooses whom the crash hits."""
+    """The present place in the script. ``seed`` chooses the worker that is killed."""
 
     def __init__(self, scenes: Sequence[Scene], seed: int) -> None:
         self._scenes = scenes
@@ -139,12 +141,17 @@ class Story:
         return self._number >= len(self._scenes)
 
     @property
+    def progress(self) -> str:
+        """``2/6``: the number of the scene."""
+        return f"{min(self._number + 1, len(self._scenes))}/{len(self._scenes)}"
+
+    @property
     def says(self) -> str:
         """What happens now, in a line."""
-        return self._scenes[self._number].says if 0 <= self._number < len(self._scenes) else "the curtain"
+        return self._scenes[self._number].says if 0 <= self._number < len(self._scenes) else "the end"
 
     def step(self, board: Board, world: World, now_ms: int) -> Sequence[Command]:
-        """What to do now; nothing while the scene lasts. Raises ``DemoFailed`` when it lasts too long."""
+        """Return what to do now; nothing while the scene lasts. Raises ``DemoFailed`` when it lasts too long."""
         if self.over:
             return []
         if self._number < 0:
@@ -154,7 +161,9 @@ class Story:
         if self._is_over(scene, board, world, now_ms) or (late and scene.patient):
             return self._next(scene.then(board, self._draw), now_ms)
         if late:
-            raise DemoFailed(f"{scene.says!r} was not over after {scene.limit_s:.0f} s")
+            raise DemoFailed(
+                f"scene {scene.says!r} did not end within {scene.limit_s:.0f} s; run it again with --keep for its logs"
+            )
         return []
 
     def _is_over(self, scene: Scene, board: Board, world: World, now_ms: int) -> bool:

@@ -1,14 +1,13 @@
 """The facts of a run: the JSON of ``--json`` and the same for people.
 
-Pure. *Rebalance*: a generation. *Round*: a decision that is no follow-up of another. *Owner change*: a task's process differs
-from the round before while the old one is still there; an orphan's first placement is *adopted*.
+Pure. ``TERMS`` says what its words mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from kstreams_assign.demo.app import Row
 from kstreams_assign.demo.board import Board, DecisionView
@@ -30,7 +29,7 @@ def summarize(
     seconds: float,
 ) -> dict[str, Any]:
     """All keys that ``demo --json`` promises, and a few more."""
-    # A decision whose leader had to join again before it heard it back never took effect, and was made anew.
+    # A decision never took effect whose leader had to join again before it was assigned itself.
     rounds = [decision for decision in board.decisions if decision.kind == "round" and decision.generation is not None]
     silences = longest_silences(rows, board.rebalances.values())
     moves = find_moves(rows, board.takeovers, board.deaths, acceptable_lag)
@@ -63,9 +62,9 @@ def summarize(
 
 
 def lower_bound(rounds: Iterable[DecisionView]) -> int:
-    """The fewest owner changes that balance allows, over all changes of who is in the group.
+    """Return the fewest owner changes that balance allows, over all changes of the group's processes.
 
-    Rounds that go on to the same aim count once: the first round after a process came or went states the bound.
+    Rounds with the same processes count once: the first of them states the bound.
     """
     total = 0
     processes: frozenset[str] | None = None
@@ -88,7 +87,7 @@ def _move_facts(move: Move) -> dict[str, Any]:
 
 
 def _gaps(moves: Iterable[Move]) -> dict[str, float | None]:
-    """Of warm moves between living workers, and of those after a crash; None where there was no such move."""
+    """Gaps of warm moves between living workers, and of moves after a crash; None where there was no such move."""
     warm = [move.gap_ms for move in moves if move.warm and move.cause == "rebalance"]
     crash = [move.gap_ms for move in moves if move.cause == "crash"]
     return {
@@ -98,34 +97,66 @@ def _gaps(moves: Iterable[Move]) -> dict[str, float | None]:
     }
 
 
+class Fact(NamedTuple):
+    """A fact for people: what it is about, its number, and what the number means."""
+
+    name: str
+    value: str
+    meaning: str
+
+
 def describe(summary: Summary) -> list[str]:
-    """The summary for people, a line a fact."""
-    return [f"{name:<18}{fact}" for name, fact in facts(summary).items()]
+    """The summary for people: a line per fact, the numbers aligned, at most 80 columns."""
+    return [f"{fact.name:<20}{fact.value:>10}  {fact.meaning}".rstrip() for fact in facts(summary)]
 
 
-def facts(summary: Summary) -> dict[str, str]:
-    """The summary in words, by what each is about."""
-    gaps = summary["gap_ms"]
-    moves = summary["moves"]
-    return {
-        "broker": f"Apache Kafka {summary['broker_version']}, assignor {summary['assignor']}",
-        "orders": f"{summary['records_in']} in, {summary['records_counted']} counted",
-        "lost": f"{summary['lost']} in the final state, {summary['never_in_output']} never in the output",
-        "duplicated": f"{summary['duplicated']} (a crash under at-least-once may repeat)",
-        "rebalances": f"{summary['rebalances']}, {summary['probing_rebalances']} probing; {summary['rounds']} rounds",
-        "owner changes": f"{summary['owner_changes']}, at least {summary['owner_changes_lower_bound']} were needed",
-        "orphans adopted": f"{summary['adopted']}",
-        "moves": f"{len(moves)}, {sum(move['warm'] for move in moves)} of them to a warm copy",
-        "gap, warm move": f"{_ms(gaps['warm_median'])} median, {_ms(gaps['warm_max'])} at most",
-        "gap, after kill": f"{_ms(gaps['crash_max'])} at most",
-        "tasks that stayed": (
-            f"{_ms(summary['stay_silence_ms_max'])} silent at most; "
-            f"without a rebalance {_ms(summary['steady_silence_ms_max'])}"
+def facts(summary: Summary) -> list[Fact]:
+    """The summary in words."""
+    gaps, moves = summary["gap_ms"], summary["moves"]
+    warm = sum(move["warm"] for move in moves)
+    return [
+        Fact("Apache Kafka", summary["broker_version"], f"assignor {summary['assignor']}"),
+        Fact("orders produced", f"{summary['records_in']:,}", ""),
+        Fact("orders counted", f"{summary['records_counted']:,}", "of them, in the final state"),
+        Fact(
+            "orders lost",
+            f"{summary['lost']:,}",
+            f"in the final state; {summary['never_in_output']:,} never in the output",
         ),
-        "commits refused": f"{summary['commits_refused']}",
-        "time": f"{summary['seconds']} s, seed {summary['seed']}",
-    }
+        Fact("orders repeated", f"{summary['duplicated']:,}", "after a kill, as at-least-once allows"),
+        Fact("rebalances", f"{summary['rebalances']}", f"generations; {summary['probing_rebalances']} probing"),
+        Fact("rounds", f"{summary['rounds']}", "decisions: rebalances without the follow-ups"),
+        Fact(
+            "owner changes",
+            f"{summary['owner_changes']}",
+            f"planned; at least {summary['owner_changes_lower_bound']} were needed",
+        ),
+        Fact("tasks adopted", f"{summary['adopted']}", "had no owner: at the start and after the kill"),
+        Fact("moves", f"{len(moves)}", f"of running tasks; {warm} to a caught-up replica"),
+        Fact("gap, warm move", _ms(gaps["warm_median"]), f"without output, median; {_ms(gaps['warm_max'])} at most"),
+        Fact("gap, after kill", _ms(gaps["crash_max"]), "at most, with the session timeout"),
+        Fact(
+            "tasks that stayed",
+            _ms(summary["stay_silence_ms_max"]),
+            f"silent at most; {_ms(summary['steady_silence_ms_max'])} without a rebalance",
+        ),
+        Fact("commits refused", f"{summary['commits_refused']}", ""),
+        Fact("time", f"{summary['seconds']} s", f"seed {summary['seed']}"),
+    ]
+
+
+TERMS = (
+    ("gap", "from the last order that the old owner committed to the first that the new owner processed"),
+    ("warm", "the new owner held a replica of the task's state that had caught up"),
+    ("rebalance", "a new generation of the group; a planned move takes two: the old owner first gives the task up"),
+    ("probing", "a rebalance that the leader asks for, to move tasks whose warm-ups have caught up"),
+    ("round", "a decision of the leader; the follow-up that completes a move is none"),
+    ("owner change", "a task's process differs from the round before, while the old process is still there"),
+    ("adopted", "a task without a living owner got one: the first owner, or the one after a kill"),
+    ("lost, repeated", "orders missing in the final state, or applied to it twice; compared id by id"),
+)
+"""What the words of the facts mean."""
 
 
 def _ms(value: float | None) -> str:
-    return "no such move" if value is None else f"{value:.0f} ms"
+    return "none" if value is None else f"{value:,.0f} ms"

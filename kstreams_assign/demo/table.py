@@ -1,4 +1,4 @@
-"""What is shown while it runs: a live table in a terminal, a line a change elsewhere. On standard error.
+"""What is shown while it runs: a live table in a terminal, else a line per change. On standard error.
 
 ``news`` and ``render`` are pure; ``Screen`` and ``Lines`` are where text leaves.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -16,13 +17,14 @@ from rich.live import Live
 from rich.table import Table
 
 from kstreams_assign.adapters.clock import monotonic_ms
-from kstreams_assign.demo.board import Board, Event, WorkerView
+from kstreams_assign.demo.board import Board, Event, TaskView, WorkerView
 
-ROLES = ("active", "standby", "warmup")
+ROLES = {"active": "active", "standby": "standby", "warmup": "warm-up"}
+LINE_WIDTH = 80
 
 
 class Scenery(NamedTuple):
-    """What to show beside the board."""
+    """What to show beside the board. ``says`` is the scene."""
 
     says: str
     news: str
@@ -32,14 +34,14 @@ class Scenery(NamedTuple):
 
 
 class Show(AbstractContextManager["Show"], Protocol):
-    """Somewhere to show progress."""
+    """Shows progress."""
 
     def news(self, line: str) -> None:
-        """Something happened."""
+        """Show an event."""
         ...
 
     def update(self, board: Board, scenery: Scenery) -> None:
-        """Time has passed."""
+        """Show the present state."""
         ...
 
 
@@ -47,25 +49,26 @@ class Show(AbstractContextManager["Show"], Protocol):
 
 
 def news(event: Event) -> str | None:
-    """An event in a line, if it is worth one."""
+    """Return an event as a line, or None for one that is not shown."""
     words = _WORDS.get(event["event"])
     text = words(event) if words else None
     return f"{event['worker']}: {text}" if text else None
 
 
 def _decision(event: Event) -> str:
-    parts = [f"leads a {event['kind'].replace('_', '-')} of {event['members']} members by {event['assignor']}"]
+    kind = "follow-up" if event["kind"] == "follow_up" else "decision"
+    parts = [f"leads: {kind} for {event['members']} member{'' if event['members'] == 1 else 's'}"]
     changed, adopted, withheld = event["changed"], event["adopted"], event["withheld"]
-    parts += [f"{len(changed)} owner changes"] if changed else []
+    parts += [f"{len(changed)} owner change{'' if len(changed) == 1 else 's'}"] if changed else []
     parts += [f"{len(adopted)} adopted"] if adopted else []
-    parts += [f"waits for {', '.join(withheld)} to be let go"] if withheld else []
-    parts += ["will probe"] if event["next_probe_ms"] is not None else []
+    parts += [f"{' '.join(withheld)} withheld"] if withheld else []
+    parts += ["a probing rebalance follows"] if event["next_probe_ms"] is not None else []
     return "; ".join([*parts, *event["warnings"]])
 
 
 def _assigned(event: Event) -> str:
-    held = [f"{role} {' '.join(event[role])}" for role in ROLES if event[role]]
-    return f"generation {event['generation']}: {', '.join(held) or 'nothing'}"
+    held = [f"{name} {' '.join(event[role])}" for role, name in ROLES.items() if event[role]]
+    return f"generation {event['generation']}: {', '.join(held) or 'no task'}"
 
 
 _WORDS: Mapping[str, Callable[[Event], str | None]] = {
@@ -88,8 +91,11 @@ _WORDS: Mapping[str, Callable[[Event], str | None]] = {
 def render(board: Board, scenery: Scenery) -> Table:
     """The group at this moment."""
     table = Table(title=_title(board, scenery), caption=f"{scenery.says}\n{scenery.news}", expand=True)
-    for column in ("worker", "generation", "active (lag)", "standby (lag)", "warm-up (lag)", "orders"):
-        table.add_column(column)
+    table.add_column("worker", no_wrap=True)
+    table.add_column("gen.", justify="right", no_wrap=True)
+    for role in ROLES.values():
+        table.add_column(f"{role} (lag)" if role != "active" else role, ratio=1)
+    table.add_column("orders", justify="right", no_wrap=True)
     for worker in board.workers.values():
         tasks = [_tasks(worker, role) for role in ROLES]
         generation = "-" if worker.adopted_generation is None else str(worker.adopted_generation)
@@ -113,12 +119,18 @@ def probe_text(next_probe_ms: int | None, now_ms: int) -> str:
 
 
 def _tasks(worker: WorkerView, role: str) -> str:
-    """Tasks of one role with their lag; an active one that does not run yet is marked."""
+    """Tasks of one role with their lag; an active task that runs has none, one that is being restored is marked.
+
+    A task and its lag are never divided between two lines.
+    """
     mine = sorted((task, view) for task, view in worker.tasks.items() if view.role == role)
-    return "  ".join(
-        f"{task} ({_number(view.lag)})" + ("…" if role == "active" and view.state != "running" else "")
-        for task, view in mine
-    )
+    return " ".join(_with_lag(task, view) for task, view in mine)
+
+
+def _with_lag(task: str, view: TaskView) -> str:
+    if view.role == "active" and view.state == "running":
+        return task
+    return f"{task}\N{NO-BREAK SPACE}({_number(view.lag)})" + ("…" if view.role == "active" else "")
 
 
 def _number(lag: int | None) -> str:
@@ -141,14 +153,14 @@ class Screen:
         self._live.stop()
 
     def news(self, line: str) -> None:
-        """The table's caption has the last one."""
+        """The table's caption shows the last line."""
 
     def update(self, board: Board, scenery: Scenery) -> None:
         self._live.update(render(board, scenery))
 
 
 class Lines:
-    """A line a change, for logs and pipes."""
+    """A line per change, for logs and pipes."""
 
     def __init__(self) -> None:
         self._said = ""
@@ -173,4 +185,5 @@ class Lines:
 
     def _print(self, line: str) -> None:
         seconds = (monotonic_ms() - self._began_ms) / 1000
-        print(f"{seconds:6.1f} s  {line}", file=sys.stderr, flush=True)
+        text = f"{seconds:6.1f} s  {line}"
+        print(textwrap.fill(text, LINE_WIDTH, subsequent_indent=" " * 14), file=sys.stderr, flush=True)

@@ -1,7 +1,8 @@
 """One worker process: ``python -m kstreams_assign.demo.worker --bootstrap … --application-id … --name … --state-dir …``.
 
-Runs the application of ``app`` until SIGTERM or SIGINT, or until standard input ends, which is when whoever started it is
-gone. Events go to standard output, one JSON object a line; a line ``rejoin`` on standard input asks for a rebalance, ``drain`` for a leave without silence.
+Runs the application of ``app`` until SIGTERM or SIGINT, or until standard input ends, as it does when its parent ends.
+Events go to standard output, one JSON object per line. A line ``rejoin`` on standard input asks for a rebalance, a line
+``drain`` for a leave without a gap.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ DRAIN = "drain"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a worker until it is told to stop. An error that ends it is raised."""
+    """Run a worker until it is asked to stop. An error that ends it is raised."""
     given = _parser().parse_args(arguments)
     settings = dict(setting.split("=", 1) for setting in given.set)
     config = Config.from_mapping(

@@ -53,8 +53,8 @@ def adopted(worker, generation, at=0):
 
 def status(worker, at=0, records_total=0, **tasks):
     """Tasks as ``t0_1=("active", "running", 0)``."""
-    told = {name[1:]: dict(zip(("role", "state", "lag"), facts, strict=True)) for name, facts in tasks.items()}
-    return {"time_ms": at, "event": "status", "worker": worker, "tasks": told, "records_total": records_total}
+    tasks = {name[1:]: dict(zip(("role", "state", "lag"), facts, strict=True)) for name, facts in tasks.items()}
+    return {"time_ms": at, "event": "status", "worker": worker, "tasks": tasks, "records_total": records_total}
 
 
 def board_of(*events):
@@ -64,7 +64,7 @@ def board_of(*events):
     return board
 
 
-def one_worker(worker="w1", generation=1, **facts):
+def single_worker(worker="w1", generation=1, **facts):
     """A group of one that has adopted what it decided and runs task 0_0."""
     return [
         started(worker),

@@ -23,6 +23,6 @@ if "--fail" in sys.argv:
     sys.exit(3)
 if "--echo" in sys.argv:
     for line in sys.stdin:
-        say(told=line.strip())
+        say(line=line.strip())
 while True:
     signal.pause()

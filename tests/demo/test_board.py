@@ -6,11 +6,11 @@ import pytest
 
 from kstreams_assign.demo.board import Takeover
 from kstreams_assign.group.member import PROBE
-from tests.demo.events import adopted, assigned, board_of, decision, exited, joining, one_worker, started, status
+from tests.demo.events import adopted, assigned, board_of, decision, exited, joining, single_worker, started, status
 
 
 def test_a_group_that_adopted_its_leaders_last_decision_is_settled_and_converged():
-    board = board_of(*one_worker())
+    board = board_of(*single_worker())
     assert board.settled
     assert board.converged
     assert board.owners == {"0_0": "w1"}
@@ -22,34 +22,34 @@ def test_a_group_that_adopted_its_leaders_last_decision_is_settled_and_converged
     ids=["withheld", "somebody missing", "refused"],
 )
 def test_a_decision_that_leaves_something_open_is_not_settled(facts):
-    assert not board_of(*one_worker(**facts)).settled
+    assert not board_of(*single_worker(**facts)).settled
 
 
 def test_a_group_that_will_probe_is_settled_but_not_converged():
-    board = board_of(*one_worker(next_probe_ms=60_000))
+    board = board_of(*single_worker(next_probe_ms=60_000))
     assert board.settled
     assert not board.converged
     assert board.next_probe_ms == 60_000
 
 
 def test_a_member_that_has_not_adopted_yet_keeps_the_group_unsettled():
-    events = [*one_worker(members=2), started("w2"), assigned("w2", 1)]
+    events = [*single_worker(members=2), started("w2"), assigned("w2", 1)]
     assert not board_of(*events).settled
     assert board_of(*events, adopted("w2", 1)).settled
 
 
 def test_a_decision_without_a_generation_is_not_taken_for_the_one_before():
-    board = board_of(*one_worker(), decision("w1", at=60))
+    board = board_of(*single_worker(), decision("w1", at=60))
     assert not board.settled
 
 
 def test_the_decision_of_another_leader_does_not_get_the_generation_of_a_follower():
-    board = board_of(*one_worker(), started("w2"), decision("w2", members=2), assigned("w1", 2))
+    board = board_of(*single_worker(), started("w2"), decision("w2", members=2), assigned("w1", 2))
     assert board.decisions[-1].generation is None
 
 
 def test_a_dead_worker_owns_nothing_and_its_death_is_dated():
-    board = board_of(*one_worker(), exited("w1", at=99))
+    board = board_of(*single_worker(), exited("w1", at=99))
     assert board.alive == []
     assert board.owners == {}
     assert board.deaths == [("w1", 99)]
@@ -57,7 +57,7 @@ def test_a_dead_worker_owns_nothing_and_its_death_is_dated():
 
 
 def test_a_restarted_worker_begins_anew():
-    board = board_of(*one_worker(), exited("w1"), started("w1"))
+    board = board_of(*single_worker(), exited("w1"), started("w1"))
     assert [worker.adopted_generation for worker in board.alive] == [None]
 
 
@@ -95,7 +95,7 @@ def test_a_takeover_remembers_how_much_had_to_be_restored():
 
 
 def test_a_worker_that_lost_its_tasks_has_to_adopt_again():
-    assert not board_of(*one_worker(), {"event": "lost", "worker": "w1", "time_ms": 1}).settled
+    assert not board_of(*single_worker(), {"event": "lost", "worker": "w1", "time_ms": 1}).settled
 
 
 def test_every_event_is_counted_also_one_that_nobody_reacts_to():

@@ -34,9 +34,9 @@ ROWS = [row(order.id, 0, "w1", order_id=order.id, customer=order.customer) for o
 
 
 def test_a_whole_run_is_good():
-    found = compare(ORDERS, WHOLE, WHOLE, ROWS)
-    assert found == (3, (), (), (), ())
-    assert found.good
+    result = compare(ORDERS, WHOLE, WHOLE, ROWS)
+    assert result == (3, (), (), (), ())
+    assert result.good
 
 
 @pytest.mark.parametrize(
@@ -45,33 +45,33 @@ def test_a_whole_run_is_good():
     ids=["store", "changelog"],
 )
 def test_an_order_missing_in_a_store_or_in_its_changelog_is_lost(stores, changelogs):
-    found = compare(ORDERS, stores, changelogs, ROWS)
-    assert (found.counted, found.lost) == (2, (2,))
-    assert not found.good
+    result = compare(ORDERS, stores, changelogs, ROWS)
+    assert (result.counted, result.lost) == (2, (2,))
+    assert not result.good
 
 
 def test_a_lost_order_and_a_repeated_one_do_not_cancel_out():
     damaged = {7: Account(20, (0, 0)), 8: Account(10, (1,))}
-    found = compare(ORDERS, damaged, damaged, ROWS)
-    assert (found.lost, found.duplicated) == ((2,), (0,))
+    result = compare(ORDERS, damaged, damaged, ROWS)
+    assert (result.lost, result.duplicated) == ((2,), (0,))
 
 
 def test_a_repeated_order_is_reported_and_still_good():
-    found = compare(ORDERS, {**WHOLE, 8: Account(20, (1, 1))}, WHOLE, ROWS)
-    assert found.duplicated == (1,)
-    assert found.good
+    result = compare(ORDERS, {**WHOLE, 8: Account(20, (1, 1))}, WHOLE, ROWS)
+    assert result.duplicated == (1,)
+    assert result.good
 
 
 def test_an_order_that_never_came_out_is_found():
-    found = compare(ORDERS, WHOLE, WHOLE, ROWS[:2])
-    assert found.never_in_output == (2,)
-    assert not found.good
+    result = compare(ORDERS, WHOLE, WHOLE, ROWS[:2])
+    assert result.never_in_output == (2,)
+    assert not result.good
 
 
 def test_an_order_in_another_customers_account_is_lost_there_and_unknown_here():
     damaged = {7: Account(10, (0,)), 8: Account(20, (1, 2))}
-    found = compare(ORDERS, damaged, damaged, ROWS)
-    assert (found.lost, found.unknown) == ((2,), (2,))
+    result = compare(ORDERS, damaged, damaged, ROWS)
+    assert (result.lost, result.unknown) == ((2,), (2,))
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["keep", "drop", "twice"])), max_size=30))
@@ -82,11 +82,11 @@ def test_findings_are_those_of_a_slow_look_at_each_id(fates):
     for order, (_, fate) in zip(orders, fates, strict=True):
         state[order.customer] = state.get(order.customer, ()) + (order.id,) * copies[fate]
     accounts = {customer: Account(len(ids), ids) for customer, ids in state.items()}
-    found = compare(orders, accounts, accounts, [])
+    result = compare(orders, accounts, accounts, [])
     held = Counter(order_id for account in accounts.values() for order_id in account.order_ids)
-    assert list(found.lost) == [order.id for order in orders if held[order.id] == 0]
-    assert list(found.duplicated) == [order.id for order in orders if held[order.id] > 1]
-    assert found.counted == sum(held[order.id] > 0 for order in orders)
+    assert list(result.lost) == [order.id for order in orders if held[order.id] == 0]
+    assert list(result.duplicated) == [order.id for order in orders if held[order.id] > 1]
+    assert result.counted == sum(held[order.id] > 0 for order in orders)
 
 
 # --- moves ---------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_rows_that_reach_the_log_late_count_by_when_they_were_processed():
 
 
 def silences(rows, *rebalances, after_ms=0):
-    return [(found.generation, found.ms) for found in longest_silences(rows, rebalances, after_ms)]
+    return [(result.generation, result.ms) for result in longest_silences(rows, rebalances, after_ms)]
 
 
 def test_silence_counts_only_while_input_waits():
@@ -151,8 +151,8 @@ def test_silence_counts_only_while_input_waits():
 def test_each_rebalance_has_its_longest_silence_and_the_time_between_has_one_too():
     times = [(100, 90), (300, 100), (350, 300), (9_000, 300), (9_007, 9_000)]
     rows = [row(offset, at, "w1", written=written) for offset, (at, written) in enumerate(times)]
-    found = silences(rows, Rebalance(1, 90, 250), Rebalance(2, 9_000, 9_010), Rebalance(3, 20_000, 20_001))
-    assert found == [(1, 200), (2, 8_650), (None, 50)]
+    result = silences(rows, Rebalance(1, 90, 250), Rebalance(2, 9_000, 9_010), Rebalance(3, 20_000, 20_001))
+    assert result == [(1, 200), (2, 8_650), (None, 50)]
 
 
 def test_silence_shortly_behind_a_rebalance_belongs_to_it():

@@ -65,7 +65,7 @@ def test_a_line_reaches_the_worker_it_is_for(fleet):
     hear(fleet, "said", 4)
     fleet.tell("w2", "rejoin")
     (event,) = hear(fleet, "said")
-    assert (event["worker"], event["told"]) == ("w2", "rejoin")
+    assert (event["worker"], event["line"]) == ("w2", "rejoin")
 
 
 def test_a_worker_can_be_started_again_and_its_standard_error_is_kept(fleet, tmp_path):

@@ -29,11 +29,11 @@ def test_ten_kills_at_any_time_lose_nothing(broker, tmp_path):
             stage.start_worker(victim)
             turn_for(stage, draw.uniform(0, 6))
         turn_until(stage, lambda: all_run(stage) and len(stage.board.alive) == 2)
-        found = finish(stage)
+        findings = finish(stage)
         assert len(stage.board.deaths) == KILLS + 2  # and the two that closed in the end
         assert stage.orders_in > 5_000
-    assert found.good, (found.lost, found.never_in_output, found.unknown)
-    assert found.counted == stage.orders_in
+    assert findings.good, (findings.lost, findings.never_in_output, findings.unknown)
+    assert findings.counted == stage.orders_in
 
 
 def test_a_kill_shows_in_the_summary_with_its_gap_and_its_cause(broker, tmp_path):
@@ -47,11 +47,11 @@ def test_a_kill_shows_in_the_summary_with_its_gap_and_its_cause(broker, tmp_path
         lost_tasks = sorted(task for task, owner in stage.board.owners.items() if owner == "w1")
         stage.kill_worker("w1")
         turn_until(stage, lambda: len(stage.board.alive) == 1 and all_run(stage))
-        found = finish(stage)
+        findings = finish(stage)
         facts = summarize(
             stage.board,
             stage.rows(),
-            found,
+            findings,
             broker_version="any",
             seed=settings.seed,
             tasks=settings.partitions,

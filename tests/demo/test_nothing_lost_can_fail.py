@@ -32,15 +32,15 @@ def findings_after_a_kill(broker, folder, name, command, moment):
 
 
 def test_a_kill_of_a_worker_that_flushes_loses_nothing(broker, tmp_path):
-    found, orders_in = findings_after_a_kill(broker, tmp_path, "flushing", WORKER_COMMAND, lambda _stage: True)
-    assert found.good
-    assert (found.counted, found.lost) == (orders_in, ())
+    findings, orders_in = findings_after_a_kill(broker, tmp_path, "flushing", WORKER_COMMAND, lambda _stage: True)
+    assert findings.good
+    assert (findings.counted, findings.lost) == (orders_in, ())
 
 
 def test_a_kill_of_a_worker_that_skips_the_flush_loses_orders_and_the_check_says_so(broker, tmp_path):
-    found, orders_in = findings_after_a_kill(
+    findings, orders_in = findings_after_a_kill(
         broker, tmp_path, "leaking", LEAKY_COMMAND, lambda stage: unsent(stage, "w1") > UNSENT
     )
-    assert found.lost
-    assert not found.good
-    assert found.counted == orders_in - len(found.lost)
+    assert findings.lost
+    assert not findings.good
+    assert findings.counted == orders_in - len(findings.lost)

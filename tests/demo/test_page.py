@@ -1,20 +1,24 @@
-"""The run's page: what the events and the output told stands on it, where and when it happened."""
+"""The page of a run: bars, scenes, moves and rebalances, from events and output."""
 
 from __future__ import annotations
 
 import re
+
+import pytest
+from playwright.sync_api import sync_playwright
 
 from kstreams_assign.demo.check import Span, find_spans
 from kstreams_assign.demo.page import SIDE, WIDTH, Scene, draw
 from tests.demo.events import adopted, assigned, board_of, exited, joining, started, status
 from tests.demo.test_check import row
 from tests.demo.test_summary import summary_of
+from tests.looks import cut_tables, faint_texts, in_each_look, page_width
 
 ROWS = [row(0, 1_000, "w1"), row(1, 2_000, "w1"), row(2, 6_000, "w2"), row(3, 11_000, "w2")]
-"""Task 0_0: w1 for a second, nobody for four, w2 for five."""
+"""Task 0_0: w1 for a second, no worker for four, w2 for five."""
 
 
-def told():
+def board():
     return board_of(
         started("w1"),
         started("w2"),
@@ -30,36 +34,71 @@ def told():
 
 
 def page():
-    return draw(summary_of(ROWS), told(), ROWS, [Scene(1_000, "all <begins>"), Scene(6_000, "w2 goes on")])
+    return draw(summary_of(ROWS), board(), ROWS, [Scene(1_000, "all <begins>"), Scene(6_000, "w2 goes on")])
 
 
 def bars(html):
     """Class, left edge and width in seconds of the eleven that the picture shows, and what the bar says."""
-    found = re.findall(r'<rect class="([^"]+)" x="([\d.]+)" y="\d+" width="([\d.]+)" height="\d+"><title>([^<]+)', html)
+    rects = re.findall(r'<rect class="([^"]+)" x="([\d.]+)" y="\d+" width="([\d.]+)" height="\d+"><title>([^<]+)', html)
     second = (WIDTH - SIDE) / 10
     return {
-        text: (kind, round((float(x) - SIDE) / second), round(float(width) / second)) for kind, x, width, text in found
+        text: (kind, round((float(x) - SIDE) / second), round(float(width) / second)) for kind, x, width, text in rects
     }
 
 
 def test_bars_stand_where_tasks_were_worked_on_and_red_where_they_were_not():
     assert bars(page()) == {
-        "w1 works on 0_0, 0.0 to 1.0 s": ("c0", 0, 1),
-        "nobody works on 0_0: 4000 ms, 1.0 to 5.0 s": ("nobody", 1, 4),
-        "w2 works on 0_0, 5.0 to 10.0 s": ("c1", 5, 5),
-        "w2 keeps a warmup of 0_0, 0.0 to 0.0 s": ("c1 warmup", 0, 0),
+        "w1 processes 0_0, 0.0 to 1.0 s": ("c0", 0, 1),
+        "no worker processes 0_0: 4,000 ms, 1.0 to 5.0 s": ("nobody", 1, 4),
+        "w2 processes 0_0, 5.0 to 10.0 s": ("c1", 5, 5),
+        "w2 keeps a warm-up of 0_0, 0.0 to 0.0 s": ("c1 warmup", 0, 0),
         "w2 keeps a standby of 0_0, 2.0 to 4.0 s": ("c1 standby", 2, 2),
     }
 
 
-def test_scenes_moves_and_rebalances_are_told_and_no_name_is_markup():
+def test_scenes_moves_and_rebalances_are_shown_and_no_name_is_markup():
     html = page()
     assert "<li>all &lt;begins&gt; (0.0 s)</li><li>w2 goes on (5.0 s)</li>" in html
-    assert "<td>0_0</td><td>w1</td><td>w2</td>" in html
-    assert "<td>1</td><td>0.0 s</td><td>600 ms</td>" in html
+    assert cells(html)[-2:] == [["0_0", "w1", "w2", "no", "rebalance", "4,000"], ["1", "0.0", "600", ""]]
 
 
-def test_a_copy_that_comes_back_is_another_one():
+def cells(html):
+    """The cells of each row of the tables."""
+    rows = re.findall(r"<tr>(<td.*?)</tr>", html)
+    return [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in rows]
+
+
+@pytest.fixture
+def opened(chromium, tmp_path):
+    file = tmp_path / "page.html"
+    file.write_text(page())
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        shown = browser.new_page()
+        shown.goto(file.as_uri())
+        yield shown
+        browser.close()
+
+
+def test_it_can_be_read_at_each_width_on_light_and_dark_paper(opened):
+    for width in in_each_look(opened):
+        assert page_width(opened) == width
+        assert [table for table in cut_tables(opened) if not table.startswith("Timeline")] == []
+        assert faint_texts(opened) == []
+
+
+def test_numbers_are_aligned_to_the_right(opened):
+    sides = opened.locator("td.number").evaluate_all("(cells) => cells.map((cell) => getComputedStyle(cell).textAlign)")
+    assert set(sides) == {"right"}
+    assert len(sides) > 10
+
+
+def test_each_term_of_the_facts_is_explained(opened):
+    terms = opened.locator("dl.terms dt").all_text_contents()
+    assert {"gap", "warm", "rebalance", "round", "owner change", "adopted"} <= set(terms)
+
+
+def test_a_replica_that_comes_back_is_a_new_line():
     board = board_of(
         started("w1"),
         status("w1", at=1, t0_0=("standby", "running", 0)),

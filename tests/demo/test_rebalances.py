@@ -32,9 +32,9 @@ def test_a_hundred_rebalances_are_free_of_charge(broker, tmp_path):
             else:
                 stage.tell_worker(draw.choice(["w1", "w2"]), REJOIN)
             turn_until(stage, partial(decided_again, stage, before))
-        found = finish(stage)
+        findings = finish(stage)
     counts = Counter(row.order_id for row in stage.rows())
-    assert found == (stage.orders_in, (), (), (), ())
+    assert findings == (stage.orders_in, (), (), (), ())
     assert [order for order, times in counts.items() if times > 1] == []
     assert {kind: stage.board.counts[kind] for kind in ("commit_refused", "lost", "delivery_failed")} == {
         "commit_refused": 0,

@@ -1,4 +1,4 @@
-"""The summary: the promised keys, the counting words, and text for people."""
+"""The summary: the promised keys, how rebalances and moves are counted, and the text for people."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ PROMISED = [
 TWO, THREE = {"a": {}, "b": {}}, {"a": {}, "b": {}, "c": {}}
 
 
-def told():
-    """Two workers; a third joins and is warmed up; a probe hands one task over in two generations."""
+def scaled_out():
+    """Two workers; a third joins and warms up; a probing rebalance moves one task in two generations."""
     change = {"0_0": ["a", "c"]}
     return board_of(
         started("w1"),
@@ -53,7 +53,7 @@ def told():
 
 
 def summary_of(rows=(), findings=None, takeovers=(), deaths=(), board=None):
-    board = board or told()
+    board = board or scaled_out()
     board.takeovers, board.deaths = list(takeovers), list(deaths)
     return summarize(
         board,
@@ -132,8 +132,9 @@ def test_findings_are_numbers_in_the_summary():
     assert facts["never_in_output"] == 2
 
 
-def test_people_read_what_was_lost_and_how_long_it_took():
-    text = "\n".join(describe(summary_of(findings=Findings(2, (1, 2, 3), (4,), (5, 6), ()))))
-    assert "3 in the final state, 2 never in the output" in text
-    assert "1.3 s, seed 7" in text
-    assert "no such move" in text
+def test_the_summary_is_aligned_and_fits_eighty_columns():
+    lines = describe(summary_of(findings=Findings(2, (1, 2, 3), (4,), (5, 6), ())))
+    assert "orders lost                  3  in the final state; 2 never in the output" in lines
+    assert "time                     1.3 s  seed 7" in lines
+    assert "gap, after kill           none  at most, with the session timeout" in lines
+    assert max(map(len, lines)) <= 80

@@ -27,15 +27,15 @@ def test_the_demo_loses_nothing_and_moves_no_task_in_vain(broker, tmp_path):  # 
     ]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert ended.returncode == 0, ended.stderr[-3000:]
-    told = json.loads(facts.read_text())
-    assert (told["lost"], told["never_in_output"], told["unknown"]) == (0, 0, 0)
-    assert told["records_counted"] == told["records_in"] > 0
-    assert told["owner_changes"] == told["owner_changes_lower_bound"]
-    assert told["probing_rebalances"] == 1
+    summary = json.loads(facts.read_text())
+    assert (summary["lost"], summary["never_in_output"], summary["unknown"]) == (0, 0, 0)
+    assert summary["records_counted"] == summary["records_in"] > 0
+    assert summary["owner_changes"] == summary["owner_changes_lower_bound"]
+    assert summary["probing_rebalances"] == 1
     assert "early: " in ended.stderr
-    assert [move["cause"] for move in told["moves"] if move["warm"]].count("rebalance") == 2
-    assert told["commits_refused"] == 0
+    assert [move["cause"] for move in summary["moves"] if move["warm"]].count("rebalance") == 2
+    assert summary["commits_refused"] == 0
     drawn = page.read_text()
-    assert all(f"w{worker} works on" in drawn for worker in (1, 2, 3))
-    assert "keeps a warmup of" in drawn
-    assert "nobody works on" in drawn
+    assert all(f"w{worker} processes" in drawn for worker in (1, 2, 3))
+    assert "keeps a warm-up of" in drawn
+    assert "no worker processes" in drawn

@@ -58,7 +58,7 @@ const Timeline = (() => {
 
   function inkOn(fill) {
     const [red, green, blue] = [1, 3, 5].map((at) => parseInt(fill.slice(at, at + 2), 16) / 255).map((part) => part ** 2.2);
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.32 ? "#111418" : "#ffffff";
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#111418" : "#ffffff"; // where both contrasts are alike
   }
 
   const causeWords = {
