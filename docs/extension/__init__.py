@@ -14,11 +14,14 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 
-from extension import api, commands, settings, sidecar
+from extension import api, commands, operations, settings, sidecar
 
 PARTS: Mapping[str, Callable[[], str]] = {
     "settings": settings.settings_part,
     "topology settings": settings.topology_part,
+    "errors": api.errors_part,
+    "events": operations.events_part,
+    "metrics": operations.metrics_part,
     "commands": commands.commands_part,
     "exit statuses": commands.statuses_part,
     "sidecar operations": sidecar.operations_part,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import kstreams_assign
 from extension.tables import markdown, table
+from kstreams_assign.cli import exit_status
+from kstreams_assign.errors import KStreamsAssignError
 
 KINDS = ("Classes", "Functions", "Errors", "Types and constants")
 
@@ -56,3 +58,22 @@ def summary(value: object) -> str:
     """Return the first line of a docstring."""
     text = inspect.getdoc(value) if isinstance(value, type) or inspect.isroutine(value) else None
     return markdown((text or "").split("\n\n")[0])
+
+
+def errors_part() -> str:
+    """Return the tree of errors, and a section for each."""
+    errors = list(_tree(KStreamsAssignError))
+    index = "\n".join(f"{'  ' * depth}- [`{error.__name__}`](#{error.__name__.lower()})" for depth, error in errors)
+    sections = (
+        f"### `{error.__name__}`\n\n{markdown(inspect.getdoc(error) or '')}\n\n"
+        f"A command that ends with it has exit status {exit_status(error)}.\n"
+        for _, error in errors
+    )
+    return "\n".join([index, "", "## Every error\n", *sections])
+
+
+def _tree(error: type[KStreamsAssignError], depth: int = 0) -> Iterator[tuple[int, type[KStreamsAssignError]]]:
+    yield depth, error
+    for below in error.__subclasses__():
+        if below.__module__ == KStreamsAssignError.__module__:
+            yield from _tree(below, depth + 1)

@@ -113,6 +113,47 @@ def test_every_command_has_a_section_with_all_its_options(site):
     assert {command: options for command, options in missing.items() if options} == {}
 
 
+def test_every_error_has_a_section_that_says_what_happened_and_what_to_do(site):
+    errors = [node.name for node in tree(PACKAGE / "errors.py").body if isinstance(node, ast.ClassDef)]
+    described = sections(site / "reference" / "errors.html")
+    print(f"errors: {len(errors)}, described: {len(described.keys() & set(errors))}")
+    assert len(errors) > 20
+    assert [name for name in errors if not re.match(r".+\. .+\.", described.get(name, ""))] == []
+
+
+def test_every_event_has_a_section(site):
+    declared = {
+        ast.literal_eval(node.annotation.slice)
+        for path in (PACKAGE / "events").glob("*.py")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation).startswith("Literal[")
+        if ast.unparse(node.target) == "event"
+    }
+    described = sections(site / "reference" / "events.html")
+    print(f"events: {len(declared)}, described: {len(described.keys() & declared)}")
+    assert len(declared) > 30
+    assert [
+        name for name in sorted(declared) if not re.match(r"[A-Z].+\. Python type: ", described.get(name, ""))
+    ] == []
+
+
+def test_every_metric_that_a_worker_writes_is_listed(site):
+    """Named where they are written, as constants or as a prefix and a constant."""
+    page = site / "reference" / "metrics.html"
+    listed = first_cells(page, "Metrics of Kafka Streams") + first_cells(page, "Metrics of kstreams_assign")
+    endings = {
+        call.args[0].values[-1].value
+        for call in ast.walk(tree(PACKAGE / "worker" / "http" / "metrics.py"))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in {"_family", "_value", "_histogram"}
+        if isinstance(call.args[0], ast.JoinedStr) and isinstance(call.args[0].values[-1], ast.Constant)
+    }
+    print(f"metrics: {len(listed)}")
+    assert len(endings) > 20
+    assert [ending for ending in endings if not any(name.endswith(ending) for name in listed)] == []
+    table = (PACKAGE / "worker" / "http" / "metric_table.py").read_text(encoding="utf-8")
+    assert len(listed) == len(re.findall(r"^    MetricRow\(", table, re.MULTILINE))
+
+
 def test_every_error_code_of_the_sidecar_says_what_to_do(site):
     raised = {
         node.args[0].value
