@@ -107,8 +107,8 @@ class Loop:
                     continue
                 count = self.counts[task][record.key()] = self.counts[task].get(record.key(), 0) + 1
                 changelog = self.member.changelogs(task)["counts"]
-                told = lambda _, sent, task=task: self.position.update({task: sent.offset() + 1})  # noqa: E731
-                self.producer.produce(changelog.topic, b"%d" % count, record.key(), changelog.partition, told)
+                on_delivery = lambda _, sent, task=task: self.position.update({task: sent.offset() + 1})  # noqa: E731
+                self.producer.produce(changelog.topic, b"%d" % count, record.key(), changelog.partition, on_delivery)
                 self.producer.produce("own-loop-counts", b"%d" % count, record.key())
 
     def commit(self) -> None:
