@@ -1,5 +1,6 @@
-"""A group in simulated time, from one seed: broker, network, disks and what goes wrong are played, our rules are the real ones.
+"""The simulator: a group in simulated time, from one seed. Broker, network, disks and faults are simulated.
 
-The worker's threads, the Kafka clients and the clock have stand-ins here (``loop``, ``membership``, ``client``, ``timeline``). What
-they drive is not played: ``group``, ``tasks``, ``assign``, ``restore``, the mutex, and the bytes of subscription and assignment.
+The worker's threads, the Kafka clients and the clock have stand-ins (``loop``, ``membership``, ``client``,
+``timeline``). The rules that they drive are the real ones: ``group``, ``tasks``, ``assign``, ``restore``, the mutex,
+and the bytes of subscription and assignment. Real clocks, sockets and client libraries do not belong here.
 """

@@ -1,7 +1,7 @@
-"""The brokers' other half: input that grows, changelogs, committed offsets, and the wire to and from them.
+"""The brokers' logs and the network: growing input, changelogs, committed offsets, and messages in both directions.
 
-A changelog is two numbers: where it ends, and which input offset its last record is the work of. That is enough to see whether
-somebody writes over his successor, or commits input whose work no changelog has.
+A changelog is two numbers: its end offset, and the input offset up to which it holds results. They show whether a
+fenced member writes, and whether input is committed without its results. The group coordinator has its own module.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kstreams_assign.sim.timeline import START_MS, Timeline
 FASTEST_MS, SLOWEST_MS = 1, 15
 SLOW_MS = 3_000
 BREAK_MS = 2_000
-"""A broken connection is noticed after this long."""
+"""The time until a broken connection is noticed."""
 
 Answer = TypeVar("Answer")
 Take = Callable[[Answer], None]
@@ -30,20 +30,19 @@ Failed = Callable[[], None]
 
 
 def nothing() -> None:
-    """Where nobody minds that a message is lost."""
+    """Ignore a lost message."""
 
 
 def ignored(_answer: object) -> None:
-    """Where nobody waits for an answer."""
+    """Ignore an answer."""
 
 
 @dataclass
 class Logs:
     """``ends`` and ``works`` of changelogs, by task; ``committed`` by input partition. All are next offsets.
 
-    ``changelog_ends`` are ``ends`` once more, by changelog partition.
-
-    ``restored`` counts the records that were read of changelogs up to where these ended when the reading began.
+    ``changelog_ends``: ``ends`` by changelog partition. ``restored`` counts records read from changelogs, up to the end
+    at the time when reading began.
     """
 
     scenario: Scenario
@@ -66,11 +65,11 @@ class Logs:
             self.changelog_ends.update(dict.fromkeys(self._changelogs[task], first))
 
     def input_end(self, partition: TopicPartition, now_ms: int) -> int:
-        """Grows evenly until ``stopped_ms``."""
+        """Return the end of an input partition, which grows evenly until ``stopped_ms``."""
         return self.firsts.get(partition, 0) + self.grown(now_ms)
 
     def grown(self, now_ms: int) -> int:
-        """How many records each input partition has got."""
+        """Return the number of records that each input partition has received."""
         stopped_ms = self.stopped_ms
         until_ms = now_ms if stopped_ms is None or now_ms < stopped_ms else stopped_ms
         return (until_ms - START_MS) * self._records_per_s // 1000
@@ -85,78 +84,78 @@ class Logs:
 
 
 class Network:
-    """Messages in the order in which they were sent, one wire a process. Lost ones break the connection."""
+    """One connection per process, which keeps the order of messages. A lost message breaks the connection."""
 
     def __init__(self, timeline: Timeline, faults: Faults, chance: Chance) -> None:
         self.faults = faults
         self._timeline = timeline
         self._chance = chance
 
-    def ask(self, who: Incarnation, asked: Callable[[], Answer], answered: Take[Answer], failed: Failed) -> None:
-        """The broker answers at once, with what ``asked`` returns there; then ``answered`` or ``failed`` at the asker."""
-        self._send(who, self._asked, asked, answered, failed)
+    def ask(self, sender: Incarnation, request: Callable[[], Answer], answered: Take[Answer], failed: Failed) -> None:
+        """Send a request that the broker answers at once with ``request()``; then call ``answered`` or ``failed``."""
+        self._send(sender, self._handle_ask, request, answered, failed)
 
-    def call(self, who: Incarnation, called: Later[Answer], answered: Take[Answer], failed: Failed) -> None:
-        """As ``ask``; the broker answers when it likes, by what ``called`` is given there."""
-        self._send(who, self._called, called, answered, failed)
+    def call(self, sender: Incarnation, request: Later[Answer], answered: Take[Answer], failed: Failed) -> None:
+        """As ``ask``, but the broker answers later, through the callable that ``request`` gets."""
+        self._send(sender, self._handle_call, request, answered, failed)
 
-    def tell(self, who: Incarnation, told: Callable[[], None]) -> None:
-        """Without an answer; nobody hears of it if it is lost."""
-        self._send(who, self._told, told, ignored, nothing)
+    def tell(self, sender: Incarnation, receive: Callable[[], None]) -> None:
+        """Send a message without an answer; a loss goes unnoticed."""
+        self._send(sender, self._received, receive, ignored, nothing)
 
     def _send(
         self,
-        who: Incarnation,
+        sender: Incarnation,
         arrived: Callable[..., None],
         message: Callable[..., Any],
         answered: Take[Answer],
         failed: Failed,
     ) -> None:
-        travel_ms = self._travel_ms(who)
+        travel_ms = self._travel_ms(sender)
         if travel_ms is None:
-            who.later(BREAK_MS, failed)
+            sender.later(BREAK_MS, failed)
             return
         sent_ms = self._timeline.now_ms
-        who.wire_ms = max(who.wire_ms, sent_ms + travel_ms)
-        self._timeline.at(who.wire_ms, arrived, who, sent_ms, message, answered, failed)
+        sender.wire_ms = max(sender.wire_ms, sent_ms + travel_ms)
+        self._timeline.at(sender.wire_ms, arrived, sender, sent_ms, message, answered, failed)
 
-    def _asked(
-        self, who: Incarnation, sent_ms: int, asked: Callable[[], Answer], answered: Take[Answer], failed: Failed
+    def _handle_ask(
+        self, sender: Incarnation, sent_ms: int, request: Callable[[], Answer], answered: Take[Answer], failed: Failed
     ) -> None:
-        if self._arrives(who, sent_ms, failed):
-            self._answer(who, answered, failed, asked())
+        if self._arrives(sender, sent_ms, failed):
+            self._answer(sender, answered, failed, request())
 
-    def _called(
-        self, who: Incarnation, sent_ms: int, called: Later[Answer], answered: Take[Answer], failed: Failed
+    def _handle_call(
+        self, sender: Incarnation, sent_ms: int, request: Later[Answer], answered: Take[Answer], failed: Failed
     ) -> None:
-        if self._arrives(who, sent_ms, failed):
-            called(partial(self._answer, who, answered, failed))
+        if self._arrives(sender, sent_ms, failed):
+            request(partial(self._answer, sender, answered, failed))
 
-    def _told(
-        self, who: Incarnation, sent_ms: int, told: Callable[[], None], _answered: Take[Answer], failed: Failed
+    def _received(
+        self, sender: Incarnation, sent_ms: int, receive: Callable[[], None], _answered: Take[Answer], failed: Failed
     ) -> None:
-        if self._arrives(who, sent_ms, failed):
-            told()
+        if self._arrives(sender, sent_ms, failed):
+            receive()
 
-    def _arrives(self, who: Incarnation, sent_ms: int, failed: Failed) -> bool:
-        if not who.alive and self._timeline.now_ms - sent_ms > SLOWEST_MS:
-            return False  # a slow message, or one behind it, ends with the connection of a process that died
-        if who.cut_off:
-            who.later(BREAK_MS, failed)
+    def _arrives(self, sender: Incarnation, sent_ms: int, failed: Failed) -> bool:
+        if not sender.alive and self._timeline.now_ms - sent_ms > SLOWEST_MS:
+            return False  # slow messages end with the connection of a dead process
+        if sender.cut_off:
+            sender.later(BREAK_MS, failed)
             return False
         return True
 
-    def _answer(self, who: Incarnation, answered: Take[Answer], failed: Failed, what: Answer) -> None:
-        travel_ms = self._travel_ms(who)
+    def _answer(self, sender: Incarnation, answered: Take[Answer], failed: Failed, what: Answer) -> None:
+        travel_ms = self._travel_ms(sender)
         if travel_ms is None:
-            who.later(BREAK_MS, failed)
+            sender.later(BREAK_MS, failed)
         else:
-            who.later(travel_ms, answered, what)
+            sender.later(travel_ms, answered, what)
 
-    def _travel_ms(self, who: Incarnation) -> int | None:
-        """Of one message; None: it is lost."""
+    def _travel_ms(self, sender: Incarnation) -> int | None:
+        """Draw the travel time of a message; None: it is lost."""
         faults, chance = self.faults, self._chance
-        if who.cut_off or (faults.lost_message and chance.random() < faults.lost_message):
+        if sender.cut_off or (faults.lost_message and chance.random() < faults.lost_message):
             return None
         if faults.slow_message and chance.random() < faults.slow_message:
             return chance.randint(FASTEST_MS, SLOW_MS)

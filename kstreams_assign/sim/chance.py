@@ -1,4 +1,4 @@
-"""Chance that can be had again, and quickly: a group draws for every message that travels."""
+"""Fast random numbers from a seed: a simulation draws one for each message."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from random import Random
 
 
 class Chance(Random):
-    """Draws what ``Random`` draws from the same seed."""
+    """Draws the same numbers as ``Random`` from the same seed."""
 
     def randint(self, a: int, b: int) -> int:
-        """From ``a`` to ``b``, as ``Random`` does it: bits are drawn until they are a number in it."""
+        """Return a number from ``a`` to ``b``, drawn as ``Random`` does: bits until they are in the range."""
         width = b - a + 1
         draw, bits = self.getrandbits, width.bit_length()
         drawn = draw(bits)

@@ -1,6 +1,6 @@
-"""What must hold, one checker each, apart from the world: they see what happens and keep books of their own.
+"""The invariants, a checker for each. Checkers see events and keep records of their own.
 
-A checker never asks the parts that it judges; it goes by what crossed the wire and by what was written.
+A checker never asks the parts that it judges: it relies on what crossed the wire and what was written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Violation:
 
 
 class Checker:
-    """What it may hear of. ``violated`` is where it complains."""
+    """The events of a simulation. ``violated`` takes violations."""
 
     invariant: ClassVar[str]
 
@@ -40,7 +40,7 @@ class Checker:
         self.world: World
         self.violated: Callable[[str, str], None]
 
-    def complain(self, detail: str) -> None:
+    def report_violation(self, detail: str) -> None:
         self.violated(self.invariant, detail)
 
     def reported(self, process: Process, report: MemberReport) -> None:
@@ -49,16 +49,16 @@ class Checker:
     def decided(
         self, process: Process, members: Sequence[JoinedMember], question: Question, decision: Decision
     ) -> None:
-        """The leader has decided."""
+        """The leader decided."""
 
     def assigned(self, process: Process, generation: int, adopted: Adopted) -> None:
-        """An assignment has come."""
+        """An assignment arrived."""
 
     def locked(self, process: Process, generation: int) -> None:
-        """What an assignment gave is locked."""
+        """The folders of an assignment's tasks are locked."""
 
     def lost(self, process: Process) -> None:
-        """The member is out of the group and knows it, or its process has ended."""
+        """The member noticed that it is out of the group, or its process ended."""
 
     def runs(self, process: Process, task: TaskId, at: Mapping[TopicPartition, int]) -> None:
         """A task begins to be processed."""
@@ -67,31 +67,37 @@ class Checker:
         """A task is no longer processed."""
 
     def appended(self, process: Process, task: TaskId, before: int, work: int) -> None:
-        """A changelog takes records; ``before`` and ``work`` are the input offsets whose work it held and holds."""
+        """A changelog takes records; ``before``, ``work``: the input offset up to which it held and holds results."""
 
     def accepted(self, member: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """The coordinator takes a commit; it stands on the books when all have heard of it."""
+        """The coordinator accepts a commit, which is stored after all checkers have seen it."""
 
     def cleaned(self, process: Process, task: TaskId) -> None:
         """The cleaner has removed a folder."""
 
 
-HOOKS = tuple(name for name in vars(Checker) if not name.startswith("_") and name not in ("invariant", "complain"))
+HOOKS = tuple(
+    name for name in vars(Checker) if not name.startswith("_") and name not in ("invariant", "report_violation")
+)
 
 
 class Watch:
-    """Hands what happens to the checkers that care."""
+    """Passes each event to the checkers that override its hook."""
 
     def __init__(self, seed: int, checkers: Sequence[Checker]) -> None:
         self._seed = seed
         self._checkers = checkers
         self.violations: list[Violation] = []
         for name in HOOKS:
-            caring = [getattr(one, name) for one in checkers if getattr(type(one), name) is not getattr(Checker, name)]
-            setattr(self, name, _all_of(caring))
+            overriding = [
+                getattr(checker, name)
+                for checker in checkers
+                if getattr(type(checker), name) is not getattr(Checker, name)
+            ]
+            setattr(self, name, _all_of(overriding))
 
     def __getattr__(self, name: str) -> Any:
-        """For the type checker: the hooks are set when it is made."""
+        """Exists for the type checker: the constructor sets the hooks."""
         raise AttributeError(name)
 
     def connect(self, world: World) -> None:
@@ -109,14 +115,14 @@ class Watch:
 
 def _all_of(calls: Sequence[Callable[..., None]]) -> Callable[..., None]:
     def call(*facts: object) -> None:
-        for one in calls:
-            one(*facts)
+        for hook in calls:
+            hook(*facts)
 
     return calls[0] if len(calls) == 1 else call
 
 
 class OneOwner(Checker):
-    """In each generation a task is given to one member; and nobody begins it while another member of that generation runs it."""
+    """In a generation a task has one owner, and no member begins it while another of that generation runs it."""
 
     invariant = "one active owner per task and generation"
 
@@ -129,7 +135,7 @@ class OneOwner(Checker):
         for task in adopted.active:
             owner = self._given.setdefault((generation, task), process.membership.client.member_id)
             if owner != process.membership.client.member_id and process.instance_id is None:
-                self.complain(
+                self.report_violation(
                     f"generation {generation} gives {task} to {owner} and {process.membership.client.member_id}"
                 )
 
@@ -137,7 +143,9 @@ class OneOwner(Checker):
         others = self._running.setdefault(task, set())
         for other in others:
             if other is not process and _may_commit(self.world, other) and _may_commit(self.world, process):
-                self.complain(f"{process.run.name} begins {task} while {other.run.name} runs it, and both may commit")
+                self.report_violation(
+                    f"{process.run.name} begins {task} while {other.run.name} runs it, and both may commit"
+                )
         others.add(process)
 
     def stopped(self, process: Process, task: TaskId) -> None:
@@ -154,9 +162,9 @@ def _may_commit(world: World, process: Process) -> bool:
 
 
 class FencedIsSilent(Checker):
-    """Once a task has begun anew somewhere, its changelog takes nothing from whoever had it before.
+    """Once a member has begun a task, its changelog takes no records of the previous owner.
 
-    Who is out of the group and does not know may begin a task, as long as nothing comes of it.
+    A member that is out of the group and has not noticed may begin a task, as long as it writes nothing.
     """
 
     invariant = "no processing and no commit by a fenced member"
@@ -174,18 +182,20 @@ class FencedIsSilent(Checker):
     def appended(self, process: Process, task: TaskId, before: int, work: int) -> None:
         owner = self._began.get(task)
         if owner is not process:
-            name = owner.run.name if owner else "nobody"
-            self.complain(f"{process.run.name} writes to the changelog of {task} (at {work}); {name} has it since")
+            name = owner.run.name if owner else "no process"
+            self.report_violation(
+                f"{process.run.name} writes to the changelog of {task} (at {work}); {name} owns it now"
+            )
         elif work < self._works[task]:
-            self.complain(
-                f"{process.run.name} takes {task} back from {self._works[task]} to {work} (it was at {before})"
+            self.report_violation(
+                f"{process.run.name} sets {task} back from {self._works[task]} to {work} (it was at {before})"
             )
         else:
             self._works[task] = work
 
 
 class PromisesKept(Checker):
-    """State that was reported for a join stays until the assignment is locked, or the join is given up; who leaves gives it up."""
+    """State that was reported for a join stays until the assignment is locked or the member leaves."""
 
     invariant = "no state deleted under a reported lag"
 
@@ -205,11 +215,11 @@ class PromisesKept(Checker):
     def cleaned(self, process: Process, task: TaskId) -> None:
         leaving = process.membership.machine.state is State.CLOSED
         if task in self._promised.get(process, ()) and not leaving:
-            self.complain(f"{process.run.name} reported {task} and removed it before the assignment was locked")
+            self.report_violation(f"{process.run.name} reported {task} and removed it before the assignment was locked")
 
 
 class WarmupsWithin(Checker):
-    """A decision gives no more warm-ups than are allowed; where they queue, each process restores no more at once."""
+    """A decision has at most the allowed warm-ups; with a queue, each process restores at most so many at once."""
 
     invariant = "warm-ups within the limit"
 
@@ -223,22 +233,22 @@ class WarmupsWithin(Checker):
         limit = question.config.max_warmup_replicas
         count = sum(len(placed.warmup) for placed in decision.placements.values())
         if count > limit and not question.warmup_queue:
-            self.complain(f"{count} warm-ups where {limit} are allowed")
+            self.report_violation(f"{count} warm-ups, but max_warmup_replicas is {limit}")
 
     def assigned(self, process: Process, generation: int, adopted: Adopted) -> None:
         queue, limit = adopted.queue, self.world.config.max_warmup_replicas
         if queue is not None and queue.at_once > max(1, limit):
-            self.complain(
+            self.report_violation(
                 f"{process.run.name} may restore {queue.at_once} at once in generation {generation}, not {limit}"
             )
         if not self.world.scenario.warmup_queue and sum(map(len, adopted.warmups.values())) > limit:
-            self.complain(
+            self.report_violation(
                 f"generation {generation} has {sum(map(len, adopted.warmups.values()))} warm-ups, not {limit}"
             )
 
 
 class OffsetsGoOn(Checker):
-    """Committed offsets never go back, and never beyond the work that the changelog holds."""
+    """Committed offsets never go back, and never exceed the results in the changelog."""
 
     invariant = "offsets never go back"
 
@@ -247,14 +257,16 @@ class OffsetsGoOn(Checker):
         for partition, offset in offsets.items():
             before = logs.committed.get(partition, 0)
             if offset < before:
-                self.complain(f"{member} takes the offset of {partition} back from {before} to {offset}")
+                self.report_violation(f"{member} sets the offset of {partition} back from {before} to {offset}")
             task = TaskId(0, partition.partition)
             if partition.topic == self.world.shape.subtopologies[0].sources[0] and offset > logs.works[task]:
-                self.complain(f"{member} commits {partition} at {offset}, but its changelog has {logs.works[task]}")
+                self.report_violation(
+                    f"{member} commits {partition} at {offset}, but its changelog has {logs.works[task]}"
+                )
 
 
 class NoWorkLost(Checker):
-    """Whoever begins a task, and may commit, has all of its changelog; and no input is committed that it lacks."""
+    """A member that begins a task, and may commit, has its whole changelog with the results of all committed input."""
 
     invariant = "a task begins with all of its state"
 
@@ -264,13 +276,13 @@ class NoWorkLost(Checker):
             return
         held = sum(process.disk.folders[task].values())
         if held != logs.ends[task]:
-            self.complain(f"{process.run.name} begins {task} at {held} of {logs.ends[task]}")
+            self.report_violation(f"{process.run.name} begins {task} at {held} of {logs.ends[task]}")
         if max(at.values()) > logs.works[task]:
-            self.complain(f"{process.run.name} begins {task} behind input whose work is lost")
+            self.report_violation(f"{process.run.name} begins {task} after input whose results are lost")
 
 
 class SameOnEveryLeader(Checker):
-    """Whoever of those that know the last round leads, the decision is the same. Every third decision is made again."""
+    """Each member that knows the last round would decide the same. Checks every third decision."""
 
     invariant = "decisions equal on whichever member leads"
 
@@ -284,17 +296,17 @@ class SameOnEveryLeader(Checker):
         self._decisions += 1
         if self._decisions % 3 or process.membership.adopted is None:
             return
-        here = {member.member_id for member in members}
-        others = [one.membership for one in self.world.processes if one is not process and _knows_as_much(one, process)]
-        for other in [one for one in others if one.client.member_id in here][:1]:
+        joined = {member.member_id for member in members}
+        others = [p.membership for p in self.world.processes if p is not process and _knows_as_much(p, process)]
+        for other in [member for member in others if member.client.member_id in joined][:1]:
             again = decide(read_group(members), other.question(known_ends=question.end_offsets is not None))
             if again.placements != decision.placements or _inputs(again) != _inputs(decision):
-                self.complain(f"{process.run.name} decides otherwise than {other.client.member_id} would")
+                self.report_violation(f"{process.run.name} decides differently from {other.client.member_id}")
 
 
-def _knows_as_much(one: Process, other: Process) -> bool:
-    """Both have the assignment of the same generation."""
-    mine, its = one.membership, other.membership
+def _knows_as_much(process: Process, other: Process) -> bool:
+    """Return whether both have the assignment of the same generation."""
+    mine, its = process.membership, other.membership
     return mine.adopted is not None and mine.machine.generation == its.machine.generation
 
 
@@ -303,6 +315,6 @@ def _inputs(decision: Decision) -> dict[str, tuple[TopicPartition, ...]]:
 
 
 def every_checker() -> list[Checker]:
-    """One of each, new."""
+    """Return a new checker of each kind."""
     kinds = (OneOwner, FencedIsSilent, PromisesKept, WarmupsWithin, OffsetsGoOn, NoWorkLost, SameOnEveryLeader)
     return [kind() for kind in kinds]

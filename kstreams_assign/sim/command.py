@@ -1,4 +1,4 @@
-"""``kstreams-assign simulate``: the words of the commands. The work is in ``simulate`` and ``tables``."""
+"""``kstreams-assign simulate``: the commands, their options and help. The work is in ``simulate`` and ``tables``."""
 
 from __future__ import annotations
 
@@ -15,32 +15,46 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, invoke_without_command=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="The facts as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Spark = Annotated[
     str | None,
-    typer.Option("--spark", metavar="MASTER", help="Spread the plays over Spark: local[*], spark://HOST:7077."),
+    typer.Option("--spark", metavar="MASTER", help="Run the simulations on Spark: local[*] or spark://HOST:7077."),
 ]
-Html = Annotated[Path | None, typer.Option("--html", help="Write a page, too: timelines of every policy, and plots.")]
+Html = Annotated[
+    Path | None, typer.Option("--html", help="Also write an HTML page with plots and a timeline of each policy.")
+]
 
 
 @app.callback()
 def simulate(
     context: typer.Context,
-    seed: Annotated[int, typer.Option(min=0, help="The first seed. The same seed goes the same way.")] = 0,
-    count: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 100,
-    faults: Annotated[bool, typer.Option("--faults", help="Let things go wrong before the group has to rest.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="The first seed. A seed always gives the same simulation.")] = 0,
+    count: Annotated[int, typer.Option(min=1, help="Number of seeds to simulate.")] = 100,
+    faults: Annotated[
+        bool, typer.Option("--faults", help="Inject crashes, pauses, lost messages and other faults.")
+    ] = False,
     as_json: AsJson = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Tell on standard error what happens.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="How many processes play.")] = 1,
-    replay: Annotated[Path | None, typer.Option(help="Play this transcript of a failed seed again.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log each event on standard error.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of processes to use.")] = 1,
+    replay: Annotated[
+        Path | None, typer.Option(help="Run the transcript of a failed seed again, in place of seeds.")
+    ] = None,
     spark: Spark = None,
 ) -> None:
-    """Play groups in simulated time, with the real rules and bytes, and check what must always hold.
+    """Simulate groups with the real rules and bytes, and check the invariants.
 
-    The first failing seed is made small and printed as a transcript. Exit status 1 if an invariant did not hold. Ctrl-C
-    ends it with what was played so far (exit status 130, if all of that held).
+    Each seed draws a group and its settings, and with --faults its faults.
+    The invariants: one owner a task, no lost work, no deleted state that was
+    reported, an end to probing, and others.
 
-    Example: kstreams-assign simulate --seed 1 --count 100 --faults
+    The first seed that fails is reduced to a small transcript and printed.
+    Exit status: 0 all invariants held, 1 a violation, 130 after Ctrl-C.
+
+    \b
+    Examples:
+      kstreams-assign simulate --seed 1 --count 100 --faults
+      kstreams-assign simulate --count 100000 --faults --jobs 4 --json
+      kstreams-assign simulate --replay failed.txt --verbose
     """
     if context.invoked_subcommand is not None:
         return
@@ -58,7 +72,7 @@ def simulate(
 
 @app.command()
 def policies(html: Html = None, as_json: AsJson = False) -> None:
-    """Policies for rebalances as tables: what each costs when a group starts, grows, shrinks, fails.
+    """Compare rebalance policies: their costs when a group starts, grows, shrinks or fails.
 
     Exit status 1 if an invariant did not hold.
 
@@ -71,7 +85,7 @@ def policies(html: Html = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def placements(html: Html = None, as_json: AsJson = False) -> None:
-    """What other systems would do with the same group: each an assignor, and a member's habits.
+    """Compare the placement rules of other systems, each applied to the same group.
 
     Exit status 1 if an invariant did not hold.
 
@@ -84,7 +98,7 @@ def placements(html: Html = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def probing(as_json: AsJson = False) -> None:
-    """Who asks for a probing rebalance, and what that comes to: at an interval, members themselves, or early.
+    """Compare triggers of probing rebalances: an interval, each member, or early probing.
 
     Example: kstreams-assign simulate probing
     """
@@ -96,11 +110,13 @@ def probing(as_json: AsJson = False) -> None:
 @app.command()
 def sweep(
     context: typer.Context,
-    svg: Annotated[Path | None, typer.Option(help="Draw it, too; of the assignor least_movement.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Also draw the results of least_movement as an SVG file.")] = None,
     spark: Spark = None,
     as_json: AsJson = False,
 ) -> None:
-    """How max_warmup_replicas and the probing interval trade convergence against broker load: 60 plays.
+    """Show how max_warmup_replicas and the probing interval trade speed for broker load.
+
+    Runs 60 simulations.
 
     Example: kstreams-assign simulate sweep --spark 'local[*]' --svg sweep.svg
     """
@@ -110,7 +126,7 @@ def sweep(
 
 
 def _spread(context: typer.Context, master: str | None) -> Spread | None:
-    """On Spark, which stands in a room that this one does not see: the command line brings it (``cli.Joined``)."""
+    """Return Spark's spread, which the command line brings (``cli.Joined``): this room must not import Spark's."""
     if master is None:
         return None
     spread = context.obj.spread
@@ -125,6 +141,6 @@ def _compare(chosen: Sequence[Policy], html: Path | None, *, as_json: bool) -> N
         from kstreams_assign.sim.page.draw import write
 
         write(html, chosen, columns)
-        typer.echo(f"{html} is written", err=True)
-    if not show.held(columns):
+        typer.echo(f"wrote {html}", err=True)
+    if not show.all_invariants_hold(columns):
         raise typer.Exit(1)

@@ -1,8 +1,8 @@
 """Kafka's group coordinator for one classic group: joins, syncs, sessions, static members, generations, offsets.
 
-After ``GroupMetadataManager`` and ``ClassicGroup`` of Kafka 4.3.1. Everything happens at the broker's time and at once; who asks
-brings a callable for the answer, because a join is answered when everybody has joined. Not played: assignment protocols to choose
-from (there is one) and authorization.
+After ``GroupMetadataManager`` and ``ClassicGroup`` of Kafka 4.3.1. The broker takes no time. A request brings a
+callable for its answer, because JoinGroup is answered when all members have joined. Not simulated: several assignment
+protocols, authorization.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INITIAL_DELAY_MS = 3_000
 
 
 class Error(Enum):
-    """Kafka's names."""
+    """Errors, by Kafka's names."""
 
     NONE = "none"
     UNKNOWN_MEMBER_ID = "unknown member id"
@@ -33,13 +33,13 @@ class Error(Enum):
 
 class GroupPhase(Enum):
     EMPTY = "empty"
-    PREPARING = "preparing"  # everybody is awaited
-    COMPLETING = "completing"  # the leader decides
+    PREPARING = "preparing"  # waits for all members to join
+    COMPLETING = "completing"  # waits for the leader's decision
     STABLE = "stable"
 
 
 class Joined(NamedTuple):
-    """The answer to JoinGroup. ``members``: for the leader, who has to assign."""
+    """The answer to JoinGroup. ``members``: for the leader, which assigns."""
 
     error: Error
     member_id: str = ""
@@ -73,7 +73,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class _Persisted:
-    """What another broker would read from ``__consumer_offsets``."""
+    """The group as another broker would load it from ``__consumer_offsets``."""
 
     generation: int = 0
     leader: str = ""
@@ -82,7 +82,7 @@ class _Persisted:
 
 @dataclass
 class Coordinator:
-    """The group. ``rebalances`` counts generations; ``accepted`` is told of every commit that is taken."""
+    """The group. ``rebalances`` counts generations; ``accepted`` is called for each accepted commit."""
 
     timeline: Timeline
     session_timeout_ms: int
@@ -103,7 +103,7 @@ class Coordinator:
     # --- JoinGroup ------------------------------------------------------------------
 
     def join(self, said: JoinedMember, answer: AnswerJoin) -> None:
-        """``said.member_id`` is empty for a member that has none yet."""
+        """Handle JoinGroup; ``said.member_id`` is empty for a member without an id."""
         if self.away:
             answer(Joined(Error.NOT_COORDINATOR))
         elif not said.member_id and said.instance_id is None:
@@ -140,7 +140,7 @@ class Coordinator:
         self.leader = said.member_id if self.leader == before else self.leader
         self._touch(said.member_id)
         self._watch(said.member_id)
-        if self.phase is GroupPhase.STABLE:  # it takes the place of the one before, and nothing is assigned anew
+        if self.phase is GroupPhase.STABLE:  # it replaces its predecessor without a rebalance
             self._persist()
             answer(Joined(Error.NONE, said.member_id, self.generation))
             return
@@ -184,7 +184,7 @@ class Coordinator:
             self._complete()
 
     def _join_over(self) -> None:
-        """The rebalance timeout: whoever has not joined is out, but for static members, whose sessions decide."""
+        """Remove members that have not joined in time; static members stay until their session ends."""
         self._delayed = False
         for member in [m for m, seat in self.seats.items() if seat.join is None and seat.said.instance_id is None]:
             del self.seats[member]
@@ -226,7 +226,7 @@ class Coordinator:
         assignments: Mapping[str, MemberAssignment],
         answer: AnswerSync,
     ) -> None:
-        """SyncGroup; ``assignments`` comes from the leader alone."""
+        """Handle SyncGroup; only the leader sends ``assignments``."""
         error = self._valid(member_id, instance_id, generation)
         if error is not Error.NONE or self.phase is GroupPhase.PREPARING:
             answer(Synced(error if error is not Error.NONE else Error.REBALANCE_IN_PROGRESS))
@@ -240,13 +240,13 @@ class Coordinator:
         if member_id == self.leader:
             self._epoch += 1
             self.phase = GroupPhase.STABLE
-            for member, one in self.seats.items():
-                one.assignment = assignments.get(member, NOTHING_ASSIGNED)
+            for member, waiter in self.seats.items():
+                waiter.assignment = assignments.get(member, NOTHING_ASSIGNED)
             self._persist()
-            for one in list(self.seats.values()):
-                if one.sync is not None:
-                    waiting, one.sync = one.sync, None
-                    waiting(Synced(Error.NONE, one.assignment))
+            for waiter in list(self.seats.values()):
+                if waiter.sync is not None:
+                    waiting, waiter.sync = waiter.sync, None
+                    waiting(Synced(Error.NONE, waiter.assignment))
 
     # --- heartbeats, sessions, leaving --------------------------------------------------
 
@@ -265,13 +265,13 @@ class Coordinator:
         self.seats[member_id].deadline_ms = self.timeline.now_ms + self.session_timeout_ms
 
     def _watch(self, member_id: str) -> None:
-        """One look a session at the most: at its deadline, which may have moved on."""
+        """Check a session at its deadline, which may have moved by then."""
         seat = self.seats.get(member_id)
         if seat is None:
             return
         if self.timeline.now_ms < seat.deadline_ms:
             self.timeline.at(seat.deadline_ms, self._watch, member_id)
-        elif self.away or seat.join is not None or seat.sync is not None:  # who waits for us is alive to us
+        elif self.away or seat.join is not None or seat.sync is not None:  # a member that waits for an answer is alive
             self.timeline.after(self.session_timeout_ms, self._watch, member_id)
         else:
             self._remove(member_id)
@@ -288,7 +288,7 @@ class Coordinator:
     def commit(
         self, member_id: str, instance_id: str | None, generation: int, offsets: Mapping[TopicPartition, int]
     ) -> Error:
-        """OffsetCommit (``ClassicGroup.validateOffsetCommit``): not between JoinGroup's answer and SyncGroup's."""
+        """Handle OffsetCommit, refused between the answers to JoinGroup and SyncGroup (``validateOffsetCommit``)."""
         error = self._valid(member_id, instance_id, generation)
         if error is Error.NONE and self.phase is GroupPhase.COMPLETING:
             return Error.REBALANCE_IN_PROGRESS
@@ -300,7 +300,7 @@ class Coordinator:
     # --- another broker takes over ----------------------------------------------------------
 
     def move(self, lasts_ms: int) -> None:
-        """Nobody answers for so long; then the group is what was last written down, and all sessions begin anew."""
+        """Stop answering for ``lasts_ms``; then the group is as last persisted, and all sessions start again."""
         self._away_until_ms = self.timeline.now_ms + lasts_ms
         for seat in self.seats.values():
             if seat.join is not None:
@@ -319,7 +319,7 @@ class Coordinator:
             self._watch(member)
 
     def be_back(self) -> None:
-        """Whoever is on the way to it has arrived."""
+        """End the move to another broker."""
         self._away_until_ms = self.timeline.now_ms
 
     def _persist(self) -> None:
@@ -328,7 +328,7 @@ class Coordinator:
 
     @property
     def away(self) -> bool:
-        """Whether nobody answers, because the group moves to another broker."""
+        """Whether the group is moving to another broker, so no broker answers."""
         return self.timeline.now_ms < self._away_until_ms
 
     # --- who is who -----------------------------------------------------------------------
@@ -355,7 +355,7 @@ class Coordinator:
         return f"{stem}-{self._ids}"
 
     def _in(self, ms: int, call: Callable[[], None]) -> None:
-        """Unless the group has gone on by then."""
+        """Schedule a call, unless the group's epoch has changed by then."""
         self._epoch += 1
         epoch = self._epoch
         self.timeline.after(ms, lambda: call() if epoch == self._epoch else None)

@@ -1,6 +1,6 @@
-"""A process's disk: which tasks it has state of, and how far. It outlives the process, unless it is lost with it.
+"""A process's disk: the tasks with state, and their offsets. It outlives the process, unless a fault destroys it.
 
-The stores and the reader here are the ports of the real restore loop; a store's content is how far it has got.
+The stores and the reader implement the ports of the real restore loop. A store holds no records, only its offsets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kstreams_assign.sim.broker import Logs
 
 
 class Disk:
-    """Folders by task. ``locked`` and ``released_ms`` are the running process's."""
+    """Folders by task. ``locked`` and ``released_ms`` belong to the running process."""
 
     def __init__(self, process_id: UUID) -> None:
         self.process_id = process_id
@@ -39,7 +39,7 @@ class Disk:
 
 
 class Stores:
-    """All stores of one task, as ``restore.ports.TaskStores`` wants them; they hold no records."""
+    """All stores of one task (``restore.ports.TaskStores``), without records."""
 
     def __init__(self, disk: Disk, task: TaskId) -> None:
         self._disk = disk
@@ -79,7 +79,7 @@ class Stores:
         return {}
 
     def identify(self, identities: Mapping[str, str]) -> None:
-        """Changelogs are never made anew here."""
+        """Do nothing: changelogs are never created again here."""
 
     def wipe(self) -> None:
         self._disk.folders[self.task].clear()
@@ -89,7 +89,7 @@ class Stores:
 
 
 class Reader:
-    """Reads changelogs with a bandwidth that everything being read shares (``restore.ports.ChangelogReader``)."""
+    """Reads changelogs with a bandwidth that all partitions share (``restore.ports.ChangelogReader``)."""
 
     def __init__(self, logs: Logs, restored_per_s: int) -> None:
         self._logs = logs
@@ -97,7 +97,7 @@ class Reader:
         self._at: dict[TopicPartition, int] = {}
         self._goals: dict[TopicPartition, int] = {}
         self.passed_ms = 0
-        """How much time the next ``poll`` may use."""
+        """The time that the next ``poll`` may use."""
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
         self._at.update(positions)
@@ -121,7 +121,7 @@ class Reader:
         return batches
 
     def _behind(self) -> list[tuple[TopicPartition, int, int]]:
-        """What is not at its end, where it is, and its end."""
+        """Return the partitions that are not at their end, with position and end."""
         ends = self._logs.changelog_ends
         return [(name, at, end) for name, at in self._at.items() if at < (end := ends[name])]
 
@@ -129,7 +129,7 @@ class Reader:
         return {partition: Bounds(0, self._logs.changelog_ends[partition]) for partition in partitions}
 
     def left_ms(self) -> int | None:
-        """How long until the first of what is being read is at its end; None: nothing is behind."""
+        """Return the time until the first partition reaches its end; None: all are there."""
         behind = self._behind()
         return 1 + min(end - at for _, at, end in behind) * len(behind) * 1000 // self._rate if behind else None
 

@@ -1,6 +1,6 @@
-"""What may go wrong, and how often: one value a seed, printed first. ``plan`` draws the faults of processes beforehand.
+"""The faults of a simulation and their probabilities. ``plan`` draws the faults of processes beforehand.
 
-Faults that are drawn beforehand can be left out one by one, which is how a failing seed is shrunk (``shrink``).
+Planned faults can be left out one at a time, which is how a failing seed is reduced (``shrink``).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import NamedTuple
 from kstreams_assign.errors import ConfigError
 
 PROCESS_FAULTS = ("kill", "wreck", "pause", "cut_off", "leave", "move_coordinator")
-"""Those with a time of their own, as probabilities a minute (and process, but for the last)."""
+"""The planned faults: probabilities per minute and process; the last one per minute."""
 
 LONGEST_MS = 40_000
-"""Four sessions: long enough that the group goes on without whoever is away."""
+"""Four sessions: long enough that the group goes on without the process."""
 
 
 class Fault(NamedTuple):
-    """Something that happens to the process in place ``slot`` and is over after ``lasts_ms``."""
+    """A fault of the process in place ``slot``, which ends after ``lasts_ms``."""
 
     at_ms: int
     kind: str
@@ -31,21 +31,23 @@ class Fault(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Fault:
-        """Read what ``str`` writes. Raises ``ConfigError``."""
+        """Parse the output of ``str``. Raises ``ConfigError``."""
         words = text.split()
         if len(words) != 6 or words[0] not in PROCESS_FAULTS or words[2::2] != ["at", "for"]:
             raise ConfigError(
-                f"{text!r} is no fault; write KIND PLACE at MS for MS, KIND one of {', '.join(PROCESS_FAULTS)}"
+                f"transcript: {text!r} is not a fault; write KIND PLACE at MS for MS, KIND one of "
+                f"{', '.join(PROCESS_FAULTS)}"
             )
         return cls(int(words[3]), words[0], int(words[1]), int(words[5]))
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Probabilities. The first block counts by the minute, the second by the message, look-up, clean-up or commit.
+    """Probabilities: the first block per minute, the second per message, end offset request, cleaning or commit.
 
-    ``kill``: the process dies at once and comes back; ``wreck``: with an empty disk; ``pause``: it sleeps; ``cut_off``: no message
-    gets through; ``leave``: it stops as asked; ``move_coordinator``: another broker reads the group from its log.
+    ``kill``: the process dies and comes back; ``wreck``: it comes back with an empty disk; ``pause``: it sleeps;
+    ``cut_off``: no message gets through; ``leave``: it closes; ``move_coordinator``: another broker loads the group
+    from its log.
     """
 
     kill: float = 0.0
@@ -63,7 +65,7 @@ class Faults:
 
     @classmethod
     def draw(cls, rng: Random) -> Faults:
-        """Each is left out by half of the seeds, so that what two of them hide is seen without one of them."""
+        """Draw the probabilities. Half of the seeds leave a kind out, as one fault may hide the effect of another."""
         often = dict.fromkeys(PROCESS_FAULTS, 0.15) | {
             "lost_message": 0.01,
             "slow_message": 0.02,
@@ -71,10 +73,10 @@ class Faults:
             "slow_cleaner": 0.3,
             "slow_commit": 0.1,
         }
-        return cls(**{one.name: often[one.name] * rng.choice((0, 0, 1, 3)) for one in fields(cls)})
+        return cls(**{field.name: often[field.name] * rng.choice((0, 0, 1, 3)) for field in fields(cls)})
 
     def plan(self, rng: Random, slots: int, safety_ms: int) -> tuple[Fault, ...]:
-        """The faults of processes, in order of time. ``safety_ms``: they begin within it."""
+        """Draw the faults of processes, in order of time; all begin within ``safety_ms``."""
         drawn: list[Fault] = []
         for kind in PROCESS_FAULTS:
             for slot in range(1 if kind == "move_coordinator" else slots):
@@ -87,8 +89,8 @@ class Faults:
 
     @property
     def named(self) -> dict[str, float]:
-        """Those that may happen."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name)}
+        """The faults with a probability above 0."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name)}
 
 
 NO_FAULTS = Faults()

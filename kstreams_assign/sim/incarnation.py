@@ -1,4 +1,4 @@
-"""One run of a process, from its start to its death: what it has asked to happen later happens only while it lives and is awake."""
+"""A run of a process, from its start to its death. Its scheduled calls happen only while it lives and is awake."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kstreams_assign.sim.timeline import Call, Timeline
 
 
 class Incarnation:
-    """``name`` is for people. ``cut_off``: the wire is. Time passes while it sleeps; what was due then is done when it wakes.
+    """``name`` is for people; ``cut_off``: no message gets through. Calls due while it sleeps are made when it wakes.
 
-    ``later`` is the timeline's ``after``, done by this one.
+    ``later``: the timeline's ``after``, for calls of this run.
     """
 
     def __init__(self, name: str, timeline: Timeline) -> None:
@@ -34,7 +34,7 @@ class Incarnation:
         self.awake = False
 
     def wake(self) -> None:
-        """Do what was due, in its order, unless it is dead; what it falls asleep over again is missed again."""
+        """Make the missed calls in order, unless it is dead; calls after it falls asleep again are missed again."""
         self.awake = self.alive
         missed, self._missed = self._missed, []
         for call, about in missed:

@@ -1,7 +1,7 @@
-"""Plays in several processes of this machine: each takes every n-th, and the answers come in the order of the items.
+"""Spread work over processes of this machine: each takes every n-th item; answers come in the order of the items.
 
-No queue and no pool: a pipe to each, which holds back whoever is too far ahead, and breaks with this process however it ends, so that
-nobody plays on for nobody.
+No queue and no pool: a pipe from each process. It blocks a process that is too far ahead, and breaks when this process
+ends, for whatever reason, so that no child works on.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Answer = TypeVar("Answer")
 
 
 def across(jobs: int, work: Callable[[Item], Answer], items: Sequence[Item]) -> Generator[Answer, None, None]:
-    """``map(work, items)``. ``work`` is a function of a module; what it is called with and answers can be pickled.
+    """Yield ``map(work, items)``. ``work`` is a function of a module; items and answers can be pickled.
 
-    The processes end with the iterator, also when it is closed early. Ctrl-C is this process's alone. Raises ``SimulationStuck`` if
-    one of them dies.
+    The processes end with the iterator, also when it is closed early. Only this process reacts to Ctrl-C. Raises
+    ``SimulationStuck`` if a process dies.
     """
-    context = get_context("spawn")  # nothing is inherited, above all no other one's end of a pipe
+    context = get_context("spawn")  # nothing is inherited, above all no end of another process' pipe
     processes, answers = [], []
-    resource_tracker.ensure_running()  # which lets SIGINT through again, so not within _start
+    resource_tracker.ensure_running()  # it unblocks SIGINT, so it must not happen within _start
     try:
         for number in range(jobs):
             here, there = context.Pipe(duplex=False)
@@ -39,7 +39,7 @@ def across(jobs: int, work: Callable[[Item], Answer], items: Sequence[Item]) -> 
             yield answers[number % jobs].recv()
     except EOFError:
         raise SimulationStuck(
-            "a process that played seeds has died; its own error is above, if it had time for one"
+            "a process that simulated seeds has died; see its error above, or the kernel's log if it was killed"
         ) from None
     finally:
         for process in processes:
@@ -49,7 +49,7 @@ def across(jobs: int, work: Callable[[Item], Answer], items: Sequence[Item]) -> 
 
 
 def _start(start: Callable[[], None]) -> None:
-    """Whoever is started while SIGINT is held back never hears of it, from its first instruction on."""
+    """Start a process with SIGINT blocked, so that it ignores Ctrl-C from its first instruction on."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         start()
@@ -61,5 +61,5 @@ def _play(answers: Connection, work: Callable[[Item], Answer], items: Sequence[I
     try:
         for item in items:
             answers.send(work(item))
-    except BrokenPipeError:  # nobody listens any more
+    except BrokenPipeError:  # the iterator was closed
         return

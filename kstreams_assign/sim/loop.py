@@ -1,7 +1,7 @@
 """The processing loop and the restore thread in simulated time (``worker.processing``, ``worker.restoring``).
 
-``tasks.lifecycle`` says what each task has to do, ``restore.loop`` restores and tails. Orders are carried out in the order they
-were given, each a little later.
+``tasks.lifecycle`` says what each task has to do, ``restore.loop`` restores and tails. Orders are carried out in the
+order they were given, each a little later.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ PACING = Pacing(progress_interval_ms=0, standby_ends_interval_ms=1_000, standby_
 
 @dataclass(slots=True)
 class Held:
-    """A task in this process. ``stores`` is set while the loop has them, and not the restorer."""
+    """A task in this process. ``stores`` is set while the loop has them, not the restorer."""
 
     state: TaskState
     inputs: tuple[TopicPartition, ...] = ()
     stores: Stores | None = None
     order: int = 0
-    """Counts what was ordered for it, so that an answer to an older order is known as such."""
+    """The number of its last order, to recognise answers to older orders."""
 
 
 class Loop:
@@ -59,7 +59,7 @@ class Loop:
         self._order_ms = self._turned_ms = self._world.timeline.now_ms
         self._turn_ms: int | None = None
         self._tailed = False
-        """Whether the last turn found copies alone, at their ends, and nothing to tell."""
+        """Whether the last turn saw only replicas, at their ends, and no progress to report."""
         self._orders = 0
         self.ended: Callable[[], None] | None = None
 
@@ -162,11 +162,11 @@ class Loop:
             self.running[task].stopped = True
 
     def resume(self, task: TaskId) -> None:
-        """Process on what was stopped and is still ours."""
-        one = self.running[task]
-        if one.stopped:
-            one.stopped, one.since_ms = False, self._world.timeline.now_ms
-            self._world.watch.runs(self._process, task, one.at)
+        """Process a stopped task again that is still owned."""
+        running = self.running[task]
+        if running.stopped:
+            running.stopped, running.since_ms = False, self._world.timeline.now_ms
+            self._world.watch.runs(self._process, task, running.at)
 
     def _drop_all(self) -> None:
         self.commits.abandon()
@@ -177,7 +177,7 @@ class Loop:
         self.give_up()
 
     def give_up(self) -> None:
-        """Nothing can be committed any more: who wants to end need not wait for it."""
+        """End a pending stop: nothing can be committed any more."""
         if self.ended is not None:
             self.ended()
 
@@ -196,7 +196,7 @@ class Loop:
     # --- restoring, as in worker.restoring --------------------------------------------------------
 
     def _give(self, task: TaskId, held: Held, purpose: Purpose) -> None:
-        """The stores go to the restorer. What no longer runs is told of before, as the next report may come first."""
+        """Hand the stores to the restorer; update the offset sums before, as the next report may come first."""
         stores, held.stores = held.stores, None
         if stores is not None:
             self._process.membership.sums.restoring(task, stores.offsets())
@@ -204,7 +204,7 @@ class Loop:
             self._order(lambda: self._given(task, held, stores, purpose))
 
     def _given(self, task: TaskId, held: Held, stores: Stores | None, purpose: Purpose) -> None:
-        """An order that was overtaken by a later one about another life of the task does nothing."""
+        """Carry out the order, unless the task was closed and opened again meanwhile."""
         if self.held.get(task) is not held:
             return
         self._tailed = False
@@ -221,12 +221,12 @@ class Loop:
         self._turn_within(0)
 
     def _look_up_positions(self, task: TaskId, held: Held) -> None:
-        """Committed offsets, asked for until there is an answer."""
+        """Ask for committed offsets until there is an answer."""
         self._orders += 1
         number = held.order = self._orders
         self._positions.pop(task, None)
 
-        def found(positions: dict[TopicPartition, int]) -> None:
+        def set_positions(positions: dict[TopicPartition, int]) -> None:
             if held.order == number and self.held.get(task) is held:
                 self._positions[task] = positions
                 self._begin_if_ready(task)
@@ -235,12 +235,12 @@ class Loop:
             return {partition: self._world.logs.committed.get(partition, 0) for partition in held.inputs}
 
         def again() -> None:
-            self._world.network.ask(self._process.run, committed, found, again)
+            self._world.network.ask(self._process.run, committed, set_positions, again)
 
         again()
 
     def _turn_within(self, ms: int) -> None:
-        """The restore thread's next turn is no later than this."""
+        """Schedule the restore thread's next turn, in ``ms`` at most."""
         due_ms = self._world.timeline.now_ms + ms
         if self._turn_ms is None or due_ms < self._turn_ms:
             self._turn_ms = due_ms
@@ -258,8 +258,8 @@ class Loop:
         events = self.restorer.step(0.0)
         for event in events:
             if isinstance(event, Progress):
-                told = {p: at.position for p, at in event.progress.partitions.items()}
-                self._process.membership.sums.restoring(event.task, told)
+                positions = {p: at.position for p, at in event.progress.partitions.items()}
+                self._process.membership.sums.restoring(event.task, positions)
             elif isinstance(event, Restored) and isinstance(event.stores, Stores):
                 self._restored[event.task] = event.stores
                 self._begin_if_ready(event.task)
@@ -273,11 +273,11 @@ class Loop:
 
     @property
     def behind(self) -> bool:
-        """Whether anything that is read here is not at its end."""
+        """Whether a changelog that is read here is not at its end."""
         return self._reader.left_ms() is not None
 
     def _begin_if_ready(self, task: TaskId) -> None:
-        """State and input positions are there: the task runs."""
+        """Run the task if its state and its input positions are there."""
         held = self.held.get(task)
         stateful = bool(self._world.changelogs[task])
         if held is None or task not in self._positions or (stateful and task not in self._restored):
@@ -293,14 +293,14 @@ class Loop:
         self._world.watch.runs(self._process, task, at)
 
     def landed(self, shares: Sequence[Share]) -> None:
-        """The store gets what its changelog has."""
+        """Write to the stores what their changelogs now have."""
         for share in shares:
             held = self.held.get(share.task)
             if held is not None and held.stores is not None:
                 held.stores.write({}, self._world.changelog_position(share.task))
 
     def _close(self, task: TaskId, stores: Stores | None) -> None:
-        """Remember how far the stores are and let the folder go, unless the task has come back meanwhile."""
+        """Keep the stores' offsets and release the folder, unless the task was assigned again meanwhile."""
         self._tailed = False
         stores = stores or self._restored.pop(task, None) or self.restorer.remove(task)  # type: ignore[assignment]
         if stores is not None:

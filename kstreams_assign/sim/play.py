@@ -1,4 +1,4 @@
-"""One seed from its start to its end: things go wrong for a while, then nothing does any more, and the group has to come to rest."""
+"""Simulate a seed: faults for a while, then none, and the group has to come to rest."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ RAISED = (
     TypeError,
     ValueError,
 )
-"""What a bug in our rules may raise. It breaks an invariant of its seed; the others are played on."""
+"""Errors that a bug in our rules may raise. They count as a violation of this seed; other seeds go on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """All that decides how a seed goes: the same script goes the same way."""
+    """Everything that determines a simulation: the same script gives the same events."""
 
     seed: int
     scenario: Scenario
@@ -50,7 +50,7 @@ class Script:
 
     @classmethod
     def draw(cls, seed: int, *, faults: bool) -> Script:
-        rng = Random(seed)  # noqa: S311 - chance that can be had again
+        rng = Random(seed)  # noqa: S311 - reproducible on purpose
         scenario = Scenario.draw(rng)
         drawn = Faults.draw(rng) if faults else NO_FAULTS
         plan = drawn.plan(Random(f"{seed}-plan"), scenario.processes, scenario.safety_ms)  # noqa: S311
@@ -59,7 +59,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """How a script went. ``simulated_ms`` to the end of the quiet time."""
+    """The outcome of a script. ``simulated_ms``: to the end of the quiet time."""
 
     script: Script
     violations: tuple[Violation, ...]
@@ -68,10 +68,10 @@ class Played:
     lines: Sequence[str] = field(default=(), repr=False)
 
 
-def play(script: Script, *, told: bool = False) -> Played:
-    """Play it to its end, or to the first violation."""
+def play(script: Script, *, logged: bool = False) -> Played:
+    """Simulate a script to its end, or to the first violation."""
     watch = Watch(script.seed, every_checker())
-    world = World(script.scenario, script.faults, script.seed, watch, [] if told else None)
+    world = World(script.scenario, script.faults, script.seed, watch, [] if logged else None)
     try:
         _play(world, script, watch)
     except RAISED as cause:
@@ -97,7 +97,7 @@ def _play(world: World, script: Script, watch: Watch) -> None:
     world.heal()
     world.log("healed", None, "")
     until_ms = timeline.now_ms + REST_WITHIN_MS
-    timeline.run(timeline.now_ms + 2 * script.scenario.session_timeout_ms)  # what has happened is noticed within that
+    timeline.run(timeline.now_ms + 2 * script.scenario.session_timeout_ms)  # time to notice the last faults
     while any(restless(world)):  # the first reason is enough
         if timeline.now_ms >= until_ms:
             watch.violated("the group comes to rest", "; ".join(restless(world)))
@@ -121,23 +121,23 @@ def _judge_rest(world: World, watch: Watch) -> None:
 
 
 def restless(world: World) -> Iterator[str]:
-    """Why the group is not at rest, with somebody in each place, every copy complete, and no input left that would lengthen the changelogs."""
+    """Yield why the group is not at rest: a rebalance, unprocessed input, an empty place, a replica that is behind."""
     yield from unsettled(world)
     yield from unprocessed(world)
-    yield from (f"nobody in place {slot}" for slot, process in world.places.items() if process is None)
-    behind = "copies are not at the ends of their changelogs"
+    yield from (f"no process in place {slot}" for slot, process in world.places.items() if process is None)
+    behind = "replicas are not at the ends of their changelogs"
     yield from (f"{process.run.name}: {behind}" for process in world.processes if process.loop.behind)
 
 
 def unprocessed(world: World) -> Iterator[str]:
-    """Partitions whose input is not committed to its end."""
+    """Yield partitions whose input is not committed to its end."""
     for partition, offset in sorted(world.logs.committed.items()):
         if (end := world.logs.input_end(partition, world.timeline.now_ms)) != offset:
             yield f"{partition} is committed at {offset} and ends at {end}"
 
 
 def unsettled(world: World) -> Iterator[str]:
-    """Why a rebalance, or the end of a restore, is still to come for those who are here."""
+    """Yield why the running processes still expect a rebalance or the end of a restore."""
     if world.processes and world.coordinator.phase is not GroupPhase.STABLE:
         yield f"the group is {world.coordinator.phase.value}"
     for process in world.processes:
@@ -162,16 +162,16 @@ def _unsettled(world: World, process: Process) -> Iterator[str]:
 
 
 def standbys_missing(world: World) -> Iterator[str]:
-    """Stateful tasks with fewer or more copies than asked for, or one that does not follow; tasks nobody runs."""
-    wanted = min(world.scenario.standbys, len(world.places) - 1)
+    """Yield tasks with a wrong number of standbys, with one that is behind, or without exactly one owner."""
+    expected = min(world.scenario.standbys, len(world.places) - 1)
     for task in world.scenario.stateful_tasks:
         copies = [process for process in world.processes if _state(process, task) is TaskState.TAILING]
-        if len(copies) != wanted:
-            yield f"{task} has {len(copies)} copies, not {wanted}"
+        if len(copies) != expected:
+            yield f"{task} has {len(copies)} standbys, not {expected}"
         yield from (
-            f"{task} on {one.run.name} is not at the end of its changelog"
-            for one in copies
-            if sum(one.disk.folders[task].values()) != world.logs.ends[task]
+            f"{task} on {copy.run.name} is not at the end of its changelog"
+            for copy in copies
+            if sum(copy.disk.folders[task].values()) != world.logs.ends[task]
         )
     for task in world.shape.tasks(world.partition_counts):
         owners = [process for process in world.processes if _state(process, task) is TaskState.RUNNING]

@@ -1,4 +1,4 @@
-"""The group that a seed plays: its topology, its settings, and how fast everything goes."""
+"""The group of a simulation: its topology, its settings and its speeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATEFUL_TOPIC, STATELESS_TOPIC = "orders", "clicks"
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """All that is fixed beforehand. Rates are offsets a second: of one input partition, and of one process's restore."""
+    """The fixed parts of a simulation. Rates are offsets per second: of an input partition, of a process's restore."""
 
     processes: int = 3
     partitions: int = 4
@@ -28,7 +28,7 @@ class Scenario:
     static: bool = False
     first_records: int = 20_000
     more_records: int = 0
-    """At first, in each task's changelog than in that of the task before."""
+    """At first, each task's changelog has so many records more than that of the task before."""
     records_per_s: int = 20
     restored_per_s: int = 5_000
     late: tuple[int, ...] = (0, 0, 0)
@@ -44,7 +44,7 @@ class Scenario:
 
     @classmethod
     def draw(cls, rng: Random) -> Scenario:
-        """Small groups: what goes wrong among many goes wrong among few, and is read more easily."""
+        """Draw a small group: bugs of large groups also show in small ones, whose logs are easier to read."""
         processes = rng.randint(2, 4)
         return cls(
             processes=processes,
@@ -66,7 +66,7 @@ class Scenario:
         )
 
     def begins_with(self, partition: int) -> int:
-        """Records that a stateful task's changelog has at first, and that were taken of its input."""
+        """Return the first length of a stateful task's changelog, and the first committed offset of its input."""
         return self.first_records + self.more_records * partition
 
     @property

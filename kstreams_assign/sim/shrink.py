@@ -1,6 +1,6 @@
-"""A failing script made small: whatever can be left out so that the same invariant still does not hold is left out.
+"""Reduce a failing script: leave out whatever the violation of the same invariant does not need.
 
-What lives here: the search. What must not: how a script is played or written.
+The search lives here. Simulating and writing a script do not belong here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIMPLER: dict[str, object] = {
 
 
 def shrink(failed: Played, again: Callable[[Script], Played] = play) -> Played:
-    """The smallest script that was found to fail as ``failed`` did, played; at most ``PLAYS_MAX`` are tried."""
+    """Return the smallest script that fails as ``failed`` does, after at most ``PLAYS_MAX`` attempts."""
     invariant, best, left = failed.violations[0].invariant, failed, PLAYS_MAX
     shrinking = True
     while shrinking:
@@ -42,16 +42,16 @@ def shrink(failed: Played, again: Callable[[Script], Played] = play) -> Played:
 
 
 def _smaller(script: Script) -> Iterator[Script]:
-    """What to try next, the greatest steps first."""
+    """Yield the scripts to try next, the largest reductions first."""
     plan = script.plan
     size = len(plan)
     while size:
         for start in range(0, len(plan), size):
             yield replace(script, plan=plan[:start] + plan[start + size :])
         size //= 2
-    for one in fields(Faults):
-        if getattr(script.faults, one.name):
-            yield replace(script, faults=replace(script.faults, **{one.name: 0.0}))
+    for setting in fields(Faults):
+        if getattr(script.faults, setting.name):
+            yield replace(script, faults=replace(script.faults, **{setting.name: 0.0}))
     for name, value in SIMPLER.items():
         if getattr(script.scenario, name) != value:
             yield replace(script, scenario=replace(script.scenario, **{name: value}))  # type: ignore[arg-type]

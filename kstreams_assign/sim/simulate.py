@@ -1,4 +1,4 @@
-"""Many seeds: what was found, how fast, and the first failing one made small."""
+"""Simulate many seeds: progress, the result, and the first failing seed reduced to a small transcript."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from kstreams_assign.sim.tally import Outcome, Tally
 from kstreams_assign.sim.transcript import given, happened, script_of, transcript
 
 SOON_S, EVERY_S = 1, 10
-"""To the first line of progress, and between two of them."""
+"""Seconds to the first line of progress, and between two lines."""
 
 
 def simulate(
     seeds: range, *, faults: bool, as_json: bool, verbose: bool, jobs: int = 1, spread: Spread | None = None
 ) -> Tally:
-    """Play these seeds and say what came of them. Ctrl-C ends it with those that were played.
+    """Simulate these seeds, print the result and return it. Ctrl-C ends it with the seeds played so far.
 
-    ``verbose`` is for one process; ``spread`` plays elsewhere, and tells nothing before it is through.
+    ``verbose`` needs one process. ``spread`` runs elsewhere, without progress.
     """
     if verbose and (jobs > 1 or spread is not None):
-        raise ConfigError("--verbose tells what happens while it does; leave out --jobs and --spark")
+        raise ConfigError("--verbose logs events of one process; leave out --jobs and --spark")
     tally = Tally(len(seeds))
-    one_seed = partial(outcome, faults=faults)
+    play_seed = partial(outcome, faults=faults)
     try:
         if spread is not None:
-            _count(tally, spread(one_seed, seeds))
+            _count(tally, spread(play_seed, seeds))
         elif jobs > 1:
-            with closing(across(min(jobs, len(seeds)), one_seed, seeds)) as outcomes:
+            with closing(across(min(jobs, len(seeds)), play_seed, seeds)) as outcomes:
                 _count(tally, outcomes)
         else:
-            _count(tally, map(partial(_told, faults=faults) if verbose else one_seed, seeds))
+            _count(tally, map(partial(_play_verbose, faults=faults) if verbose else play_seed, seeds))
     except KeyboardInterrupt:
         typer.echo(f"interrupted after {tally.played:,} of {tally.asked:,} seeds", err=True)
-    finally:  # whatever ends it, what was found is told
+    finally:  # also after an error, the result so far is printed
         typer.echo(json.dumps(tally.facts()) if as_json else tally.summary())
     if tally.failed:
         typer.echo(_first_failed(tally, faults=faults), err=as_json)
@@ -51,53 +51,53 @@ def simulate(
 
 
 def outcome(seed: int, *, faults: bool) -> Outcome:
-    """Play this seed."""
+    """Simulate this seed."""
     played = play(Script.draw(seed, faults=faults))
     return Outcome(seed, played.rebalances, played.violations)
 
 
 def replay(path: Path, *, verbose: bool) -> bool:
-    """Play a transcript again; whether all invariants hold now."""
+    """Run a transcript again; return whether all invariants hold now."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as cause:
-        raise ConfigError(f"--replay {path}: {cause.strerror}; name a transcript that simulate has printed") from cause
-    played = play(script_of(text), told=verbose)
+        raise ConfigError(f"--replay {path}: {cause.strerror}; give a file with a transcript of simulate") from cause
+    played = play(script_of(text), logged=verbose)
     typer.echo("\n".join(happened(played)))
     return not played.violations
 
 
 def _count(tally: Tally, outcomes: Iterable[Outcome]) -> None:
-    """Tell of a failing seed at once, and now and then how far it is."""
+    """Count outcomes; print each failing seed at once, and the progress from time to time."""
     due_s: float = SOON_S
-    for one in outcomes:
-        tally.add(one)
-        if one.violations:
-            first = one.violations[0]
-            typer.echo(f"seed {one.seed} failed: {first.invariant}: {first.detail}", err=True)
+    for outcome in outcomes:
+        tally.add(outcome)
+        if outcome.violations:
+            first = outcome.violations[0]
+            typer.echo(f"seed {outcome.seed} failed: {first.invariant}: {first.detail}", err=True)
         if tally.seconds >= due_s:
             due_s = tally.seconds + EVERY_S
             typer.echo(tally.progress(), err=True)
 
 
-def _told(seed: int, *, faults: bool) -> Outcome:
-    """Play it, and tell on standard error what is given and what happens."""
+def _play_verbose(seed: int, *, faults: bool) -> Outcome:
+    """Simulate the seed, and print its script and its events on standard error."""
     script = Script.draw(seed, faults=faults)
     typer.echo("\n".join(given(script)), err=True)
-    played = play(script, told=True)
+    played = play(script, logged=True)
     typer.echo("\n".join(happened(played)), err=True)
     return Outcome(seed, played.rebalances, played.violations)
 
 
 def _first_failed(tally: Tally, *, faults: bool) -> str:
-    """Its transcript, made small if there was time to come to the end."""
+    """Return the transcript of the first failing seed, reduced unless the run was interrupted."""
     script = Script.draw(tally.failed[0].seed, faults=faults)
     if tally.played < tally.asked:
-        return f"\nsimulate --seed {script.seed} --count 1{' --faults' * faults} makes it small\n"
+        return f"\nTo reduce it: kstreams-assign simulate --seed {script.seed} --count 1{' --faults' * faults}\n"
     return _smallest(play(script))
 
 
 def _smallest(failed: Played) -> str:
     small = shrink(failed)
-    prose = f"\nSeed {failed.script.seed} made small; save this and give it to simulate --replay.\n\n"
-    return prose + transcript(play(small.script, told=True))
+    prose = f"\nSeed {failed.script.seed}, reduced. To run it again, save this text and use simulate --replay FILE.\n\n"
+    return prose + transcript(play(small.script, logged=True))

@@ -1,4 +1,4 @@
-"""How many plays are done: one after the other here, or by whoever the command line joins (``cli``), Spark for one."""
+"""How many simulations are run: one after the other here, or as the command line chooses (``cli``), such as Spark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Spread(Protocol):
-    """Calls ``work`` with each item and answers in their order. ``work`` is a function of a module, and items can be pickled."""
+    """Return ``work(item)`` for each item, in order. ``work`` is a function of a module; items can be pickled."""
 
     def __call__(self, work: Callable[[Any], Any], items: Sequence[Any], /) -> list[Any]: ...
 

@@ -1,4 +1,4 @@
-"""Simulated time: one clock and one queue of what is to happen. Nothing else in this room knows what time it is."""
+"""Simulated time: one clock and one queue of calls. No other module here has a clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Call = Callable[..., None]
 
 
 class Doer(Protocol):
-    """Who does things only while it is ``awake``, and otherwise hears of what it has ``missed``."""
+    """Makes calls only while it is ``awake``; calls that were due while it slept go to ``missed``."""
 
     awake: bool
 
@@ -20,7 +20,7 @@ class Doer(Protocol):
 
 
 class Timeline:
-    """Calls in the order of their time; those of one millisecond in the order in which they were asked for."""
+    """Calls in the order of their time; those of the same millisecond in the order in which they were scheduled."""
 
     def __init__(self) -> None:
         self.now_ms = START_MS
@@ -28,21 +28,21 @@ class Timeline:
         self._number = 0
 
     def at(self, when_ms: int, call: Call, *about: Any) -> None:
-        """Call it with ``about`` then, or at once if that is past."""
+        """Schedule ``call(*about)``; for a past time, at once."""
         self._number = number = self._number + 1
         heappush(self._queue, (max(when_ms, self.now_ms), number, None, call, about))
 
     def after(self, ms: int, call: Call, *about: Any) -> None:
-        """Call it with ``about`` in ``ms``."""
+        """Schedule ``call(*about)`` in ``ms``."""
         self.done_by(None, ms, call, *about)
 
     def done_by(self, who: Doer | None, ms: int, call: Call, *about: Any) -> None:
-        """In ``ms`` ``who`` calls it with ``about``."""
+        """Schedule ``call(*about)``, made by ``who``, in ``ms``."""
         self._number = number = self._number + 1
         heappush(self._queue, (self.now_ms + ms, number, who, call, about))
 
     def run(self, until_ms: int, done: Callable[[], object] | None = None) -> bool:
-        """Let it happen until then, or until ``done``, which is asked after every call. Whether ``done`` ended it."""
+        """Make the calls up to ``until_ms``, or until ``done()`` is true after a call; return whether it was."""
         queue = self._queue
         while queue and queue[0][0] <= until_ms:
             self.now_ms, _, who, call, about = heappop(queue)

@@ -1,4 +1,7 @@
-"""A script and how it went as a text that can be read, kept and played again: prose, what is given, a rule, what happened."""
+"""Transcripts: a script and its events as a text that can be kept and run again.
+
+Prose, the script, a rule, then the events. Simulating does not belong here (``play``).
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ RULE = "----"
 
 
 def transcript(played: Played) -> str:
-    """All of it."""
+    """Return the whole transcript."""
     return "\n".join([*given(played.script), RULE, *happened(played)]) + "\n"
 
 
 def given(script: Script) -> Iterator[str]:
-    """Everything that decides how it goes. Settings that are as usual are left out."""
+    """Yield the lines of the script, without settings that have their default."""
     yield f"simulate {script.seed}"
     yield "scenario" + _pairs(script.scenario, Scenario())
     yield "faults" + _pairs(script.faults, Faults())
@@ -29,20 +32,20 @@ def given(script: Script) -> Iterator[str]:
 
 
 def happened(played: Played) -> Iterator[str]:
-    """The log, and how it ended."""
+    """Yield the log, then the violations or the summary."""
     yield from played.lines
-    for one in played.violations:
-        yield f"violated at {one.at_ms}: {one.invariant}: {one.detail}"
+    for violation in played.violations:
+        yield f"violated at {violation.at_ms}: {violation.invariant}: {violation.detail}"
     if not played.violations:
         yield f"all held: {played.rebalances} rebalances in {played.simulated_ms // 1000} s"
 
 
 def script_of(text: str) -> Script:
-    """Read what is given; what stands before ``simulate`` and behind the rule is not looked at. Raises ``ConfigError``."""
+    """Parse the script; text before ``simulate`` and after the rule is ignored. Raises ``ConfigError``."""
     lines = text.partition(RULE)[0].splitlines()
     begins = next((n for n, line in enumerate(lines) if line.startswith("simulate ")), None)
     if begins is None or len(lines) < begins + 3:
-        raise ConfigError("this is no transcript: it needs the lines simulate SEED, scenario ... and faults ...")
+        raise ConfigError("not a transcript: it must have the lines simulate SEED, scenario ... and faults ...")
     first, scenario, faults, *plan = lines[begins:]
     return Script(
         seed=int(first.split()[1]),
@@ -53,16 +56,18 @@ def script_of(text: str) -> Script:
 
 
 def _pairs(value: Any, usual: Any) -> str:
-    told = {one.name: getattr(value, one.name) for one in fields(value)}
-    return "".join(f" {name}={repr(one).replace(' ', '')}" for name, one in told.items() if one != getattr(usual, name))
+    values = {field.name: getattr(value, field.name) for field in fields(value)}
+    return "".join(
+        f" {name}={repr(item).replace(' ', '')}" for name, item in values.items() if item != getattr(usual, name)
+    )
 
 
 def _values(line: str, name: str, kind: type[Any]) -> Mapping[str, Any]:
-    known = {one.name for one in fields(kind)}
+    known = {field.name for field in fields(kind)}
     word, *pairs = line.split()
     if word != name:
-        raise ConfigError(f"{line!r} does not begin with {name}")
-    found = dict(pair.split("=", 1) for pair in pairs)
-    if strange := found.keys() - known:
-        raise ConfigError(f"{name} has no {min(strange)}; it has {', '.join(sorted(known))}")
-    return {key: literal_eval(value) for key, value in found.items()}
+        raise ConfigError(f"transcript: {line!r}: this line must begin with {name}")
+    pairs_given = dict(pair.split("=", 1) for pair in pairs)
+    if strange := pairs_given.keys() - known:
+        raise ConfigError(f"transcript: {name}: {min(strange)} is unknown; allowed: {', '.join(sorted(known))}")
+    return {key: literal_eval(value) for key, value in pairs_given.items()}

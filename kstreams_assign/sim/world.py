@@ -1,4 +1,4 @@
-"""Everything of one seed together: time, brokers, processes, and whoever watches them."""
+"""``World``: all parts of a simulation: time, brokers, processes, faults and checkers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kstreams_assign.wire import MemberTrailer
 
 
 class World:
-    """``lines``: what happened, for people; None: nobody asks. ``trailer`` is every member's."""
+    """``lines``: the log; None: no log. ``trailer``: the same for each member."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class World:
     # --- processes come, suffer and go -------------------------------------------------------
 
     def start(self, slot: int) -> None:
-        """A process starts in this place, if there is none."""
+        """Start a process in this place, unless one runs there."""
         if self.places[slot] is None:
             disk = self._disks.get(slot) or self._new_disk(slot)
             process = self.places[slot] = Process(self, slot, disk)
@@ -86,7 +86,7 @@ class World:
             self.places[process.slot] = None
 
     def inflict(self, fault: Fault) -> None:
-        """Begin it, and see to its end."""
+        """Begin a fault and schedule its end."""
         if self.healed:
             return
         if fault.kind == "move_coordinator":
@@ -113,7 +113,7 @@ class World:
             self.timeline.after(fault.lasts_ms, self.start, fault.slot)
 
     def heal(self) -> None:
-        """From here on nothing goes wrong, everybody comes back, and no new input arrives."""
+        """End all faults and the input; start all processes again."""
         self.healed = True
         self.network.faults = self.faults = NO_FAULTS
         self.logs.stopped_ms = self.timeline.now_ms
@@ -124,7 +124,7 @@ class World:
         self.revive()
 
     def revive(self) -> None:
-        """Start a process wherever there is none."""
+        """Start a process in each empty place."""
         for slot in self.places:
             self.start(slot)
 
@@ -151,7 +151,7 @@ class World:
                 self.logs.append(share.task, share.records, share.work)
 
     def changelog_position(self, task: TaskId) -> dict[TopicPartition, int]:
-        """The end of its changelog, as a store would remember it."""
+        """Return the end of the task's changelog, in the form of a store's offsets."""
         return dict.fromkeys(self.changelogs[task].values(), self.logs.ends[task])
 
     def _accepted(self, member: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -168,10 +168,10 @@ class World:
 
     def log(self, what: str, process: Process | None, detail: object) -> None:
         if self.lines is not None:
-            from kstreams_assign.sim.telling import line
+            from kstreams_assign.sim.log_lines import log_line
 
             ms = self.timeline.now_ms - START_MS
-            self.lines.append(line(ms, what, process, detail))
+            self.lines.append(log_line(ms, what, process, detail))
 
 
 def _join_wire(process: Process) -> None:

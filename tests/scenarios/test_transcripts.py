@@ -1,4 +1,4 @@
-"""Every transcript answers as it is written. ``REWRITE=1 pytest tests/scenarios`` writes the answers anew: read the diff."""
+"""Each transcript gives its written answers. ``REWRITE=1 pytest tests/scenarios`` rewrites them: read the diff."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIMULATED = [path for path in TRANSCRIPTS if path.stem.startswith("simulated_")]
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_a_transcript_answers_as_it_is_written(path):
+def test_a_transcript_gives_its_written_answers(path):
     written = path.read_text(encoding="utf-8")
     now = rerun(written)
     if os.environ.get("REWRITE"):
@@ -27,30 +27,30 @@ def test_a_transcript_answers_as_it_is_written(path):
 
 
 @pytest.mark.parametrize("path", SIMULATED, ids=lambda path: path.stem)
-def test_a_seed_made_small_fails_again_once_its_bug_is_planted_again(path, monkeypatch):
+def test_a_reduced_seed_fails_again_with_its_planted_bug(path, monkeypatch):
     written = path.read_text(encoding="utf-8")
     assert "\nall held: " in written
     name = re.search(r"Planted bug: (.+)\.$", written, re.MULTILINE)
-    (bug,) = [one for one in BUGS if name and one.name == name[1]]
+    (bug,) = [bug for bug in BUGS if name and bug.name == name[1]]
     bug.plant(monkeypatch)
     assert re.search(rf"^violated at \d+: {bug.invariant}: ", rerun(written), re.MULTILINE)
 
 
-def test_the_learners_walk_through_goes_the_same_way_over_the_wire():
-    """Real members, leader, assignor and bytes, in simulated time: four rebalances, and none besides."""
+def test_the_learners_walk_through_gives_the_same_answers_over_the_wire():
+    """Real members, leader, assignor and bytes, in simulated time: exactly four rebalances."""
     written = (Path(__file__).parent / "learner_scale_up.txt").read_text(encoding="utf-8")
     assert rerun(written, LearnersOnTheWire) == written
 
 
-def test_the_seeds_cases_are_told():
-    told = {
+def test_the_seeds_cases_have_transcripts():
+    names = {
         "learner_scale_up",
         "scaling_in_standbys_in_sync",
         "scaling_in_standbys_lagging",
         "scaling_out",
         "stateless_stays",
     }
-    assert told <= {path.stem for path in TRANSCRIPTS}
+    assert names <= {path.stem for path in TRANSCRIPTS}
 
 
 GROUP = """Prose, and an empty line.
@@ -72,25 +72,25 @@ a probing rebalance follows
 """
 
 
-def test_answers_are_rewritten_whatever_stood_there_and_nothing_else_is():
+def test_only_answers_are_rewritten():
     assert rerun(GROUP) == rerun(GROUP + "nonsense\n") == GROUP + ANSWER
     assert rerun(GROUP + ANSWER) == GROUP + ANSWER
 
 
 def test_input_is_kept_and_compared_but_never_rewritten():
     table = "kip First Rebalance\n         I1      I2\nactive   T1      T2\nstandby\n----\n"
-    told = rerun(f"{GROUP}{ANSWER}\n{table}the same\n")
-    assert told == f"{GROUP}{ANSWER}\n{table}I1 active: here T1, T2\nI2 active: here nothing\nI2 standby: here T2\n"
+    output = rerun(f"{GROUP}{ANSWER}\n{table}the same\n")
+    assert output == f"{GROUP}{ANSWER}\n{table}I1 active: here T1, T2\nI2 active: here nothing\nI2 standby: here T2\n"
     same = table.replace("T1      T2\nstandby", "T1, T2\nstandby          T2")
     assert rerun(f"{GROUP}{ANSWER}\n{same}") == f"{GROUP}{ANSWER}\n{same}the same\n"
 
 
-def test_the_seeds_lines_are_compared_one_by_one():
+def test_the_seeds_lines_are_compared_each_alone():
     lines = ["S1(assigned: [T1], revoked: [], learning: []) // a remark", "S9(assigned: [], revoked: [], learning: [])"]
     members = "members S1[T1], S2[T2]\n----\n\n"
     joined = f"members join\n{lines[0]}\n{lines[1]}\n----\n"
-    told = f"here: S2(assigned: [T2], revoked: [], learning: [])\nnot here: {lines[1]}\n"
-    assert rerun(members + joined) == members + joined + told
+    output = f"here: S2(assigned: [T2], revoked: [], learning: [])\nnot here: {lines[1]}\n"
+    assert rerun(members + joined) == members + joined + output
 
 
 @pytest.mark.parametrize(

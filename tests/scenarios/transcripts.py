@@ -1,9 +1,9 @@
-"""Runs a transcript: what happens to a group, told step by step in a text file that can be rewritten.
+"""Runs a transcript: the steps of a group in a text file, whose answers can be rewritten.
 
-A file opens with prose. A step is a command line, lines of input, ``----``, and what is answered, up to an empty line; all
-else is prose. Commands stand in ``group`` (instances and assignors) and ``learner_group`` (the seed's members); ``simulate`` is what
-``kstreams-assign simulate`` prints of a seed that failed, and is played again. Of a step only
-the answer is rewritten: the input, a table of the KIP for one, stays as it is.
+A file opens with prose. A step is a command line, lines of input, ``----``, and what is answered, up to an empty line;
+all else is prose. Commands stand in ``group`` (instances and assignors) and ``learner_group`` (the seed's members);
+``simulate`` is what ``kstreams-assign simulate`` prints of a seed that failed, and is played again. Of a step only the
+answer is rewritten: the input, a table of the KIP for one, stays as it is.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def answer(commands: Mapping[str, Command], step: Step) -> list[str]:
 
 def simulate(words: list[str], given: list[str]) -> list[str]:
     """The seed, and all that decides how it goes -> what happens."""
-    return list(happened(play(script_of("\n".join([f"simulate {' '.join(words)}", *given])), told=True)))
+    return list(happened(play(script_of("\n".join([f"simulate {' '.join(words)}", *given])), logged=True)))
 
 
 def parts(text: str) -> Iterator[str | Step]:

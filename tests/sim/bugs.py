@@ -1,7 +1,4 @@
-"""Bugs to plant, one at a time: doubles that put something wrong in the place of a real part.
-
-Each says which invariant must be seen not to hold.
-"""
+"""Bugs to plant, one at a time: doubles that replace a real part, and the invariant that each violates."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ from kstreams_assign.tasks import lifecycle
 from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
 
 LATER_MS = 60_000
-"""After a group has come to rest, and before it was quiet for long."""
+"""After the group has come to rest, within the quiet time."""
 
 
 @dataclass(frozen=True)
 class Bug:
-    """``plant`` is given pytest's monkeypatch; ``first`` is a seed from which on it is found soon."""
+    """``plant`` takes pytest's monkeypatch; ``first``: seeds from here on soon show the bug."""
 
     name: str
     invariant: str
@@ -34,7 +31,7 @@ class Bug:
 
 
 class CarelessMutex(ReportMutex):
-    """The cleaner does not care who reports."""
+    """The cleaner runs also while members report."""
 
     def try_clean(self) -> bool:
         self._state = MutexState(cleaning=True)
@@ -42,14 +39,14 @@ class CarelessMutex(ReportMutex):
 
 
 class BoastfulSums(OffsetSums):
-    """Reports what is dormant without the mutex, too."""
+    """Reports dormant tasks also without the mutex."""
 
     def report_kept(self, assigned):  # noqa: ARG002 - the double's point
         return self.report(owned_only=False)
 
 
 class HastyRestorer(Restorer):
-    """Hands a task back as soon as it has read anything of it."""
+    """Hands a task back as soon as it has read any record of it."""
 
     def _hand_back_restored(self) -> None:
         for job in [job for job in self._jobs.values() if job.progress is not None]:
@@ -61,7 +58,7 @@ class HastyRestorer(Restorer):
 
 
 class DeafMember(Member):
-    """Never asks for the probe that it was told to ask for."""
+    """Never asks for the probe that its assignment announced."""
 
     def _assigned(self, event, before, now_ms):
         actions = super()._assigned(event, before, now_ms)
@@ -72,7 +69,7 @@ class DeafMember(Member):
 
 
 class TrustingClient(Client):
-    """The lease counts from when an answer is read, however long that lay there."""
+    """The lease counts from when an answer is read, not from when the request was sent."""
 
     def _beaten(self, generation, sent_ms, error) -> None:  # noqa: ARG002 - the double's point
         super()._beaten(generation, self._timeline.now_ms, error)
@@ -82,7 +79,7 @@ class TrustingClient(Client):
 
 
 def asks_again(monkeypatch):
-    """A member wants one rebalance more, although nothing is due."""
+    """A member asks for another rebalance, although none is due."""
     real = membership.Membership.adopt
 
     def wrong(self, generation, adopted):
@@ -93,7 +90,7 @@ def asks_again(monkeypatch):
 
 
 def flushes_on(monkeypatch):
-    """What is on its way stays on its way when the lease ends."""
+    """Records that are being sent are still sent when the lease ends."""
     real = committing.Commits._flush
 
     def wrong(self, number, out):
@@ -104,8 +101,8 @@ def flushes_on(monkeypatch):
     monkeypatch.setattr(committing.Commits, "_flush", wrong)
 
 
-def nobody_waits(monkeypatch):
-    """What another member still owns is given out at once."""
+def old_owner_ignored(monkeypatch):
+    """Tasks that another member still owns are assigned at once."""
     real = leader.hand_out
     monkeypatch.setattr(leader, "hand_out", lambda processes, _owners, *rest: real(processes, {}, *rest))
 
@@ -126,7 +123,7 @@ def offsets_first(monkeypatch):
 
 
 def deciding(monkeypatch, settings):
-    """Decide with other settings than were asked for."""
+    """Decide with other settings than configured."""
 
     def wrong(view, question):
         return leader.decide(view, replace(question, config=replace(question.config, **settings(question.config))))
@@ -135,7 +132,7 @@ def deciding(monkeypatch, settings):
 
 
 def replace_decide(monkeypatch, wrong):
-    """For whoever leads, and for the checker that decides again."""
+    """Replace the decision, for the leader and for the checker that decides again."""
     monkeypatch.setattr(membership, "decide", wrong)
     monkeypatch.setattr(checkers, "decide", wrong)
 
@@ -150,8 +147,8 @@ def always_probing(monkeypatch):
     monkeypatch.setattr(leader, "choose_assignor", wrong)
 
 
-def each_leader_his_own(monkeypatch):
-    """The assignor depends on who leads."""
+def leaders_differ(monkeypatch):
+    """The assignor depends on the leader."""
 
     def wrong(view, question):
         own = "sticky" if question.leader == min(view.processes) else question.assignor
@@ -160,8 +157,8 @@ def each_leader_his_own(monkeypatch):
     replace_decide(monkeypatch, wrong)
 
 
-def taken_without_commit(monkeypatch):
-    """What is made a copy goes on being processed."""
+def standby_still_processed(monkeypatch):
+    """A task that becomes a standby is still processed."""
     table = dict(lifecycle.TRANSITIONS)
     state, steps = table[lifecycle.TaskState.RUNNING, lifecycle.TaskEvent.MADE_COPY]
     table[lifecycle.TaskState.RUNNING, lifecycle.TaskEvent.MADE_COPY] = state, steps[1:]
@@ -181,7 +178,9 @@ BUGS = (
         lambda patch: patch.setattr(membership, "OffsetSums", BoastfulSums),
         33,
     ),
-    Bug("nobody waits for the old owner", "one active owner per task and generation", nobody_waits, 3),
+    Bug(
+        "the new owner does not wait for the old one", "one active owner per task and generation", old_owner_ignored, 3
+    ),
     Bug(
         "the lease counts from when an answer is read",
         "no processing and no commit by a fenced member",
@@ -209,8 +208,12 @@ BUGS = (
         lambda patch: patch.setattr(membership.machine, "Member", DeafMember),
     ),
     Bug("a member asks again although nothing is due", "probing ends", asks_again),
-    Bug("each leader decides his own way", "decisions equal on whichever member leads", each_leader_his_own),
-    Bug("a task that becomes a copy goes on running", "one active owner per task and generation", taken_without_commit),
+    Bug("each leader decides differently", "decisions equal on whichever member leads", leaders_differ),
+    Bug(
+        "a task that becomes a standby is still processed",
+        "one active owner per task and generation",
+        standby_still_processed,
+    ),
     Bug(
         "a task begins before it is restored",
         "a task begins with all of its state",

@@ -71,11 +71,11 @@ def test_a_new_member_is_given_an_id_first_and_the_first_join_waits_for_others()
 def test_everybody_gets_what_the_leader_says():
     group = Group()
     members = group.settled()
-    assert {one.assignment.user_data for one in group.syncs} == {member.encode() for member in members}
+    assert {sync.assignment.user_data for sync in group.syncs} == {member.encode() for member in members}
     assert group.coordinator.phase is GroupPhase.STABLE
 
 
-def test_a_member_that_is_silent_for_a_session_is_out_and_the_others_are_told():
+def test_a_member_that_is_silent_for_a_session_is_removed_and_the_group_rebalances():
     group = Group()
     first, second = group.settled()
     for _ in range(4):

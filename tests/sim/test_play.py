@@ -1,4 +1,4 @@
-"""Seeds hold what must hold, go the same way each time, and find what is planted."""
+"""Seeds keep all invariants, give the same events each time, and find planted bugs."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def quiet(**settings) -> Script:
     return Script(1, Scenario(**settings), NO_FAULTS, ())
 
 
-def test_whatever_goes_wrong_all_invariants_hold_and_the_group_comes_to_rest():
+def test_all_invariants_hold_under_faults_and_the_group_comes_to_rest():
     played = [play(Script.draw(seed, faults=True)) for seed in SEEDS]
-    assert [violation for one in played for violation in one.violations] == []
-    assert sum(one.rebalances for one in played) > 3 * len(SEEDS)
+    assert [violation for outcome in played for violation in outcome.violations] == []
+    assert sum(outcome.rebalances for outcome in played) > 3 * len(SEEDS)
 
 
-def test_input_that_is_worked_off_late_is_waited_for_before_copies_are_judged():
-    """Four copies of 15,000 new records each, at 2,000 a second: longer than the quiet time."""
+def test_replicas_are_judged_only_after_all_input_is_processed():
+    """Four replicas of 15,000 new records each, at 2,000 per second: longer than the quiet time."""
     assert play(Script.draw(1_017_961, faults=True)).violations == ()
 
 
-def test_a_seed_goes_the_same_way_each_time():
+def test_a_seed_gives_the_same_events_each_time():
     script = Script.draw(16, faults=True)
-    assert play(script, told=True) == play(script, told=True)
+    assert play(script, logged=True) == play(script, logged=True)
 
 
-def test_another_seed_goes_another_way():
+def test_another_seed_gives_other_events():
     assert play(Script.draw(16, faults=True)).rebalances != play(Script.draw(1, faults=True)).rebalances
 
 
@@ -45,7 +45,7 @@ def test_without_faults_a_group_assigns_once_and_rests():
 
 @pytest.mark.parametrize("assignor", ["least_movement", "high_availability"])
 def test_a_process_that_comes_later_gets_its_tasks_warm(assignor):
-    played = play(quiet(assignor=assignor, late=(0, 0, 60_000)), told=True)
+    played = play(quiet(assignor=assignor, late=(0, 0, 60_000)), logged=True)
     assert played.violations == ()
     arrived = [line for line in played.lines if "P2  assigned" in line]
     assert "warm-up" in arrived[0]
@@ -61,7 +61,7 @@ def test_a_group_rests_soon_after_a_scale_out_that_moves_stateless_tasks_alone()
         late=(0, 0, 60_000),
         probing_rebalance_interval_ms=600_000,
     )
-    played = play(grown, told=True)
+    played = play(grown, logged=True)
     assert played.violations == ()
     joined = [line for line in played.lines if "P2  assigned" in line]
     assert "warm-up" in joined[0]
@@ -78,15 +78,15 @@ def test_a_static_member_that_comes_back_within_its_session_causes_no_rebalance(
     assert play(replace(quiet(), plan=(killed,))).rebalances > 1
 
 
-def test_input_is_processed_to_its_end_although_its_owner_dies():
-    played = play(replace(quiet(), plan=(Fault(30_000, "wreck", 0, 1_000),)), told=True)
+def test_input_is_processed_to_its_end_after_its_owner_dies():
+    played = play(replace(quiet(), plan=(Fault(30_000, "wreck", 0, 1_000),)), logged=True)
     assert played.violations == ()
     assert any("P0  fault" in line for line in played.lines)
 
 
 @pytest.mark.parametrize("seed", [21_528, 24_704])
-def test_what_a_lost_member_had_run_is_not_promised_while_the_cleaner_may_take_it(seed):
-    """Tasks that it still had in its table were reported as running, were closed, and went with a delay of 0."""
+def test_a_lost_members_tasks_are_not_reported_while_the_cleaner_may_remove_them(seed):
+    """Tasks that were still in its table were reported as running, closed, and removed with a delay of 0."""
     assert play(Script.draw(seed, faults=True)).violations == ()
 
 
@@ -94,5 +94,5 @@ def test_what_a_lost_member_had_run_is_not_promised_while_the_cleaner_may_take_i
 def test_a_planted_bug_is_found(bug, monkeypatch):
     bug.plant(monkeypatch)
     played = (play(Script.draw(seed, faults=True)) for seed in range(bug.first, bug.first + LOOKED_AT))
-    found = next(violation.invariant for one in played for violation in one.violations)
-    assert found == bug.invariant
+    invariant = next(violation.invariant for outcome in played for violation in outcome.violations)
+    assert invariant == bug.invariant

@@ -1,4 +1,4 @@
-"""A failing seed made small still fails in the same way, and its transcript can be read and played again."""
+"""A reduced seed still violates the same invariant, and its transcript can be parsed and replayed."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from kstreams_assign.errors import ConfigError
 from kstreams_assign.sim.play import Script, play
 from kstreams_assign.sim.shrink import shrink
 from kstreams_assign.sim.transcript import script_of, transcript
-from tests.sim.bugs import lease_ignored, nobody_waits
+from tests.sim.bugs import lease_ignored, old_owner_ignored
 
 
 def first_failure():
     played = (play(Script.draw(seed, faults=True)) for seed in range(60))
-    return next(one for one in played if one.violations)
+    return next(outcome for outcome in played if outcome.violations)
 
 
-@pytest.mark.parametrize("plant", [nobody_waits, lease_ignored])
+@pytest.mark.parametrize("plant", [old_owner_ignored, lease_ignored])
 def test_only_what_is_needed_is_left(plant, monkeypatch):
     plant(monkeypatch)
     failed = first_failure()
@@ -24,23 +24,23 @@ def test_only_what_is_needed_is_left(plant, monkeypatch):
     assert small.violations[0].invariant == failed.violations[0].invariant
     assert len(small.script.plan) <= 2
     assert len(small.script.faults.named) <= len(failed.script.faults.named)
-    assert len(transcript(play(small.script, told=True)).splitlines()) < 80
+    assert len(transcript(play(small.script, logged=True)).splitlines()) < 80
 
 
 def test_a_transcript_is_played_again_as_it_is_written():
     script = Script.draw(16, faults=True)
-    text = transcript(play(script, told=True))
+    text = transcript(play(script, logged=True))
     assert script_of("Prose.\n\n" + text) == script
-    assert transcript(play(script_of(text), told=True)) == text
+    assert transcript(play(script_of(text), logged=True)) == text
     assert text.splitlines()[-1].startswith("all held: ")
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("scenario\nfaults\n", "no transcript"),
-        ("simulate 1\nscenario speed=9\nfaults\n", "scenario has no speed"),
-        ("simulate 1\nscenario\nfaults\nkill 1 after 3\n", "'kill 1 after 3' is no fault"),
+        ("scenario\nfaults\n", "not a transcript"),
+        ("simulate 1\nscenario speed=9\nfaults\n", "scenario: speed is unknown"),
+        ("simulate 1\nscenario\nfaults\nkill 1 after 3\n", "'kill 1 after 3' is not a fault"),
     ],
 )
 def test_what_cannot_be_read_is_refused(text, reason):

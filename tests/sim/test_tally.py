@@ -1,4 +1,4 @@
-"""The words and numbers for many seeds."""
+"""Progress and summary of many seeds."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ def tally_of(*failing, played=4, asked=4):
     return tally
 
 
-def test_what_was_played_is_counted():
-    assert tally_of().summary().startswith("4 seeds, 0 failed; 12 rebalances in 0.0 s, ")
+def test_played_seeds_are_counted():
+    assert tally_of().summary().startswith("4 seeds, 0 failed; 12 rebalances in 0.0 s (")
     assert tally_of(1, 3).summary().startswith("4 seeds, 2 failed (1, 3); ")
 
 
-def test_of_many_failing_seeds_some_are_named():
+def test_only_some_of_many_failing_seeds_are_named():
     failed = tally_of(*range(20), played=20, asked=20)
     assert ", 20 failed (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...); " in failed.summary()
     assert len(failed.facts()["violations"]) == 20
 
 
-def test_what_is_left_is_told_on_the_way_and_in_the_end():
+def test_progress_and_summary_show_the_number_of_all_seeds():
     tally = tally_of(played=3, asked=3_000)
     assert tally.progress().startswith("3 of 3,000 seeds, 0 failed; ")
     assert tally.progress().endswith(" left")
@@ -36,7 +36,7 @@ def test_what_is_left_is_told_on_the_way_and_in_the_end():
 
 
 @pytest.mark.parametrize(("began_s_ago", "left"), [(0.09, "s left"), (3, "50 min left")])
-def test_the_time_left_is_what_the_others_take_at_this_pace(began_s_ago, left):
+def test_the_time_left_assumes_the_same_pace(began_s_ago, left):
     tally = tally_of(played=3, asked=3_003)
     tally._began_s -= began_s_ago
     assert tally.progress().endswith(left)

@@ -1,1 +1,1 @@
-"""The comparison of policies as one self-contained page: a table of words, plots, and a timeline of every policy in every situation."""
+"""The comparison of policies as a self-contained page: words, plots, and a timeline of each policy and situation."""

@@ -1,4 +1,4 @@
-"""What policies cost as bars: downtime and restoring beside each other, a group of bars a situation."""
+"""Bars of the policies' costs: downtime and restoring, a group of bars for each situation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ NAMES, WIDTH, LINE = 150, 300, 18
 
 
 def plot(column: Column, titles: Mapping[str, str]) -> Html:
-    """One situation: a bar a policy, the downtime red, then the seconds of restoring, then the number of rebalances."""
+    """Return the bars of a situation, one a policy: downtime in red, restoring, and the number of rebalances."""
     most = max(map(cost_s, column.measured)) or 1
-    lines = [line for at, one in enumerate(column.measured) for line in _line(one, titles[one.policy], at, most)]
+    lines = [line for at, costs in enumerate(column.measured) for line in _line(costs, titles[costs.policy], at, most)]
     height = LINE * len(column.measured)
     return tag(
         "svg",
@@ -28,23 +28,23 @@ def plot(column: Column, titles: Mapping[str, str]) -> Html:
     )
 
 
-def _line(one: Measured, title: str, at: int, most: float) -> Iterator[Html]:
+def _line(costs: Measured, title: str, at: int, most: float) -> Iterator[Html]:
     y = at * LINE
-    down = one.downtime_s / most * WIDTH
-    restoring = one.restored / GROUP.restored_per_s / most * WIDTH
+    down = costs.downtime_s / most * WIDTH
+    restoring = costs.restored / GROUP.restored_per_s / most * WIDTH
     yield tag("text", title, x=f"{NAMES - 6}", y=f"{y + 13}", text_anchor="end")
-    for x, width, kind, told in (
-        (0.0, down, "down", f"{one.downtime_s:.0f} task-seconds of downtime"),
-        (down, restoring, "reading", f"{one.restored:,} records restored"),
+    for x, width, kind, label in (
+        (0.0, down, "down", f"{costs.downtime_s:.0f} task-seconds of downtime"),
+        (down, restoring, "reading", f"{costs.restored:,} records restored"),
     ):
         yield tag(
             "rect",
-            tag("title", told),
+            tag("title", label),
             x=f"{NAMES + x:.1f}",
             y=f"{y + 3}",
             width=f"{width:.1f}",
             height=f"{LINE - 6}",
             class_=kind,
         )
-    told = f"{cost_s(one):.0f} s · {one.rebalances} rebal."
-    yield tag("text", told, x=f"{NAMES + down + restoring + 6:.1f}", y=f"{y + 13}", class_="quiet")
+    label = f"{cost_s(costs):.0f} s · {costs.rebalances} rebal."
+    yield tag("text", label, x=f"{NAMES + down + restoring + 6:.1f}", y=f"{y + 13}", class_="quiet")

@@ -1,4 +1,4 @@
-"""The sweep as a picture of its own: how long until rest, and what that costs the brokers, by warm-ups and interval."""
+"""The sweep as an SVG: time until rest, and broker load, by warm-ups and interval."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FONT = "12px system-ui,-apple-system,Segoe UI,Roboto,Liberation Sans,sans-serif"
 
 
 class Panel(NamedTuple):
-    """One of the plots: its title and what it shows of a cell."""
+    """A plot: its title, and the value of a cell that it shows."""
 
     title: str
     value: Callable[[Cell], float]
@@ -26,14 +26,14 @@ class Panel(NamedTuple):
 PANELS = (
     Panel("seconds until the group is at rest", lambda cell: cell.rest_s),
     Panel("rebalances", lambda cell: cell.rebalances),
-    Panel("records read per second, at most", lambda cell: cell.read_per_s),
+    Panel("most records read per second", lambda cell: cell.read_per_s),
 )
 
 
 def picture(cells: Sequence[Cell], assignor: str) -> str:
-    """An SVG document. Both axes are logarithmic."""
-    mine = [one for one in cells if one.assignor == assignor]
-    intervals = list(dict.fromkeys(one.interval_s for one in mine))
+    """Return an SVG document. Both axes are logarithmic."""
+    mine = [cell for cell in cells if cell.assignor == assignor]
+    intervals = list(dict.fromkeys(cell.interval_s for cell in mine))
     parts = [part for at, panel in enumerate(PANELS) for part in _panel(panel, mine, intervals, at * (WIDTH + GAP))]
     width = len(PANELS) * (WIDTH + GAP)
     whole = tag(
@@ -50,9 +50,9 @@ def picture(cells: Sequence[Cell], assignor: str) -> str:
 
 
 def _panel(panel: Panel, mine: Sequence[Cell], intervals: Sequence[int], left: int) -> Iterator[Html]:
-    values = [max(panel.value(one), 1) for one in mine]
+    values = [max(panel.value(cell), 1) for cell in mine]
     low, high = log10(min(values)) - 0.08, log10(max(values)) + 0.08
-    counts = sorted({one.warmups for one in mine})
+    counts = sorted({cell.warmups for cell in mine})
 
     def x(warmups: int) -> float:
         return left + LEFT + log2(warmups / counts[0]) / max(1, log2(counts[-1] / counts[0])) * (WIDTH - LEFT - 12)
@@ -71,7 +71,7 @@ def _panel(panel: Panel, mine: Sequence[Cell], intervals: Sequence[int], left: i
         yield tag("line", x1=f"{left + LEFT}", x2=f"{left + WIDTH - 12}", y1=at, y2=at, stroke="#e2e5e9")
         yield tag("text", f"{mark:,}", x=f"{left + LEFT - 6}", y=f"{y(mark) + 4:.1f}", text_anchor="end")
     for number, interval_s in enumerate(intervals):
-        line = [(x(one.warmups), y(panel.value(one))) for one in mine if one.interval_s == interval_s]
+        line = [(x(cell.warmups), y(panel.value(cell))) for cell in mine if cell.interval_s == interval_s]
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in line)
         yield tag("polyline", points=points, fill="none", stroke=INSTANCES[number], stroke_width="2")
         yield from (tag("circle", cx=f"{a:.1f}", cy=f"{b:.1f}", r="3", fill=INSTANCES[number]) for a, b in line)

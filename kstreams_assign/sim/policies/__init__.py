@@ -1,8 +1,8 @@
-"""Policies to compare: each is a small module that says what it changes of the real leader, member and assignor, and whose idea it is.
+"""Policies to compare. Each is a small module with its changes to the real leader, member and assignor, and its source.
 
-Begin with ``policy``, then ``simple`` and ``current``. ``FIRST`` are the ideas from which KIP-441 grew, and what became of them: "the
-proposal" is "Incremental Cooperative Rebalancing for Streams" (Apache Kafka's wiki, 2017). ``RELATED`` is what other systems do, as
-KIP-441 tells it under "Related Work".
+Begin with ``policy``, then ``simple`` and ``current``. ``FIRST``: the ideas from which KIP-441 grew, and their
+successors; "the proposal" is "Incremental Cooperative Rebalancing for Streams" (Apache Kafka's wiki, 2017).
+``RELATED``: the rules of other systems, as KIP-441 describes them under "Related Work".
 """
 
 from kstreams_assign.sim.policies import (

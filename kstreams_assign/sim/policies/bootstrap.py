@@ -1,6 +1,6 @@
-"""The proposal's *Standby Bootstrap*: a task's new owner gets it as a standby first, and asks for a rebalance when it has all of them.
+"""The proposal's *Standby Bootstrap*: a new owner gets its tasks as standbys first.
 
-Who asks is the member, once its copies are complete. What nobody runs is given out at once, as in Simple.
+The member asks for a rebalance when all its replicas are complete. Orphaned tasks are assigned at once, as in Simple.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from kstreams_assign.assign import AssignConfig, Cluster, Plan, is_caught_up, pr
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 from kstreams_assign.sim.membership import Membership
-from kstreams_assign.sim.policies.policy import Owners, Policy, always, laid
+from kstreams_assign.sim.policies.policy import Owners, Policy, always, arrange
 
 LOOK_MS = 1_000
 NEVER_MS = 86_400_000
-"""As a probing interval: nobody but the members asks."""
+"""As a probing interval: only members ask for rebalances."""
 
 UNLIMITED = 1_000_000
-"""Of warm-ups: the proposal does not bound them."""
+"""Warm-ups: the proposal has no limit."""
 
 
 class AsksWhenComplete(Membership):
-    """Looks at its warm-ups each second, and wants a rebalance when all of them are complete."""
+    """Checks its warm-ups each second, and asks for a rebalance when all are complete."""
 
     def adopt(self, generation: int, adopted: Adopted) -> None:
         super().adopt(generation, adopted)
@@ -28,7 +28,7 @@ class AsksWhenComplete(Membership):
             self._process.run.later(LOOK_MS, self._look, generation, awaited)
 
     def awaited(self, adopted: Adopted) -> frozenset[TaskId]:
-        """The copies whose completion brings a rebalance nearer."""
+        """Return the replicas whose completion is awaited."""
         return adopted.warmup
 
     def _look(self, generation: int, awaited: frozenset[TaskId]) -> None:
@@ -36,7 +36,7 @@ class AsksWhenComplete(Membership):
             return
         ready = [task for task in awaited if self.complete(task)]
         if self.worth_asking(len(ready), len(awaited)):
-            self.rejoin(f"{len(ready)} of {len(awaited)} copies are complete")
+            self.rejoin(f"{len(ready)} of {len(awaited)} replicas are complete")
         else:
             self._process.run.later(LOOK_MS, self._look, generation, awaited)
 
@@ -44,21 +44,21 @@ class AsksWhenComplete(Membership):
         return ready == warmups
 
     def complete(self, task: TaskId) -> bool:
-        told = self.sums.report(owned_only=True).get(task, 0)
-        lag = self._world.logs.ends[task] - told
-        return told != RUNNING_OFFSET_SUM and is_caught_up(lag, self._world.config.acceptable_recovery_lag)
+        offset_sum = self.sums.report(owned_only=True).get(task, 0)
+        lag = self._world.logs.ends[task] - offset_sum
+        return offset_sum != RUNNING_OFFSET_SUM and is_caught_up(lag, self._world.config.acceptable_recovery_lag)
 
 
 class AsksForEach(AsksWhenComplete):
-    """Does not wait for the others."""
+    """Asks for a rebalance as soon as one replica is complete."""
 
     def worth_asking(self, ready: int, warmups: int) -> bool:  # noqa: ARG002
         return ready > 0
 
 
 def bootstrapping(cluster: Cluster, config: AssignConfig, target: Plan, running: Owners) -> Owners:
-    """Tasks that run elsewhere than they should, by where they should and are not ready to."""
-    lags = {one.process_id: one.lags for one in cluster.clients}
+    """Return the tasks that must move to a process that is not caught up yet, with that process."""
+    lags = {client.process_id: client.lags for client in cluster.clients}
     return {
         task: process
         for task, process in target.owners.items()
@@ -73,7 +73,7 @@ def bootstrap(cluster: Cluster, config: AssignConfig) -> Plan:
     running = previous_owners(cluster)
     waiting = bootstrapping(cluster, config, target, running)
     owners = {**target.owners, **{task: running[task] for task in waiting}}
-    return laid(target, owners, waiting, probing=bool(waiting))
+    return arrange(target, owners, waiting, probing=bool(waiting))
 
 
 POLICY = Policy(

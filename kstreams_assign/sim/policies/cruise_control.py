@@ -1,8 +1,8 @@
-"""LinkedIn's Cruise Control: a chain of goals by priority; each improves the assignment without undoing what those before it reached.
+"""LinkedIn's Cruise Control: a chain of goals by priority; each improves the assignment without undoing earlier ones.
 
-Taken from KIP-441: the chain, that a goal proposes moves until it has no more, and the hook by which it asks the goals before it. Its goals are
-about brokers; ours are: tasks run where their state is, tasks are even, subtopologies are spread. A move that only the first goal
-refuses is what a warm-up is for.
+Taken from KIP-441: the chain, moves that a goal proposes until it has no more, and the hook that asks earlier goals.
+Its goals are about brokers; ours are: tasks run where their state is, tasks are even, subtopologies are spread. A move
+that only the first goal refuses becomes a warm-up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from uuid import UUID
 from kstreams_assign.assign import AssignConfig, Cluster, Plan, is_caught_up
 from kstreams_assign.model import TaskId
 from kstreams_assign.sim.policies.bootstrap import NEVER_MS, UNLIMITED, AsksWhenComplete
-from kstreams_assign.sim.policies.policy import Owners, Policy, always, given_away, kept, laid, promoted, with_standbys
+from kstreams_assign.sim.policies.policy import (
+    Owners,
+    Policy,
+    always,
+    arrange,
+    assign_orphans,
+    keep_owners,
+    promote_standbys,
+    with_standbys,
+)
 
 
 class Move(NamedTuple):
@@ -24,7 +33,7 @@ class Move(NamedTuple):
 
 
 class Goal(Protocol):
-    """One thing to reach. Proposals bring it nearer, best first; ``accepts`` is asked for the moves of later goals."""
+    """A goal. ``proposals``: moves towards it, best first. ``accepts``: whether a later goal may make a move."""
 
     def proposals(self, owners: Owners) -> Iterator[Move]: ...
 
@@ -37,7 +46,7 @@ class RunsWhereStateIs:
     def __init__(self, cluster: Cluster, config: AssignConfig) -> None:
         acceptable = config.acceptable_recovery_lag
         self.ready = {
-            task: [one.process_id for one in cluster.clients if is_caught_up(one.lags[task], acceptable)]
+            task: [client.process_id for client in cluster.clients if is_caught_up(client.lags[task], acceptable)]
             for task in sorted(cluster.stateful)
         }
 
@@ -50,11 +59,11 @@ class RunsWhereStateIs:
 
 
 class TasksAreEven:
-    """No process has two tasks more than another; of the tasks that may go, one that is further along there goes first."""
+    """No process has two tasks more than another. A task with less lag on the new process moves first."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.processes = sorted(cluster.capacities, key=lambda process: process.int)
-        self.lags = {one.process_id: one.lags for one in cluster.clients}
+        self.lags = {client.process_id: client.lags for client in cluster.clients}
 
     def proposals(self, owners: Owners) -> Iterator[Move]:
         load = Counter(owners.values())
@@ -71,7 +80,7 @@ class TasksAreEven:
 
 
 class SubtopologiesAreSpread:
-    """The same for the tasks of each subtopology."""
+    """As ``TasksAreEven``, for the tasks of each subtopology."""
 
     def __init__(self, even: TasksAreEven) -> None:
         self._even = even
@@ -86,7 +95,7 @@ class SubtopologiesAreSpread:
 
 
 def optimized(owners: Owners, goals: Sequence[Goal]) -> dict[TaskId, UUID]:
-    """Each goal in its turn, until it has no proposal that those before it accept."""
+    """Apply each goal in turn, until it has no proposal that earlier goals accept."""
     now = dict(owners)
     for at, goal in enumerate(goals):
         while move := next((m for m in goal.proposals(now) if all(g.accepts(now, m) for g in goals[:at])), None):
@@ -97,12 +106,12 @@ def optimized(owners: Owners, goals: Sequence[Goal]) -> dict[TaskId, UUID]:
 def cruise_control(cluster: Cluster, config: AssignConfig) -> Plan:
     first = RunsWhereStateIs(cluster, config)
     even = TasksAreEven(cluster)
-    begin = given_away(cluster, promoted(cluster, kept(cluster)))
+    begin = assign_orphans(cluster, promote_standbys(cluster, keep_owners(cluster)))
     owners = optimized(begin, (first, even, SubtopologiesAreSpread(even)))
-    wanted = optimized(owners, (even, SubtopologiesAreSpread(even)))
-    copying = {task: to for task, to in wanted.items() if owners[task] != to and task in cluster.stateful}
+    target = optimized(owners, (even, SubtopologiesAreSpread(even)))
+    copying = {task: to for task, to in target.items() if owners[task] != to and task in cluster.stateful}
     plan = with_standbys(cluster, owners, config.num_standby_replicas)
-    return laid(plan, owners, copying, probing=bool(copying))
+    return arrange(plan, owners, copying, probing=bool(copying))
 
 
 POLICY = Policy(

@@ -1,7 +1,7 @@
-"""Streams at the end of 2017: every rebalance revokes everything, and the sticky assignor brings most of it back.
+"""Kafka Streams at the end of 2017: a rebalance revokes all tasks, and the sticky assignor assigns most of them back.
 
-Taken from the proposal: each member commits and suspends all its tasks before it joins, and none is processed until the assignment is
-there ("we pay the suspension cost for all tasks"). A task that comes back is resumed, not restored.
+Taken from the proposal: each member commits and suspends all its tasks before it joins, and processes none until the
+assignment arrives ("we pay the suspension cost for all tasks"). A task that is assigned back is resumed, not restored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kstreams_assign.sim.policies.policy import Policy, always
 
 
 class Suspending(Loop):
-    """Commits and suspends what ``gives_up`` names before a join, and resumes afterwards what it still has."""
+    """Commits and suspends the tasks of ``gives_up`` before a join, and resumes those that it keeps."""
 
     def gives_up(self, task: TaskId) -> bool:  # noqa: ARG002 - others choose
         return True
@@ -38,7 +38,7 @@ class Suspending(Loop):
 
 
 class Eager(Membership):
-    """Owns nothing when it joins; what it ran it reports as running, as its state lacks nothing."""
+    """Owns nothing when it joins, but reports its tasks as running, as they have no lag."""
 
     def subscription(self) -> tuple[Sequence[TopicPartition], Callable[[], bytes]]:
         return (), super().subscription()[1]

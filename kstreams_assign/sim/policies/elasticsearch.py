@@ -1,9 +1,9 @@
-"""Elasticsearch: allocation by weights (0.45 for the number of shards, 0.55 for those of the same index), rebalancing apart from it.
+"""Elasticsearch: allocation by weights (0.45: number of shards, 0.55: shards of the same index), then rebalancing.
 
-Taken from KIP-441: index = subtopology, shard = task; the weight function and its two settings; allocation of free shards by lowest
-weight, in order of index and shard; rebalancing only when everything is allocated, and two moves at a time. A shard that moves is
-copied first and served by its old node meanwhile, and a copy takes over when the primary is lost. Elasticsearch's own default says that a
-difference in weight of 1 is worth a move.
+Taken from KIP-441: index = subtopology, shard = task; the weight function and its two settings; free shards go to the
+lowest weight, in order of index and shard; rebalancing only when all shards are allocated, two moves at a time. A shard
+that moves is copied first and served by its old node meanwhile; a replica takes over when the primary is lost.
+Elasticsearch's own default: a difference in weight of 1 is worth a move.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from uuid import UUID
 from kstreams_assign.assign import AssignConfig, Cluster, Plan, is_caught_up
 from kstreams_assign.model import TaskId
 from kstreams_assign.sim.policies.bootstrap import NEVER_MS, AsksForEach
-from kstreams_assign.sim.policies.policy import Policy, always, kept, laid, promoted, with_standbys
+from kstreams_assign.sim.policies.policy import Policy, always, arrange, keep_owners, promote_standbys, with_standbys
 
 SHARD_BALANCE, INDEX_BALANCE = 0.45, 0.55
 THRESHOLD = 1.0
@@ -46,7 +46,7 @@ class Balancer:
                 self.owners[task] = min(self.nodes, key=lambda node: self.weight(node, task.subtopology, 1))
 
     def moves(self, nearness: Mapping[UUID, Mapping[TaskId, int]]) -> Iterator[tuple[TaskId, UUID]]:
-        """The shard to move next and its node: from the heaviest to the lightest, what is copied furthest there first."""
+        """Yield the next shard to move and its node: from the heaviest to the lightest node, least lag first."""
         for index in sorted({task.subtopology for task in self._all}):
             while True:
                 light, *_, heavy = sorted(self.nodes, key=lambda node: self.weight(node, index)) * 2
@@ -59,12 +59,12 @@ class Balancer:
 
 
 def elasticsearch(cluster: Cluster, config: AssignConfig) -> Plan:
-    allocated = promoted(cluster, kept(cluster))
+    allocated = promote_standbys(cluster, keep_owners(cluster))
     balancer = Balancer(cluster, allocated)
     balancer.allocate()
     owners = dict(balancer.owners)
     copying: dict[TaskId, UUID] = {}
-    lags = {one.process_id: one.lags for one in cluster.clients}
+    lags = {client.process_id: client.lags for client in cluster.clients}
     if cluster.tasks <= allocated.keys():
         for task, node in balancer.moves(lags):
             if is_caught_up(lags[node].get(task, 0), config.acceptable_recovery_lag):
@@ -74,13 +74,14 @@ def elasticsearch(cluster: Cluster, config: AssignConfig) -> Plan:
             else:
                 break
     plan = with_standbys(cluster, owners, config.num_standby_replicas)
-    return laid(plan, owners, copying, probing=bool(copying))
+    return arrange(plan, owners, copying, probing=bool(copying))
 
 
 POLICY = Policy(
     "elasticsearch",
     "Elasticsearch",
-    "allocation by weights of 0.45 (shards) and 0.55 (shards of the index), two warm moves at a time, each told of when done",
+    "allocation by weights of 0.45 (shards) and 0.55 (shards of the index), two warm moves at a time; members ask when "
+    "one is done",
     always(elasticsearch),
     AsksForEach,
     settings={"probing_rebalance_interval_ms": NEVER_MS, "max_warmup_replicas": AT_ONCE},

@@ -1,7 +1,7 @@
-"""Flink: no standbys, task slots filled in order, and the job starts anew when its workers change.
+"""Flink: no standbys, task slots filled in order, and the job restarts when its workers change.
 
-Taken from KIP-441: there is no notion of a standby, checkpoints in a distributed store are for recovery (read here as fast as a changelog), and slots
-are a fixed part of a worker. That the whole job stops for it is Flink's own habit; the text does not speak of it.
+Taken from KIP-441: no standbys; recovery from checkpoints in a distributed store (read here as fast as a changelog);
+slots are a fixed part of a worker. The restart of the whole job is Flink's behaviour, which the KIP does not mention.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def flink(cluster: Cluster, config: AssignConfig) -> Plan:  # noqa: ARG001 - an 
 POLICY = Policy(
     "flink",
     "Flink",
-    "no standbys; slots are filled in order, whoever had the task; everything stops while the job starts anew",
+    "no standbys; slots are filled in order, without regard to earlier owners; the whole job stops while it restarts",
     always(flink),
     Eager,
     Suspending,

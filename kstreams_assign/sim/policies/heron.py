@@ -1,7 +1,7 @@
-"""Heron, as far as that text goes: a topology's plan divides it into a number of containers. State is kept elsewhere.
+"""Heron, as KIP-441 describes it: a plan divides a topology into containers. State is kept elsewhere.
 
-Taken from KIP-441: the number of containers is the user's, the plan does not depend on state ("there is nothing we can gain"). Tasks are dealt to
-containers in a round, and containers to the processes that are there.
+Taken from KIP-441: the user sets the number of containers; the plan does not depend on state ("there is nothing we can
+gain"). Tasks go to containers in turn, and containers to processes in turn.
 """
 
 from __future__ import annotations
@@ -21,6 +21,6 @@ def heron(cluster: Cluster, config: AssignConfig) -> Plan:
 POLICY = Policy(
     "heron",
     "Heron",
-    f"a plan of {CONTAINERS} containers, dealt to the processes that are there, whatever state they have",
+    f"a plan of {CONTAINERS} containers, given to the processes in turn, without regard to their state",
     always(heron),
 )

@@ -1,8 +1,8 @@
-"""Kafka's consumer ``StickyAssignor``: greedy, then passes that move a partition to a better place until none is better.
+"""Kafka's consumer ``StickyAssignor``: greedy, then passes that move a partition to a better place while there is one.
 
-Taken from KIP-441: the valid part of the prior assignment stays; what is free goes to the member with the fewest; then each
-partition goes back to its prior host if its present one is worse off, or else to the member with the fewest. It has one class of
-partitions and knows no state: whoever gets a task restores it. Standbys, a second class, are placed alike (``with_standbys``).
+Taken from KIP-441: the valid part of the prior assignment stays; free partitions go to the member with the fewest; then
+a partition goes back to its prior member if its present one has more, or to the member with the fewest. It ignores
+state: the new owner of a task restores it. Standbys are placed in the same way (``with_standbys``).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Cluster, Plan
 from kstreams_assign.model import TaskId
-from kstreams_assign.sim.policies.policy import Policy, always, given_away, kept, with_standbys
+from kstreams_assign.sim.policies.policy import Policy, always, assign_orphans, keep_owners, with_standbys
 
 
 def sticky_consumer(cluster: Cluster, config: AssignConfig) -> Plan:
-    prior = kept(cluster)
-    owners = given_away(cluster, prior)
+    prior = keep_owners(cluster)
+    owners = assign_orphans(cluster, prior)
     load = Counter(owners.values())
     moved = True
     while moved:
@@ -30,7 +30,7 @@ def sticky_consumer(cluster: Cluster, config: AssignConfig) -> Plan:
 def _better(
     task: TaskId, owners: dict[TaskId, UUID], prior: UUID | None, load: Counter[UUID], processes: list[UUID]
 ) -> bool:
-    """Move one task to a better place; whether there was one."""
+    """Move a task to a better place; return whether there was one."""
     here = owners[task]
     fewest = min(processes, key=lambda process: (load[process], process.int))
     for there in (prior, fewest):
@@ -45,6 +45,6 @@ def _better(
 POLICY = Policy(
     "kafka_consumer",
     "Kafka StickyAssignor",
-    "the consumer's greedy assignment and its balancing passes; state is not looked at",
+    "the consumer's greedy assignment and its balancing passes; it ignores state",
     always(sticky_consumer),
 )

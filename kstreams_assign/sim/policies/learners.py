@@ -1,9 +1,9 @@
-"""The learner protocol from which KIP-441 grew: owners give up what is being learned elsewhere before they join, and only that.
+"""The learner protocol from which KIP-441 grew: before a join, owners give up only the tasks that others learn.
 
-Taken from the first draft, "Algorithm Walkthrough": a task that moves has one learner; who sees in the last assignment that a task of his is
-being learned commits it, stops it and does not own it when he joins, so it can change hands in that very rebalance; where its learner
-is not ready he gets it back. A learner that is ready asks for the rebalance. On the wire a task that was given up is one that its
-owner reports as running and whose partitions he does not own.
+Taken from the first draft, "Algorithm Walkthrough": a task that moves has one learner. If another process learns an
+owner's task, the owner commits it, stops it and does not own it when it joins, so the task can change owners in that
+rebalance; if its learner is not ready, the owner gets it back. A learner that is ready asks for the rebalance. On the
+wire, the owner reports such a task as running but does not own its partitions.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from kstreams_assign.sim.policies.policy import Policy, always
 
 
 class GivesUpWhatIsLearned(AsksWhenComplete):
-    """Owns all that it runs when it joins, but what others learn."""
+    """Owns the tasks that it runs when it joins, except those that others learn."""
 
-    _told_complete: frozenset[TaskId] = frozenset()
+    _reported_complete: frozenset[TaskId] = frozenset()
 
     @property
     def being_learned(self) -> frozenset[TaskId]:
@@ -32,13 +32,13 @@ class GivesUpWhatIsLearned(AsksWhenComplete):
         return frozenset(self.adopted.active.keys() & elsewhere)
 
     def awaited(self, adopted: Adopted) -> frozenset[TaskId]:
-        """A standby on the destination is a learner, too. What the leader knows to be complete brings nothing."""
+        """Return the awaited replicas: standbys count as learners; those reported complete are left out."""
         copies = adopted.warmup | adopted.standby
-        return frozenset() if adopted.next_probe_ms is None else copies - self._told_complete
+        return frozenset() if adopted.next_probe_ms is None else copies - self._reported_complete
 
     def subscription(self) -> tuple[Sequence[TopicPartition], Callable[[], bytes]]:
         owned, user_data = super().subscription()
-        self._told_complete = frozenset(filter(self.complete, self.sums.report(owned_only=True)))
+        self._reported_complete = frozenset(filter(self.complete, self.sums.report(owned_only=True)))
         given_up = {partition for task in self.being_learned for partition in self._inputs(task)}
         return tuple(partition for partition in owned if partition not in given_up), user_data
 
@@ -55,7 +55,7 @@ class StopsWhatIsLearned(Suspending):
 POLICY = Policy(
     "learner",
     "Learners",
-    "KIP-441's first draft: who owns what is being learned gives that up, and only that, before each join",
+    "KIP-441's first draft: before each join, an owner gives up only the tasks that other processes learn",
     always(learner),
     GivesUpWhatIsLearned,
     StopsWhatIsLearned,

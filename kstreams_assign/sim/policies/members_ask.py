@@ -1,4 +1,4 @@
-"""KIP-441's rejected alternative: members themselves ask for a rebalance, each whenever a warm-up reaches the acceptable lag."""
+"""KIP-441's rejected alternative: each member asks for a rebalance when one of its warm-ups is caught up."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a policy may change: who decides, how a member joins and works on, and settings. All else stays as it is.
+"""What a policy may change: the assignor, how a member joins and processes, and settings. The rest stays the same.
 
-A policy is one small module beside this one. What lives here: the values they are made of, and what several of them need to place
-tasks. What must not: any one policy.
+Each policy is a small module beside this one. The values that policies are made of live here, and functions that
+several of them need to place tasks. A single policy's rules do not belong here.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Owners = Mapping[TaskId, UUID]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``taken`` says in a sentence what was taken from where.
+    """``taken``: its rules, in a sentence for users.
 
-    ``assign``: an assignor of its own, told whether the wait that the last assignment announced is over; None: the one that
-    ``settings`` names. ``membership`` and ``loop`` are the member's two halves, ours or changed. ``settings`` go over a scenario's.
+    ``assign``: returns its assignor, given whether the announced wait is over; None: the assignor that ``settings``
+    names. ``membership`` and ``loop``: the member's two halves, ours or changed. ``settings`` override a scenario's.
     """
 
     name: str
@@ -37,23 +37,23 @@ class Policy:
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def applied(self, scenario: Scenario) -> Scenario:
-        """The scenario with this policy's settings. What decides goes by the policy's name on the wire."""
+        """Return the scenario with this policy's settings. Its assignor has the policy's name on the wire."""
         own = {} if self.assign is None else {"assignor": self.name, "early_probing": False}
         return replace(scenario, **{**own, **self.settings})  # type: ignore[arg-type]
 
 
-UNCHANGED = Policy("unchanged", "as it is", "nothing: the scenario's own assignor and settings, and our member")
+UNCHANGED = Policy("unchanged", "unchanged", "nothing: the scenario's own assignor and settings, and our member")
 
 
 def always(assignor: Assignor) -> Callable[[bool], Assignor]:
-    """For a policy that waits for nothing."""
+    """Return ``assign`` for a policy without a wait."""
     return lambda _over: assignor
 
 
-def laid(plan: Plan, owners: Owners, bootstrapping: Owners, *, probing: bool) -> Plan:
-    """``plan`` with other owners, and with a warm-up for each task that ``bootstrapping`` gives to a process.
+def arrange(plan: Plan, owners: Owners, bootstrapping: Owners, *, probing: bool) -> Plan:
+    """Return ``plan`` with other owners, and with a warm-up for each task of ``bootstrapping``.
 
-    Standbys stay as planned, but for those that stand where the task now runs or warms up; tasks without an owner run nowhere.
+    Standbys stay as planned, except where the task now runs or warms up. Tasks without an owner run nowhere.
     """
     placements = {}
     for process, placed in plan.placements.items():
@@ -63,43 +63,50 @@ def laid(plan: Plan, owners: Owners, bootstrapping: Owners, *, probing: bool) ->
     return Plan(placements, probing)
 
 
-def kept(cluster: Cluster) -> dict[TaskId, UUID]:
-    """What runs somewhere stays there; what does not is left out."""
+def keep_owners(cluster: Cluster) -> dict[TaskId, UUID]:
+    """Return the present owners; tasks without one are left out."""
     return {task: process for task, process in previous_owners(cluster).items() if task in cluster.tasks}
 
 
-def promoted(cluster: Cluster, owners: Owners) -> dict[TaskId, UUID]:
-    """Tasks without an owner go to the process with the most complete copy; of equals to the least loaded."""
+def promote_standbys(cluster: Cluster, owners: Owners) -> dict[TaskId, UUID]:
+    """Give orphaned tasks to the process with the least lag; of equals, to the least loaded."""
     load = Counter(owners.values())
-    found = dict(owners)
+    assigned = dict(owners)
     for task in sorted(cluster.stateful - owners.keys()):
-        held = [one for one in cluster.clients if task in one.prev_standby]
+        held = [client for client in cluster.clients if task in client.prev_standby]
         if held:
-            best = min(held, key=lambda one: (one.lags[task], load[one.process_id], one.process_id.int))
-            found[task] = best.process_id
+            best = min(held, key=lambda client: (client.lags[task], load[client.process_id], client.process_id.int))
+            assigned[task] = best.process_id
             load[best.process_id] += 1
-    return found
+    return assigned
 
 
-def given_away(cluster: Cluster, owners: Owners, among: Iterable[UUID] = ()) -> dict[TaskId, UUID]:
-    """Tasks without an owner go to the process with the fewest (``among`` these, if any are named)."""
+def assign_orphans(cluster: Cluster, owners: Owners, among: Iterable[UUID] = ()) -> dict[TaskId, UUID]:
+    """Give orphaned tasks to the process with the fewest tasks (``among`` these, if any are named)."""
     load = Counter(owners.values())
-    found = dict(owners)
+    assigned = dict(owners)
     processes = list(among) or list(cluster.capacities)
     for task in sorted(cluster.tasks - owners.keys()):
-        found[task] = min(processes, key=lambda process: (load[process], process.int))
-        load[found[task]] += 1
-    return found
+        assigned[task] = min(processes, key=lambda process: (load[process], process.int))
+        load[assigned[task]] += 1
+    return assigned
 
 
 def with_standbys(cluster: Cluster, owners: Owners, copies: int) -> Plan:
-    """A plan from owners alone, without a probe: standbys stay where state is, most complete first; what is missing goes to the least loaded."""
+    """Return a plan from owners alone, without a probe.
+
+    Standbys stay where state is, least lag first; missing ones go to the least loaded process.
+    """
     load = dict.fromkeys(cluster.capacities, 0)
     for owner in owners.values():
         load[owner] += 1
     standby: dict[UUID, set[TaskId]] = {process: set() for process in load}
     for task in sorted(cluster.stateful & owners.keys()):
-        held = {one.process_id: one.lags[task] for one in cluster.clients if task in one.prev_standby | one.prev_active}
+        held = {
+            client.process_id: client.lags[task]
+            for client in cluster.clients
+            if task in client.prev_standby | client.prev_active
+        }
         others = [process for process in load if process != owners[task]]
         others.sort(key=lambda process: (process not in held, held.get(process, 0), load[process], process.int))
         for process in others[:copies]:

@@ -1,7 +1,7 @@
-"""Redis Cluster: replicas are of nodes, not of slots; a node runs tasks or copies another node's, all of them.
+"""Redis Cluster: a replica is of a node, not of slots; a node runs tasks or copies all tasks of another node.
 
-Taken from KIP-441: a node has active or passive copies only, a replica follows one primary and takes its place, and slots are moved by hand alone,
-so nothing is evened out. Where no replica follows, what a lost primary had is given out among the primaries.
+Taken from KIP-441: a node has only active or only passive tasks; a replica follows one primary and replaces it; slots
+are moved only by hand, so nothing is balanced. If a lost primary has no replica, its tasks go to the other primaries.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Client, Cluster, Placement, Plan
 from kstreams_assign.model import TaskId
-from kstreams_assign.sim.policies.policy import Policy, always, given_away, kept, promoted
+from kstreams_assign.sim.policies.policy import Policy, always, assign_orphans, keep_owners, promote_standbys
 
 
 def redis_cluster(cluster: Cluster, config: AssignConfig) -> Plan:
     copies = config.num_standby_replicas
-    owners = promoted(cluster, kept(cluster))
-    wanted = -(-len(cluster.clients) // (1 + copies))
+    owners = promote_standbys(cluster, keep_owners(cluster))
+    expected = -(-len(cluster.clients) // (1 + copies))
     primaries = sorted(set(owners.values()), key=lambda node: node.int)
-    others = [one for one in cluster.clients if one.process_id not in primaries]
-    primaries += [one.process_id for one in others[: max(0, wanted - len(primaries))]]
-    owners = given_away(cluster, owners, primaries)
+    others = [client for client in cluster.clients if client.process_id not in primaries]
+    primaries += [client.process_id for client in others[: max(0, expected - len(primaries))]]
+    owners = assign_orphans(cluster, owners, primaries)
     running = {node: frozenset(task for task, owner in owners.items() if owner == node) for node in primaries}
     placements = {node: Placement(tasks) for node, tasks in running.items()}
     following: Counter[UUID] = Counter()
-    for one in others:
-        if one.process_id not in placements:
-            node = min(primaries, key=lambda node: (following[node], -_held(one, running[node]), node.int))
+    for client in others:
+        if client.process_id not in placements:
+            node = min(primaries, key=lambda node: (following[node], -_held(client, running[node]), node.int))
             following[node] += 1
-            placements[one.process_id] = Placement(standby=running[node] & cluster.stateful)
+            placements[client.process_id] = Placement(standby=running[node] & cluster.stateful)
     return Plan(placements, probing=False)
 
 
-def _held(one: Client, tasks: frozenset[TaskId]) -> int:
-    """How many of these it has a copy of."""
-    return len(one.prev_standby & tasks)
+def _held(client: Client, tasks: frozenset[TaskId]) -> int:
+    """Return how many of these tasks it has a standby of."""
+    return len(client.prev_standby & tasks)
 
 
 POLICY = Policy(
     "redis_cluster",
     "Redis Cluster",
-    "a replica follows a node and takes its place; nodes run tasks or copy them; nothing is evened out",
+    "a replica follows a node and replaces it; a node either runs tasks or copies them; nothing is balanced",
     always(redis_cluster),
 )

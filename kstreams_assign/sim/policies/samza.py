@@ -1,7 +1,7 @@
-"""Samza: tasks are divided evenly among containers, and a task goes to the host that has its state, if there is room (host affinity).
+"""Samza: tasks are divided evenly among containers; a task goes to the host with its state if there is room.
 
-Taken from KIP-441: the even distribution over healthy containers, and affinity as a best effort ("in some cases, a container will get assigned to
-another available resource"). No warm-ups: a task that goes elsewhere is restored there.
+Taken from KIP-441: the even distribution over healthy containers, and affinity as a best effort ("in some cases, a
+container will get assigned to another available resource"). No warm-ups: a task that goes elsewhere is restored there.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Cluster, Plan
 from kstreams_assign.model import TaskId
-from kstreams_assign.sim.policies.policy import Policy, always, given_away, with_standbys
+from kstreams_assign.sim.policies.policy import Policy, always, assign_orphans, with_standbys
 
 
 def samza(cluster: Cluster, config: AssignConfig) -> Plan:
     room = -(-len(cluster.tasks) // len(cluster.clients))
     preferred = sorted(
-        (one.lags[task], task, one.process_id)
-        for one in cluster.clients
-        for task in (one.prev_active | one.prev_standby) & cluster.stateful
+        (client.lags[task], task, client.process_id)
+        for client in cluster.clients
+        for task in (client.prev_active | client.prev_standby) & cluster.stateful
     )
     owners: dict[TaskId, UUID] = {}
     load: Counter[UUID] = Counter()
@@ -27,12 +27,12 @@ def samza(cluster: Cluster, config: AssignConfig) -> Plan:
         if task not in owners and load[host] < room:
             owners[task] = host
             load[host] += 1
-    return with_standbys(cluster, given_away(cluster, owners), config.num_standby_replicas)
+    return with_standbys(cluster, assign_orphans(cluster, owners), config.num_standby_replicas)
 
 
 POLICY = Policy(
     "samza",
     "Samza",
-    "host affinity: a task goes to the host with most of its state while that has room in even shares, else anywhere",
+    "host affinity: a task goes to the host with most of its state if even shares leave room there, else to any host",
     always(samza),
 )

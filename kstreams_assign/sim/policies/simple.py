@@ -1,4 +1,4 @@
-"""The proposal's *Simple*: only what moves is revoked, and a second join follows at once to give it out (what KIP-429 became)."""
+"""The proposal's *Simple*: only moving tasks are revoked, and a second join at once assigns them (later KIP-429)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from kstreams_assign.sim.policies.policy import Policy, always
 POLICY = Policy(
     "simple",
     "Simple",
-    "incremental: a task that moves is revoked, and a second join at once gives it to its new owner, who restores it then",
+    "incremental: a moving task is revoked, and a second join at once assigns it to its new owner, which restores it",
     always(sticky),
 )

@@ -1,1 +1,1 @@
-"""Policies in numbers: what happens to a group (``situations``), what that costs (``measure``), in words from BEST to BAD (``words``)."""
+"""Policies in numbers: the situations of a group, their costs (``measure``), and words from BEST to BAD (``words``)."""

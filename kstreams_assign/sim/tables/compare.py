@@ -1,4 +1,4 @@
-"""Policies side by side: every one in every situation, without and with a standby, as columns of numbers, words and reasons."""
+"""Compare policies: each in each situation, without and with a standby, as numbers, words and reasons."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kstreams_assign.sim.policies.policy import Policy
 from kstreams_assign.sim.tables.measure import Measured, measure
 from kstreams_assign.sim.tables.reasons import reasons
 from kstreams_assign.sim.tables.situations import GROUP, SITUATIONS, Situation
-from kstreams_assign.sim.tables.words import EXPECTED, cost_s, word
+from kstreams_assign.sim.tables.words import EXPECTED, UNEVEN, cost_s, word
 
 STANDBYS = (0, 1)
-WIDTH = 100
-"""Of a printed line, in columns."""
+WIDTH = 80
+"""The width of a printed line."""
 
 
 class Column(NamedTuple):
-    """One situation with so many standbys, and what each policy costs in it."""
+    """A situation with a number of standbys, and the costs of each policy in it."""
 
     situation: Situation
     standbys: int
@@ -27,10 +27,10 @@ class Column(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        return tuple(word(one, self.measured) for one in self.measured)
+        return tuple(word(costs, self.measured) for costs in self.measured)
 
-    def expected_word(self, one: Measured) -> str | None:
-        return EXPECTED.get((one.policy, self.situation.name, self.standbys))
+    def expected_word(self, costs: Measured) -> str | None:
+        return EXPECTED.get((costs.policy, self.situation.name, self.standbys))
 
     @property
     def has_expected(self) -> bool:
@@ -38,20 +38,20 @@ class Column(NamedTuple):
 
     @property
     def differing(self) -> Mapping[str, str]:
-        """Policies whose word is not the expected one -> the word."""
-        told = zip(self.measured, self.words, strict=True)
-        return {one.policy: ours for one, ours in told if self.expected_word(one) not in (None, ours)}
+        """Policies whose word differs from the expected one -> the word."""
+        words_by_policy = zip(self.measured, self.words, strict=True)
+        return {costs.policy: ours for costs, ours in words_by_policy if self.expected_word(costs) not in (None, ours)}
 
 
 def compare(policies: Sequence[Policy], situations: Sequence[Situation] = SITUATIONS) -> Iterator[Column]:
-    """Play all of it, a column at a time."""
+    """Simulate the policies in all situations, a column at a time."""
     for situation in situations:
         for standbys in STANDBYS:
             yield column(policies, situation, standbys)
 
 
 def column(policies: Sequence[Policy], situation: Situation, standbys: int) -> Column:
-    """Play these in one situation."""
+    """Simulate the policies in one situation."""
     group = replace(GROUP, standbys=standbys)
     return Column(situation, standbys, tuple(measure(policy, situation, group) for policy in policies))
 
@@ -61,36 +61,22 @@ def heading(column: Column) -> str:
 
 
 def table(column: Column, titles: Mapping[str, str]) -> list[str]:
-    """As text, 100 columns at the most; ``titles`` by policy."""
-    expected = column.has_expected
-    heads = [
-        "",
-        "rebal.",
-        "down s",
-        "restored",
-        "moves",
-        "rest s",
-        "cost s",
-        *([] if expected else ["uneven"]),
-        "word",
-        *(["expected"] if expected else []),
-    ]
+    """Format a column as text, at most ``WIDTH`` wide; ``titles`` by policy."""
+    heads = ["", "rebal.", "down s", "restored", "moves", "rest s", "cost s", "word"]
     rows = [
         [
-            titles[one.policy],
-            str(one.rebalances),
-            f"{one.downtime_s:.0f}",
-            f"{one.restored:,}",
-            str(one.moves),
-            f"{one.settled_s:.0f}",
-            f"{cost_s(one):.0f}",
-            *([] if expected else [str(one.uneven)]),
-            ours,
-            *([column.expected_word(one) or ""] if expected else []),
+            titles[costs.policy],
+            str(costs.rebalances),
+            f"{costs.downtime_s:.0f}",
+            f"{costs.restored:,}",
+            str(costs.moves),
+            f"{costs.settled_s:.0f}",
+            f"{cost_s(costs):.0f}",
+            f"{ours} ({costs.uneven})" if ours == UNEVEN else ours,
         ]
-        for one, ours in zip(column.measured, column.words, strict=True)
+        for costs, ours in zip(column.measured, column.words, strict=True)
     ]
-    title = wrap(f"{heading(column)}: {column.situation.told}", WIDTH)
+    title = wrap(f"{heading(column)}: {column.situation.description}", WIDTH)
     return [*title, *_aligned(heads, rows), *_why(column, titles)]
 
 
@@ -98,7 +84,7 @@ def _aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, cells)) for cells in zip(heads, *rows, strict=True)]
     words_from = heads.index("word")
     return [
-        "  ".join(
+        " ".join(
             cell.rjust(width) if 0 < at < words_from else cell.ljust(width)
             for at, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
@@ -107,33 +93,36 @@ def _aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _why(column: Column, titles: Mapping[str, str]) -> Iterator[str]:
-    """The reasons for what was expected otherwise, those with the same reason together."""
-    told: dict[str, list[str]] = {}
-    for policy, text in reasons(column.situation.name, column.standbys):
-        if policy in column.differing:
-            told.setdefault(text, []).append(titles[policy])
-    for text, names in told.items():
-        yield from wrap(f"{', '.join(names)}: {text}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+    """Yield the expected words that differ, and the reasons; policies with the same word and reason together."""
+    because = dict(reasons(column.situation.name, column.standbys))
+    names: dict[tuple[str, str], list[str]] = {}
+    for costs in column.measured:
+        expected = column.expected_word(costs)
+        if costs.policy in column.differing and expected is not None:
+            names.setdefault((expected, because.get(costs.policy, "")), []).append(titles[costs.policy])
+    for (expected, text), policies in names.items():
+        line = f"{', '.join(policies)}: expected {expected}" + (f"; {text}" if text else "")
+        yield from wrap(line, WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def facts(columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """One object a number line, for ``--json``."""
+    """Return an object for each row of numbers, for ``--json``."""
     return [
         {
             "situation": column.situation.name,
             "standbys": column.standbys,
-            "policy": one.policy,
-            "rebalances": one.rebalances,
-            "downtime_s": round(one.downtime_s, 3),
-            "restored": one.restored,
-            "moves": one.moves,
-            "settled_s": one.settled_s,
-            "uneven": one.uneven,
-            "cost_s": round(cost_s(one), 3),
+            "policy": costs.policy,
+            "rebalances": costs.rebalances,
+            "downtime_s": round(costs.downtime_s, 3),
+            "restored": costs.restored,
+            "moves": costs.moves,
+            "settled_s": costs.settled_s,
+            "uneven": costs.uneven,
+            "cost_s": round(cost_s(costs), 3),
             "word": ours,
-            "expected": column.expected_word(one),
-            "violations": [f"{it.invariant}: {it.detail}" for it in one.violations],
+            "expected": column.expected_word(costs),
+            "violations": [f"{violation.invariant}: {violation.detail}" for violation in costs.violations],
         }
         for column in columns
-        for one, ours in zip(column.measured, column.words, strict=True)
+        for costs, ours in zip(column.measured, column.words, strict=True)
     ]

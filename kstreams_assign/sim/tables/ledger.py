@@ -1,4 +1,4 @@
-"""Who had which task when, written down while a group plays: the bars of a timeline, and what the numbers are counted from."""
+"""Records which process has which task when: the bars of a timeline, and the source of the numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUNS, RESTORES, STANDS_BY, WARMS_UP = "runs", "restores", "standby", "warm-up"
 
 
 class Bar(NamedTuple):
-    """A task in one role on one process. Times are milliseconds of the timeline; ``to_ms`` is -1 while it lasts."""
+    """A task in a role on a process. Times are milliseconds of the timeline; ``to_ms`` is -1 while it lasts."""
 
     task: TaskId
     role: str
@@ -27,7 +27,7 @@ class Bar(NamedTuple):
 
 
 class Ledger(Checker):
-    """Judges nothing. ``rebalances`` are the times of decisions."""
+    """A checker without an invariant. ``rebalances``: the times of decisions."""
 
     invariant = "the ledger is kept"
 
@@ -55,7 +55,7 @@ class Ledger(Checker):
             **dict.fromkeys(adopted.active, RESTORES),
         }
         for (task, who), bar in list(self._open.items()):
-            if who is process and task not in roles and bar.role != RUNS:  # a running one is told of when it stops
+            if who is process and task not in roles and bar.role != RUNS:  # a running task ends with ``stopped``
                 self._end(task, process)
         for task, role in roles.items():
             bar_now = self._open.get((task, process))
@@ -93,7 +93,7 @@ class Ledger(Checker):
     # --- reading -----------------------------------------------------------------------------
 
     def between(self, from_ms: int, to_ms: int) -> Iterator[Bar]:
-        """Every bar, cut to this time."""
+        """Yield every bar, cut to this time."""
         for bar in [*self.bars, *self._open.values()]:
             until_ms = min(to_ms, bar.to_ms if bar.to_ms >= 0 else to_ms)
             since_ms = max(from_ms, bar.from_ms)

@@ -1,6 +1,6 @@
-"""One policy in one situation, played with every checker on, and what it cost.
+"""Measure the costs of a policy in a situation, simulated with all checkers.
 
-What lives here: the play and the counting. What must not: what any policy does, and words for numbers.
+The simulation and the counting live here. Rules of a policy and words for numbers do not belong here.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ SEED = 1
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """``downtime_s``: task-seconds in which nobody processed a task. ``restored``: records read to bring copies up to date.
+    """``downtime_s``: task-seconds without processing. ``restored``: records read to restore or to update replicas.
 
-    ``moves``: a task begins on another process than the last that ran it. ``settled_s``: until nothing more was to come.
-    ``read_per_s``: records that all read together in the busiest ten seconds. ``uneven``: how many more tasks the process with the most runs in the end than that with the fewest.
-    ``bars`` and ``decided_s`` are for timelines; their times are milliseconds and seconds from the first event.
+    ``moves``: a task begins on another process than its last one. ``settled_s``: until no more rebalance was due.
+    ``read_per_s``: records that all processes read per second in the busiest ten seconds. ``uneven``: in the end, the
+    most tasks on a process minus the fewest. ``bars`` and ``decided_s`` are for timelines, in milliseconds and seconds
+    from the first event.
     """
 
     policy: str
@@ -55,19 +56,19 @@ class Measured:
 
 @dataclass(slots=True)
 class Busiest:
-    """How fast all read together at each look, a second apart."""
+    """The records read per second by all processes, a value for each second."""
 
     per_s: list[int] = field(default_factory=list)
 
     @property
     def most_per_s(self) -> int:
-        """In the busiest ten seconds."""
+        """The mean of the busiest ten seconds."""
         sums = [0, *accumulate(self.per_s)]
         return max((b - a for a, b in zip(sums, sums[BUSY_S:], strict=False)), default=0) // BUSY_S
 
 
 def measure(policy: Policy, situation: Situation, group: Scenario, *, seed: int = SEED) -> Measured:
-    """Play it from a group at rest to its next rest. Raises ``SimulationStuck`` if that does not come within four hours."""
+    """Simulate from a group at rest to its next rest. Raises ``SimulationStuck`` if it takes more than four hours."""
     scenario = policy.applied(replace(group, processes=max(group.processes, _places(situation))))
     ledger = Ledger()
     watch = Watch(seed, [*every_checker(), ledger])
@@ -117,9 +118,9 @@ def _inflict(world: World, event: Event) -> None:
 
 
 def _rest(world: World, policy: Policy, situation: Situation, busiest: Busiest | None = None) -> int:
-    """Let it go on until nothing is to come and copies are complete, and tell since when.
+    """Run until no rebalance is due and all replicas are caught up; return since when.
 
-    What has just happened is noticed within two sessions.
+    Members notice the last event within two sessions.
     """
     timeline = world.timeline
     until_ms = timeline.now_ms + WITHIN_MS
@@ -132,7 +133,7 @@ def _rest(world: World, policy: Policy, situation: Situation, busiest: Busiest |
         if why := next(chain(unsettled(world), _incomplete(world)), None):
             at_rest_ms = timeline.now_ms + LOOK_MS
         if timeline.now_ms > until_ms:
-            raise SimulationStuck(f"{policy.name} in {situation.name} does not come to rest: {why}")
+            raise SimulationStuck(f"{policy.name} in {situation.name} does not come to rest within four hours: {why}")
     return at_rest_ms
 
 
@@ -142,7 +143,7 @@ def _incomplete(world: World) -> Iterator[str]:
 
 
 def _copying(world: World, process: Process) -> Iterator[TaskId]:
-    """What it makes complete copies of."""
+    """Yield the tasks that the process restores and that are not caught up."""
     for task in process.loop.restorer.tasks:
         held = sum(process.disk.folders[task].values())
         if not is_caught_up(world.logs.ends[task] - held, world.config.acceptable_recovery_lag):
@@ -150,7 +151,7 @@ def _copying(world: World, process: Process) -> Iterator[TaskId]:
 
 
 def _read_per_s(world: World) -> int:
-    """Whoever makes a copy reads with all of its bandwidth; what is read is booked seconds later, in lumps."""
+    """Estimate the records read per second: a process that restores uses its whole bandwidth."""
     copying = sum(next(_copying(world, process), None) is not None for process in world.processes)
     return copying * world.scenario.restored_per_s
 

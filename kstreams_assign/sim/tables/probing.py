@@ -1,7 +1,7 @@
-"""Who asks for a probing rebalance: the leader at an interval, members when a copy is caught up, the leader who is told how far they are.
+"""Triggers of probing rebalances: the leader's interval, a member with a caught-up replica, or early probing.
 
-KIP-441 rejects the second ("they will cause storms of rebalances") and misses a channel for the third, which early probing has.
-The group: four processes become eight at once, 64 tasks of different size, more or fewer of them warmed up at a time.
+KIP-441 rejects the second ("they will cause storms of rebalances") and lacks a channel for the third. The group: four
+processes become eight at once, 64 tasks of different size, with different limits of warm-ups.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ DOUBLED = Situation(
 )
 GROUP_OF_EIGHT = replace(GROUP, processes=8, standbys=0, partitions=64, first_records=20_000, more_records=2_000)
 WARMUPS = (2, 8, 64)
+TITLE_WIDTH = 20
+"""Of a table's first column."""
 
 
 def _with_ours(policy: Policy, title: str) -> Policy:
@@ -38,7 +40,7 @@ RULES: tuple[Policy, ...] = (
         kip_441.POLICY,
         name="early",
         title="KIP-441, early",
-        taken="the same, but the leader is told how far copies are and asks when it is worth it",
+        taken="the same, but members report their offsets and the leader probes as soon as tasks would move",
         settings={**kip_441.POLICY.settings, "early_probing": True},
     ),
     replace(_with_ours(kip_441.POLICY, "ours, interval"), taken="least_movement with the interval"),
@@ -48,7 +50,7 @@ RULES: tuple[Policy, ...] = (
 
 
 class Probed(NamedTuple):
-    """One rule with so many warm-ups at a time."""
+    """A rule with a limit of warm-ups, and its costs."""
 
     policy: Policy
     warmups: int
@@ -63,27 +65,28 @@ def probings(rules: Sequence[Policy] = RULES, warmups: Sequence[int] = WARMUPS) 
 
 
 def probing_table(probed: Sequence[Probed]) -> Iterator[str]:
-    """Rebalances, and seconds until the group is at rest, by the number of warm-ups at a time."""
-    counts = sorted({one.warmups for one in probed})
-    group = f"{DOUBLED.told}, {GROUP_OF_EIGHT.partitions} tasks of different size, max_warmup_replicas"
-    yield f"{group} {', '.join(map(str, counts))}"
-    yield f"{'':20}" + "".join(f"  {'rebal.':>6} {'moves':>5} {'rest s':>6}" for _ in counts)
-    for name in dict.fromkeys(one.policy.name for one in probed):
-        mine = [one for one in probed if one.policy.name == name]
-        cells = [f"  {m.rebalances:6} {m.moves:5} {m.settled_s:6.0f}" for _, _, m in mine]
-        yield f"{mine[0].policy.title:20}" + "".join(cells)
+    """Yield the table: rebalances, moves and seconds until rest, by the limit of warm-ups."""
+    counts = sorted({probe.warmups for probe in probed})
+    yield f"{DOUBLED.description}; {GROUP_OF_EIGHT.partitions} tasks of different size"
+    yield ""
+    yield f"{'max_warmup_replicas':{TITLE_WIDTH}}" + "".join(f"{count:>20}" for count in counts)
+    yield f"{'':{TITLE_WIDTH}}" + "".join(f" {'rebal.':>6} {'moves':>5} {'rest s':>6}" for _ in counts)
+    for name in dict.fromkeys(probe.policy.name for probe in probed):
+        mine = [probe for probe in probed if probe.policy.name == name]
+        cells = [f" {m.rebalances:6} {m.moves:5} {m.settled_s:6.0f}" for _, _, m in mine]
+        yield f"{mine[0].policy.title:{TITLE_WIDTH}}" + "".join(cells)
 
 
 def probing_facts(probed: Sequence[Probed]) -> list[dict[str, Any]]:
     return [
         {
-            "policy": one.policy.name,
-            "max_warmup_replicas": one.warmups,
-            "rebalances": one.measured.rebalances,
-            "moves": one.measured.moves,
-            "settled_s": one.measured.settled_s,
-            "downtime_s": round(one.measured.downtime_s, 3),
-            "restored": one.measured.restored,
+            "policy": probe.policy.name,
+            "max_warmup_replicas": probe.warmups,
+            "rebalances": probe.measured.rebalances,
+            "moves": probe.measured.moves,
+            "settled_s": probe.measured.settled_s,
+            "downtime_s": round(probe.measured.downtime_s, 3),
+            "restored": probe.measured.restored,
         }
-        for one in probed
+        for probe in probed
     ]

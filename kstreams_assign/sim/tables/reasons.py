@@ -1,4 +1,4 @@
-"""Where our words and the expected ones differ, and why: a line for each policy and situation, for those who read the tables."""
+"""Why words differ from the expected ones: a reason for each policy and situation, printed below the tables."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 WITHOUT, WITH, EITHER = (0,), (1,), (0, 1)
-NO_SEAT = "even shares leave one of the tasks no seat where its standby is, so it is restored in the cold"
+NO_SEAT = "even shares leave no room for one of the tasks where its standby is, so it is restored in full"
 
 
 class Reason(NamedTuple):
-    """For these policies, with so many standbys."""
+    """The reason for these policies, with these numbers of standbys."""
 
     policies: tuple[str, ...]
     standbys: tuple[int, ...]
@@ -19,62 +19,70 @@ class Reason(NamedTuple):
 
 REASONS: Mapping[str, tuple[Reason, ...]] = {
     "start": (
-        Reason(("current",), WITHOUT, "disks are empty, so restoring is what nobody avoids; suspending costs seconds"),
-        Reason(("current",), WITH, "each process that comes has all suspended, and standbys are begun that move again"),
-        Reason(("simple",), EITHER, "the proposal weighs its additional joins; they cost nobody anything here"),
+        Reason(("current",), WITHOUT, "disks are empty, so no policy avoids restoring; suspending costs seconds"),
+        Reason(("current",), WITH, "each new process suspends all tasks, and standbys begin that move again"),
+        Reason(("simple",), EITHER, "the proposal counts the additional joins; they cost nothing here"),
         Reason(
             ("delayed", "delayed_bootstrap"),
             EITHER,
-            "the delay spares some restoring, but nobody works on any task while it lasts",
+            "the delay saves some restoring, but no task is processed meanwhile",
         ),
         Reason(
             ("bootstrap",),
             EITHER,
-            "whoever comes first keeps, and restores, all tasks until those who come later have copies of them",
+            "the first process restores and keeps all tasks until later ones have replicas of them",
         ),
     ),
     "shutdown": (
         Reason(
             ("simple", "bootstrap"),
             EITHER,
-            "what it saves over Current are suspensions of seconds; what is restored in vain is the same",
+            "compared with Current it saves seconds of suspension, but restores as much in vain",
         ),
         Reason(
             ("current",),
             WITH,
-            "the first that leaves has its standbys on one process, where even shares leave a seat for one; new copies come too late for the next",
+            "the standbys of the first process that leaves are on one process, where even shares leave room for one; "
+            "new replicas are too late for the next one",
         ),
         Reason(
             ("delayed", "delayed_bootstrap"),
             WITH,
-            "standbys take over at once, so others are made for those that leave next; and tasks without a seat wait",
+            "standbys take over at once, so new ones are made for the next processes that leave; tasks without room "
+            "wait",
         ),
     ),
     "scale_out": (
-        Reason(("delayed",), WITH, "the new process gets standbys first, so most of what it takes later is warm"),
         Reason(
-            ("bootstrap", "delayed_bootstrap"), WITH, "standbys are spread anew, too: more is copied than what moves"
+            ("delayed",), WITH, "the new process gets standbys first, so most tasks that it takes later are caught up"
+        ),
+        Reason(
+            ("bootstrap", "delayed_bootstrap"), WITH, "standbys are spread again, too, so more is copied than moves"
         ),
     ),
     "scale_in": (
         Reason(
             ("current",),
             WITHOUT,
-            "the proposal assumes a complete shuffle; the sticky assignor moves no more than left",
+            "the proposal assumes a complete shuffle; the sticky assignor moves only orphaned tasks",
         ),
-        Reason(("simple",), WITHOUT, "nobody does better: what left is restored once, on all others side by side"),
-        Reason(("delayed", "delayed_bootstrap"), WITHOUT, "who left does not come back: the delay is downtime in vain"),
+        Reason(
+            ("simple",), WITHOUT, "no policy does better: orphaned tasks are restored once, on all others in parallel"
+        ),
+        Reason(("delayed", "delayed_bootstrap"), WITHOUT, "the process does not come back: the delay is only downtime"),
         Reason(("current", "simple", "bootstrap"), WITH, NO_SEAT),
     ),
     "bounce": (
         Reason(
             ("current", "simple", "bootstrap"),
             WITHOUT,
-            "the others restore at once what its owner is back for in 20 seconds",
+            "the others restore tasks at once whose owner is back in 20 seconds",
         ),
-        Reason(("current", "simple", "bootstrap"), WITH, f"{NO_SEAT}; and standbys are made anew at once"),
+        Reason(("current", "simple", "bootstrap"), WITH, f"{NO_SEAT}; and new standbys are made at once"),
         Reason(
-            ("delayed", "delayed_bootstrap"), WITH, "standbys that took over are made anew before the process is back"
+            ("delayed", "delayed_bootstrap"),
+            WITH,
+            "new standbys are made for those that took over before the process is back",
         ),
     ),
     "failover": (
@@ -84,7 +92,7 @@ REASONS: Mapping[str, tuple[Reason, ...]] = {
         Reason(
             ("bootstrap",),
             WITHOUT,
-            "the first rebalance restores a task on each of three processes, which is as fast as it goes",
+            "the first rebalance restores a task on each of three processes, which is the fastest way",
         ),
         Reason(
             ("delayed_bootstrap",),
@@ -92,17 +100,21 @@ REASONS: Mapping[str, tuple[Reason, ...]] = {
             "two rebalances, as the proposal says, but the tasks wait while the new process restores all of them",
         ),
         Reason(
-            ("current", "simple"), WITH, "the second rebalance gives the new process its share, which is cold there"
+            ("current", "simple"),
+            WITH,
+            "the second rebalance gives the new process its share, which it restores in full",
         ),
-        Reason(("delayed",), WITH, "what the new process has not copied when the delay ends waits for its restore"),
+        Reason(
+            ("delayed",), WITH, "tasks that the new process has not copied when the delay ends wait for their restore"
+        ),
         Reason(("bootstrap",), WITH, f"{NO_SEAT}; and standbys move twice"),
-        Reason(("delayed_bootstrap",), WITH, "standbys move twice: for what was lost, and for the new process"),
+        Reason(("delayed_bootstrap",), WITH, "standbys move twice: for the lost process, and for the new one"),
     ),
 }
 
 
 def reasons(situation: str, standbys: int) -> Iterator[tuple[str, str]]:
-    """(policy, why its word differs) of one column."""
+    """Yield (policy, why its word differs) of a column."""
     for reason in REASONS.get(situation, ()):
         if standbys in reason.standbys:
             yield from ((policy, reason.text) for policy in reason.policies)

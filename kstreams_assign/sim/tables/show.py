@@ -1,4 +1,4 @@
-"""``simulate policies``, ``placements`` and ``probing``: the tables on standard output."""
+"""Print the tables of ``simulate policies``, ``placements``, ``probing`` and ``sweep``."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from kstreams_assign.sim.tables.words import EVENNESS, PROPOSAL, RULE
 
 
 def policies(chosen: Sequence[Policy], *, as_json: bool) -> list[Column]:
-    """Play these in every situation and print what came of it."""
+    """Simulate these policies in all situations and print the tables."""
     columns = list(compare(chosen))
     titles = {policy.name: policy.title for policy in chosen}
     if as_json:
         typer.echo(json.dumps(facts(columns)))
     else:
         _introduce(chosen)
-        typer.echo(f"{RULE}\n{PROPOSAL if any(column.has_expected for column in columns) else EVENNESS}\n")
+        second = PROPOSAL if any(column.has_expected for column in columns) else EVENNESS
+        typer.echo("\n".join([*wrap(RULE, WIDTH), "", *wrap(second, WIDTH)]) + "\n")
         for column in columns:
             typer.echo("\n".join(table(column, titles)) + "\n")
     return columns
 
 
-def held(columns: Sequence[Column]) -> bool:
-    """Whether all invariants did; what did not is told on standard error."""
+def all_invariants_hold(columns: Sequence[Column]) -> bool:
+    """Return whether all invariants hold; print violations on standard error."""
     broken = [fact for fact in facts(columns) if fact["violations"]]
     for fact in broken:
         typer.echo(f"{fact['policy']} in {fact['situation']}: {'; '.join(fact['violations'])}", err=True)
@@ -41,7 +42,7 @@ def held(columns: Sequence[Column]) -> bool:
 
 
 def probing(*, as_json: bool) -> None:
-    """Who asks for probing rebalances, and how many there are then."""
+    """Simulate the triggers of probing rebalances and print the table."""
     probed = list(probings())
     if as_json:
         typer.echo(json.dumps(probing_facts(probed)))
@@ -51,9 +52,9 @@ def probing(*, as_json: bool) -> None:
 
 
 def sweep(spread: Spread | None, svg: Path | None, *, as_json: bool) -> None:
-    """The grid as tables; with ``svg`` as a picture. Raises ``ConfigError`` where that cannot be written."""
-    found = points_played.sweep(points_played.points(), spread or here)
-    cells = points_played.cells(found)
+    """Simulate the grid and print its tables; also write ``svg``. Raises ``ConfigError`` if that cannot be written."""
+    results = points_played.sweep(points_played.points(), spread or here)
+    cells = points_played.cells(results)
     if as_json:
         typer.echo(json.dumps([cell._asdict() for cell in cells]))
     else:

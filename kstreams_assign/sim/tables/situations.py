@@ -1,6 +1,6 @@
-"""What happens to a group: the proposal's six scenarios, with times. The group is the same in all of them.
+"""The situations of a group: the proposal's six scenarios, with times. The group is the same in all of them.
 
-Everything is fixed: no chance but the network's milliseconds, and nothing goes wrong beside what stands here.
+Everything is fixed: only the network's milliseconds are random, and the listed events are the only faults.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ GROUP = Scenario(
     commit_interval_ms=5_000,
     state_cleanup_delay_ms=600_000,
 )
-"""Four processes for twelve tasks of 100,000 records; a process restores 5,000 a second, so its share of three in a minute."""
+"""Four processes, twelve tasks of 100,000 records. A process restores 5,000 per second: its three tasks in a minute."""
 
 SHARE = GROUP.partitions // GROUP.processes
 SHARE_RECORDS = SHARE * GROUP.first_records
 COLD_S = SHARE * SHARE_RECORDS / GROUP.restored_per_s
-"""Task-seconds that one process's share of tasks waits while it is restored: three tasks for a minute."""
+"""Task-seconds that a process' share of tasks waits for its restore: three tasks for a minute."""
 
 
 class Event(NamedTuple):
-    """``kind``: ``start``, ``leave`` (as asked), ``kill`` (its disk stays), ``wreck`` (its disk is gone)."""
+    """``kind``: ``start``, ``leave`` (it closes), ``kill`` (its disk stays), ``wreck`` (its disk is lost)."""
 
     at_s: int
     kind: str
@@ -37,11 +37,14 @@ class Event(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """``before`` are the places that are taken, and at rest, when it begins. ``ends``: with the last event, not with the rest after it."""
+    """``before``: the places with a process at rest when it begins.
+
+    ``ends``: it ends with the last event, not at rest.
+    """
 
     name: str
     title: str
-    told: str
+    description: str
     before: tuple[int, ...]
     events: tuple[Event, ...]
     ends: bool = False
@@ -58,7 +61,7 @@ SITUATIONS = (
     Situation(
         "shutdown",
         "Shutdown",
-        "all four leave, one every 20 s; counted until the last goes",
+        "all four leave, one every 20 s; counted until the last one leaves",
         (0, 1, 2, 3),
         tuple(Event(20 * slot, "leave", slot) for slot in range(4)),
         ends=True,

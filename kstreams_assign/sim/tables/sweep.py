@@ -1,7 +1,8 @@
-"""How ``max_warmup_replicas`` and the probing interval trade convergence against broker load: a grid of plays.
+"""How ``max_warmup_replicas`` and the probing interval trade speed for broker load: a grid of simulations.
 
-The group: four processes become eight, 32 tasks of different size. Convergence: how long until it is at rest. Broker load: how many
-rebalances, and how fast changelogs are read at the worst. Plays share nothing, so they may be spread (``sim.spread``).
+The group: four processes become eight, 32 tasks of different size. Speed: the time until the group is at rest. Broker
+load: the number of rebalances, and the highest rate of reads. Simulations share nothing, so they may be spread
+(``sim.spread``).
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from kstreams_assign.sim.tables.probing import DOUBLED, GROUP_OF_EIGHT
 WARMUPS = (1, 2, 4, 8, 16, 32)
 INTERVALS_S = (60, 120, 300, 600)
 EARLY = 0
-"""In place of an interval: early probing."""
+"""Stands for early probing, in place of an interval."""
 ASSIGNORS = ("high_availability", "least_movement")
 SEEDS = (1,)
-"""Chance is the network's milliseconds here; more seeds say the same."""
+"""Only the network's milliseconds are random here; more seeds give the same results."""
 GROUP = replace(GROUP_OF_EIGHT, partitions=32, more_records=4_000)
 
 
 class Point(NamedTuple):
-    """One play."""
+    """The settings of a simulation."""
 
     assignor: str
     warmups: int
@@ -35,8 +36,8 @@ class Point(NamedTuple):
     seed: int
 
 
-class Found(NamedTuple):
-    """What came of it. ``read_per_s``: records of changelogs a second in the busiest ten, of all processes together."""
+class Result(NamedTuple):
+    """Its results. ``read_per_s``: records that all processes read per second in the busiest ten seconds."""
 
     point: Point
     rest_s: float
@@ -56,22 +57,22 @@ def points(
     ]
 
 
-def played(point: Point) -> Found:
-    """The same point goes the same way wherever it is played."""
+def play_point(point: Point) -> Result:
+    """Simulate a point; the result does not depend on where it runs."""
     policy = least_movement.POLICY if point.interval_s == EARLY else kip_441.POLICY
     interval_ms = 1_000 * (point.interval_s or max(INTERVALS_S))
     settings = {"max_warmup_replicas": point.warmups, "probing_rebalance_interval_ms": interval_ms}
     chosen = replace(policy, settings={**policy.settings, "assignor": point.assignor, **settings})
-    one = measure(chosen, DOUBLED, GROUP, seed=point.seed)
-    return Found(point, one.settled_s, one.rebalances, one.read_per_s)
+    costs = measure(chosen, DOUBLED, GROUP, seed=point.seed)
+    return Result(point, costs.settled_s, costs.rebalances, costs.read_per_s)
 
 
-def sweep(asked: Sequence[Point], spread: Spread = here) -> list[Found]:
-    return spread(played, asked)
+def sweep(asked: Sequence[Point], spread: Spread = here) -> list[Result]:
+    return spread(play_point, asked)
 
 
 class Cell(NamedTuple):
-    """The median over the seeds."""
+    """The medians over the seeds."""
 
     assignor: str
     warmups: int
@@ -81,16 +82,16 @@ class Cell(NamedTuple):
     read_per_s: float
 
 
-def cells(found: Sequence[Found]) -> list[Cell]:
-    keys = dict.fromkeys(one.point[:3] for one in found)
-    return [Cell(*key, *_medians([one for one in found if one.point[:3] == key])) for key in keys]
+def cells(results: Sequence[Result]) -> list[Cell]:
+    keys = dict.fromkeys(result.point[:3] for result in results)
+    return [Cell(*key, *_medians([result for result in results if result.point[:3] == key])) for key in keys]
 
 
-def _medians(same: Sequence[Found]) -> tuple[float, float, float]:
+def _medians(same: Sequence[Result]) -> tuple[float, float, float]:
     return (
-        median(one.rest_s for one in same),
-        median(one.rebalances for one in same),
-        median(one.read_per_s for one in same),
+        median(result.rest_s for result in same),
+        median(result.rebalances for result in same),
+        median(result.read_per_s for result in same),
     )
 
 
@@ -99,14 +100,17 @@ def name_of(interval_s: int) -> str:
 
 
 def table(all_cells: Sequence[Cell]) -> Iterator[str]:
-    """An assignor after the other: a row a number of warm-ups, a column an interval, and how fast is read at the worst."""
-    yield f"{DOUBLED.told}, {GROUP.partitions} tasks; seconds until the group is at rest / rebalances"
-    for assignor in dict.fromkeys(one.assignor for one in all_cells):
-        mine = [one for one in all_cells if one.assignor == assignor]
-        intervals = list(dict.fromkeys(one.interval_s for one in mine))
+    """Yield a table for each assignor: a row for each limit of warm-ups, a column for each interval."""
+    yield f"{DOUBLED.description}, {GROUP.partitions} tasks"
+    yield "seconds until the group is at rest / rebalances; and the most records read per s"
+    for assignor in dict.fromkeys(cell.assignor for cell in all_cells):
+        mine = [cell for cell in all_cells if cell.assignor == assignor]
+        intervals = list(dict.fromkeys(cell.interval_s for cell in mine))
         yield ""
-        yield f"{assignor:20}" + "".join(f"{name_of(one):>12}" for one in intervals) + "   read/s at most"
-        for warmups in dict.fromkeys(one.warmups for one in mine):
-            row = [one for one in mine if one.warmups == warmups]
-            told = "".join(f"{f'{one.rest_s:.0f} / {one.rebalances:.0f}':>12}" for one in row)
-            yield f"{f'{warmups} warm-ups':20}{told}{max(one.read_per_s for one in row):17,.0f}"
+        yield assignor
+        yield f"{'':12}" + "".join(f"{name_of(interval_s):>11}" for interval_s in intervals) + f"{'max read/s':>12}"
+        for warmups in dict.fromkeys(cell.warmups for cell in mine):
+            row = [cell for cell in mine if cell.warmups == warmups]
+            row_cells = "".join(f"{f'{cell.rest_s:.0f} / {cell.rebalances:.0f}':>11}" for cell in row)
+            label = f"{warmups} warm-up{'s' * (warmups > 1)}"
+            yield f"{label:12}{row_cells}{max(cell.read_per_s for cell in row):12,.0f}"

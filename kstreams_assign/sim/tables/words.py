@@ -1,4 +1,4 @@
-"""BEST to BAD from our numbers, by one rule (``RULE``), and the words that the policies' own proposal has for them (``PROPOSAL``)."""
+"""Words from BEST to BAD for costs, by a rule (``RULE``), and the words of the policies' proposal (``PROPOSAL``)."""
 
 from __future__ import annotations
 
@@ -9,39 +9,44 @@ from kstreams_assign.sim.tables.situations import COLD_S, GROUP, SHARE_RECORDS
 
 WORDS = ("BEST", "BETTER", "MAYBE BETTER", "MAYBE OK", "STILL NOT GOOD", "BAD")
 BOUNDS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
-"""In cold hand-overs: below the first is the first word, and so on."""
+"""In cold hand-overs: below the first bound is the first word, and so on."""
 
 UNEVEN = "UNEVEN"
-"""In place of a word: to leave a new process idle costs nothing."""
+"""In place of a word: leaving a new process idle costs nothing."""
 
 COLD_HAND_OVER_S = COLD_S + SHARE_RECORDS / GROUP.restored_per_s
 
-RULE = f"""Cost: task-seconds in which nobody works on a task, and seconds in which processes restore.
-What the cheapest policy of a table costs nobody avoids; what is above it counts in cold hand-overs
-(one process's tasks wait while they are restored: {COLD_HAND_OVER_S:.0f} s). Half of one or more is BAD, and each
-better word halves it."""
+RULE = (
+    "Cost: the seconds in which tasks are not processed, plus the seconds in which processes restore. A policy is "
+    "compared with the cheapest one of its table, in cold hand-overs: the tasks of one process wait for their restore, "
+    f"{COLD_HAND_OVER_S:.0f} s. Half a cold hand-over above the cheapest, or more, is BAD; each better word halves it."
+)
 
-EVENNESS = """Uneven: how many more tasks the fullest process runs in the end than the emptiest. Two or more have no word
-but this, and nobody is measured against them: to move nothing is cheap."""
+EVENNESS = (
+    "UNEVEN (n): in the end, one process runs n tasks more than another, with n at least 2. Such a policy gets no word "
+    "and counts in no comparison, because moving nothing is cheap."
+)
 
-PROPOSAL = """Expected: the word in "Incremental Cooperative Rebalancing for Streams" (Apache Kafka's wiki, 2017),
-where the first five come from. Where ours is another, the reason stands below the table."""
-
-
-def cost_s(one: Measured) -> float:
-    """Task-seconds of downtime and process-seconds of restoring."""
-    return one.downtime_s + one.restored / GROUP.restored_per_s
-
-
-def is_even(one: Measured) -> bool:
-    return one.uneven < 2
+PROPOSAL = (
+    'The first five policies come from "Incremental Cooperative Rebalancing for Streams" (Apache Kafka\'s wiki, 2017), '
+    "which expected a word for each of them. Expected words that differ are listed below the table, with the reason."
+)
 
 
-def word(one: Measured, column: Sequence[Measured]) -> str:
-    """``column``: every policy's numbers in the same situation with as many standbys."""
-    if not is_even(one):
+def cost_s(costs: Measured) -> float:
+    """Return the task-seconds of downtime plus the process-seconds of restoring."""
+    return costs.downtime_s + costs.restored / GROUP.restored_per_s
+
+
+def is_even(costs: Measured) -> bool:
+    return costs.uneven < 2
+
+
+def word(costs: Measured, column: Sequence[Measured]) -> str:
+    """Return the word for these costs. ``column``: the costs of all policies in the same situation."""
+    if not is_even(costs):
         return UNEVEN
-    extra = (cost_s(one) - min(cost_s(other) for other in column if is_even(other))) / COLD_HAND_OVER_S
+    extra = (cost_s(costs) - min(cost_s(other) for other in column if is_even(other))) / COLD_HAND_OVER_S
     return WORDS[sum(extra >= bound for bound in BOUNDS)]
 
 
@@ -63,9 +68,9 @@ _APART: Mapping[str, tuple[str, ...]] = {
 }
 EXPECTED: Mapping[tuple[str, str, int], str] = {
     **{
-        (policy, situation, standbys): told
+        (policy, situation, standbys): expected
         for policy, words in _SAME.items()
-        for situation, told in zip(("start", "shutdown", "scale_out", "bounce"), words, strict=True)
+        for situation, expected in zip(("start", "shutdown", "scale_out", "bounce"), words, strict=True)
         for standbys in (0, 1)
     },
     **{

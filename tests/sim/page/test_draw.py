@@ -1,4 +1,4 @@
-"""The page of the policies: what stands on it, and what a browser makes of it."""
+"""The page of the policies: its content, and how a browser shows it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def page_file(columns, tmp_path_factory):
 
 def pauses(svg):
     """(x, width) of what is red."""
-    found = re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)" height="7" class="nobody"', svg)
-    return [(float(x), float(width)) for x, width in found]
+    bars = re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)" height="7" class="idle"', svg)
+    return [(float(x), float(width)) for x, width in bars]
 
 
 def test_a_pause_is_red_and_never_too_thin_to_be_seen():
@@ -58,14 +58,16 @@ def test_each_policy_has_a_timeline_and_a_line_in_every_plot(columns):
     assert text.count('class="timeline"') == text.count('class="down"') == len(TWO) * len(columns)
 
 
-def test_one_look_tells_which_policy_pauses_whom(page_file, chromium):
+def test_a_browser_shows_the_pauses_of_each_policy(page_file, chromium):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         complaints = []
         page.on("console", lambda said: complaints.append(said.text))
         page.goto(page_file.as_uri())
-        red = "(svg) => [...svg.querySelectorAll('.nobody')].filter((one) => one.getBoundingClientRect().width >= 2).length"
+        red = (
+            "(svg) => [...svg.querySelectorAll('.idle')].filter((one) => one.getBoundingClientRect().width >= 2).length"
+        )
         eager, ours = (page.locator(".timeline").nth(at).evaluate(red) for at in (0, 1))
         assert eager == 9 + 3  # whoever keeps a task is paused as well as who moves
         assert ours <= 3
@@ -81,7 +83,7 @@ def test_the_command_writes_it(monkeypatch, columns, tmp_path):
     monkeypatch.setattr(show, "compare", lambda _policies: columns)
     html = tmp_path / "deep" / "page.html"
     done = CliRunner().invoke(cli.app, ["simulate", "policies", "--json", "--html", str(html)])
-    assert (done.exit_code, done.stderr) == (0, f"{html} is written\n")
+    assert (done.exit_code, done.stderr) == (0, f"wrote {html}\n")
     assert html.stat().st_size > 10_000
 
 

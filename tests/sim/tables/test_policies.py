@@ -1,4 +1,4 @@
-"""What the policies are for is what the numbers show, and where their words are not the expected ones a reason stands."""
+"""The numbers show the purpose of each policy, and each word that differs from the expected one has a reason."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def column_of(situation, standbys):
 
 
 def of(situation, policy, standbys=0):
-    return next(one for one in column_of(situation, standbys).measured if one.policy == policy)
+    return next(costs for costs in column_of(situation, standbys).measured if costs.policy == policy)
 
 
 @pytest.mark.parametrize(("situation", "standbys"), EVERY)
-def test_invariants_hold_and_each_word_that_was_not_expected_has_a_reason(situation, standbys):
-    """And no other has one; and the table fits a terminal."""
+def test_invariants_hold_and_each_unexpected_word_has_a_reason(situation, standbys):
+    """No other word has a reason, and the table fits a terminal."""
     played = column_of(situation, standbys)
-    assert [one.violations for one in played.measured if one.violations] == []
+    assert [costs.violations for costs in played.measured if costs.violations] == []
     assert {policy for policy, _ in reasons(situation, standbys)} == set(played.differing)
     lines = table(played, TITLES)
     assert max(map(len, lines)) <= WIDTH
     assert sum(line.startswith(tuple(TITLES.values())) for line in lines) == len(FIRST)
 
 
-def test_who_comes_new_restores_in_the_cold_unless_it_bootstraps():
+def test_a_new_process_restores_in_full_unless_it_bootstraps():
     cold, warm = of("scale_out", "simple"), of("scale_out", "bootstrap")
     assert cold.downtime_s == pytest.approx(COLD_S, rel=0.1)
     assert warm.downtime_s < 2
@@ -53,11 +53,11 @@ def test_who_comes_new_restores_in_the_cold_unless_it_bootstraps():
     assert (cold.rebalances, warm.rebalances) == (2, 3)  # "three rebalances", as the proposal has it
 
 
-def test_a_rebalance_of_2017_stops_everybody_and_an_incremental_one_nobody():
+def test_a_rebalance_of_2017_stops_all_tasks_and_an_incremental_one_none():
     def paused(policy):
         """Tasks that stop for a while and go on where they were."""
-        one = of("scale_out", policy)
-        runs = [(bar.task, bar.slot) for bar in one.bars if bar.role == RUNS]
+        costs = of("scale_out", policy)
+        runs = [(bar.task, bar.slot) for bar in costs.bars if bar.role == RUNS]
         return {task for task, slot in runs if runs.count((task, slot)) > 1}
 
     assert len(paused("current")) == 9
@@ -80,13 +80,13 @@ def test_early_probing_comes_to_rest_before_the_interval_does():
 
 
 def test_reasons_are_few():
-    assert sum(len(one) for one in REASONS.values()) < 30
+    assert sum(len(costs) for costs in REASONS.values()) < 30
 
 
 def test_facts_have_every_policy_in_every_column():
-    told = json.loads(json.dumps(facts([column_of("scale_in", standbys) for standbys in (0, 1)])))
-    assert len(told) == 2 * len(FIRST)
-    assert told[0].keys() >= {
+    rows = json.loads(json.dumps(facts([column_of("scale_in", standbys) for standbys in (0, 1)])))
+    assert len(rows) == 2 * len(FIRST)
+    assert rows[0].keys() >= {
         "policy",
         "situation",
         "rebalances",
@@ -105,18 +105,18 @@ def test_a_word_halves_with_what_is_avoided(share, expected):
     assert word(worse, [best, worse]) == WORDS[expected]
 
 
-def test_to_move_nothing_is_no_word_and_no_measure():
+def test_a_policy_that_moves_nothing_gets_no_word_and_counts_in_no_comparison():
     best = of("scale_out", "bootstrap")
     idle = replace(best, downtime_s=0.0, restored=0, uneven=2)
-    assert [word(one, [idle, best]) for one in (idle, best)] == [UNEVEN, WORDS[0]]
+    assert [word(costs, [idle, best]) for costs in (idle, best)] == [UNEVEN, WORDS[0]]
 
 
-def test_the_same_policy_goes_the_same_way_each_time():
+def test_a_policy_gives_the_same_numbers_each_time():
     policy, situation = FIRST[-1], SITUATIONS[2]
     assert measure(policy, situation, GROUP) == measure(policy, situation, GROUP)
 
 
-def test_the_command_tells_what_the_words_mean(monkeypatch):
+def test_the_command_explains_the_words(monkeypatch):
     from kstreams_assign.sim.tables import show
 
     monkeypatch.setattr(show, "compare", lambda policies: list(compare(policies[-1:], SITUATIONS[3:4])))

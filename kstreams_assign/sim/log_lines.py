@@ -1,4 +1,4 @@
-"""A line of the log for each thing that happened. Nothing here changes anything."""
+"""Format events of a simulation as log lines. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from kstreams_assign.sim.process import Process
 
 
-def line(ms: int, what: str, process: Process | None, detail: object) -> str:
-    """``12.345  P1  assigned  active 0_0 0_1, standby 0_2``."""
+def log_line(ms: int, what: str, process: Process | None, detail: object) -> str:
+    """Format ``12.345  P1  assigned  active 0_0 0_1, standby 0_2``."""
     who = process.run.name if process else "--"
     return f"{ms / 1000:10.3f}  {who:3} {what:9} {_detail(detail)}".rstrip()
 
@@ -28,8 +28,8 @@ def _detail(detail: object) -> str:
 
 def _adopted(adopted: Adopted) -> str:
     parts = {"active": adopted.active, "standby": adopted.standby, "warm-up": adopted.warmup}
-    told = [f"{role} {names(tasks)}" for role, tasks in parts.items() if tasks]
-    return ", ".join([*(told or ["nothing"]), *(["a follow-up comes"] if adopted.follow_up else [])])
+    roles = [f"{role} {names(tasks)}" for role, tasks in parts.items() if tasks]
+    return ", ".join([*(roles or ["nothing"]), *(["a follow-up comes"] if adopted.follow_up else [])])
 
 
 def _decision(decision: Decision) -> str:
@@ -39,5 +39,5 @@ def _decision(decision: Decision) -> str:
 
 
 def names(tasks: Iterable[TaskId]) -> str:
-    """In order."""
+    """Join the task ids, in order."""
     return " ".join(map(str, sorted(tasks)))
