@@ -44,7 +44,7 @@ def draw(chosen: Sequence[Policy], columns: Sequence[Column]) -> str:
         _policies(chosen),
         tag(
             "section",
-            tag("h2", "In a word"),
+            tag("h2", "Summary"),
             *([tag("p", EXPECTED, class_="note quiet")] if expected else []),
             _words(columns, titles),
             *(tag("p", text, class_="note quiet") for text in (RULE, PROPOSAL if expected else EVENNESS)),

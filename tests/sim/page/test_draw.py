@@ -18,6 +18,7 @@ from kstreams_assign.sim.tables.compare import compare
 from kstreams_assign.sim.tables.ledger import RUNS, Bar
 from kstreams_assign.sim.tables.measure import Measured
 from kstreams_assign.sim.tables.situations import SITUATIONS
+from tests.looks import cut_tables, faint_texts, in_each_look, page_width
 
 TWO = (FIRST[0], FIRST[-1])
 
@@ -71,11 +72,25 @@ def test_a_browser_shows_the_pauses_of_each_policy(page_file, chromium):
         eager, ours = (page.locator(".timeline").nth(at).evaluate(red) for at in (0, 1))
         assert eager == 9 + 3  # whoever keeps a task is paused as well as who moves
         assert ours <= 3
-        for width in (1280, 700):
-            page.set_viewport_size({"width": width, "height": 900})
-            assert page.evaluate("document.documentElement.scrollWidth") == width
+        for width in in_each_look(page):
+            assert page_width(page) == width
+            assert width < 1280 or cut_tables(page) == []
+            assert faint_texts(page) == []
         browser.close()
     assert complaints == []
+
+
+def test_on_dark_paper_no_cell_of_the_summary_glares(page_file, chromium):
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(color_scheme="dark")
+        page.goto(page_file.as_uri())
+        shades = page.locator(".words td").evaluate_all(
+            "(cells) => cells.map((cell) => getComputedStyle(cell).backgroundColor.match(/[0-9]+/g).slice(0, 3).map(Number))"
+        )
+        browser.close()
+    assert shades
+    assert max(max(shade) for shade in shades) <= 0x5A
 
 
 def test_the_command_writes_it(monkeypatch, columns, tmp_path):
