@@ -33,7 +33,7 @@ MOVES = ("task", "from", "to", "warm", "cause", "gap, ms")
 REBALANCES = ("generation", "began, s", "took, ms", "kind")
 COLOURS = 3
 """As many as there are workers in the script."""
-ROLES = {"standby": "standby", "warmup": "warm-up"}
+HELD = {"standby": "keeps a standby of", "warmup": "keeps a warm-up of", "leaving": "closes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class _Picture:
         for copy in self._board.copies:
             colour = self._colours[copy.worker]
             y = self._tops[copy.task] + BAR + COPY * colour
-            about = f"{copy.worker} keeps a {ROLES[copy.role]} of {copy.task}"
+            about = f"{copy.worker} {HELD[copy.role]} {copy.task}"
             yield self._bar(copy.from_ms, copy.to_ms, y, COPY - 1, f"c{colour} {copy.role}", about, least=THINNEST)
 
     def _ticks(self) -> Iterator[Html]:
