@@ -28,7 +28,7 @@ def read_bytes(word: str) -> bytes:
         try:
             return _content(path.read_bytes())
         except OSError as cause:
-            raise ConfigError(f"{word}: {cause}") from cause
+            raise ConfigError(f"{path.absolute()}: {cause.strerror}; name a file that can be read") from cause
     found = _from_text(word)
     if found is None:
         shown = word if len(word) <= 40 else f"{word[:37]}..."

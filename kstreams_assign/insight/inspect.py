@@ -19,6 +19,7 @@ from rich.live import Live
 from kstreams_assign.client_settings import client_pairs
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
 from kstreams_assign.insight.fetch import group_reader, take_snapshot
+from kstreams_assign.insight.files import read_text
 from kstreams_assign.insight.show import show
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.decoded import decode_group
@@ -28,6 +29,7 @@ from kstreams_assign.observe.lags import Stalled, stalled
 from kstreams_assign.observe.settings import settings_of, told_settings
 from kstreams_assign.observe.snapshot import GroupSnapshot, read_snapshot, snapshot_text
 from kstreams_assign.observe.topology import given_topology, inferred_topology
+from kstreams_assign.page.file import write_text
 
 WATCH_S = 2.0
 
@@ -60,10 +62,10 @@ def find_snapshot(wanted: Asked) -> GroupSnapshot:
     """From the brokers if some are named, else from the file. Raises ``ConfigError`` where it is neither."""
     if wanted.bootstrap_servers is not None:
         return take_snapshot(wanted.bootstrap_servers, wanted.source, wanted.client, wanted.timeout_s)
-    path = Path(wanted.source)
+    path = Path(wanted.source).absolute()
     if not path.is_file():
-        raise ConfigError(f"{wanted.source}: no such file; name the brokers of a group by --bootstrap-servers")
-    return read_snapshot(_text(path), str(path))
+        raise ConfigError(f"{path}: no such file; name the brokers of a group by --bootstrap-servers")
+    return read_snapshot(read_text(path, "GROUP|FILE"), str(path))
 
 
 def observe(snapshot: GroupSnapshot, wanted: Asked) -> ObservedGroup:
@@ -72,7 +74,8 @@ def observe(snapshot: GroupSnapshot, wanted: Asked) -> ObservedGroup:
     if wanted.topology is None:
         topology = inferred_topology(decoded)
     else:
-        topology = given_topology(_text(wanted.topology), snapshot, str(wanted.topology))
+        text = read_text(wanted.topology, "--topology")
+        topology = given_topology(text, snapshot, str(wanted.topology.absolute()))
     return ObservedGroup(decoded, topology, settings_of(decoded, wanted.told))
 
 
@@ -80,20 +83,12 @@ def inspect_once(wanted: Asked, *, as_json: bool, save: Path | None) -> None:
     """Print the group as it is, and keep the snapshot in a file if one is named."""
     snapshot = find_snapshot(wanted)
     if save is not None:
-        save_snapshot(snapshot, save)
+        write_text("--save", save, snapshot_text(snapshot))
     about = describe(observe(snapshot, wanted))
     if as_json:
         print(json.dumps(document(about), indent=2))
     else:
         Console().print(show(about))
-
-
-def save_snapshot(snapshot: GroupSnapshot, path: Path) -> None:
-    """Raises ``ConfigError`` where the file cannot be written."""
-    try:
-        path.write_text(snapshot_text(snapshot), encoding="utf-8")
-    except OSError as cause:
-        raise ConfigError(f"--save {path}: {cause}") from cause
 
 
 def watch(wanted: Asked, *, as_json: bool) -> None:
@@ -162,10 +157,3 @@ def _snapshots(bootstrap_servers: str, wanted: Asked) -> Iterator[GroupSnapshot]
             except BrokerUnavailable:
                 if not worked:
                     raise
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as cause:
-        raise ConfigError(f"{path}: {cause}") from cause

@@ -21,6 +21,8 @@ from kstreams_assign.observe.lags import Stalled
 from kstreams_assign.observe.reasons import first, process_names, reasons, span
 
 CELL_TASKS = 24
+NAME_WIDTH = len(str(UUID(int=0)))
+"""Longer names are folded, so that the tasks keep room on 80 columns."""
 WARM, COLD, QUIET = "green", "yellow", "dim"
 
 
@@ -67,15 +69,17 @@ def _processes(about: Description) -> Table:
     told = decoded.trailer is not None
     caption = "(lag): where the changelogs end now, less what was told at the last join"
     table = Table(box=box.ROUNDED, show_lines=True, header_style="bold", caption=caption, caption_justify="left")
-    table.add_column("process and members", overflow="fold", no_wrap=True)
+    names = process_names(decoded.view.processes)
+    people = [_who(process, names[process.process_id]) for process in decoded.processes]
+    name_width = min(NAME_WIDTH, max(len(line) for text in people for line in text.plain.splitlines()))
+    table.add_column("process and members", overflow="fold", width=name_width)
     for title in ("active", "standby (lag)" if told else "standby or warm-up (lag)"):
         table.add_column(title, overflow="fold")
     if told:
         table.add_column("warm-up (lag)", overflow="fold")
-    names = process_names(decoded.view.processes)
-    for process in decoded.processes:
+    for process, who in zip(decoded.processes, people, strict=True):
         row: list[RenderableType] = [
-            _who(process, names[process.process_id]),
+            who,
             _tasks(about, process, process.active),
             _tasks(about, process, process.standby),
         ]

@@ -90,6 +90,11 @@ def show_topics(cluster: Cluster, *, internal: bool, as_json: bool) -> None:
             f"no topics on {cluster.bootstrap_servers}; kstreams-assign topic create NAME creates one", file=sys.stderr
         )
         return
+    Console().print(topic_table(facts))
+
+
+def topic_table(facts: Iterable[Mapping[str, Any]]) -> Table:
+    """Return a row a topic."""
     table = Table(box=box.ROUNDED, header_style="bold")
     table.add_column("topic", overflow="fold")
     table.add_column("partitions", justify="right", no_wrap=True)
@@ -97,7 +102,7 @@ def show_topics(cluster: Cluster, *, internal: bool, as_json: bool) -> None:
     for topic in facts:
         records = "?" if topic["records"] is None else f"{topic['records']:,}"
         table.add_row(topic["name"], f"{topic['partitions']:,}", records)
-    Console().print(table)
+    return table
 
 
 def _topic_facts(cluster: Cluster, *, internal: bool) -> list[dict[str, Any]]:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.insight.files import read_text
 from kstreams_assign.insight.inspect import Asked, find_snapshot, observe
+from kstreams_assign.insight.what_if_table import table
 from kstreams_assign.observe.alternatives import (
     Row,
     alternatives,
@@ -33,9 +33,13 @@ from kstreams_assign.observe.changes import Alternative
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.decoded import decode_group
 from kstreams_assign.observe.group_state import PACE, GroupState, state_of_group
-from kstreams_assign.observe.reasons import span
 from kstreams_assign.observe.restore_rate import restore_rate
 from kstreams_assign.observe.snapshot import read_snapshot
+
+ADDED_MEMBERS_MAX = 1_000
+"""Of all added processes together. So many take some ten seconds in a small group, minutes in a large one."""
+QUICK_SIZE = 1_000
+"""Stateful tasks times processes; a larger group takes seconds for each alternative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ def what_if(wanted: Asked, change: Change, *, as_json: bool) -> None:
     Raises ``ConfigError`` for words that cannot be read, ``NotAStreamsGroup`` for a group without members, and what
     ``find_snapshot`` does.
     """
+    _refuse_too_many(change)
     settings = told_changes(change.settings)
     group = observe(find_snapshot(wanted), wanted)
     state = state_of_group(group)
@@ -77,18 +82,37 @@ def what_if(wanted: Asked, change: Change, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(_document(group, now, rows, rate, assumed), indent=2))
     else:
-        console = Console()
-        console.width = max(console.width, TABLE_WIDTH)
-        console.print(_table(group, now, rows, assumed))
+        snapshot = group.decoded.snapshot
+        title = f"{snapshot.group}: {len(group.tasks)} tasks on {len(group.decoded.processes)} processes"
+        Console().print(table(title, now, rows, names_of(group.decoded), assumed))
 
 
-def _rows(state: GroupState, asked: Sequence[Alternative], rate: int | None) -> list[Row]:
+def _refuse_too_many(change: Change) -> None:
+    added = (change.add + change.add_java) * change.threads
+    if added > ADDED_MEMBERS_MAX:
+        raise ConfigError(
+            f"--add {change.add} and --add-java {change.add_java} with --threads {change.threads}: "
+            f"{added:,} members would be added; allowed are {ADDED_MEMBERS_MAX:,}"
+        )
+
+
+def _rows(state: GroupState, alternatives: Sequence[Alternative], rate: int | None) -> list[Row]:
     rows = []
-    for number, alternative in enumerate(asked, start=1):
-        if len(state.ends) * len(state.processes) > 1000:  # larger ones take seconds
-            print(f"playing {number} of {len(asked)}: {alternative.text()}", file=sys.stderr)
-        rows.append(played(state, alternative, rate))
+    console = Console(stderr=True)
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("")
+        for number, alternative in enumerate(alternatives, start=1):
+            text = f"playing {number} of {len(alternatives)}: {alternative.text()}"
+            progress.update(bar, description=text)
+            if _takes_seconds(state, alternative) and not console.is_terminal:
+                print(text, file=sys.stderr, flush=True)
+            rows.append(played(state, alternative, rate))
     return without_repeats(rows)
+
+
+def _takes_seconds(state: GroupState, alternative: Alternative) -> bool:
+    return len(state.ends) * (len(state.processes) + alternative.newcomers * alternative.threads) > QUICK_SIZE
 
 
 def _rate(group: ObservedGroup, change: Change) -> tuple[int | None, str]:
@@ -100,17 +124,12 @@ def _rate(group: ObservedGroup, change: Change) -> tuple[int | None, str]:
     )
     if change.since is None:
         return None, why
-    found = restore_rate(decode_group(read_snapshot(_text(change.since), str(change.since))), group)
+    found = restore_rate(
+        decode_group(read_snapshot(read_text(change.since, "--since"), str(change.since.absolute()))), group
+    )
     if found is None:
         return None, f"not known: no copy read on, and was not at its end, between {change.since} and now"
     return found, f"{found:,} offsets/s a process, measured since {change.since}"
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as cause:
-        raise ConfigError(f"--since {path}: {cause}") from cause
 
 
 def _assumed(state: GroupState, asked: Alternative, rate_from: str) -> dict[str, str]:
@@ -142,61 +161,3 @@ def _document(
         "alternatives": [facts(row, names) for row in rows],
         "assumed": assumed,
     }
-
-
-TABLE_WIDTH = 134
-"""Narrower, its cells would be cut."""
-
-COLUMNS = (
-    "owner\nchanges",
-    "at\nleast",
-    "rounds",
-    "rebalances",
-    "time",
-    "extra\nreplicas",
-    "without\nstandby",
-    "restored\ncold",
-)
-
-
-def _table(group: ObservedGroup, now: Row, rows: Iterable[Row], assumed: dict[str, str]) -> RenderableType:
-    names, snapshot = names_of(group.decoded), group.decoded.snapshot
-    title = f"{snapshot.group}: {len(group.tasks)} tasks on {len(group.decoded.processes)} processes"
-    table = Table(title=title, title_justify="left", box=box.ROUNDED, header_style="bold")
-    table.add_column("what if", overflow="fold", min_width=24)
-    table.add_column("decided by", no_wrap=True)
-    for name in COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
-    warnings: dict[str, None] = {}
-    for row in (now, *rows):
-        table.add_row(row.outcome.alternative.text(names), row.outcome.assignor, *_cells(row))
-        warnings.update(dict.fromkeys(row.outcome.warnings))
-    notes = [Text(f"- {warning}", "yellow") for warning in warnings]
-    taken = [Text(f"- {subject}: {why}", "dim") for subject, why in assumed.items()]
-    return Group(table, *notes, Text("taken for granted:", "dim"), *taken)
-
-
-def _cells(row: Row) -> list[str]:
-    one = row.outcome
-    least, most = row.owner_changes_range or (one.owner_changes, one.owner_changes)
-    changes = f"{one.owner_changes:,}" if least == most else f"{least:,}-{most:,}"
-    rounds = f"{one.rounds:,}" if one.converged else f"> {one.rounds:,}"
-    return [
-        changes,
-        f"{one.lower_bound:,}",
-        rounds,
-        f"{one.rebalances:,}" if one.converged else f"> {one.rebalances:,}",
-        _time(row),
-        f"{one.extra_replicas:,}",
-        f"{one.tasks_without_standby:,}",
-        f"{one.cold:,}",
-    ]
-
-
-def _time(row: Row) -> str:
-    one = row.outcome
-    if not one.converged:
-        return "never at rest"
-    if one.seconds is None:
-        return f"> {span(int(one.seconds_at_least * 1000))}"
-    return span(int(one.seconds * 1000)) if one.seconds else "at once"

@@ -44,7 +44,11 @@ def start(
     def create_topics(bootstrap_servers: str) -> None:
         ClusterAdmin(bootstrap_servers).create_topics(topics, TOPICS_WITHIN_S)
 
-    _print(start_detached(data_dir, port, prepare=create_topics).facts(), as_json)
+    broker = start_detached(data_dir, port, prepare=create_topics)
+    _print(broker.facts(), as_json)
+    if not as_json:
+        typer.echo(f"next: kstreams-assign topic list -b {broker.bootstrap_servers}", err=True)
+        typer.echo("it runs until: kstreams-assign broker stop", err=True)
 
 
 @app.command()
@@ -53,7 +57,7 @@ def stop(
     data_dir: Annotated[Path | None, typer.Option(help="The broker that runs on this folder.")] = None,
     pid: Annotated[int | None, typer.Option(help="The broker with this process id.")] = None,
 ) -> None:
-    """End a broker that was started with "broker start"; exit 1 when none runs.
+    """Stop a broker that was started with "broker start"; exit 1 when none runs.
 
     Data in a folder that was named at the start is kept.
 
@@ -65,7 +69,12 @@ def stop(
     if broker is None:
         typer.echo("no such broker runs", err=True)
         raise typer.Exit(1)
-    _print(broker.facts(), as_json)
+    if as_json:
+        _print(broker.facts(), as_json)
+        return
+    data = "kept" if broker.keeps_data else "deleted"
+    typer.echo(f"stopped the broker at {broker.bootstrap_servers}, process {broker.pid}")
+    typer.echo(f"its data in {broker.data_dir}: {data}")
 
 
 def _print(facts: dict[str, str | int], as_json: bool) -> None:

@@ -101,7 +101,7 @@ def _usable_folder(data_dir: Path, undo: ExitStack) -> Path:
             return folder
     except (OSError, RuntimeError) as cause:  # RuntimeError: links that go round in a circle
         raise ConfigError(
-            f"--data-dir {data_dir}: cannot be used: {cause}; name a folder that this user can write to"
+            f"--data-dir {data_dir.absolute()}: cannot be used: {cause}; name a folder that this user can write to"
         ) from cause
 
 

@@ -128,7 +128,11 @@ def test_a_group_that_everybody_left_is_empty(app: App, run: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (["no-such-file"], 2, "no-such-file: no such file; name the brokers of a group by --bootstrap-servers"),
+        (
+            ["no-such-file"],
+            2,
+            f"{Path.cwd()}/no-such-file: no such file; name the brokers of a group by --bootstrap-servers",
+        ),
         (["g", "--watch"], 2, "--watch needs --bootstrap-servers"),
         (["g", "--set", "x=1"], 2, "--set x=1: write KEY=VALUE"),
         (["g", "--client", "x"], 2, "--client: write KEY=VALUE"),

@@ -63,9 +63,24 @@ def test_two_brokers_must_be_told_apart_and_a_named_folder_has_one_broker_and_is
     second = json.loads(call("start", "--json").stdout)
     unclear = call("stop")
     assert (unclear.returncode, "--pid" in unclear.stderr) == (2, True)
-    assert call("stop", "--data-dir", str(tmp_path / "one")).returncode == 0
+    stopped = call("stop", "--data-dir", str(tmp_path / "one"))
+    assert (stopped.returncode, stopped.stderr) == (0, "")
+    assert stopped.stdout == (
+        f"stopped the broker at {first['bootstrap_servers']}, process {first['pid']}\n"
+        f"its data in {tmp_path / 'one'}: kept\n"
+    )
     assert (tmp_path / "one" / "records" / "meta.properties").exists()
     assert json.loads(call("stop", "--json").stdout) == second
+
+
+def test_people_read_what_to_do_next_and_that_the_broker_stopped(call):
+    started = call("start")
+    facts = dict(line.split(": ", 1) for line in started.stdout.splitlines())
+    assert list(facts) == ["bootstrap_servers", "version", "pid", "data_dir"]
+    assert f"next: kstreams-assign topic list -b {facts['bootstrap_servers']}\n" in started.stderr
+    stopped = call("stop")
+    assert stopped.stdout.startswith(f"stopped the broker at {facts['bootstrap_servers']}, process {facts['pid']}\n")
+    assert stopped.stdout.endswith(f"its data in {facts['data_dir']}: deleted\n")
 
 
 def test_stop_without_a_broker_is_exit_1_and_says_so_on_standard_error(call):
