@@ -136,7 +136,7 @@ class Holdings:
         return [client for client in range(len(self.clients)) if client not in worse] if worse else None
 
     def with_copies(self, task: int) -> list[int]:
-        """Return the clients that have less to restore than a client without a copy; none if all clients have."""
+        """Return the clients that have less to restore than a client without a replica; empty if all have."""
         cold = self.cold_restore[task]
         clients = [client for client, lag in self.reported_lags[task].items() if self.restore_of(lag) < cold]
         return clients if len(clients) < len(self.clients) else []

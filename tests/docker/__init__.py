@@ -1,5 +1,4 @@
-"""Brokers and workers in containers, and the network between them broken on purpose.
+"""Brokers and workers in containers, and deliberate faults of the network between them.
 
-What lives here: the images, clusters made by ``docker-compose.yml``, faults that need a network. What must not: a second way to count
-(``tests.chaos`` has the checkers).
+The images, clusters by ``docker-compose.yml``, and faults that need a network. Counting is in ``tests.chaos``.
 """

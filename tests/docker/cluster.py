@@ -20,7 +20,7 @@ INSIDE = "kafka-1:9092,kafka-2:9092,kafka-3:9092"
 
 
 class Cluster:
-    """One project of Compose; ``with`` takes it down again with its volumes, whatever happened."""
+    """One Compose project; ``with`` takes it down again with its volumes in any case."""
 
     def __init__(self, project: str, *services: str) -> None:
         self.project = project
@@ -46,27 +46,27 @@ class Cluster:
         self._compose("down", "--volumes", "--timeout", "1", "--remove-orphans")
 
     def logs(self, service: str) -> str:
-        """Standard output and standard error, since the container was made."""
+        """Return standard output and standard error since the container was created."""
         done = docker("logs", self.container(service))
         return done.stdout + done.stderr
 
     def container(self, service: str) -> str:
-        """The id of a service's one container."""
+        """Return the id of a service's only container."""
         wanted = (f"com.docker.compose.project={self.project}", f"com.docker.compose.service={service}")
         filters = [word for label in wanted for word in ("--filter", f"label={label}")]
-        (found,) = docker("ps", "--all", "--quiet", "--no-trunc", *filters).stdout.split()
-        return found
+        (container_id,) = docker("ps", "--all", "--quiet", "--no-trunc", *filters).stdout.split()
+        return container_id
 
     def run(self, service: str, *command: str) -> str:
-        """What a command in a running container prints."""
+        """Return the output of a command in a running container."""
         return docker("exec", self.container(service), *command).stdout
 
     def cut(self, service: str, network: str) -> None:
-        """Take a container off a network: packets to and from it go nowhere, and no connection is closed."""
+        """Disconnect a container from a network: its packets are dropped, and no connection is closed."""
         docker("network", "disconnect", f"{self.project}_{network}", self.container(service))
 
     def mend(self, service: str, network: str, alias: str) -> None:
-        """Put it on the network again, under a name."""
+        """Connect the container to the network again, under an alias."""
         docker("network", "connect", "--alias", alias, f"{self.project}_{network}", self.container(service))
 
     def _compose(self, *words: str) -> None:
@@ -79,20 +79,20 @@ class Cluster:
 
 
 def docker(*words: str | Path, timeout_s: float = 60, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run the client; what it says when it fails is in the error, unless it may fail (``check=False``)."""
+    """Run the client; on failure the error contains its output, unless failure is allowed (``check=False``)."""
     done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False, timeout=timeout_s)
     assert done.returncode == 0 or not check, f"docker {' '.join(map(str, words))}: {done.stderr}"
     return done
 
 
 def inspected(container: str) -> dict[str, Any]:
-    """What the engine knows of a container."""
-    (found,) = json.loads(docker("inspect", container).stdout)
-    return dict(found)
+    """Return what the engine knows of a container."""
+    (facts,) = json.loads(docker("inspect", container).stdout)
+    return dict(facts)
 
 
 def until(true: Callable[[], object], timeout_s: float, about: str) -> float:
-    """Wait until something is so; how long it took, in seconds. Fails with ``about`` where it never is."""
+    """Wait until the condition holds; return the time in seconds. Fails with ``about`` after the limit."""
     began = time.monotonic()
     while not true():
         assert time.monotonic() - began < timeout_s, f"not within {timeout_s:.0f} s: {about}"

@@ -38,7 +38,7 @@ SETTINGS = Settings(
 
 
 class Group:
-    """One application of its own: topics, load, three workers. ``begin`` is when its fault happened, on the wall clock."""
+    """One application: topics, load, three workers. ``begin`` is the time of its fault, on the wall clock."""
 
     def __init__(self, cluster: Cluster, name: str, folder: Path) -> None:
         self.cluster, self.name, self.folder = cluster, name, folder
@@ -46,7 +46,7 @@ class Group:
         self.workers = [f"{name}-{number}" for number in range(WORKERS)]
         self.slept: set[str] = set()
         admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
-        arrival = {"message.timestamp.type": "LogAppendTime"}  # outputs have their inputs' time otherwise
+        arrival = {"message.timestamp.type": "LogAppendTime"}  # otherwise outputs have their inputs' time
         new = [
             NewTopic(self.inputs, SETTINGS.partitions, 3),
             NewTopic(self.outputs, SETTINGS.partitions, 3, config=arrival),
@@ -54,10 +54,10 @@ class Group:
         for made in admin.create_topics(new, operation_timeout=30).values():
             made.result(60)
         self._load = Load(BOOTSTRAP, self.inputs, SETTINGS)
-        folder.chmod(0o777)  # the image's user is another
+        folder.chmod(0o777)  # the image has a different user
 
     def start(self) -> None:
-        """Load and workers; returns once the group is at rest."""
+        """Start load and workers; return once the group is at rest."""
         for worker in self.workers:
             self._run(worker)
         until(lambda: not self.reasons(), 120, "the group is at rest")
@@ -90,24 +90,24 @@ class Group:
         )
 
     def end(self) -> None:
-        """Leave nothing behind."""
+        """Remove all containers."""
         subprocess.run(["docker", "rm", "--force", "--volumes", *self.workers], capture_output=True, check=False)
 
     def reasons(self) -> tuple[str, ...]:
-        """Why the group is not at rest, as ``inspect`` and the committed offsets see it."""
+        """Return why the group is not at rest, by ``inspect`` and the committed offsets."""
         return reading.look(BOOTSTRAP, self.name, self.inputs, WORKERS).reasons
 
     def come_to_rest(self) -> None:
-        """No more load; returns once everything is committed and the group is balanced, and everybody has closed."""
+        """Stop the load; return once everything is committed, the group is balanced, and all workers have closed."""
         self._load.stop()
         try:
             until(lambda: not self.reasons(), 150, "the group is at rest")
         except AssertionError as never:
-            raise AssertionError("\n".join((str(never), *self.reasons(), *self._told()))) from never
+            raise AssertionError("\n".join((str(never), *self.reasons(), *self._worker_logs()))) from never
         docker("stop", "--time", "30", *self.workers)
 
     def violations(self) -> list[str]:
-        """What the checkers say of everything that the run left in the brokers."""
+        """Return the checkers' findings on everything that the run left in the brokers."""
         commits, generations = reading.group_records(BOOTSTRAP, self.name, self.inputs)
         facts = Facts(
             guarantee=SETTINGS.guarantee,
@@ -128,21 +128,21 @@ class Group:
         said = docker("logs", "--tail", "12", worker)
         return Exit(worker, inspected(worker)["State"]["ExitCode"], by_us=False, said=said.stderr)
 
-    def _told(self) -> Iterator[str]:
-        """The end of what each worker said, for whoever asks why."""
+    def _worker_logs(self) -> Iterator[str]:
+        """Yield the end of each worker's output, to explain a failure."""
         for worker in self.workers:
             said = docker("logs", "--tail", "60", worker)
             yield f"{worker}: {said.stdout}{said.stderr}"
 
     def silence_s(self, began: float) -> float:
-        """The longest time in which a task told nothing, from ``began`` (wall clock) on, by its outputs' timestamps."""
+        """Return the longest time without output of a task, from ``began`` (wall clock) on, by output timestamps."""
         times: dict[int, list[float]] = defaultdict(list)
         for message in reading.records(BOOTSTRAP, self.outputs):
             times[read_row(message.value()).partition].append(message.timestamp()[1] / 1000)
         gaps = [
             after - max(before, began)
-            for told in times.values()
-            for before, after in pairwise(sorted(told))
+            for moments in times.values()
+            for before, after in pairwise(sorted(moments))
             if after > began
         ]
         return max(gaps)
@@ -150,17 +150,17 @@ class Group:
 
 @contextmanager
 def group(cluster: Cluster, name: str, folder: Path) -> Iterator[Group]:
-    """A group that works, and is gone afterwards."""
-    found = Group(cluster, name, folder)
+    """Run a group and remove it afterwards."""
+    started = Group(cluster, name, folder)
     try:
-        found.start()
-        yield found
+        started.start()
+        yield started
     finally:
-        found.end()
+        started.end()
 
 
 def in_network_of(container: str, *command: str) -> subprocess.CompletedProcess[str]:
-    """A command of this machine in a container's network."""
+    """Run a command of this machine in a container's network."""
     pid = inspected(container)["State"]["Pid"]
     return subprocess.run(
         ["nsenter", "--target", str(pid), "--net", *command], capture_output=True, text=True, check=False
@@ -168,23 +168,25 @@ def in_network_of(container: str, *command: str) -> subprocess.CompletedProcess[
 
 
 def slow_down(containers: Sequence[str]) -> str:
-    """A slow link for what these containers send: delayed and lossy where the kernel can, else narrow. Which it is."""
+    """Slow down what these containers send: delayed and lossy if the kernel can, else narrow; return the rule."""
     for rule in (
         ("netem", "delay", "80ms", "20ms", "loss", "1%"),
         ("tbf", "rate", "512kbit", "burst", "16kb", "latency", "400ms"),
     ):
-        done = [in_network_of(one, "tc", "qdisc", "replace", "dev", "eth0", "root", *rule) for one in containers]
-        if not any(one.returncode for one in done):
+        done = [
+            in_network_of(container, "tc", "qdisc", "replace", "dev", "eth0", "root", *rule) for container in containers
+        ]
+        if not any(result.returncode for result in done):
             return " ".join(rule)
     raise AssertionError(done[0].stderr)
 
 
 def speed_up(containers: Sequence[str]) -> None:
-    """The links as they were."""
-    for one in containers:
-        in_network_of(one, "tc", "qdisc", "del", "dev", "eth0", "root")
+    """Restore the links."""
+    for container in containers:
+        in_network_of(container, "tc", "qdisc", "del", "dev", "eth0", "root")
 
 
 def now() -> float:
-    """The wall clock, which containers share."""
+    """Return the wall-clock time, which containers share."""
     return time()

@@ -1,6 +1,6 @@
-"""Which images the tests run, and how they come here: pulled or built; where neither can be, ``docker/images.sh`` makes stand-ins.
+"""The images under test: pulled or built; if neither is possible, ``docker/images.sh`` makes stand-ins.
 
-``KSTREAMS_ASSIGN_KAFKA_IMAGE`` and ``KSTREAMS_ASSIGN_IMAGE`` name others; what they name is taken as it is.
+``KSTREAMS_ASSIGN_KAFKA_IMAGE`` and ``KSTREAMS_ASSIGN_IMAGE`` name other images, which are used unchanged.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ WORKER_IMAGE = os.environ.get("KSTREAMS_ASSIGN_IMAGE") or "kstreams-assign:teste
 
 
 class NoImages(Exception):
-    """No Docker engine answers, or an image cannot be had."""
+    """No Docker engine answers, or an image is unavailable."""
 
 
 @cache
 def make_images() -> None:
-    """See that the engine answers and both images are here. Raises ``NoImages``."""
+    """Check that the engine answers and both images exist. Raises ``NoImages``."""
     if shutil.which("docker") is None:
         raise NoImages("no docker on the path (Debian: apt-get install docker.io docker-compose)")
     _docker("info", "no Docker engine answers")
@@ -39,7 +39,7 @@ def make_images() -> None:
 
 @cache
 def compose() -> tuple[str, ...]:
-    """The command of Compose, as a plugin or as a program of its own. Raises ``NoImages``."""
+    """Return the command of Compose, a plugin or a separate program. Raises ``NoImages``."""
     plugin = ("docker", "compose")
     if subprocess.run([*plugin, "version"], capture_output=True, check=False).returncode == 0:
         return plugin

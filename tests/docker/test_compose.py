@@ -17,24 +17,24 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogR
 from tests.docker.cluster import BOOTSTRAP, Cluster, docker, inspected, until
 from tests.docker.images import ROOT
 
-pytestmark = [pytest.mark.usefixtures("docker"), pytest.mark.timeout(600)]  # containers begin and end slowly
+pytestmark = [pytest.mark.usefixtures("docker"), pytest.mark.timeout(600)]  # containers start and stop slowly
 
 WORKERS = ("worker-1", "worker-2", "worker-3")
 PARTITIONS = 6
 WITHIN_S = 150
-"""Half a minute, where nobody else uses the machine."""
+"""Half a minute on an idle machine."""
 
 
 @pytest.fixture(scope="module")
 def stack(docker: None) -> Iterator[tuple[Cluster, float]]:  # noqa: ARG001  # the part that has to be there
-    """Everything, and when it was asked for."""
+    """Start everything; yield it with the time of the start."""
     began = time.monotonic()
     with Cluster("kstreams-compose") as running:
         yield running, began
 
 
 def view(stack: Cluster) -> dict | None:
-    """The group; None where there is none yet, or the brokers do not answer."""
+    """Return the group; None if there is none yet, or the brokers do not answer."""
     command = ("kstreams-assign", "inspect", "count-orders", "-b", "kafka-1:9092", "--json")
     done = docker("exec", stack.container("worker-1"), *command, timeout_s=WITHIN_S, check=False)
     return json.loads(done.stdout) if done.returncode == 0 else None
@@ -50,7 +50,7 @@ def balanced(stack: Cluster) -> bool:
 
 
 def ready() -> bool:
-    """Its tasks run; a group is balanced before that."""
+    """Return whether its tasks run; a group is balanced before that."""
     try:
         with urllib.request.urlopen("http://127.0.0.1:8082/ready", timeout=10) as answer:
             return answer.status == 200
@@ -58,7 +58,7 @@ def ready() -> bool:
         return False
 
 
-def test_it_is_balanced_counts_every_order_and_publishes_on_loopback_alone(stack, capsys):
+def test_it_is_balanced_counts_every_order_and_publishes_on_loopback_only(stack, capsys):
     stack, began = stack
     until(lambda: balanced(stack), WITHIN_S, "the group is balanced")
     with capsys.disabled():
@@ -75,30 +75,30 @@ def test_it_is_balanced_counts_every_order_and_publishes_on_loopback_alone(stack
     assert counted() == sent
 
 
-def test_a_worker_that_is_stopped_ends_in_order_within_its_grace_and_comes_back_as_itself(stack):
+def test_a_stopped_worker_ends_in_order_within_its_grace_and_keeps_its_identity(stack):
     running, _ = stack
     worker = running.container("worker-1")
-    until(lambda: len(process_ids(worker)) == 1, WITHIN_S, "the worker tells its process id")
+    until(lambda: len(process_ids(worker)) == 1, WITHIN_S, "the worker logs its process id")
     docker("stop", "--time", "30", worker)
     assert inspected(worker)["State"]["ExitCode"] == 0
-    assert told(worker)[-1]["event"] == "closed"
+    assert read_log(worker)[-1]["event"] == "closed"
     docker("start", worker)
     until(lambda: inspected(worker)["State"]["Health"]["Status"] == "healthy", WITHIN_S, "healthy on /live")
-    until(lambda: told(worker)[-1]["event"] != "closed", WITHIN_S, "it works again")
+    until(lambda: read_log(worker)[-1]["event"] != "closed", WITHIN_S, "it works again")
     assert len(process_ids(worker)) == 1
 
 
-def told(worker: str) -> list[dict]:
-    """Its log, over all its starts."""
+def read_log(worker: str) -> list[dict]:
+    """Return the worker's log, over all its starts."""
     return [json.loads(line) for line in docker("logs", worker).stdout.splitlines() if line.startswith("{")]
 
 
 def process_ids(worker: str) -> set[str]:
-    return {event["process_id"] for event in told(worker)}
+    return {event["process_id"] for event in read_log(worker)}
 
 
 def counted() -> int:
-    """The sum of the newest totals in the changelog."""
+    """Return the sum of the newest totals in the changelog."""
     admin = ClusterAdmin(BOOTSTRAP)
     reader = ConfluentChangelogReader(BOOTSTRAP, group_id="count", admin=admin)
     changelogs = [TopicPartition("count-orders-totals-changelog", number) for number in range(PARTITIONS)]
@@ -113,12 +113,12 @@ def counted() -> int:
     return sum(map(int, totals.values()))
 
 
-def test_prometheus_asks_the_workers_that_there_are():
+def test_prometheus_scrapes_the_workers_of_the_file():
     asked = (ROOT / "docker" / "compose" / "prometheus.yml").read_text(encoding="utf-8")
     assert re.findall(r'"(worker-\d):8080"', asked) == list(WORKERS)
 
 
-def test_the_file_names_nothing_that_is_not_there():
+def test_the_file_names_only_existing_paths():
     text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     for place in re.findall(r'"(\./[^:"]+):', text):
         assert Path(ROOT, place).exists(), place

@@ -1,4 +1,4 @@
-"""The integration tests once more, against a broker in a container."""
+"""The integration tests again, against a broker in a container."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.docker.images import KAFKA_IMAGE, ROOT
 
 pytestmark = [pytest.mark.usefixtures("docker"), pytest.mark.timeout(480)]
 
-# One of each room that speaks to a broker; the suites in full run on the embedded one.
+# One suite of each room that uses a broker; all suites run on the embedded broker.
 SUITES = (
     "tests/adapters/test_confluent_changelogs.py",
     "tests/adapters/test_confluent_transactions.py",
@@ -26,13 +26,13 @@ SUITES = (
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 class KafkaContainer(DockerContainer):
-    """One node, broker and controller, published on 127.0.0.1. The port is chosen first, so that it can be advertised."""
+    """A node, broker and controller, published on 127.0.0.1. The port is chosen first, so that it can be advertised."""
 
     def __init__(self, image: str) -> None:
         super().__init__(image)

@@ -1,7 +1,7 @@
 """Faults that need a network: three brokers (replication 3, min.insync 2), three workers, exactly once, under load.
 
-Each fault ends with nothing lost and nothing applied twice, zombies fenced, and the group balanced. How long the longest silence of a task
-was is printed with ``-s``.
+Each fault ends with nothing lost, nothing applied twice, zombies fenced, and the group balanced. With ``-s`` the
+longest silence of a task is printed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from tests.docker.cluster import BROKERS, Cluster, docker, inspected, until
 from tests.docker.group import SESSION_S, Group, group, now, slow_down, speed_up
 
-pytestmark = [pytest.mark.usefixtures("docker"), pytest.mark.timeout(480)]  # containers begin and end slowly
+pytestmark = [pytest.mark.usefixtures("docker"), pytest.mark.timeout(480)]  # containers start and stop slowly
 
 LONG_S = SESSION_S + 3
 
@@ -36,12 +36,12 @@ def all_healthy(cluster: Cluster, within_s: float) -> None:
     try:
         until(lambda: all(healthy(cluster, broker) for broker in BROKERS), within_s, "all brokers are healthy")
     except AssertionError as never:
-        told = [f"{one}: {cluster.logs(one)[-4_000:]}" for one in BROKERS if not healthy(cluster, one)]
-        raise AssertionError("\n".join((str(never), *told))) from never
+        logs = [f"{broker}: {cluster.logs(broker)[-4_000:]}" for broker in BROKERS if not healthy(cluster, broker)]
+        raise AssertionError("\n".join((str(never), *logs))) from never
 
 
 def pass_by(seconds: float) -> None:
-    """A fault lasts; there is nothing to wait for but its end."""
+    """Let a fault last; there is nothing to wait for except its end."""
     Event().wait(seconds)
 
 

@@ -16,14 +16,14 @@ import org.apache.kafka.streams.ThreadMetadata;
 import org.apache.kafka.streams.Topology;
 
 /**
- * What the applications beside it have in common: settings from their arguments, JSON lines out, words in. What must not live here:
- * a topology. CountingApp has its own, as it is compiled against 2.4 alone.
+ * What the neighbouring applications share: settings from their arguments, JSON lines out, commands in; no topology.
+ * CountingApp does not use it, because it is compiled against 2.4.
  */
 final class AppShell {
     private static final long LOOK_MS = 50;
     private static final Duration END = Duration.ofSeconds(60);
 
-    /** Bootstrap servers, application id and state directory come first; from an index on each argument is key=value. */
+    /** Reads bootstrap servers, application id and state directory, then from pairsFrom on key=value pairs. */
     static Properties settings(final String[] args, final int pairsFrom) {
         final Properties settings = new Properties();
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, args[0]);
@@ -33,7 +33,8 @@ final class AppShell {
         settings.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
         settings.put(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, "6000");
         settings.put(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG, "500");
-        Arrays.stream(args).skip(pairsFrom).map(pair -> pair.split("=", 2)).forEach(pair -> settings.put(pair[0], pair[1]));
+        Arrays.stream(args).skip(pairsFrom).map(pair -> pair.split("=", 2))
+            .forEach(pair -> settings.put(pair[0], pair[1]));
         return settings;
     }
 
@@ -72,23 +73,23 @@ final class AppShell {
         say("closed", "\"done\":true");
     }
 
-    /** One line: the event, and its facts as the inside of a JSON object. */
+    /** Prints one line: the event, and its facts as members of a JSON object. */
     static synchronized void say(final String event, final String facts) {
         System.out.println("{\"event\":\"" + event + "\"," + facts + "}");
         System.out.flush();
     }
 
     private static void look(final KafkaStreams streams) {
-        String told = "";
+        String printed = "";
         try {
             while (true) {
                 final Collection<ThreadMetadata> threads = streams.metadataForLocalThreads();
                 final String now = "\"active\":" + tasks(threads, true)
                     + ",\"standby\":" + tasks(threads, false)
                     + ",\"threads\":" + quotedAll(threads.stream().map(ThreadMetadata::threadName).sorted().toList());
-                if (!now.equals(told)) {
+                if (!now.equals(printed)) {
                     say("tasks", now);
-                    told = now;
+                    printed = now;
                 }
                 Thread.sleep(LOOK_MS);
             }

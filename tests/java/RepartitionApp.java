@@ -21,11 +21,11 @@ import org.apache.kafka.streams.state.Stores;
 /**
  * A real Kafka Streams application with repartition topics, for tests.
  *
- * <p>Arguments: bootstrap servers, application id, state directory, shape, prefix of its topics, then settings as key=value.
- * The shape "words" counts the words of the lines in PREFIX-lines, through a groupBy; "pattern" does so with the lines of every topic
- * whose name begins so. "everything" has beside it a repartition
- * topic with a told number of partitions, one that is joined with a table, and that table, whose source topic is its changelog.
- * Stores are in memory. Prints one JSON line at each change: {"event": "state" | "tasks" | "topology", ...}. Reads commands:
+ * <p>Arguments: bootstrap servers, application id, state directory, shape, prefix of its topics, then settings as
+ * key=value. The shape "words" counts the words of the lines in PREFIX-lines, through a groupBy; "pattern" does so with
+ * the lines of every topic whose name begins with PREFIX-lines. "everything" adds a repartition topic with an explicit
+ * number of partitions, another that is joined with a table, and that table, whose source topic is its changelog.
+ * Stores are in memory. Prints one JSON line at each change: {"event": "state" | "tasks" | "topology", ...}. Commands:
  * close, describe.
  */
 public final class RepartitionApp {
@@ -59,7 +59,8 @@ public final class RepartitionApp {
                 .withKeySerde(Serdes.String()).withValueSerde(Serdes.Long()).withCachingDisabled());
         if (shape.equals("everything")) {
             builder.stream(prefix + "-clicks", texts)
-                .repartition(Repartitioned.with(Serdes.String(), Serdes.String()).withName("told").withNumberOfPartitions(7))
+                .repartition(Repartitioned.with(Serdes.String(), Serdes.String())
+                    .withName("told").withNumberOfPartitions(7))
                 .to(prefix + "-out", Produced.with(Serdes.String(), Serdes.String()));
             final KTable<String, String> customers = builder.table(prefix + "-customers", texts,
                 Materialized.<String, String>as(Stores.inMemoryKeyValueStore("customers"))

@@ -33,12 +33,12 @@ import org.apache.kafka.streams.state.ValueAndTimestamp;
 import org.apache.kafka.streams.state.ValueTimestampHeaders;
 
 /**
- * A real Kafka Streams application for tests of shared state: keeps every record in a plain and in a timestamped store, deletes
- * where a record has no value, and passes it on.
+ * A real Kafka Streams application for tests of shared state: keeps every record in a plain and in a timestamped store,
+ * deletes the key of a record without a value, and forwards the record.
  *
- * <p>Arguments: bootstrap servers, application id, state directory, topic (its output is TOPIC-out), then settings as key=value;
- * with keeps.headers=true there is a third store, headed, which keeps the records' headers, too.
- * Prints JSON lines: {"event": "state" | "stores" | "metadata" | "encoded" | "partitions" | "closed", ...}; bytes are hex.
+ * <p>Arguments: bootstrap servers, application id, state directory, topic (its output is TOPIC-out), then settings as
+ * key=value; with keeps.headers=true a third store, headed, keeps the records' headers, too. Prints JSON lines:
+ * {"event": "state" | "stores" | "metadata" | "encoded" | "partitions" | "closed", ...}; bytes are hex.
  * Reads commands: stores; decode TEXT; encode TIME NAME=NUMBER...; partitions COUNT HEX...; close.
  */
 public final class Shared {
@@ -68,7 +68,8 @@ public final class Shared {
                     StoreQueryParameters.fromNameAndType("plain", QueryableStoreTypes.keyValueStore()));
                 final ReadOnlyKeyValueStore<Bytes, ValueAndTimestamp<byte[]>> stamped = streams.store(
                     StoreQueryParameters.fromNameAndType("stamped", QueryableStoreTypes.timestampedKeyValueStore()));
-                AppShell.say("stores", "\"plain\":" + entries(plain.all(), Shared::hex) + ",\"stamped\":" + entries(stamped.all(),
+                AppShell.say("stores", "\"plain\":" + entries(plain.all(), Shared::hex)
+                    + ",\"stamped\":" + entries(stamped.all(),
                     found -> "[" + hex(found.value()) + "," + found.timestamp() + "]") + "," + noted);
             }
             case "decode" -> {
@@ -78,7 +79,8 @@ public final class Shared {
             }
             case "encode" -> {
                 final Map<String, Long> notes = Arrays.stream(words).skip(2).map(pair -> pair.split("="))
-                    .collect(Collectors.toMap(pair -> pair[0], pair -> Long.valueOf(pair[1]), (a, b) -> b, TreeMap::new));
+                    .collect(Collectors.toMap(
+                        pair -> pair[0], pair -> Long.valueOf(pair[1]), (a, b) -> b, TreeMap::new));
                 final TopicPartitionMetadata made =
                     new TopicPartitionMetadata(Long.parseLong(words[1]), new ProcessorMetadata(notes));
                 AppShell.say("encoded", "\"text\":\"" + made.encode() + "\"");
@@ -148,7 +150,8 @@ public final class Shared {
             plain.put(record.key(), record.value());
             stamped.put(record.key(), ValueAndTimestamp.make(record.value(), record.timestamp()));
             if (hasHeaded) {
-                headed.put(record.key(), ValueTimestampHeaders.make(record.value(), record.timestamp(), record.headers()));
+                headed.put(
+                    record.key(), ValueTimestampHeaders.make(record.value(), record.timestamp(), record.headers()));
             }
             ((InternalProcessorContext<?, ?>) context).addProcessorMetadataKeyValue(NOTE, record.timestamp() + 1);
             context.forward(record);

@@ -19,13 +19,13 @@ import org.apache.kafka.streams.state.Stores;
  * A real Kafka Streams application for tests: counts records by key, one subtopology with one store for each topic.
  *
  * <p>Arguments: bootstrap servers, application id, state directory, topics (a,b), standbys, then settings as key=value.
- * The store of a topic T is totals-T, in memory and with a changelog, so no RocksDB is needed. Prints one JSON line at each
- * change: {"event": "state" | "tasks" | "topology", ...}. Reads commands: close (and leave the group), stay (close as Java does by
- * itself, which tells the group nothing), describe, remove-thread, add-thread, shut-down (its next record fails, and the whole
- * application ends).
+ * The store of a topic T is totals-T, in memory and with a changelog, so no RocksDB is needed. Prints one JSON line at
+ * each change: {"event": "state" | "tasks" | "topology", ...}. Reads commands: close (and leave the group), stay (close
+ * as Java does by default, without leaving the group), describe, remove-thread, add-thread, shut-down (its next record
+ * fails, and the whole application ends).
  */
 public final class StreamsApp {
-    /** Of one thread alone: where all fail at once, none is left to tell the group. */
+    /** Only one thread fails: if all failed at once, none could notify the group. */
     private static final AtomicBoolean SHALL_FAIL = new AtomicBoolean();
     private static volatile boolean shutDown = false;
 
@@ -66,7 +66,8 @@ public final class StreamsApp {
         final Topology topology = new Topology();
         for (final String topic : topics) {
             final String store = "totals-" + topic;
-            topology.addSource("read-" + topic, Serdes.Bytes().deserializer(), Serdes.ByteArray().deserializer(), topic);
+            topology.addSource(
+                "read-" + topic, Serdes.Bytes().deserializer(), Serdes.ByteArray().deserializer(), topic);
             topology.addProcessor("count-" + topic, () -> new Count(store), "read-" + topic);
             topology.addStateStore(
                 Stores.keyValueStoreBuilder(Stores.inMemoryKeyValueStore(store), Serdes.Bytes(), Serdes.Long())
@@ -92,7 +93,7 @@ public final class StreamsApp {
         @Override
         public void process(final Record<Bytes, byte[]> record) {
             if (SHALL_FAIL.getAndSet(false)) {
-                throw new IllegalStateException("told to shut the application down");
+                throw new IllegalStateException("asked to shut the application down");
             }
             final Long before = totals.get(record.key());
             totals.put(record.key(), before == null ? 1 : before + 1);

@@ -1,4 +1,4 @@
-"""A counting application as a process, in whatever language: JSON lines out, words in. What must not live here: its command."""
+"""A counting application in any language as a process: JSON lines out, commands in. Its command line is elsewhere."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any
 
 Event = Mapping[str, Any]
 PATIENCE_S = 90.0
-"""For a process to start, or to come to something, beside several others on a busy machine. Who is quick waits no longer."""
+"""For a process to start or to reach a state beside several others on a busy machine. Fast runs wait no longer."""
 
 
 def arguments(
     bootstrap_servers: str, application_id: str, state_dir: Path, *own: str, settings: Mapping[str, object] | None
 ) -> list[str]:
-    """What each of these applications takes: where it is, then what is its ``own``, then its settings as key=value."""
+    """Return an application's arguments: its place, then its ``own``, then its settings as key=value."""
     pairs = [f"{key}={value}" for key, value in (settings or {}).items()]
     return [bootstrap_servers, application_id, str(state_dir), *own, *pairs]
 
 
 class AppProcess:
-    """One instance: started, listened to, closed or killed. Each event is kept with ``heard_s``, the wall clock when it came."""
+    """One instance: started, listened to, closed or killed. Each event is kept with its wall-clock time ``heard_s``."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.events: list[Event] = []
@@ -42,11 +42,11 @@ class AppProcess:
 
     @property
     def standby(self) -> list[str]:
-        """Standbys and warm-ups: Java does not tell them apart."""
+        """Standbys and warm-ups, which Java does not distinguish."""
         return self._tasks("standby")
 
     def until(self, wanted: Callable[[Sequence[Event]], bool], timeout_s: float = PATIENCE_S) -> None:
-        """Wait until the events say so."""
+        """Wait until the events satisfy ``wanted``."""
         with self._news:
             assert self._news.wait_for(lambda: wanted(self.events), timeout_s), self.events[-3:]
 
@@ -54,11 +54,11 @@ class AppProcess:
         self.until(lambda _: self.has_tasks(active=active, standby=standby))
 
     def has_tasks(self, *, active: int, standby: int = 0) -> bool:
-        """Whether it runs, with so many tasks."""
+        """Return whether the instance runs with this many tasks."""
         return self.running and (len(self.active), len(self.standby)) == (active, standby)
 
     def signs(self, client_id: str) -> bool:
-        """Whether a member with this client id is (a thread of) this instance."""
+        """Return whether a member with this client id is (a thread of) this instance."""
         return any(client_id.startswith(thread) for thread in self._tasks("threads"))
 
     @property
@@ -71,7 +71,7 @@ class AppProcess:
         return self._process.poll() is None
 
     def until_ended(self, timeout_s: float = PATIENCE_S) -> int:
-        """Wait until it ends by itself; its exit status."""
+        """Wait until the process ends by itself; return its exit status."""
         status = self._process.wait(timeout_s)
         self._listener.join(PATIENCE_S)
         return status
@@ -80,7 +80,7 @@ class AppProcess:
         return [event for event in self.events if event["event"] == name]
 
     def tell(self, line: str) -> None:
-        """A word on its standard input."""
+        """Write a command to the process's standard input."""
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
@@ -93,7 +93,7 @@ class AppProcess:
         self._end()
 
     def kill(self) -> None:
-        """End without a word, as a machine that fails."""
+        """End without leaving, like a machine that fails."""
         self._process.kill()
         self._end()
 
@@ -116,5 +116,5 @@ class AppProcess:
                 self._news.notify_all()
 
     def _tasks(self, fact: str) -> list[str]:
-        told = [event[fact] for event in self.named("tasks")]
-        return list(told[-1]) if told else []
+        reported = [event[fact] for event in self.named("tasks")]
+        return list(reported[-1]) if reported else []

@@ -10,7 +10,7 @@ from tests.java.streams_app import JavaApp, command
 
 
 class RepartitionApp(JavaApp):
-    """One instance. ``shape`` and the ``prefix`` of its topics as the Java file says; ``settings`` are Kafka Streams' own."""
+    """One instance. ``shape`` and topic ``prefix`` as in the Java file; ``settings`` are Kafka Streams' own."""
 
     def __init__(
         self,

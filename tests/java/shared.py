@@ -1,4 +1,4 @@
-"""A real Kafka Streams application that shares its state (``Shared.java``) as a process, and what it says of its stores.
+"""A real Kafka Streams application that shares its state (``Shared.java``) as a process, and what its stores contain.
 
 Needs the fixture ``java_peer``. By hand: ``python -m tests.java.shared HOST:PORT app-id state-dir topic``.
 """
@@ -16,7 +16,7 @@ from tests.java.streams_app import command
 
 
 class Shown(NamedTuple):
-    """Both stores, the task's stream time, and what the processor noted in the commits' metadata (None: nothing)."""
+    """Both stores, the task's stream time, and what the processor stored in the commits' metadata (None: nothing)."""
 
     plain: Mapping[bytes, bytes]
     stamped: Mapping[bytes, tuple[bytes, int]]
@@ -25,7 +25,7 @@ class Shown(NamedTuple):
 
 
 class SharedApp(AppProcess):
-    """One instance. ``settings`` are Kafka Streams' own, dots and all."""
+    """One instance. ``settings`` are Kafka Streams' own."""
 
     def __init__(
         self, bootstrap_servers: str, application_id: str, state_dir: Path, topic: str, **settings: object
@@ -39,30 +39,30 @@ class SharedApp(AppProcess):
         self.until(lambda _: self.running)
 
     def ask(self, command: str, event: str) -> Event:
-        """Give a command and wait for its answer."""
+        """Send a command and wait for its answer."""
         before = len(self.named(event))
         self.tell(command)
         self.until(lambda _: len(self.named(event)) > before)
         return self.named(event)[-1]
 
     def stores(self) -> Shown:
-        told = self.ask("stores", "stores")
-        plain = {bytes.fromhex(key): bytes.fromhex(value) for key, value in told["plain"].items()}
-        stamped = {bytes.fromhex(key): (bytes.fromhex(value), at) for key, (value, at) in told["stamped"].items()}
-        return Shown(plain, stamped, told["time"], told["note"])
+        answer = self.ask("stores", "stores")
+        plain = {bytes.fromhex(key): bytes.fromhex(value) for key, value in answer["plain"].items()}
+        stamped = {bytes.fromhex(key): (bytes.fromhex(value), at) for key, (value, at) in answer["stamped"].items()}
+        return Shown(plain, stamped, answer["time"], answer["note"])
 
     def decode(self, text: str) -> tuple[int, bytes]:
-        """Partition time and the rest, as Java reads a commit's metadata."""
-        told = self.ask(f"decode {text}".strip(), "metadata")
-        return told["time"], bytes.fromhex(told["rest"])
+        """Return partition time and the rest, as Java reads a commit's metadata."""
+        answer = self.ask(f"decode {text}".strip(), "metadata")
+        return answer["time"], bytes.fromhex(answer["rest"])
 
     def encode(self, time_ms: int, notes: Mapping[str, int]) -> str:
-        """A commit's metadata as Java writes it."""
+        """Return a commit's metadata as Java writes it."""
         words = [f"{name}={number}" for name, number in notes.items()]
         return str(self.ask(" ".join(["encode", str(time_ms), *words]), "encoded")["text"])
 
     def partitions(self, keys: Sequence[bytes], count: int) -> list[int]:
-        """Where Java's producer puts these keys."""
+        """Return the partitions that Java's producer chooses for these keys."""
         words = [f"k{key.hex()}" for key in keys]
         return list(self.ask(" ".join(["partitions", str(count), *words]), "partitions")["chosen"])
 

@@ -23,26 +23,27 @@ SOURCES = Path(__file__).parent
 
 
 def command(application: str = "StreamsApp") -> list[str]:
-    """What to put before the application's arguments; ``application`` is its class."""
+    """Return what precedes the application's arguments; ``application`` is its class."""
     java, path = compiler(), class_path(jars())
     classes = [compiled(java, path, SOURCES), *path]
     return [str(java), *QUICK, "-cp", os.pathsep.join(map(str, classes)), application]
 
 
 class JavaApp(AppProcess):
-    """One instance, of an application that can say what its topology is."""
+    """One instance of an application that can describe its topology."""
 
     def describe(self) -> str:
-        """``Topology.describe()``."""
+        """Return ``Topology.describe()``."""
         self.tell("describe")
         self.until(lambda _: bool(self.named("topology")))
         return str(self.named("topology")[0]["text"])
 
 
 class StreamsApp(JavaApp):
-    """One instance. ``settings`` are Kafka Streams' own, dots and all.
+    """One instance. ``settings`` are Kafka Streams' own.
 
-    With a ``release`` it is ``CountingApp``, which every release from 2.4 on runs, and does the same without ``describe``.
+    With a ``release`` it is ``CountingApp``, which runs on every release from 2.4 on and does the same without
+    ``describe``.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class StreamsApp(JavaApp):
 
 @contextmanager
 def streams_app(*args: Any, **kwargs: Any) -> Iterator[StreamsApp]:
-    """An instance for as long as the block."""
+    """Run an instance for the duration of the block."""
     app = StreamsApp(*args, **kwargs)
     try:
         yield app

@@ -1,11 +1,11 @@
-"""Leadership goes from Python to Java and back, five times, and no task moves: ``python -m tests.mixed.alternation``.
+"""Leadership passes from Python to Java and back, five times, and no task moves: ``python -m tests.mixed.alternation``.
 
-Three instances own a task each and two own none, because ``high_availability`` gives tasks out in the order of the process ids.
-Those two lead in turn: the one that leads leaves the group, and comes back as a follower.
+Three instances own a task each and two own none, because ``high_availability`` assigns tasks in the order of the
+process ids. Those two lead in turn: the leader leaves the group, and comes back as a follower.
 
-Who follows a leader that leaves is the coordinator's choice: the first member in its hash table (Kafka's
-``ClassicGroup.remove``). So whoever shall lead next leaves and comes back, with another member id each time, until it is the
-first. None of these rebalances may move a task either.
+The coordinator chooses the leader's successor: the first member in its hash table (Kafka's ``ClassicGroup.remove``).
+So the intended next leader leaves and comes back, with another member id each time, until it is the first. None of
+these rebalances may move a task either.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ PASSINGS = 5
 OWNERS = {"0_0": "python-1", "0_1": "python-2", "0_2": "java-1"}
 LEADERS = ("python-3", "java-2")
 SETTINGS: Mapping[str, object] = {"acceptable.recovery.lag": 1_000_000, "session.timeout.ms": 30_000}
-"""Nobody is killed, and nobody shall be taken for dead on a busy machine: another would lead then."""
+"""No process is killed, and none may lose its session on a busy machine: another would lead then."""
 LOWEST, HIGHEST = "800", "7ff"
-"""How process ids begin that come before, and after, nearly all others in Java's order: their first bit is a sign."""
+"""First digits of process ids that precede, and follow, nearly all others in Java's order (the first bit is a sign)."""
 BUCKETS = 16
-"""Of a Java ``HashMap`` with at most twelve keys."""
+"""The buckets of a Java ``HashMap`` with at most twelve keys."""
 LIMIT_S = 180.0
 
 
@@ -48,14 +48,14 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """``moves``: what anybody said of its active tasks, from the first scene on, that differs from that scene."""
+    """``moves``: reported active tasks, from the first scene on, that differ from that scene."""
 
     scenes: tuple[Scene, ...]
     moves: tuple[str, ...]
     counts: Counts
 
     def transcript(self, *, numbered: bool) -> str:
-        """Ids replaced by names. Generations' numbers differ from run to run: how often somebody comes anew is chance."""
+        """Replace ids by names. The numbers of generations differ between runs: the number of rejoins is random."""
         rows = [("generation", "leader", *OWNERS)]
         for at, scene in enumerate(self.scenes):
             number = str(scene.generation) if numbered else "first" if at == 0 else "later"
@@ -74,22 +74,22 @@ class Cast:
         self._said: list[tuple[str, AppProcess, int]] = []
 
     def gather(self) -> None:
-        """Everybody joins, and the tasks go where they will stay."""
+        """Let all instances join, and the tasks reach their final owners."""
         self.come("python-3")
         first = self._apps["python-3"]
         until(lambda: first.active == [*OWNERS], LIMIT_S, "the first has all tasks", [first])
         for name in ("python-1", "python-2"):
             self.come(name)
         both = [self._stage.start("java", SETTINGS) for _ in range(2)]
-        everybody = [*self._apps.values(), *both]
+        all_apps = [*self._apps.values(), *both]
 
         def settled() -> bool:
-            """Whoever came first has the task until the other one, with the lower id, takes it: so who was *given* it counts."""
+            """Return whether the final owner was *assigned* the task: the first member has it until a lower id comes."""
             metadata = self._stage.metadata()
-            told = {name: tasks for name, tasks in given(metadata).items() if any(app.signs(name) for app in both)}
-            here = len(metadata.members) == len(everybody) and all(app.running for app in everybody)
-            has = all(tasks == next(app.active for app in both if app.signs(name)) for name, tasks in told.items())
-            return here and has and sorted(told.values()) == [[], ["0_2"]]
+            assigned = {name: tasks for name, tasks in given(metadata).items() if any(app.signs(name) for app in both)}
+            complete = len(metadata.members) == len(all_apps) and all(app.running for app in all_apps)
+            has = all(tasks == next(app.active for app in both if app.signs(name)) for name, tasks in assigned.items())
+            return complete and has and sorted(assigned.values()) == [[], ["0_2"]]
 
         until(settled, LIMIT_S, "one of the Java instances has a task", both)
         both.sort(key=lambda app: not app.active)
@@ -101,7 +101,7 @@ class Cast:
         self._said = [(name, app, len(app.events)) for name, app in self._apps.items()]
 
     def moves(self) -> tuple[str, ...]:
-        """What was said since then that differs."""
+        """Return the reports since then that differ."""
         return tuple(
             f"{name} had {event['active']}"
             for name, app, begin in self._said
@@ -110,7 +110,7 @@ class Cast:
         )
 
     def come(self, name: str) -> None:
-        """Into the group."""
+        """Join the group."""
         if isinstance(self._apps.get(name), StreamsApp):
             self._apps[name].tell("add-thread")
             return
@@ -122,7 +122,7 @@ class Cast:
             self._said.append((name, self._apps[name], 0))
 
     def go(self, name: str) -> None:
-        """Out of the group. A Java instance takes out its one thread, which is the member, and so keeps its process id."""
+        """Leave the group. A Java instance removes its only thread, which is the member, and keeps its process id."""
         app = self._apps[name]
         if isinstance(app, StreamsApp):
             app.tell("remove-thread")
@@ -130,17 +130,20 @@ class Cast:
             app.close()
 
     def at_rest(self, absent: str | None = None) -> Scene:
-        """Wait until the group has everybody else, each with what it should have."""
+        """Wait until all other instances are in the group, each with its own tasks."""
         here = {name: app for name, app in self._apps.items() if name != absent}
         scenes: list[Scene] = []
 
         def rest() -> bool:
-            """In one look: a record that was read later may be another generation's."""
+            """Compare with a single record of the group: a later one may be of another generation."""
             active = {name: app.active for name, app in here.items()}
             right = all(app.running and active[name] == _owned(name) for name, app in here.items())
             metadata = self._stage.metadata()
             names = {
-                one.member_id: name for one in metadata.members for name in here if here[name].signs(one.client_id)
+                member.member_id: name
+                for member in metadata.members
+                for name in here
+                if here[name].signs(member.client_id)
             }
             if right and len(metadata.members) == len(names) == len(here):
                 scenes.append(Scene(metadata.generation, names[metadata.leader], _owners(active)))
@@ -150,7 +153,7 @@ class Cast:
         return scenes[-1]
 
     def renew(self, name: str) -> None:
-        """It leaves and comes back, as another member."""
+        """Leave and come back as another member."""
         self.go(name)
         others = [app for other, app in self._apps.items() if other != name]
         until(lambda: len(self._stage.metadata().members) == len(others), LIMIT_S, f"{name} has left", others)
@@ -158,13 +161,13 @@ class Cast:
         self.at_rest()
 
     def places(self) -> dict[str, int]:
-        """Which bucket of the coordinator's table holds each member that does not lead."""
+        """Return the bucket of the coordinator's table for each member that does not lead."""
         metadata = self._stage.metadata()
         followers = [member for member in metadata.members if member.member_id != metadata.leader]
         return {self._name(member.client_id): bucket(member.member_id) for member in followers}
 
     def first_in_turn(self) -> str | None:
-        """Who leads once the leader is gone; None where two share the first bucket."""
+        """Return the next leader after the present one; None if two members share the first bucket."""
         places = self.places()
         first = [name for name, place in places.items() if place == min(places.values())]
         return first[0] if len(first) == 1 else None
@@ -182,18 +185,18 @@ def _owned(name: str) -> list[str]:
 
 
 def bucket(member_id: str) -> int:
-    """Java's ``HashMap``: the hash's halves folded into one, then its last bits."""
+    """Return the bucket in Java's ``HashMap``: the hash's halves folded together, then its last bits."""
     hashed = text_hash(member_id)
     return (hashed ^ hashed >> 16) % BUCKETS
 
 
 def play(servers: str, folder: Path, name: str) -> Story:
-    """Five passings under load."""
+    """Pass the leadership five times under load."""
     with closing(Stage(servers, name, folder, len(OWNERS), 0)) as stage:
         stage.send(at_once=300, per_s=100)
         cast = Cast(stage)
         cast.gather()
-        for owner in OWNERS.values():  # out of the way of those who shall lead
+        for owner in OWNERS.values():  # behind the intended leaders
             while cast.places()[owner] < BUCKETS // 2:
                 cast.renew(owner)
         cast.watch()

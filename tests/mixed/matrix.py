@@ -1,12 +1,13 @@
-"""Who leads x who joins x who leaves, and how, x standbys: each case a group of its own, several at a time on one broker.
+"""Leader x joiner x leaver and how x standbys: each case is a group of its own, several at a time on one broker.
 
-    python -m tests.mixed.matrix                       # all cases, a line each; the last line is JSON; exit status 1 if one failed
-    python -m tests.mixed.matrix --only java-leads     # those whose name has this in it
+    python -m tests.mixed.matrix                       # all cases, a line each, then JSON; exit status 1 on failure
+    python -m tests.mixed.matrix --only java-leads     # the cases whose name contains this text
     python -m tests.mixed.matrix --at-a-time 2
 
-A case: one instance leads and has all tasks and some state; another one joins, warms up and gets its half; one of them leaves,
-closed or killed; the other one has everything, and every input is counted. Inputs come in all the while. Where one of the two is
-ours, it asks for the rebalances that hand warm tasks over, which else come a minute apart; ``WAITED`` are the cases that wait.
+A case: an instance leads and has all tasks and some state; another joins, warms up and gets its half; one of them
+leaves, closed or killed; the other has everything, and every input is counted. Inputs arrive all the time. A Python
+instance asks for the rebalances that hand warm tasks over, which otherwise come a minute apart; ``WAITED`` are the
+cases that wait.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ WAYS: tuple[Way, ...] = get_args(Way)
 PARTITIONS = 4
 AT_ONCE, PER_S = 4_000, 100
 ENOUGH = 500
-"""So many changelog records a partition, and no copy counts as caught up by itself."""
+"""With this many changelog records per partition, no replica counts as caught up by itself."""
 SETTINGS: Mapping[str, object] = {
     "acceptable.recovery.lag": 100,
     "max.warmup.replicas": PARTITIONS,
@@ -48,7 +49,7 @@ OURS_TOO: Mapping[str, object] = {"early.probing.floor.ms": 1_000}
 OURS_WAITS: Mapping[str, object] = {"early.probing": "false"}
 LIMIT_S, PROBED_LIMIT_S = 180.0, 300.0
 SESSION_MS: Mapping[Way, int] = {"close": 30_000, "kill": 10_000}
-"""Nobody shall be taken for dead on a busy machine, as another would lead then; who is killed is waited for."""
+"""No session may expire on a busy machine, as another would lead then; the end of a killed session is awaited."""
 ASK_EACH_S = 2.0
 JVMS = 4
 AT_A_TIME = 6
@@ -56,7 +57,7 @@ AT_A_TIME = 6
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One group's story."""
+    """One group's course."""
 
     leads: Language
     joins: Language
@@ -78,7 +79,7 @@ class Case:
 
     @property
     def asks(self) -> bool:
-        """Whether one of ours has to be told to ask. Of its own copies it knows; of those of Java's nobody hears."""
+        """Whether a Python instance has to be asked to rejoin: it knows its own replicas, but not Java's."""
         return self.leads == "python" and self.joins == "java" and not self.probed
 
 
@@ -95,14 +96,14 @@ CASES = [
     for leads in LANGUAGES
     for joins in LANGUAGES
 ]
-"""Languages change fastest, so that about as many Java processes are needed at any time."""
+"""Languages vary fastest, so that about the same number of Java processes is needed at any time."""
 IN_TURN = [*WAITED, *(case for case in CASES if case not in WAITED)]
-"""In this order they begin: who waits for the interval first."""
+"""The cases in their order of start: those that wait for the interval first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a case went. Seconds: from the join to balance, from the leave to balance, in all."""
+    """The result of a case. Seconds: from the join to balance, from the leave to balance, in total."""
 
     counts: Counts
     led_by_leader: bool
@@ -117,7 +118,7 @@ class Outcome:
 
 
 def play(case: Case, servers: str, folder: Path) -> Outcome:
-    """One case, from its topic to its last count. Raises ``AssertionError`` where it does not come to balance."""
+    """Run a case, from its topic to its last count. Raises ``AssertionError`` if it does not reach balance."""
     began = time.monotonic()
     with closing(Stage(servers, str(case), folder, PARTITIONS, case.standbys)) as stage:
         leader = stage.start(case.leads, _settings(case, case.leads))
@@ -144,7 +145,10 @@ def play(case: Case, servers: str, folder: Path) -> Outcome:
 
 
 def _settings(case: Case, language: Language) -> Mapping[str, object]:
-    """Two Java instances have nobody who asks: unless they wait for the interval, any copy will do."""
+    """Return the settings of an instance.
+
+    Two Java instances have no member that asks, so any replica is accepted unless they wait for the interval.
+    """
     settings = {**SETTINGS, "session.timeout.ms": SESSION_MS[case.by]}
     if language == "python":
         return {**settings, **(OURS_WAITS if case.probed else OURS_TOO)}
@@ -152,7 +156,7 @@ def _settings(case: Case, language: Language) -> Mapping[str, object]:
 
 
 def _asking(so: Callable[[], bool], apps: Sequence[AppProcess]) -> Callable[[], bool]:
-    """Asks one of ours for a rebalance now and then, while it is not so."""
+    """Ask a Python instance for a rebalance at intervals until the condition holds."""
     ours = next((app for app in apps if isinstance(app, PythonApp)), None)
     due = time.monotonic() + ASK_EACH_S
 
@@ -169,7 +173,7 @@ def _asking(so: Callable[[], bool], apps: Sequence[AppProcess]) -> Callable[[], 
 
 
 class Seats:
-    """So many Java processes at a time; who needs two gets two at once, and nobody is passed over."""
+    """A limited number of Java processes; a case that needs two gets both at once, in the order of requests."""
 
     def __init__(self, count: int) -> None:
         self._free = count
@@ -194,7 +198,7 @@ class Seats:
 
 
 class Matrix:
-    """Cases under way; each one's outcome can be waited for. ``close`` lets those that began end, and begins no other."""
+    """Running cases; each outcome can be awaited. ``close`` lets started cases end, and starts no other."""
 
     def __init__(self, servers: str, folder: Path, cases: Sequence[Case], at_a_time: int = AT_A_TIME) -> None:
         seats = Seats(JVMS)
@@ -207,7 +211,7 @@ class Matrix:
         self._outcomes: dict[Case, Future[Outcome]] = {case: self._pool.submit(run, case) for case in cases}
 
     def outcome(self, case: Case) -> Outcome:
-        """Raises what the case raised."""
+        """Return the outcome, or raise what the case raised."""
         return self._outcomes[case].result()
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""What ``StreamsApp.java`` is, as a worker of ours: the same topology, arguments, stores, lines out and words in.
+"""``StreamsApp.java`` as a Python worker: the same topology, arguments, stores, output lines and commands.
 
-By hand: ``python -m tests.mixed.python_app HOST:PORT app-id state-dir topic-a,topic-b 1 max.warmup.replicas=4``. Words: ``close``,
-``rejoin``, ``shut-down``. Beside the lines of the Java application it tells the worker's own events.
+By hand: ``python -m tests.mixed.python_app HOST:PORT app-id state-dir topic-a,topic-b 1 max.warmup.replicas=4``.
+Commands: ``close``, ``rejoin``, ``shut-down``. It also prints the worker's own events.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RUNNING, REBALANCING = "RUNNING", "REBALANCING"
 
 
 class PythonApp(AppProcess):
-    """One instance. ``settings`` have Kafka's dotted names, as for the Java one."""
+    """One instance. ``settings`` have Kafka's dotted names, as in Java."""
 
     def __init__(
         self,
@@ -39,12 +39,12 @@ class PythonApp(AppProcess):
         super().__init__([sys.executable, "-m", "tests.mixed.python_app", *words])
 
     def rejoin(self) -> None:
-        """Ask the group for a rebalance, as early probing does where all members are ours."""
+        """Ask the group for a rebalance, as early probing does where all members are Python members."""
         self.tell("rejoin")
 
 
 def counting(store: str) -> Callable[[Task, Sequence[Record]], None]:
-    """The application: how often each key came, as a Java long."""
+    """Return the application: it counts each key, as a Java long."""
 
     def count(task: Task, records: Sequence[Record]) -> None:
         totals = task.store(store)
@@ -56,12 +56,12 @@ def counting(store: str) -> Callable[[Task, Sequence[Record]], None]:
     return count
 
 
-class Teller:
-    """Prints the worker's events, and from its status what the Java application tells."""
+class EventPrinter:
+    """Prints the worker's events, and from its status what the Java application prints."""
 
     def __init__(self, application: str) -> None:
         self._application = application
-        self._told: dict[str, Mapping[str, Any]] = {}
+        self._printed: dict[str, Mapping[str, Any]] = {}
         self._assigned: Sequence[str] = ()
         self._lock = Lock()
 
@@ -74,16 +74,16 @@ class Teller:
             self._say(event)
 
     def _hear_status(self, client_id: str, tasks: Mapping[str, Mapping[str, Any]]) -> None:
-        active = sorted(task for task, told in tasks.items() if told["role"] == "active")
-        standby = sorted(task for task, told in tasks.items() if told["role"] in {"standby", "warmup"})
+        active = sorted(task for task, status in tasks.items() if status["role"] == "active")
+        standby = sorted(task for task, status in tasks.items() if status["role"] in {"standby", "warmup"})
         at_work = active == sorted(self._assigned) and all(tasks[task]["state"] == "running" for task in active)
         settled = at_work and len(active) + len(standby) == len(tasks)
         self._say_if_new("state", {"state": RUNNING if settled else REBALANCING})
         self._say_if_new("tasks", {"active": active, "standby": standby, "threads": [client_id]})
 
     def _say_if_new(self, event: str, facts: Mapping[str, Any]) -> None:
-        if self._told.get(event) != facts:
-            self._told[event] = facts
+        if self._printed.get(event) != facts:
+            self._printed[event] = facts
             self._say({"event": event, **facts})
 
     def _say(self, event: Mapping[str, Any]) -> None:
@@ -107,7 +107,7 @@ def main(words: Sequence[str]) -> None:
     )
     stores = {topic: f"totals-{topic}" for topic in topics.split(",")}
     topology = [Subtopology(counting(store), sources=[topic], stores=[store]) for topic, store in stores.items()]
-    worker = Worker(config, topology, on_event=Teller(application).hear)
+    worker = Worker(config, topology, on_event=EventPrinter(application).hear)
     Thread(target=obey, args=(worker,), name="control", daemon=True).start()
     worker.run()
 

@@ -1,7 +1,7 @@
-"""A mixed application on a broker: its topic, instances in both languages, a steady load, and what came of it.
+"""A mixed application on a broker: its topic, instances in both languages, a steady load, and the counts.
 
-Inputs are of two kinds. An *id* is a key that is sent once: the changelog has to have it (none lost), and its total says how
-often it was applied. A *word* comes again and again: its total may never go back, or state was lost on the way.
+There are two kinds of input. An *id* is a key that is sent once: the changelog must contain it (none lost), and its
+total says how often it was applied. A *word* is repeated: its total may never decrease, or state was lost.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COUNTED_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the changelog says. ``went_back``: totals that were smaller than one before them of the same key."""
+    """The counts in the changelog. ``went_back``: totals that were smaller than an earlier one of the same key."""
 
     inputs: int
     lost: int
@@ -40,7 +40,7 @@ class Counts:
 
 
 class Load:
-    """Sends ids and words from its making to ``stop``, the same number to each partition."""
+    """Sends ids and words from its creation to ``stop``, the same number to each partition."""
 
     def __init__(self, servers: str, topic: str, partitions: int, *, at_once: int, per_s: int) -> None:
         self.sent: Counter[bytes] = Counter()
@@ -53,7 +53,7 @@ class Load:
         self._thread.start()
 
     def stop(self) -> None:
-        """No more inputs; returns when all are acknowledged."""
+        """Stop sending; return when all inputs are acknowledged."""
         if not self._ending.is_set():
             self._ending.set()
             self._thread.join()
@@ -74,9 +74,9 @@ class Load:
 
 
 class Stage:
-    """One application with one store. ``close`` leaves no process behind.
+    """One application with one store. ``close`` ends all its processes.
 
-    ``timed``: the changelog is here before the application, and its records bear the broker's time.
+    ``timed``: the changelog exists before the application, and its records have the broker's time.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Stage:
             self._admin.create_topics({self.changelog: partitions}, PATIENCE_S, configs={self.changelog: by_the_broker})
 
     def start(self, language: Language, settings: Mapping[str, object], name: str | None = None) -> AppProcess:
-        """The next instance, on an empty folder; on that of its ``name``, if it has one."""
+        """Start the next instance on an empty folder, or on the folder of its ``name``."""
         folder = self._folder / (name or f"{language}-{len(self._apps)}")
         kind = StreamsApp if language == "java" else PythonApp
         app = kind(self.servers, self.name, folder, [self.topic], self._standbys, settings)
@@ -104,26 +104,26 @@ class Stage:
         return app
 
     def send(self, *, at_once: int, per_s: int) -> None:
-        """So many inputs, then a steady stream until ``counted``."""
+        """Send a batch of inputs, then a steady stream until ``counted``."""
         self._load = Load(self.servers, self.topic, self.partitions, at_once=at_once, per_s=per_s)
 
     def applied(self) -> int:
-        """How many records the changelog has in its shortest partition."""
+        """Return the number of records in the changelog's shortest partition."""
         return min(self.applied_to_each())
 
     def applied_to_each(self) -> list[int]:
-        """How many records each partition of the changelog has."""
+        """Return the number of records in each partition of the changelog."""
         partitions = [TopicPartition(self.changelog, number) for number in range(self.partitions)]
         bounds = self._admin.bounds(partitions, PATIENCE_S)
         return [bounds[partition][1] if partition in bounds else 0 for partition in partitions]
 
     def leader(self) -> str:
-        """The group's leader, as the client id of a member, by the group's last record."""
+        """Return the client id of the group's leader, by the group's last record."""
         metadata = self.metadata()
         return next(member.client_id for member in metadata.members if member.member_id == metadata.leader)
 
     def metadata(self) -> GroupMetadata:
-        """The last completed generation."""
+        """Return the last completed generation."""
         record = last_group_record(self.servers, None, self.name, PATIENCE_S)
         assert record is not None, f"no group {self.name}"
         assert record.value is not None, f"group {self.name} is gone"
@@ -136,7 +136,7 @@ class Stage:
         return self._read(self._load.sent)
 
     def times(self) -> dict[int, list[int]]:
-        """When each record of the changelog came to the broker, by partitions, as far as ``counted`` has read; wall clock, ms."""
+        """Return arrival times of the changelog's records, by partition, as far as ``counted`` has read; wall clock."""
         return self._times
 
     def _read(self, sent: Counter[bytes]) -> Counts:
@@ -165,31 +165,31 @@ class Stage:
 
 
 def given(metadata: GroupMetadata) -> dict[str, list[str]]:
-    """Client id -> the active tasks that its member was given in that generation."""
-    answers = {one.client_id: decode_consumer_assignment(one.assignment).user_data for one in metadata.members}
+    """Return, by client id, the active tasks that its member was assigned in that generation."""
+    answers = {member.client_id: decode_consumer_assignment(member.assignment).user_data for member in metadata.members}
     return {name: sorted(map(str, decode_assignment(data).active_tasks)) for name, data in answers.items() if data}
 
 
 def short_of(sent: Counter[bytes], totals: Mapping[bytes, int]) -> int:
-    """How many inputs the totals lack."""
+    """Return how many inputs the totals lack."""
     return sum(max(0, count - totals.get(key, 0)) for key, count in sent.items())
 
 
 def balanced(apps: Iterable[AppProcess], tasks: int, standbys: int) -> bool:
-    """Whether the tasks are spread evenly, with each copy that there can be and no other, and all of it runs."""
-    everybody = list(apps)
-    copies = min(standbys, len(everybody) - 1) * tasks
-    active = [len(app.active) for app in everybody]
+    """Return whether the tasks are spread evenly and run, with each possible replica and no other."""
+    instances = list(apps)
+    copies = min(standbys, len(instances) - 1) * tasks
+    active = [len(app.active) for app in instances]
     spread = sum(active) == tasks and max(active) - min(active) <= 1
-    return spread and sum(len(app.standby) for app in everybody) == copies and all(app.running for app in everybody)
+    return spread and sum(len(app.standby) for app in instances) == copies and all(app.running for app in instances)
 
 
 def until(so: Callable[[], bool], limit_s: float, about: str, apps: Sequence[AppProcess]) -> float:
-    """Wait until something is so; how long it took, in seconds. Fails where an instance ends meanwhile."""
+    """Wait until the condition holds; return the time in seconds. Fail if an instance ends meanwhile."""
     began = time.monotonic()
     while not so():
-        told = [(type(app).__name__, app.active, app.standby, app.running, app.alive) for app in apps]
-        assert all(app.alive for app in apps), f"an instance ended; {about}: {told}"
-        assert time.monotonic() - began < limit_s, f"not within {limit_s:.0f} s: {about}: {told}"
+        states = [(type(app).__name__, app.active, app.standby, app.running, app.alive) for app in apps]
+        assert all(app.alive for app in apps), f"an instance ended; {about}: {states}"
+        assert time.monotonic() - began < limit_s, f"not within {limit_s:.0f} s: {about}: {states}"
         Event().wait(0.1)
     return round(time.monotonic() - began, 1)

@@ -9,7 +9,7 @@ import pytest
 from tests.mixed.alternation import bucket, play
 
 
-@pytest.mark.timeout(900)  # how often a member comes anew until it is the next to lead is chance
+@pytest.mark.timeout(900)  # the number of rejoins until the intended member leads next is random
 def test_leadership_alternates_and_no_task_moves(
     broker: str,
     java_peer: object,  # noqa: ARG001  # says whether Java can be compiled
@@ -24,7 +24,7 @@ def test_leadership_alternates_and_no_task_moves(
 
 
 def test_a_bucket_is_java_s() -> None:
-    """``"a".hashCode()`` is 97; that of ``"polygenelubricants"`` is the smallest of all, whose high half counts, too."""
+    """``"a".hashCode()`` is 97; that of ``"polygenelubricants"`` is the smallest of all: its high half counts, too."""
     assert bucket("a") == 97 % 16
     assert bucket("polygenelubricants") == (0x8000_0000 ^ 0x8000) % 16
     assert bucket("kafka") == (101_807_910 ^ (101_807_910 >> 16)) % 16

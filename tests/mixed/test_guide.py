@@ -1,4 +1,4 @@
-"""``docs/how-to/java.md``, word for word: its program and its commands, in their order, against a real Java application."""
+"""``docs/how-to/java.md``, word for word: its program and its commands, in order, against a real Java application."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Payments:
         return done.stdout
 
     def counted_more(self) -> None:
-        """Send, and wait until the changelog has every payment, whoever counts it."""
+        """Send, and wait until the changelog has every payment, whichever member counts it."""
         with closing(RecordProducer(self.broker, delivery_timeout_ms=round(PATIENCE_S * 1_000))) as producer:
             for key in KEYS:
                 producer.produce("payments", None, key, b"x")
@@ -86,7 +86,7 @@ def test_the_guide_has_the_commands_that_are_run_here() -> None:
     assert [looks, asks, "python payments.py localhost:9092", looks, looks] == COMMANDS
 
 
-@pytest.mark.timeout(900)  # several waits, each with a limit of its own
+@pytest.mark.timeout(900)  # several waits, each with its own limit
 def test_a_python_worker_joins_takes_all_over_and_gives_it_back(
     broker: str,
     java_peer: object,  # noqa: ARG001  # says whether Java can be compiled

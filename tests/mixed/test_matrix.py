@@ -1,4 +1,4 @@
-"""Who leads, who joins, who leaves: every combination of Java and Python ends balanced, with every input counted."""
+"""Leader, joiner, leaver: every combination of Java and Python ends balanced, with every input counted."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def matrix(
     tmp_path_factory: pytest.TempPathFactory,
     request: pytest.FixtureRequest,
 ) -> Iterator[Matrix]:
-    """All cases of this run, several at a time; each test awaits its own."""
+    """Start all cases of this run, several at a time; each test awaits its own."""
     chosen = {item.name for item in request.session.items if item.path == request.path}
     cases = [case for case in IN_TURN if f"{test_nothing_is_lost_and_the_group_is_balanced.__name__}[{case}]" in chosen]
     with closing(Matrix(broker, tmp_path_factory.mktemp("matrix"), cases)) as under_way:
         yield under_way
 
 
-@pytest.mark.timeout(900)  # each wait in a case has a limit of its own; the first test also waits for the others' start
+@pytest.mark.timeout(900)  # each wait in a case has its own limit; the first test also waits for the others' start
 @pytest.mark.parametrize("case", [*IN_TURN[len(WAITED) :], *WAITED], ids=str)
 def test_nothing_is_lost_and_the_group_is_balanced(matrix: Matrix, case: Case) -> None:
     outcome = matrix.outcome(case)

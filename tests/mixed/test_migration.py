@@ -1,4 +1,4 @@
-"""Three Java instances are replaced by three of ours, one at a time, under load; the measurement itself is in ``bench/migration``."""
+"""Three Java instances are replaced by Python workers, one at a time, under load; ``bench/migration`` measures it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.migration import INSTANCES, QUICK, migrate, silence
 from tests.mixed.stage import Stage
 
 
-@pytest.mark.timeout(900)  # six half steps, each with a limit of its own
+@pytest.mark.timeout(900)  # six half steps, each with its own limit
 def test_a_java_group_becomes_a_python_group_and_loses_nothing(
     broker: str,
     java_peer: object,  # noqa: ARG001  # says whether Java can be compiled
@@ -23,10 +23,10 @@ def test_a_java_group_becomes_a_python_group_and_loses_nothing(
     assert (run.counts.lost, run.counts.twice, run.counts.went_back) == (0, 0, 0)
     silences = [*run.moved_ms.values(), *run.stayed_ms.values()]
     assert sum(map(len, silences)) == 2 * INSTANCES * QUICK.partitions
-    assert min(map(min, silences)) > 0, "somebody was heard in each half step"
+    assert min(map(min, silences)) > 0, "there was output in each half step"
 
 
-def test_a_silence_belongs_to_where_its_middle_is() -> None:
+def test_a_silence_belongs_to_the_interval_of_its_middle() -> None:
     times = [0, 100, 200, 900, 1_000, 1_050]
     assert silence(times, 0, 600) == 700
     assert silence(times, 600, 2_000) == 100

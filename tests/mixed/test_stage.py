@@ -1,4 +1,4 @@
-"""What a case is judged by: inputs that are missing, groups that are balanced, seats that are taken in turn."""
+"""How a case is judged: missing inputs, balanced groups, seats taken in turn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.mixed.matrix import Seats
 from tests.mixed.stage import balanced, short_of
 
 
-def test_inputs_are_missing_where_a_total_is_smaller_not_where_others_are_larger() -> None:
+def test_inputs_are_missing_where_a_total_is_smaller_even_if_others_are_larger() -> None:
     sent = Counter({b"word": 3, b"id-1": 1, b"id-2": 1})
     assert short_of(sent, {b"word": 3, b"id-1": 1, b"id-2": 1}) == 0
     assert short_of(sent, {b"word": 9, b"id-1": 1}) == 1
@@ -38,11 +38,11 @@ class Instance:
     ],
     ids=["even", "one-restores", "one-has-all", "a-copy-is-missing", "alone", "a-task-is-missing"],
 )
-def test_a_group_is_balanced_when_every_task_and_every_copy_is_there_and_spread(apps, is_so: bool) -> None:
+def test_a_group_is_balanced_when_every_task_and_replica_is_present_and_spread(apps, is_so: bool) -> None:
     assert balanced(apps, tasks=3, standbys=1) is is_so
 
 
-def test_who_needs_two_seats_is_not_passed_over() -> None:
+def test_a_request_for_two_seats_is_not_overtaken() -> None:
     seats, taken, gate = Seats(2), [], Barrier(2, timeout=60)
 
     def take(count: int) -> None:

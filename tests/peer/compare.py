@@ -1,10 +1,10 @@
-"""Compare two peers line by line, run by hand:
+"""Compare two peers line by line, by hand:
 
     python -m tests.peer.compare assign --one 'java-peer' --other 'kstreams-assign peer' --seed 1 --count 20000
 
-A peer is a command that takes the sub-command as its last argument. Random requests go to both; the first difference ends the
-program and is printed. Of refusals only the fact counts. Bytes that differ count as equal when ``--one`` reads the same from
-them, because hash maps have no order. ``--keep FILE`` writes the requests and the answers of ``--one``.
+A peer is a command that takes the sub-command as its last argument. Random requests go to both; the first difference
+ends the program and is printed. Of refusals only the fact counts. Bytes that differ count as equal if ``--one`` reads
+the same from them, because hash maps have no order. ``--keep FILE`` writes the requests and the answers of ``--one``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 class Peer:
-    """A conversation with one sub-command of one peer, begun when it is first told something."""
+    """A conversation with one sub-command of a peer, started with the first request."""
 
     def __init__(self, command: str, sub: str) -> None:
         self.command = [*shlex.split(command), sub]
@@ -37,7 +37,7 @@ class Peer:
             self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )
 
-    def tell(self, request: Json) -> None:
+    def send(self, request: Json) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
@@ -46,11 +46,11 @@ class Peer:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, f"the peer {self.process.args!r} ended"
-        found: Json = json.loads(line)
-        return found
+        answer: Json = json.loads(line)
+        return answer
 
     def ask(self, request: Json) -> Json:
-        self.tell(request)
+        self.send(request)
         return self.answer()
 
     def close(self) -> None:
@@ -60,22 +60,22 @@ class Peer:
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    one, other = Peer(options.one, options.sub), Peer(options.other, options.sub)
+    first, second = Peer(options.one, options.sub), Peer(options.other, options.sub)
     reader = Peer(options.one, options.sub.replace("encode", "decode"))
     writer = Peer(options.one, options.sub.replace("decode", "encode"))
     try:
-        return compare(options, one, other, reader, requests(options, writer))
+        return compare(options, first, second, reader, requests(options, writer))
     finally:
-        for peer in (one, other, reader, writer):
+        for peer in (first, second, reader, writer):
             peer.close()
 
 
-def compare(options: argparse.Namespace, one: Peer, other: Peer, reader: Peer, asked: Iterator[Json]) -> int:
+def compare(options: argparse.Namespace, first: Peer, second: Peer, reader: Peer, asked: Iterator[Json]) -> int:
     refused = 0
     for number, request in enumerate(asked):
-        one.tell(request)
-        other.tell(request)
-        answers = one.answer(), other.answer()
+        first.send(request)
+        second.send(request)
+        answers = first.answer(), second.answer()
         if not same(*answers, reader):
             print(json.dumps({"number": number, "request": request, "one": answers[0], "other": answers[1]}))
             return 1
@@ -93,7 +93,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.peer.compare", description="Compare two peers line by line.")
     parser.add_argument("sub", choices=("assign", "assign-threads", *CODECS))
     parser.add_argument("--one", required=True, help="a command that takes the sub-command as its last argument")
-    parser.add_argument("--other", default=f"{sys.executable} -m kstreams_assign peer", help="another one")
+    parser.add_argument("--other", default=f"{sys.executable} -m kstreams_assign peer", help="the peer to compare with")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--assignor", default="high_availability")
@@ -124,16 +124,16 @@ def requests(options: argparse.Namespace, writer: Peer) -> Iterator[Json]:
 
 
 def written(writer: Peer, request: Json) -> bytes:
-    """The bytes of a request; of one that is refused, the version alone and what may stand behind it."""
+    """Return the bytes of a request; of a refused one only the version, possibly with bytes after it."""
     return bytes.fromhex(writer.ask(request).get("hex", request["version"].to_bytes(4, signed=True).hex() + "0000000c"))
 
 
-def same(one: Json, other: Json, reader: Peer) -> bool:
-    if "error" in one and "error" in other:
-        return one.get("id") == other.get("id")
-    if one == other or "hex" not in one or "hex" not in other:
-        return one == other
-    read = [reader.ask({"hex": answer["hex"]}) for answer in (one, other)]
+def same(first: Json, second: Json, reader: Peer) -> bool:
+    if "error" in first and "error" in second:
+        return first.get("id") == second.get("id")
+    if first == second or "hex" not in first or "hex" not in second:
+        return first == second
+    read = [reader.ask({"hex": answer["hex"]}) for answer in (first, second)]
     for answer in read:
         answer.pop("wire_order", None)
     return "error" not in read[0] and read[0] == read[1]

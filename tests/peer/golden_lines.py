@@ -1,5 +1,7 @@
-"""Requests with the answers that Kafka 4.3.1's own classes gave. ``compare.py --keep`` made the files named after a sub-command;
-``by-hand.jsonl`` holds raw lines for the edges, most of them refused (``"error": true``).
+"""Requests with the answers of Kafka 4.3.1's own classes.
+
+``compare.py --keep`` made the files named after a sub-command; ``by-hand.jsonl`` holds raw lines for the edge cases,
+most of them refused (``"error": true``).
 """
 
 from __future__ import annotations
@@ -39,5 +41,5 @@ def ours(sub: str, request):
 
 
 def refusals_alike(answer):
-    """An answer as it is compared: of a refusal only the fact and the id count."""
+    """Return an answer in comparable form: of a refusal only the fact and the id count."""
     return answer | {"error": True} if "error" in answer else answer

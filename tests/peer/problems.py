@@ -1,6 +1,7 @@
 """Random requests for every sub-command of a peer. The same ``Random`` gives the same requests.
 
-Assignment problems come from ``tests.assign.problems``; here they also get the form with several consumers, and ``explain``.
+Assignment problems come from ``tests.assign.problems``; here they also get the form with several consumers, and
+``explain``.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ def assign(random: Random, assignor: str = "high_availability") -> Json:
 
 
 def over_consumers(random: Random, client: Json) -> Json:
-    """The same state, told by several consumers of the process; now and then two of them tell the same task."""
+    """Split the state over several consumers of the process; sometimes two of them report the same task."""
     consumers: list[Json] = [
         {"id": f"c-{n}", "prev_active": [], "task_offset_sums": {}} for n in range(client["threads"])
     ]
     for task, total in client["task_offset_sums"].items():
-        for one in random.sample(consumers, min(len(consumers), random.choice([1, 1, 1, 2]))):
-            one["task_offset_sums"][task] = total if random.random() < 0.8 else random.choice([-3, 0, total // 2])
+        for reporter in random.sample(consumers, min(len(consumers), random.choice([1, 1, 1, 2]))):
+            reporter["task_offset_sums"][task] = total if random.random() < 0.8 else random.choice([-3, 0, total // 2])
     for task in client["prev_active"]:
         random.choice(consumers)["prev_active"].append(task)
     kept = {key: client[key] for key in ("process_id", "tags", "rack", "consumer_racks") if key in client}
@@ -59,7 +60,7 @@ def assign_threads(random: Random) -> Json:
 
 
 def subscription(random: Random) -> Json:
-    """A request of ``encode-subscription``; now and then one that has to be refused."""
+    """Return a request of ``encode-subscription``, sometimes an invalid one."""
     version = random.randint(1, 11)
     latest = random.choice([version, 11, 11, 12, 99, -1 if version < 3 or random.random() < 0.1 else 11])
     return {
@@ -75,7 +76,7 @@ def subscription(random: Random) -> Json:
 
 
 def assignment(random: Random) -> Json:
-    """A request of ``encode-assignment``; now and then one that has to be refused."""
+    """Return a request of ``encode-assignment``, sometimes an invalid one."""
     version = random.randint(1, 11)
     tasks = list(some_tasks(random, version))
     cut = random.randint(0, len(tasks))
@@ -94,7 +95,7 @@ def assignment(random: Random) -> Json:
 
 
 def some_tasks(random: Random, version: int) -> dict[str, None]:
-    """Distinct task ids, some of named topologies where the version carries them (seldom where it does not)."""
+    """Return distinct task ids, some of named topologies where the version carries them (seldom where it does not)."""
     named = random.random() < (0.4 if version >= 10 else 0.05)
     tasks = {}
     for _ in range(random.choice([0, 1, 2, 5, 20])):
@@ -121,7 +122,7 @@ def some_hosts(random: Random) -> list[Json]:
 
 
 def damaged(random: Random, raw: bytes) -> bytes:
-    """Mostly as they were; or cut, or with bytes behind."""
+    """Return the bytes, mostly unchanged, or cut, or with bytes appended."""
     kind = random.random()
     if kind < 0.6:
         return raw

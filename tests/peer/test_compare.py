@@ -1,4 +1,4 @@
-"""The comparison of two peers finds differences, and only those that count."""
+"""The comparison of two peers detects differences, and only relevant ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.peer import compare, problems
 from tests.peer.golden_lines import ours
 
 OURS = f"{sys.executable} -m kstreams_assign peer"
-LIAR = f"{sys.executable} {Path(__file__).with_name('liar.py')}"
+DIFFERING_PEER = f"{sys.executable} {Path(__file__).with_name('differing_peer.py')}"
 
 
 class Reader:
@@ -28,13 +28,13 @@ class Reader:
 
 
 @pytest.mark.parametrize("sub", ["assign", "encode-assignment", "decode-subscription"])
-def test_a_liar_is_found(sub, capsys):
-    assert compare.main([sub, "--one", OURS, "--other", LIAR, "--count", "50"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert found["one"] != found["other"]
+def test_a_peer_that_answers_differently_is_detected(sub, capsys):
+    assert compare.main([sub, "--one", OURS, "--other", DIFFERING_PEER, "--count", "50"]) == 1
+    difference = json.loads(capsys.readouterr().out)
+    assert difference["one"] != difference["other"]
 
 
-def test_two_that_agree_are_told_apart_in_nothing_and_what_they_said_is_kept(capsys, tmp_path):
+def test_equal_peers_show_no_difference_and_their_answers_are_kept(capsys, tmp_path):
     kept = tmp_path / "kept.jsonl"
     assert compare.main(["assign-threads", "--one", OURS, "--count", "5", "--keep", str(kept)]) == 0
     assert len(kept.read_text().splitlines()) == 5
@@ -45,14 +45,14 @@ def test_kafkas_own_classes_decide_as_we_do(java_peer):
     assert compare.main(["assign", "--one", shlex.join(java_peer), "--seed", "20", "--count", "60"]) == 0
 
 
-def test_bytes_in_another_order_are_the_same_and_other_values_are_not():
-    told = {"version": 11, "latest_supported_version": 11, "process_id": "0-0-0-0-1"}
-    one = ours("encode-subscription", told | {"task_offset_sums": {"0_0": 1, "0_1": 2}})
-    turned = ours("encode-subscription", told | {"task_offset_sums": {"0_1": 2, "0_0": 1}})
-    other = ours("encode-subscription", told | {"task_offset_sums": {"0_0": 1, "0_1": 3}})
-    assert one != turned
-    assert compare.same(one, turned, Reader("decode-subscription"))
-    assert not compare.same(one, other, Reader("decode-subscription"))
+def test_bytes_in_another_order_are_equal_and_other_values_are_not():
+    fields = {"version": 11, "latest_supported_version": 11, "process_id": "0-0-0-0-1"}
+    first = ours("encode-subscription", fields | {"task_offset_sums": {"0_0": 1, "0_1": 2}})
+    turned = ours("encode-subscription", fields | {"task_offset_sums": {"0_1": 2, "0_0": 1}})
+    other = ours("encode-subscription", fields | {"task_offset_sums": {"0_0": 1, "0_1": 3}})
+    assert first != turned
+    assert compare.same(first, turned, Reader("decode-subscription"))
+    assert not compare.same(first, other, Reader("decode-subscription"))
 
 
 def test_of_refusals_only_the_fact_counts():
@@ -62,6 +62,6 @@ def test_of_refusals_only_the_fact_counts():
     assert not compare.same(refused, {"id": 2, "error": {}}, Reader("decode-subscription"))
 
 
-def test_a_seed_is_a_run():
+def test_a_seed_determines_the_run():
     for make in (problems.assign, problems.assign_threads, problems.subscription, problems.assignment):
         assert make(Random(3)) == make(Random(3)) != make(Random(4))

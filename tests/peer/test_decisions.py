@@ -1,4 +1,4 @@
-"""What ``assign`` has beside Java's: other assignors, and warm-ups apart from standbys."""
+"""What ``assign`` has in addition to Java's: other assignors, and warm-ups apart from standbys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.peer.golden_lines import ours
 
 
 def joining():
-    """Two tasks run at one process, another one is new and gets nothing but a warm-up."""
+    """Two tasks run on one process; another process is new and gets only a warm-up."""
     owner = {"process_id": "0-0-0-0-1", "task_offset_sums": {"0_0": -2, "0_1": -2}}
     return {
         "assignor": "high_availability",
@@ -25,7 +25,7 @@ def joining():
     }
 
 
-def test_warm_ups_stand_apart_when_asked_for():
+def test_warm_ups_are_listed_separately_on_request():
     new = "00000000-0000-0000-0000-000000000002"
     together = ours("assign", joining())
     apart = ours("assign", joining() | {"split_warmups": True})
@@ -44,7 +44,7 @@ def test_every_assignor_answers_by_its_name_and_places_each_task_once(name):
         assert placed == sorted(request["stateful_tasks"] + request["stateless_tasks"])
 
 
-def test_assignors_are_looked_up_when_they_are_asked_for(monkeypatch):
+def test_assignors_are_looked_up_on_request(monkeypatch):
     def nothing(cluster, _config):
         return Plan({client.process_id: Placement() for client in cluster.clients}, probing=False)
 
@@ -53,15 +53,15 @@ def test_assignors_are_looked_up_when_they_are_asked_for(monkeypatch):
     assert all(client == {"active": [], "standby": []} for client in answer["clients"].values())
 
 
-def test_consumers_tell_the_same_as_one_flat_client_with_their_number_as_threads():
+def test_consumers_equal_a_flat_client_with_as_many_threads():
     flat = joining() | {"explain": True}
     flat["clients"][0]["threads"] = 2
-    told = joining() | {"explain": True}
-    told["clients"][0] = {
+    request = joining() | {"explain": True}
+    request["clients"][0] = {
         "process_id": "0-0-0-0-1",
         "consumers": [
             {"id": "a", "task_offset_sums": {"0_0": 17}},
             {"id": "b", "task_offset_sums": {"0_0": -2, "0_1": -2}},
         ],
     }
-    assert ours("assign", told) == ours("assign", flat)
+    assert ours("assign", request) == ours("assign", flat)

@@ -1,4 +1,4 @@
-"""Our answers to kept requests are those of Kafka's own classes."""
+"""Our answers to kept requests equal those of Kafka's own classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.wire import golden as wire_golden
 
 
 @pytest.mark.parametrize("sub", ["assign", "assign-threads", "decode-subscription", "decode-assignment"])
-def test_answers_are_javas(sub):
+def test_answers_equal_javas(sub):
     kept = cases(GOLDEN / f"{sub}.jsonl")
     assert len(kept) >= 40
     for case in kept:
@@ -20,8 +20,8 @@ def test_answers_are_javas(sub):
 
 
 @pytest.mark.parametrize("message", ["subscription", "assignment"])
-def test_what_we_write_reads_as_what_java_wrote(message):
-    """Java's maps have no order, so bytes are compared by what they say."""
+def test_our_bytes_read_as_javas_bytes(message):
+    """Java's maps have no order, so bytes are compared by their meaning."""
     kept = cases(GOLDEN / f"encode-{message}.jsonl")
     assert len(kept) >= 40
     for case in kept:

@@ -1,4 +1,4 @@
-"""A peer answers every line and lives on, whatever the line is."""
+"""A peer answers every line and goes on, whatever the line contains."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def echo(request):
     return {"heard": request}
 
 
-def test_each_line_gets_one_answer_and_blank_lines_none():
+def test_each_line_gets_an_answer_and_blank_lines_none():
     out = io.StringIO()
     converse([b'{"id": 1}\n', b" \r\n", b"{\n", b'{"id": 2}'], out, echo)
     first, refusal, last = map(json.loads, out.getvalue().splitlines())
@@ -75,7 +75,7 @@ class Flushed(io.StringIO):
     ],
     ids=lambda line: line[:24],
 )
-def test_a_line_that_is_no_request_is_refused(line):
+def test_an_invalid_line_is_refused(line):
     assert json.loads(reply(line, echo)).keys() == {"error"}
 
 
@@ -90,7 +90,7 @@ def test_an_id_comes_back_with_answers_and_refusals_and_may_be_anything():
     }
 
 
-def test_an_answer_is_one_line_of_ascii_even_for_half_a_surrogate_pair():
+def test_an_answer_is_a_line_of_ascii_even_for_half_a_surrogate_pair():
     assert reply(b'{"id": "\\ud800\\n"}', echo).isascii()
     assert "\n" not in reply(b'{"id": "\\n"}', echo)
 
@@ -98,14 +98,14 @@ def test_an_answer_is_one_line_of_ascii_even_for_half_a_surrogate_pair():
 @pytest.mark.parametrize("sub", ANSWERS)
 @given(data=st.data())
 def test_no_request_ends_a_peer(sub, data):
-    """A good request with one value replaced, or one key taken out, is answered or refused."""
+    """A valid request with one value replaced, or one key removed, is answered or refused."""
     request = data.draw(st.sampled_from(cases(GOLDEN / f"{sub}.jsonl")))["request"]
     answer = json.loads(reply(json.dumps(spoilt(data, request)).encode(), ANSWERS[sub]))
     assert "error" not in answer or answer["error"].keys() == {"class", "message"}
 
 
 def spoilt(data, value):
-    """``value`` with something in it replaced."""
+    """Return ``value`` with something in it replaced."""
     if isinstance(value, dict) and value and data.draw(st.integers(0, 3)):
         key = data.draw(st.sampled_from(sorted(value)))
         if not data.draw(st.integers(0, 5)):
@@ -114,8 +114,10 @@ def spoilt(data, value):
     if isinstance(value, list) and value and data.draw(st.integers(0, 3)):
         at = data.draw(st.integers(0, len(value) - 1))
         return [*value[:at], spoilt(data, value[at]), *value[at + 1 :]]
-    # NaN is no JSON: that such a line is refused is tested above
-    return data.draw(anything.filter(lambda one: "NaN" not in json.dumps(one) and "Infinity" not in json.dumps(one)))
+    # NaN is not JSON; a test above shows that such a line is refused
+    return data.draw(
+        anything.filter(lambda value: "NaN" not in json.dumps(value) and "Infinity" not in json.dumps(value))
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,12 +135,12 @@ def test_process_ids_are_read_as_java_reads_them(written, read):
 @pytest.mark.parametrize(
     "written", ["", "0-0-0-0", "0-0-0-0-1-1", "0-0--0-1", "g-0-0-0-1", "0-0-0-0-1 ", "1" * 33 + "-1-1-1-1"]
 )
-def test_what_is_no_process_id_is_refused(written):
+def test_an_invalid_process_id_is_refused(written):
     with pytest.raises(ConfigError):
         fields.process_id({"process_id": written})
 
 
-def test_a_task_id_beyond_32_bits_is_none():
+def test_a_task_id_beyond_32_bits_is_refused():
     assert fields.task("0_2147483647").partition == 2**31 - 1
     with pytest.raises(InvalidTaskId):
         fields.task("0_2147483648")
@@ -151,11 +153,11 @@ def test_a_refusal_names_the_field_and_shows_little_of_a_long_value():
 
 
 @given(st.dictionaries(st.text(), st.integers(-(2**70), 2**70)))
-def test_a_request_is_read_as_it_was_written(request_of_any_keys):
+def test_a_request_is_read_unchanged(request_of_any_keys):
     assert parsed(json.dumps(request_of_any_keys).encode()) == request_of_any_keys
 
 
-def test_the_command_answers_a_line_before_the_next_one_is_written():
+def test_the_command_answers_each_line_before_the_next_is_written():
     with subprocess.Popen(
         [sys.executable, "-m", "kstreams_assign", "peer", "decode-subscription"],
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Groups that are ended with their test."""
+"""Groups that end with their test."""
 
 from __future__ import annotations
 
@@ -12,8 +12,13 @@ from tests.releases.group import Group
 
 
 @pytest.fixture
-def group(broker: str, releases: None, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Group]:  # noqa: ARG001  # the jars
-    """Named after its test; with four tasks, or as many as the test parametrizes it with."""
+def group(
+    broker: str,
+    releases: None,  # noqa: ARG001  # fetches the jars
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Iterator[Group]:
+    """Start a group named after its test, with four tasks or the number that the test sets as parameter."""
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
     with closing(Group(broker, name, tmp_path, partitions=getattr(request, "param", 4))) as made:
         yield made

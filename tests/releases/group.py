@@ -1,4 +1,4 @@
-"""A mixed group of Java instances of any release and workers of ours, under load, and what its records say of versions."""
+"""A mixed group of Java instances of any release and Python workers, under load, and the versions in its records."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from tests.worker.app import Running
 
 AT_ONCE, PER_S = 400, 100
 SESSION_MS = 12_000
-"""Nobody shall be taken for dead on a busy machine, as another would lead then; of Java 4.3.1, which goes without a word, it is waited for."""
+"""No session may expire on a busy machine, as another would lead then; Java 4.3.1 closes silently and is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """The versions of one generation: (used, newest that it can) of each member, and (version, newest that all can) of the answers."""
+    """Versions of one generation: (used, newest supported) per member, (version, newest for all) of the answers."""
 
     generation: int
     led_by: str
@@ -46,13 +46,14 @@ class Spoken:
 
     def __str__(self) -> str:
         return (
-            f"generation {self.generation}: led by {self.led_by}; Java {_told(self.java)}; Python {_told(self.python)}; "
-            f"answered in {self.answered[0]}, all can {self.answered[1]}"
+            f"generation {self.generation}: led by {self.led_by}; "
+            f"Java {_describe_versions(self.java)}; Python {_describe_versions(self.python)}; "
+            f"answered in {self.answered[0]}, all support {self.answered[1]}"
         )
 
 
 class Group(Stage):
-    """An application that is counted from the first moment on. Our workers run in this process, so a test may change them."""
+    """An application that is counted from its start. Python workers run in this process, so a test may change them."""
 
     def __init__(self, servers: str, name: str, folder: Path, partitions: int) -> None:
         super().__init__(servers, name, folder, partitions, standbys=0)
@@ -60,7 +61,7 @@ class Group(Stage):
         self.send(at_once=AT_ONCE, per_s=PER_S)
 
     def java(self, release: str, number: int = 0, **settings: object) -> StreamsApp:
-        """An instance of this release, on the state directory of this number."""
+        """Start an instance of this release on the state directory of this number."""
         dotted = {"session.timeout.ms": SESSION_MS} | {key.replace("_", "."): value for key, value in settings.items()}
         folder = self._folder / f"java-{number}"
         app = StreamsApp(self.servers, self.name, folder, [self.topic], settings=dotted, release=release)
@@ -80,7 +81,7 @@ class Group(Stage):
         return worker
 
     def all_counted(self) -> bool:
-        """Whether, at the end of the load, each input was counted once and no state was ever lost."""
+        """Return whether, at the end of the load, each input was counted once and no state was ever lost."""
         counts = self.counted()
         assert (counts.lost, counts.twice, counts.went_back) == (0, 0, 0), counts
         return counts.inputs > AT_ONCE
@@ -91,10 +92,10 @@ class Group(Stage):
         super().close()
 
     def spoken(self) -> list[Spoken]:
-        """Every generation that the brokers have a record of, oldest first."""
+        """Return every generation of which the brokers have a record, oldest first."""
         where = kept_in(self._admin, OFFSETS_TOPIC, self.name, PATIENCE_S)
         key, end = encode_offsets_key(GroupMetadataKey(self.name)), self._admin.bounds([where], PATIENCE_S)[where][1]
-        found: dict[int, GroupMetadata] = {}
+        records: dict[int, GroupMetadata] = {}
         with closing(InputConsumer(self.servers, group_id=self.name)) as reader:
             reader.add({where: 0})
             read = 0
@@ -103,8 +104,8 @@ class Group(Stage):
                     read = record.offset
                     if record.key == key and record.value is not None:
                         metadata = decode_group_metadata(record.value)
-                        found[metadata.generation] = metadata
-        return [_spoken(found[generation]) for generation in sorted(found) if found[generation].members]
+                        records[metadata.generation] = metadata
+        return [_spoken(records[generation]) for generation in sorted(records) if records[generation].members]
 
 
 def _spoken(metadata: GroupMetadata) -> Spoken:
@@ -131,10 +132,10 @@ def _answer(member: GroupMember) -> tuple[int, int]:
     return info.version, info.commonly_supported_version
 
 
-def _told(versions: Sequence[tuple[int, int]]) -> str:
-    return ", ".join(f"{used} (can {newest})" for used, newest in versions) or "none"
+def _describe_versions(versions: Sequence[tuple[int, int]]) -> str:
+    return ", ".join(f"{used} (supports {newest})" for used, newest in versions) or "none"
 
 
 def in_turn(values: Iterable[object]) -> list[object]:
-    """Without repetitions."""
+    """Return the values without repetitions."""
     return [value for value, _ in groupby(values)]

@@ -1,8 +1,8 @@
-"""Releases of Kafka Streams before ours: their jars, and small Java programs of ours on them (``tests/java/releases``).
+"""Earlier releases of Kafka Streams: their jars, and small Java programs on them (``tests/java/releases``).
 
-The jars come from the embedded broker's cache; ``jars.lock`` adds two for each release (28 MB in all): kafka-streams and
-kafka-clients. RocksDB and what compresses are left out, as nothing here needs them, and the rest is shared with 4.3.1. The programs are compiled once, against
-the oldest release, and run with any.
+The jars come from the embedded broker's cache; ``jars.lock`` adds two for each release (28 MB in all): kafka-streams
+and kafka-clients. RocksDB and the compression libraries are left out, as nothing here needs them, and the rest is
+shared with 4.3.1. The programs are compiled once, against the oldest release, and run with any.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ SOURCES = Path(__file__).parents[1] / "java" / "releases"
 OWN = {"kafka-streams", "kafka-clients"}
 
 LATEST_VERSION: Mapping[str, int] = {"2.4.1": 5, "2.6.3": 8, "2.8.2": 9, "3.1.2": 10, "3.4.1": 11}
-"""Release -> the newest user-data that it speaks."""
+"""Release -> the newest user-data version that it supports."""
 
 OLDEST = "2.4.1"
 QUICK = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
 def locked() -> list[Jar]:
-    """What the releases need beside the jars of 4.3.1."""
+    """Return what the releases need in addition to the jars of 4.3.1."""
     lines = (line.replace(":", " ").split() for line in LOCK.read_text(encoding="utf-8").splitlines())
     return [Jar(*words) for words in lines]
 
 
 def path(release: str) -> list[Path]:
-    """The jars of one release, fetched first if need be. Raises ``LocalBrokerError``."""
+    """Return the jars of one release, fetched first if necessary. Raises ``LocalBrokerError``."""
     if release == KAFKA_VERSION:
         return class_path(jars())
     shared = [jar for jar in jars() if jar.artifact not in OWN]
@@ -40,13 +40,13 @@ def path(release: str) -> list[Path]:
 
 
 def command(main: str, release: str) -> list[str]:
-    """What to put before the arguments of a program of ours. Raises ``NoJavaPeer`` and ``LocalBrokerError``."""
+    """Return what precedes a program's arguments. Raises ``NoJavaPeer`` and ``LocalBrokerError``."""
     java = compiler()
     classes = [compiled(java, path(OLDEST), SOURCES), *path(release)]
     return [str(java), *QUICK, "-cp", os.pathsep.join(map(str, classes)), main]
 
 
 def fetch_all() -> None:
-    """Bring every jar into the cache and compile, so that no test waits for it. Raises as ``command``."""
+    """Fetch every jar into the cache and compile, so that no test waits for it. Raises as ``command``."""
     class_path(locked())
     command("UserData", OLDEST)

@@ -1,4 +1,4 @@
-"""Live groups with other releases of Kafka Streams: led by either side, in the newest version that all can, every input counted once."""
+"""Live groups with other releases of Kafka Streams: led by either side, in the newest common version, no losses."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tests.releases.group import Group, in_turn
 from tests.releases.releases import LATEST_VERSION
 from tests.worker.app import Running
 
-pytestmark = pytest.mark.timeout(400)  # several waits, each with a limit of its own
+pytestmark = pytest.mark.timeout(400)  # several waits, each with its own limit
 
 NEWEST, FUTURE = 11, 12
 HALF, ALL = 2, 4
 
 
 def future_python(group: Group, monkeypatch: pytest.MonkeyPatch) -> Running:
-    """A worker of ours that is of a release to come: its own newest bytes are read by nobody yet."""
+    """Start a Python worker of a later release: no present member can read its own newest bytes."""
 
     def write(report: MemberReport) -> bytes:
         if report.version <= NEWEST:
             return APACHE.write_report(report)
-        return struct.pack(">ii", report.version, report.latest_supported_version) + b"\xff bytes that nobody can read"
+        return struct.pack(">ii", report.version, report.latest_supported_version) + b"\xff bytes of a later version"
 
     future = replace(APACHE, latest_version=FUTURE, write_report=write)
     with monkeypatch.context() as patched:
@@ -40,11 +40,11 @@ def future_python(group: Group, monkeypatch: pytest.MonkeyPatch) -> Running:
     ("release", "settings"),
     [
         *(pytest.param(release, {}, id=release) for release in LATEST_VERSION),
-        # Java that rebalances eagerly owns nothing over a rebalance, but its leader respects what others own.
+        # An eager Java member owns nothing during a rebalance, but its leader respects what others own.
         pytest.param("2.6.3", {"upgrade_from": "2.3"}, id="2.6.3, eagerly"),
     ],
 )
-def test_leadership_goes_over_and_back_between_an_older_release_and_ours(
+def test_leadership_passes_between_an_older_release_and_a_python_worker_and_back(
     group: Group, release: str, settings: dict[str, str]
 ) -> None:
     theirs = LATEST_VERSION[release]
@@ -54,7 +54,7 @@ def test_leadership_goes_over_and_back_between_an_older_release_and_ours(
     ours.until_running(HALF)
     java.until_tasks(active=HALF)
     assert not ours.named("decision"), "Java leads"
-    for _ in range(2):  # a follower may ask for a rebalance, also where it has nothing new to tell
+    for _ in range(2):  # a follower may ask for a rebalance, also without news
         before = ours.named("assigned")[-1]["generation"]
         ours.worker.rejoin("asked to")
         ours.until(lambda _, before=before: ours.named("assigned")[-1]["generation"] > before)
@@ -67,17 +67,15 @@ def test_leadership_goes_over_and_back_between_an_older_release_and_ours(
     assert ours.named("decision")[-1]["assignor"] == "high_availability"
     assert group.all_counted()
     spoken = group.spoken()
-    assert in_turn([one.led_by for one in spoken]) == ["Java", "Python"]
-    assert in_turn([one.python for one in spoken if one.python]) == in_turn(
+    assert in_turn([generation.led_by for generation in spoken]) == ["Java", "Python"]
+    assert in_turn([generation.python for generation in spoken if generation.python]) == in_turn(
         [((used, NEWEST),) for used in (NEWEST, theirs, NEWEST, theirs)]
     )
-    assert {one.java for one in spoken if one.java} == {((theirs, theirs),)}
-    assert {one.answered for one in spoken if one.java} == {(theirs, theirs)}
+    assert {generation.java for generation in spoken if generation.java} == {((theirs, theirs),)}
+    assert {generation.answered for generation in spoken if generation.java} == {(theirs, theirs)}
 
 
-def test_a_worker_of_a_release_to_come_joins_a_group_that_we_lead(
-    group: Group, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_of_a_later_release_joins_a_group_led_by_python(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = group.python()
     ours.until_running(ALL)
     newer = future_python(group, monkeypatch)
@@ -89,9 +87,7 @@ def test_a_worker_of_a_release_to_come_joins_a_group_that_we_lead(
     assert _went_down(group)
 
 
-def test_a_worker_of_a_release_to_come_joins_a_group_that_java_leads(
-    group: Group, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_of_a_later_release_joins_a_group_led_by_java(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     java = group.java(KAFKA_VERSION)
     java.until_tasks(active=ALL)
     newer = future_python(group, monkeypatch)
@@ -102,8 +98,12 @@ def test_a_worker_of_a_release_to_come_joins_a_group_that_java_leads(
 
 
 def _went_down(group: Group) -> bool:
-    """Whether the newest worker began with its version, was answered in ours, and from then on spoke ours."""
+    """Return whether the newest worker began with its version, was answered in ours, and then switched to ours."""
     spoken = group.spoken()
-    newest = [max(one.python) for one in spoken if (NEWEST, FUTURE) in one.python or (FUTURE, FUTURE) in one.python]
-    assert {one.answered for one in spoken} == {(NEWEST, NEWEST)}
+    newest = [
+        max(generation.python)
+        for generation in spoken
+        if (NEWEST, FUTURE) in generation.python or (FUTURE, FUTURE) in generation.python
+    ]
+    assert {generation.answered for generation in spoken} == {(NEWEST, NEWEST)}
     return in_turn(newest) == [(FUTURE, FUTURE), (NEWEST, FUTURE)]

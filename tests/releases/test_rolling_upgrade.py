@@ -1,6 +1,6 @@
-"""Java goes from 2.6 to 4.3.1 with a worker of ours in the group.
+"""Java is upgraded from 2.6 to 4.3.1 with a Python worker in the group.
 
-By hand, with what every generation spoke: ``python -m pytest -s tests/releases -k rolling``.
+By hand, with the versions of every generation: ``python -m pytest -s tests/releases -k rolling``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def until_each(apps: Iterable[StreamsApp], tasks: int) -> None:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("group", [6], indirect=True)
-def test_a_rolling_upgrade_of_java_with_a_worker_of_ours_in_the_group_loses_nothing(group: Group) -> None:
-    """Two instances, one after the other, are closed and come back as the new release on their own state directories."""
+def test_a_rolling_upgrade_of_java_with_a_python_worker_in_the_group_loses_nothing(group: Group) -> None:
+    """Two instances in turn are closed and come back as the new release on their own state directories."""
     old = [group.java("2.6.3", number) for number in range(2)]
     until_each(old, ALONE)
     ours = group.python()
@@ -44,5 +44,5 @@ def test_a_rolling_upgrade_of_java_with_a_worker_of_ours_in_the_group_loses_noth
     print(*spoken, counts, sep="\n")
     assert (counts.lost, counts.twice, counts.went_back) == (0, 0, 0)
     assert spoken[-1].java == ((NEW, NEW),) * 2
-    with_ours = [one.answered for one in spoken if one.python]
+    with_ours = [generation.answered for generation in spoken if generation.python]
     assert in_turn(with_ours) == [(OLD, OLD), (OLD, NEW), (NEW, NEW)]

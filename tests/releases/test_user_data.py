@@ -1,4 +1,4 @@
-"""The bytes of earlier releases: what each writes is read and written again as it was, and our trailer disturbs none of them."""
+"""The bytes of earlier releases are read and written again unchanged, and our trailer disturbs none of them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ class Java:
 
 
 @pytest.fixture(scope="module", params=LATEST_VERSION)
-def java(request: pytest.FixtureRequest, releases: None) -> Iterator[Java]:  # noqa: ARG001  # so that the jars are there
+def java(
+    request: pytest.FixtureRequest,
+    releases: None,  # noqa: ARG001  # fetches the jars
+) -> Iterator[Java]:
     words = command("UserData", request.param)
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield Java(request.param, process)
@@ -92,20 +95,20 @@ def assignment(version: int, trailer: GroupTrailer | None = None) -> bytes:
     )
 
 
-def test_what_a_release_writes_is_read_and_written_again_byte_for_byte(java: Java) -> None:
+def test_bytes_of_a_release_are_read_and_written_again_unchanged(java: Java) -> None:
     versions = range(1, java.newest + 1)
     for version, answer in zip(versions, java.answers(*(f"write {version}" for version in versions)), strict=True):
-        told, given = map(bytes.fromhex, answer.split())
-        member, tasks = decode_subscription(told), decode_assignment(given)
+        subscribed, assigned = map(bytes.fromhex, answer.split())
+        member, tasks = decode_subscription(subscribed), decode_assignment(assigned)
         assert isinstance(member, SubscriptionInfo)
         assert (member.version, member.process_id, tasks.version) == (version, PROCESS, version)
         assert member.prev_tasks == {TaskId(0, 0)}
         assert tasks.active_tasks == (TaskId(0, 0), TaskId(1, 0))
-        assert encode_subscription(member) == told
-        assert encode_assignment(tasks) == given
+        assert encode_subscription(member) == subscribed
+        assert encode_assignment(tasks) == assigned
 
 
-def test_the_newest_version_of_a_release_is_what_it_says_of_itself(java: Java) -> None:
+def test_the_newest_version_of_a_release_is_the_one_that_it_claims(java: Java) -> None:
     written, refused = java.answers(f"write {java.newest}", f"write {java.newest + 1}")
     member = decode_subscription(bytes.fromhex(written.split()[0]))
     assert not isinstance(member, FutureSubscription)
@@ -113,7 +116,7 @@ def test_the_newest_version_of_a_release_is_what_it_says_of_itself(java: Java) -
     assert refused.startswith("error: ")
 
 
-def test_our_trailer_changes_nothing_of_what_a_release_reads(java: Java) -> None:
+def test_our_trailer_does_not_change_what_a_release_reads(java: Java) -> None:
     for version in range(3, java.newest + 1):
         plain = (f"subscription {subscription(version).hex()}", f"assignment {assignment(version).hex()}")
         trailed = (
@@ -126,14 +129,14 @@ def test_our_trailer_changes_nothing_of_what_a_release_reads(java: Java) -> None
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA, ErrorCode.ASSIGNMENT_ERROR])
-def test_a_release_reads_the_error_code_that_our_leader_answers_with(java: Java, code: ErrorCode) -> None:
+def test_a_release_reads_the_error_code_of_our_leader(java: Java, code: ErrorCode) -> None:
     view = read_group([JoinedMember("a", ("words",), (), subscription(java.newest))])
-    [told] = java.answers(f"assignment {encode_error(view, code).user_data.hex()}")
-    assert f"version={java.newest}," in told
-    assert f", error code {code:d}, " in told
+    [answer] = java.answers(f"assignment {encode_error(view, code).user_data.hex()}")
+    assert f"version={java.newest}," in answer
+    assert f", error code {code:d}, " in answer
 
 
-def test_our_newest_subscription_is_one_of_the_future_to_an_older_release_with_its_trailer_too(java: Java) -> None:
+def test_an_older_release_reads_our_newest_subscription_as_a_future_version_with_or_without_trailer(java: Java) -> None:
     plain, trailed = java.answers(
         *(f"subscription {bytes_.hex()}" for bytes_ in (subscription(11), subscription(11, MEMBER)))
     )

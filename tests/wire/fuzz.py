@@ -1,11 +1,11 @@
-"""Mutated bytes against every decoder, by hand: ten million, or as many as asked for. Not a part of the tests.
+"""Mutated bytes against every decoder, by hand: ten million, or as many as requested. Not a part of the tests.
 
     python -m tests.wire.fuzz --count 10000000 --seed 7
 
-Seeds are the golden vectors and values of our own; each input is one of them, cut, padded, flipped, overwritten with
-hostile numbers, or spliced with another. It stops with exit status 1 at the first thing that is neither a value nor
-``MalformedUserData``, that takes longer than a second, or that is read and does not survive a round trip. The seed and
-the number of the input replay it: ``--seed S --only N``.
+Seeds are the golden vectors and our own values; each input is one of them, cut, padded, flipped, overwritten with
+hostile numbers, or spliced with another. The run stops with exit status 1 at the first result that is neither a value
+nor ``MalformedUserData``, that takes longer than a second, or that is read and does not survive a round trip. The seed
+and the number of the input replay it: ``--seed S --only N``.
 """
 
 from __future__ import annotations
@@ -70,22 +70,22 @@ Encode = Callable[[object], bytes]
 
 
 def kinds() -> dict[str, tuple[Decode, Encode, list[bytes]]]:
-    """Each kind of message: how it is read and written, and inputs that can be read."""
+    """Return, for each kind of message, how to read and write it, and readable inputs."""
     vectors = {kind: [bytes.fromhex(case["hex"]) for case in kafka_cases(kind)] for kind in KAFKA_KINDS}
-    found = {kind: (*codec, vectors[kind]) for kind, codec in KAFKA_KINDS.items()}
-    found["subscription"] = (decode_subscription, encode_subscription, blobs("subscription"))
-    found["assignment"] = (decode_assignment, encode_assignment, blobs("assignment"))
+    codecs = {kind: (*codec, vectors[kind]) for kind, codec in KAFKA_KINDS.items()}
+    codecs["subscription"] = (decode_subscription, encode_subscription, blobs("subscription"))
+    codecs["assignment"] = (decode_assignment, encode_assignment, blobs("assignment"))
     for dialect in ("kip441", "kip441-draft"):
         read, write = (
             partial(decode_kip_subscription, dialect=dialect),
             partial(encode_kip_subscription, dialect=dialect),
         )
-        found[f"{dialect} subscription"] = (read, write, [write(one) for one in kip_values(dialect)])
+        codecs[f"{dialect} subscription"] = (read, write, [write(value) for value in kip_values(dialect)])
         read, write = partial(decode_kip_assignment, dialect=dialect), partial(encode_kip_assignment, dialect=dialect)
-        found[f"{dialect} assignment"] = (read, write, [write(KIP_ASSIGNMENT)])
+        codecs[f"{dialect} assignment"] = (read, write, [write(KIP_ASSIGNMENT)])
     return {
-        kind: (read, write, [one for one in seeds if len(one) <= SEED_SIZE_MAX])
-        for kind, (read, write, seeds) in found.items()
+        kind: (read, write, [value for value in seeds if len(value) <= SEED_SIZE_MAX])
+        for kind, (read, write, seeds) in codecs.items()
     }
 
 
@@ -103,19 +103,19 @@ KIP_ASSIGNMENT = AssignmentInfo(
 
 def kip_values(dialect: str) -> list[KipSubscription]:
     tasks = {TaskId(n % 3, n): n * 1000 for n in range(20)}
-    told = {
+    values = {
         "task_lags": tasks,
         "store_lags": {"a": 1, "b": 2},
         "prev_tasks": frozenset(tasks),
         "standby_tasks": frozenset(tasks),
     }
     return [
-        KipSubscription(version, 9, UUID(int=5), "h:1", **told) for name, version in KIP_VERSIONS if name == dialect
+        KipSubscription(version, 9, UUID(int=5), "h:1", **values) for name, version in KIP_VERSIONS if name == dialect
     ]
 
 
 def mutated(choose: random.Random, seeds: list[bytes]) -> bytes:
-    """One seed after one to four changes."""
+    """Return a seed after one to four changes."""
     data = bytearray(choose.choice(seeds))
     for _ in range(choose.randint(1, 4)):
         choose.choice(CHANGES)(choose, data, seeds)
@@ -161,7 +161,7 @@ CHANGES = (flip, flip, overwrite, overwrite, number, number, cut, drop, pad, spl
 
 
 def judge(data: bytes, read: Decode, write: Encode) -> str:
-    """``refused`` or ``read``. Any other end of it is an error that nobody catches."""
+    """Return ``refused`` or ``read``. Any other outcome is an error, which nothing catches."""
     try:
         value = read(data)
     except MalformedUserData:
@@ -169,7 +169,7 @@ def judge(data: bytes, read: Decode, write: Encode) -> str:
     if isinstance(value, FutureSubscription | OtherKey):
         return "read"
     try:
-        plain = read(write(value))  # without what only these bytes had: damaged trailers, text that is no UTF-8
+        plain = read(write(value))  # without what only these bytes had: damaged trailers, invalid UTF-8
     except ConfigError:
         assert isinstance(value, ConsumerSubscription | ConsumerAssignment), "read, but cannot be written"
         return "read, of a later version"
@@ -183,13 +183,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="one input alone, by its number")
     options = parser.parse_args(arguments)
-    found = kinds()
-    names, verdicts, began = list(found), Counter[str](), time.monotonic()
+    codecs = kinds()
+    names, verdicts, began = list(codecs), Counter[str](), time.monotonic()
     numbers = range(options.count) if options.only is None else [options.only]
     for n in numbers:
         choose = random.Random(options.seed * 1_000_000_007 + n)
         kind = names[n % len(names)]
-        read, write, seeds = found[kind]
+        read, write, seeds = codecs[kind]
         data, start = mutated(choose, seeds), time.monotonic()
         verdict = ""
         try:

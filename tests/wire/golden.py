@@ -1,4 +1,4 @@
-"""The golden vectors, and our values in the words of the Java peer, so that the two can be compared."""
+"""The golden vectors, and our values in the Java peer's field names, so that the two can be compared."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Json = dict[str, Any]
 
 
 def cases(kind: str) -> list[Json]:
-    """One dict a case, as ``protocol/golden/make.py`` describes them."""
+    """Return one dict per case, as ``protocol/golden/make.py`` describes them."""
     return [json.loads(line) for line in (GOLDEN / f"{kind}.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def blobs(kind: str) -> list[bytes]:
-    """All bytes in the golden vectors: Java's, then ours with a trailer."""
+    """Return all bytes of the golden vectors: Java's, then ours with a trailer."""
     return [bytes.fromhex(case[key]) for key in ("hex", "ours") for case in cases(kind)]
 
 
 def kafka_cases(kind: str) -> list[Json]:
-    """What ``KafkaVectors.java`` wrote of one kind: ``hex``, and the fields that Java reads in ``java_reads``."""
+    """Return ``KafkaVectors.java``'s output of one kind: ``hex``, and the fields that Java reads in ``java_reads``."""
     lines = (GOLDEN / "kafka.jsonl").read_text(encoding="utf-8").splitlines()
     return [case for case in map(json.loads, lines) if case["kind"] == kind]
 
@@ -72,7 +72,7 @@ def _java_order(task: TaskId):
 
 
 def _partitions(held):
-    return [list(one) for one in sorted(held)]
+    return [list(partition) for partition in sorted(held)]
 
 
 def _hosts(hosts):

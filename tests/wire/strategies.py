@@ -1,4 +1,4 @@
-"""Values that a group may hold, for hypothesis: of one version, so that nothing of them is lost on the way."""
+"""Values that a group may hold, for hypothesis: each for a single version, so that nothing is lost in encoding."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def offset_sums(version: int):
 
 sets_of_tasks = st.frozensets(task_ids(1), max_size=8)
 
-# A trailer is built by us alone: its task ids are real ones.
+# Only Python members build trailers, so their task ids are valid.
 trailer_tasks = st.lists(st.builds(TaskId, small, small, st.none() | texts), max_size=8, unique=True).map(tuple)
 member_trailers = st.builds(
     MemberTrailer,
@@ -111,8 +111,8 @@ def assignments(draw, version: int):
 
 @st.composite
 def kip_subscriptions(draw, dialect: str, version: int):
-    """A value of one dialect and version, and both of them."""
-    told = {
+    """Draw a value of one dialect and version."""
+    strategy_by_field = {
         ("kip441", 6): {"prev_tasks": sets_of_tasks, "standby_tasks": sets_of_tasks},
         ("kip441-draft", 4): {"prev_tasks": sets_of_tasks, "standby_tasks": sets_of_tasks},
         ("kip441-draft", 5): {"store_lags": st.dictionaries(texts, int32, max_size=8)},
@@ -123,7 +123,7 @@ def kip_subscriptions(draw, dialect: str, version: int):
         process_id=draw(st.uuids()),
         user_end_point=draw(st.none() | st.text(min_size=1)),
         trailer=draw(st.none() | member_trailers),
-        **{name: draw(values) for name, values in told.items()},
+        **{name: draw(values) for name, values in strategy_by_field.items()},
     )
     return dialect, value
 
@@ -131,7 +131,7 @@ def kip_subscriptions(draw, dialect: str, version: int):
 blobs = st.binary(max_size=12)
 tags = st.dictionaries(st.integers(1, 2**31 - 1), blobs, max_size=3)
 by_topic = st.dictionaries(texts, st.lists(int32, min_size=1, max_size=4), max_size=3).map(
-    lambda topics: tuple(TopicPartition(topic, one) for topic, held in topics.items() for one in held)
+    lambda topics: tuple(TopicPartition(topic, number) for topic, held in topics.items() for number in held)
 )
 
 

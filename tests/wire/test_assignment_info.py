@@ -1,4 +1,4 @@
-"""Facts of one AssignmentInfo: the topic dictionary, what each version keeps, what cannot be read or written."""
+"""AssignmentInfo: the topic dictionary, what each version keeps, what cannot be read or written."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_version_keeps_the_fields_it_has(version):
 
 
 @pytest.mark.parametrize("version", [0, 12, -1, 2**31 - 1])
-def test_a_version_that_we_do_not_know_is_refused(version):
+def test_an_unknown_version_is_refused(version):
     with pytest.raises(MalformedUserData, match=f"version at byte 4: {version} is not one of 1 to 11"):
         decode_assignment(version.to_bytes(4, "big", signed=True) + bytes(60))
     with pytest.raises(ConfigError, match=f"version {version} is not one of 1 to 11"):
@@ -60,20 +60,20 @@ def test_topics_are_numbered_in_order_of_appearance():
     assert again(FULL).topic_index == {"orders": 0, "clicks": 1, "standby-only": 2}
 
 
-def test_a_topic_stands_in_the_bytes_once():
+def test_a_topic_is_in_the_bytes_once():
     many = {HostInfo("h", n): (TopicPartition("a-long-topic-name", n),) for n in range(50)}
     assert encode_assignment(AssignmentInfo(11, 11, partitions_by_host=many)).count(b"a-long-topic-name") == 1
     assert encode_assignment(AssignmentInfo(4, 11, partitions_by_host=many)).count(b"a-long-topic-name") == 50
 
 
 def test_a_dictionary_that_was_read_is_written_again():
-    """Java numbers topics in the order of its hash tables, which the value itself does not tell."""
+    """Java numbers topics in the order of its hash tables, which the value itself does not contain."""
     shuffled = {"clicks": 7, "standby-only": -1, "orders": 0}
     assert dict(again(replace(FULL, topic_index=shuffled)).topic_index) == shuffled
     assert list(again(replace(FULL, topic_index=shuffled)).topic_index) == list(shuffled)
 
 
-def test_a_dictionary_that_no_longer_fits_is_made_anew():
+def test_a_dictionary_that_no_longer_fits_is_rebuilt():
     moved = replace(again(FULL), partitions_by_host={A: (TopicPartition("new", 0),)}, standby_partitions_by_host={})
     assert again(moved) == moved
     assert again(moved).topic_index == {"new": 0}
@@ -87,7 +87,7 @@ def test_a_partition_of_a_topic_that_the_dictionary_lacks_is_refused():
         decode_assignment(odd)
 
 
-def test_a_dictionary_that_repeats_itself_is_read_and_what_is_written_then_means_the_same():
+def test_a_dictionary_with_duplicates_is_read_and_written_with_the_same_meaning():
     raw = encode_assignment(replace(FULL, standby_partitions_by_host={}))
     twice = raw.replace(b"\0\0\0\2\0\0\0\0\0\6orders", b"\0\0\0\3\0\0\0\0\0\1x\0\0\0\0\0\6orders")
     assert twice != raw
@@ -109,18 +109,18 @@ def test_a_named_topology_is_not_written_before_version_10():
         ("next_rebalance_ms", 2**63),
     ],
 )
-def test_a_value_too_large_for_its_field_is_the_callers_mistake(field, wrong):
+def test_a_value_too_large_for_its_field_is_a_config_error(field, wrong):
     with pytest.raises(ConfigError, match=f"AssignmentInfo version 11: {field} cannot hold"):
         encode_assignment(AssignmentInfo(11, 11, **{field: wrong}))
 
 
-def test_java_numbers_topics_otherwise_somewhere_in_the_vectors():
-    """Else the vectors would not show that a dictionary is kept."""
+def test_some_vectors_number_topics_in_javas_own_order():
+    """Otherwise the vectors would not show that a dictionary is kept."""
     read = [decode_assignment(bytes.fromhex(case["hex"])) for case in cases("assignment")]
-    assert any(list(one.topic_index.values()) != sorted(one.topic_index.values()) for one in read)
+    assert any(list(info.topic_index.values()) != sorted(info.topic_index.values()) for info in read)
 
 
-def test_assignments_of_a_group_are_each_what_they_are_alone():
+def test_assignments_of_a_group_equal_those_encoded_singly():
     other = {HostInfo("c", 3): (TopicPartition("third", 0),)}
     trailer = GroupTrailer("least_movement", 1, next_probe_ms=5)
     group = [
@@ -137,7 +137,7 @@ def test_assignments_of_a_group_are_each_what_they_are_alone():
     assert [decode_assignment(blob) for blob in encode_assignments(iter(group))] == [again(info) for info in group]
 
 
-def test_what_a_group_shares_is_looked_at_once():
+def test_shared_parts_of_a_group_are_encoded_once():
     class Counted(dict):
         looks = 0
 
@@ -152,7 +152,7 @@ def test_what_a_group_shares_is_looked_at_once():
     assert Counted.looks == 2 * once
 
 
-def test_one_wrong_assignment_refuses_the_whole_group():
+def test_a_wrong_assignment_refuses_the_whole_group():
     with pytest.raises(ConfigError, match="version 12 is not one of 1 to 11"):
         encode_assignments([FULL, replace(FULL, version=12)])
     assert encode_assignments([]) == []

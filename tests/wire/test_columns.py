@@ -1,4 +1,4 @@
-"""Columns of tasks against their twin, which looks at one task after the other."""
+"""Columns of tasks compared with their twin, which handles tasks singly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ named = st.builds(TaskId, small | int32, small | int32, st.sampled_from([None, "
 
 @given(st.lists(plain, max_size=20) | st.lists(named, max_size=20), st.sampled_from([9, 10]))
 @unhurried
-def test_columns_are_their_twin_task_by_task(tasks, version):
+def test_columns_equal_their_twin_task_by_task(tasks, version):
     if version < 10 and any(task.topology for task in tasks):
         first = next(task for task in tasks if task.topology)
         refused = f"task {first}: version {version} carries no named topologies; 10 does"

@@ -1,4 +1,4 @@
-"""The engine: version ranges, and blocks of rows against the row-by-row twin."""
+"""The engine: version ranges, and blocks of rows compared with the row-by-row twin."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_the_engine_reads_any_assignment_as_its_twin_does(info):
     [0, 1, ROWS_EXACT_MAX, ROWS_EXACT_MAX + 1, ROWS_AT_ONCE - 1, ROWS_AT_ONCE, ROWS_AT_ONCE + 1, 3 * ROWS_AT_ONCE + 7],
 )
 @pytest.mark.parametrize("odd_row", [None, "first", "last"])
-def test_blocks_hold_any_number_of_rows_and_step_aside_for_a_name(rows, odd_row):
-    """A block is read at once; a single named topology anywhere makes all rows be read one by one."""
+def test_blocks_hold_any_number_of_rows_and_a_topology_name_disables_them(rows, odd_row):
+    """A block is read at once; a single named topology makes all rows be read singly."""
     names = [None] * rows
     if odd_row and rows:
         names[0 if odd_row == "first" else -1] = "top"
@@ -81,12 +81,12 @@ def test_blocks_hold_any_number_of_rows_and_step_aside_for_a_name(rows, odd_row)
 
 
 def test_a_thousand_tasks_take_eighteen_bytes_each():
-    one, thousand = sample(), sample(1000)
-    assert len(encode_subscription(thousand)) - len(encode_subscription(one)) == 18 * 1000
+    single, thousand = sample(), sample(1000)
+    assert len(encode_subscription(thousand)) - len(encode_subscription(single)) == 18 * 1000
 
 
 def test_a_compiled_block_never_holds_more_rows_than_the_limit():
-    """So that a huge array cannot leave a huge compiled struct behind."""
+    """So a huge array cannot leave a huge compiled struct behind."""
     assert blocks._runs(5 * ROWS_AT_ONCE + 700) == [ROWS_AT_ONCE] * 5 + [512, 128, 60]
     blocks._struct.cache_clear()
     for rows in range(0, 3 * ROWS_AT_ONCE, 7):
@@ -95,7 +95,7 @@ def test_a_compiled_block_never_holds_more_rows_than_the_limit():
 
 
 @given(st.integers(0, 10**6))
-def test_runs_make_up_the_number_of_rows(count):
+def test_runs_add_up_to_the_number_of_rows(count):
     runs = blocks._runs(count)
     assert sum(runs) == count
     assert all(0 < run <= ROWS_AT_ONCE for run in runs)
@@ -105,11 +105,11 @@ def test_runs_make_up_the_number_of_rows(count):
     ("versions", "inside"),
     [("3", {3}), ("2-4", {2, 3, 4}), ("9+", {9, 10, 11}), ("none", set()), ("10-11", {10, 11})],
 )
-def test_version_ranges_are_kafkas(versions, inside):
+def test_version_ranges_are_read_as_in_kafka(versions, inside):
     assert {version for version in range(12) if holds(versions, version)} == inside
 
 
-def test_a_version_that_the_schema_lacks_is_the_callers_mistake():
+def test_a_version_that_the_schema_lacks_is_a_config_error():
     with pytest.raises(ConfigError, match="SubscriptionInfo version 12 is not one of 1-11"):
         layout("SubscriptionInfo", 12)
 

@@ -1,4 +1,4 @@
-"""The consumer protocol against Kafka's own bytes, the laws of every codec, and hostile input."""
+"""The consumer protocol: Kafka's own bytes, the laws of every codec, and hostile input."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ FULL = ConsumerSubscription(3, ("a", "b"), b"x", (TopicPartition("b", 2), TopicP
 
 
 def words(value):
-    """As ``KafkaVectors.java`` tells a value."""
-    told = asdict(value)
-    told |= {name: [list(one) for one in told[name]] for name in told if name.endswith("_partitions")}
-    told["user_data"] = None if value.user_data is None else value.user_data.hex()
-    return told | ({"topics": list(told["topics"])} if "topics" in told else {})
+    """Return a value in the form of ``KafkaVectors.java``."""
+    fields = asdict(value)
+    fields |= {name: [list(partition) for partition in fields[name]] for name in fields if name.endswith("_partitions")}
+    fields["user_data"] = None if value.user_data is None else value.user_data.hex()
+    return fields | ({"topics": list(fields["topics"])} if "topics" in fields else {})
 
 
 @each_case
@@ -53,7 +53,7 @@ def test_kafkas_bytes_read_as_kafka_reads_them(case):
 
 
 @each_case
-def test_kafkas_bytes_written_again_are_the_same(case):
+def test_kafkas_bytes_are_written_again_unchanged(case):
     decode, encode = CODECS[case["kind"]]
     assert encode(decode(bytes.fromhex(case["hex"]))).hex() == case["hex"]
 
@@ -93,7 +93,7 @@ def test_partitions_are_grouped_by_topic_where_it_first_appears():
 
 
 @each_kind
-def test_a_later_version_is_read_as_the_newest_we_know(kind):
+def test_a_later_version_is_read_as_the_newest_known_version(kind):
     """Kafka promises that later versions only append fields."""
     decode, encode = CODECS[kind]
     value = FULL if kind == "consumer_subscription" else ConsumerAssignment(3, FULL.owned_partitions, b"x")
@@ -112,7 +112,7 @@ def test_a_later_version_is_read_as_the_newest_we_know(kind):
         {"owned_partitions": (TopicPartition("t", 2**31),)},
     ],
 )
-def test_a_value_too_large_for_its_field_is_the_callers_mistake(wrong):
+def test_a_value_too_large_for_its_field_is_a_config_error(wrong):
     with pytest.raises(ConfigError, match=f"version 3: {next(iter(wrong))} cannot hold"):
         encode_consumer_subscription(replace(FULL, **wrong))
 
@@ -140,7 +140,7 @@ def test_a_negative_version_is_refused():
 
 
 def refused(decode, data: bytes) -> bool:
-    """Whether these bytes are refused; any other error fails the test."""
+    """Return whether these bytes are refused; any other error fails the test."""
     try:
         decode(data)
     except MalformedUserData as error:

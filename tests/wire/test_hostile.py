@@ -1,4 +1,4 @@
-"""Cut, padded, flipped and hostile bytes: refused with one error, in time and memory that grow with their own size."""
+"""Cut, padded, flipped and hostile bytes: refused with one error, in time and memory proportional to their size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ each_case = pytest.mark.parametrize(
 
 
 def refused(kind: str, data: bytes) -> bool:
-    """Whether these bytes are refused; any other error than the one it should be fails the test."""
+    """Return whether these bytes are refused; any other error fails the test."""
     try:
         DECODE[kind](data)
     except MalformedUserData as error:
@@ -43,7 +43,7 @@ def test_bytes_that_were_cut_anywhere_are_refused(kind, case):
 
 
 @each_case
-def test_padding_is_seen_and_does_no_harm(kind, case):
+def test_padding_is_reported_and_harmless(kind, case):
     whole = bytes.fromhex(case["hex"])
     for padding in (b"\0", b"KSA", b"KSA\x01", bytes(100)):
         read = DECODE[kind](whole + padding)
@@ -75,12 +75,12 @@ def test_a_hostile_length_anywhere_costs_no_memory(kind, count):
     """Each place of a message is overwritten with a huge or negative length."""
     blob = bytes.fromhex(cases(kind)[-4]["ours"])
     hostile = [blob[:at] + count.to_bytes(4, "big") + blob[at + 4 :] for at in range(0, len(blob) - 4, 3)]
-    for one in hostile:
-        refused(kind, one)
+    for damaged in hostile:
+        refused(kind, damaged)
     tracemalloc.start()
     try:
-        for one in hostile:
-            refused(kind, one)
+        for damaged in hostile:
+            refused(kind, damaged)
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -91,8 +91,8 @@ def test_a_hostile_length_anywhere_costs_no_memory(kind, count):
 @each_kind
 @pytest.mark.parametrize("version", range(1, 12))
 @pytest.mark.parametrize("filling", [b"\0\0\0\1", b"\0\0\0\0", b"\0\1\0\0"])
-def test_a_megabyte_of_nonsense_ends_soon(kind, version, filling):
-    """Bytes that announce as many and as small things as they can."""
+def test_a_megabyte_of_nonsense_is_refused_quickly(kind, version, filling):
+    """Bytes that announce as many and as small items as they can."""
     refused(kind, version.to_bytes(4, "big") + b"\0\0\0\x0b" + filling * (1 << 18))
 
 
@@ -109,8 +109,8 @@ TINY_THINGS = {
 
 
 @pytest.mark.parametrize("tiny", TINY_THINGS)
-def test_many_tiny_things_cost_memory_in_proportion(tiny):
-    """The worst that well-formed bytes can do is fifty bytes of memory for one of theirs."""
+def test_many_tiny_items_cost_proportional_memory(tiny):
+    """In the worst case well-formed bytes cost fifty bytes of memory for each of theirs."""
     kind, head, before, after, tail = TINY_THINGS[tiny]
     blob = head + b"".join(before + int32s(n, *after) for n in range(MANY)) + tail
     tracemalloc.start()
@@ -123,8 +123,8 @@ def test_many_tiny_things_cost_memory_in_proportion(tiny):
 
 
 @each_kind
-def test_negative_counts_are_refused_where_java_would_read_on(kind):
-    """Java takes a negative number of hosts for none; nobody writes that."""
+def test_negative_counts_are_refused_although_java_reads_on(kind):
+    """Java treats a negative number of hosts as none; no release writes that."""
     blob = bytes.fromhex(cases(kind)[-1]["hex"])
     at = {"subscription": 24, "assignment": 8}[kind]
     assert refused(kind, blob[:at] + b"\xff\xff\xff\xff" + blob[at + 4 :])

@@ -64,7 +64,7 @@ def written(dialect: str, version: int, trailer: MemberTrailer | None = None) ->
 
 
 @each_layout
-def test_the_bytes_stand_in_the_order_of_the_texts_list_of_fields(dialect, version):
+def test_the_bytes_are_in_the_order_of_the_kips_list_of_fields(dialect, version):
     assert written(dialect, version) == struct.pack(">ii", version, 7) + BYTES[dialect, version]
 
 
@@ -85,8 +85,8 @@ def test_a_version_keeps_the_fields_it_has(dialect, version):
 
 @given(st.sampled_from(KIP_VERSIONS).flatmap(lambda layout: kip_subscriptions(*layout)))
 @unhurried
-def test_every_subscription_survives_a_round_trip_in_the_same_order(told):
-    dialect, value = told
+def test_every_subscription_survives_a_round_trip_in_the_same_order(drawn):
+    dialect, value = drawn
     again = decode_kip_subscription(encode_kip_subscription(value, dialect), dialect)
     assert again == value
     assert [*again.task_lags, *again.store_lags] == [*value.task_lags, *value.store_lags]
@@ -101,7 +101,7 @@ def test_every_assignment_survives_a_round_trip(dialect, info):
 
 @each_dialect
 @pytest.mark.parametrize("case", [case for case in cases("assignment") if case["request"]["version"] == 4])
-def test_the_texts_assignment_is_javas_version_4(dialect, case):
+def test_the_kips_assignment_is_javas_version_4(dialect, case):
     java = bytes.fromhex(case["hex"])
     assert decode_kip_assignment(java, dialect) == decode_assignment(java)
     assert encode_kip_assignment(decode_assignment(java), dialect) == java
@@ -139,24 +139,24 @@ def test_dialects_are_not_mixed_up():
         ("kip441", {"version": 6, "prev_tasks": {TaskId(0, 0), TaskId(0, 0, "top")}}, "carries no named topologies"),
     ],
 )
-def test_what_a_version_cannot_carry_is_the_callers_mistake(dialect, wrong, why):
+def test_a_value_that_a_version_cannot_carry_is_a_config_error(dialect, wrong, why):
     with pytest.raises(ConfigError, match=why):
         encode_kip_subscription(replace(FULL, **wrong), dialect)
 
 
-def test_an_assignment_of_another_version_is_the_callers_mistake():
+def test_an_assignment_of_another_version_is_a_config_error():
     with pytest.raises(ConfigError, match="version 11 is not one of 4"):
         encode_kip_assignment(AssignmentInfo(11, 11))
 
 
-def test_a_latest_version_below_the_one_used_is_refused():
+def test_a_latest_version_below_the_used_version_is_refused():
     odd = struct.pack(">ii", 7, 6) + BYTES["kip441", 7]
     with pytest.raises(MalformedUserData, match="latest_supported_version"):
         decode_kip_subscription(odd)
 
 
 def refused(decode, data: bytes) -> bool:
-    """Whether these bytes are refused, and with words that say where."""
+    """Return whether these bytes are refused with a text that names the place."""
     try:
         decode(data)
     except MalformedUserData as error:

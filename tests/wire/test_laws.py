@@ -1,4 +1,4 @@
-"""The three laws of being byte-compatible, for every version of both messages.
+"""The three laws of byte compatibility, for every version of both messages.
 
 1. Re-encoding what Java wrote gives the same bytes. 2. Every value survives a round trip. 3. Java reads our bytes as an
 equal value (it did when ``protocol/golden/make.py`` made the vectors, and we still write those bytes).
@@ -31,12 +31,12 @@ def test_a_java_assignment_reads_as_java_reads_it(case):
 
 
 @each_subscription
-def test_a_java_subscription_written_again_has_the_same_bytes(case):
+def test_a_java_subscription_is_written_again_unchanged(case):
     assert encode_subscription(decode_subscription(bytes.fromhex(case["hex"]))).hex() == case["hex"]
 
 
 @each_assignment
-def test_a_java_assignment_written_again_has_the_same_bytes(case):
+def test_a_java_assignment_is_written_again_unchanged(case):
     assert encode_assignment(decode_assignment(bytes.fromhex(case["hex"]))).hex() == case["hex"]
 
 

@@ -1,4 +1,4 @@
-"""A commit's metadata against what Kafka Streams 4.3.1's ``TopicPartitionMetadata`` wrote and read."""
+"""A commit's metadata compared with that of Kafka Streams 4.3.1's ``TopicPartitionMetadata``."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ WRITTEN_BY_JAVA = {
 
 
 @pytest.mark.parametrize("text", WRITTEN_BY_JAVA)
-def test_what_java_wrote_is_read_and_written_back_byte_for_byte(text: str) -> None:
+def test_javas_metadata_is_read_and_written_back_byte_for_byte(text: str) -> None:
     assert read_offset_metadata(text) == WRITTEN_BY_JAVA[text]
     assert write_offset_metadata(WRITTEN_BY_JAVA[text]) == text
 
 
-def test_the_version_before_has_a_time_and_nothing_else() -> None:
+def test_version_1_has_only_a_time() -> None:
     assert read_offset_metadata("AQAAAYvPkuB7") == OffsetMetadata(1_699_994_591_355)
     assert read_offset_metadata("AQAAAYvPkuB7AAAA") == OffsetMetadata(1_699_994_591_355)
 
 
 @pytest.mark.parametrize("text", ["", "xyz", "AgAA", "AwAAAYvPkuB7", "not base64!", "schön", "AgAAAYvP5Wh7\x00"])
-def test_what_is_none_or_of_a_version_to_come_says_nothing(text: str) -> None:
+def test_foreign_text_and_later_versions_yield_an_empty_value(text: str) -> None:
     assert read_offset_metadata(text) == OffsetMetadata()
 
 
 @given(time_ms=st.none() | st.integers(0, 2**63 - 1), processor=st.binary(max_size=40))
-def test_what_is_not_understood_is_handed_on_as_it_came(time_ms: int | None, processor: bytes) -> None:
+def test_processor_metadata_is_passed_on_unchanged(time_ms: int | None, processor: bytes) -> None:
     metadata = OffsetMetadata(time_ms, processor)
     assert read_offset_metadata(write_offset_metadata(metadata)) == metadata
 
 
 @given(st.text(max_size=40))
-def test_no_text_is_an_error(text: str) -> None:
+def test_any_text_is_accepted(text: str) -> None:
     read_offset_metadata(text)

@@ -1,4 +1,4 @@
-"""The records of ``__consumer_offsets`` against Kafka's own bytes, the laws of every codec, and hostile input."""
+"""The records of ``__consumer_offsets``: Kafka's own bytes, the laws of every codec, and hostile input."""
 
 from __future__ import annotations
 
@@ -45,25 +45,25 @@ FULL = GroupMetadata(4, "consumer", 7, "stream", "m", (GroupMember("m", "c", "/h
 
 
 def words(value):
-    """As ``KafkaVectors.java`` tells a value."""
+    """Return a value in the form of ``KafkaVectors.java``."""
     if isinstance(value, UUID):
         return [int.from_bytes(half, "big", signed=True) for half in (value.bytes[:8], value.bytes[8:])]
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, dict):
-        return {str(name): words(one) for name, one in value.items()}
-    return [words(one) for one in value] if isinstance(value, tuple) else value
+        return {str(name): words(part) for name, part in value.items()}
+    return [words(part) for part in value] if isinstance(value, tuple) else value
 
 
 @each_key
-def test_kafkas_keys_are_told_apart(case):
-    read, told = decode_offsets_key(bytes.fromhex(case["hex"])), case["java_reads"]
-    assert asdict(read) == told
-    assert type(read) is (OtherKey, GroupMetadataKey, OtherKey, OffsetCommitKey)[len(told) - 1]
+def test_kafkas_keys_are_distinguished(case):
+    read, expected = decode_offsets_key(bytes.fromhex(case["hex"])), case["java_reads"]
+    assert asdict(read) == expected
+    assert type(read) is (OtherKey, GroupMetadataKey, OtherKey, OffsetCommitKey)[len(expected) - 1]
 
 
 @each_key
-def test_kafkas_keys_written_again_are_the_same(case):
+def test_kafkas_keys_are_written_again_unchanged(case):
     key = decode_offsets_key(bytes.fromhex(case["hex"]))
     if not isinstance(key, OtherKey):
         assert encode_offsets_key(key).hex() == case["hex"]
@@ -76,7 +76,7 @@ def test_the_vectors_have_records_of_newer_groups():
 
 
 @pytest.mark.parametrize("kind", [3, 17, 30_000, -1])
-def test_a_type_that_nobody_knows_is_another(kind):
+def test_an_unknown_type_is_an_other_key(kind):
     assert decode_offsets_key(kind.to_bytes(2, "big", signed=True) + b"anything") == OtherKey(kind)
 
 
@@ -98,8 +98,8 @@ def test_kafkas_values_read_as_kafka_reads_them(case):
 
 
 @each_value
-def test_kafkas_values_written_again_are_the_same(case):
-    """Tagged fields that we do not know included."""
+def test_kafkas_values_are_written_again_unchanged(case):
+    """Including unknown tagged fields."""
     decode, encode = CODECS[case["kind"]]
     assert encode(decode(bytes.fromhex(case["hex"]))).hex() == case["hex"]
 
@@ -138,12 +138,12 @@ def test_another_version_is_refused_and_not_written(kind, version):
 
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize("wrong", [{"leader": "l" * 32_768}, {"generation": 2**31}])
-def test_a_value_that_its_field_cannot_hold_is_the_callers_mistake(version, wrong):
+def test_a_value_that_its_field_cannot_hold_is_a_config_error(version, wrong):
     with pytest.raises(ConfigError, match=f"version {version}: {next(iter(wrong))} cannot hold"):
         encode_group_metadata(replace(FULL, version=version, **wrong))
 
 
-def test_a_null_where_a_string_has_to_be_is_not_written():
+def test_null_is_not_written_for_a_required_string():
     with pytest.raises(ConfigError, match="protocol_type cannot hold this value: null"):
         encode_group_metadata(replace(FULL, protocol_type=None))
 
@@ -181,7 +181,7 @@ def test_a_damaged_tagged_field_is_refused(tail, why):
         decode_offset_commit(raw[:-1] + tail)
 
 
-def test_a_null_where_a_string_has_to_be_is_refused():
+def test_null_for_a_required_string_is_refused():
     for version in range(5):
         raw = encode_group_metadata(GroupMetadata(version, "", 1))
         null = b"\0" if version == 4 else b"\xff\xff"
@@ -213,7 +213,7 @@ def test_any_bytes_are_refused_or_read(decode, rest):
 
 
 def refused(decode, data: bytes) -> bool:
-    """Whether these bytes are refused; any other error fails the test."""
+    """Return whether these bytes are refused; any other error fails the test."""
     try:
         decode(data)
     except MalformedUserData as error:

@@ -1,4 +1,4 @@
-"""A task that many members tell of is one object, and what is kept of tasks is bounded."""
+"""A task that many members report is a single object, and the cache of tasks is bounded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ int32 = st.integers(-(2**31), 2**31 - 1)
 
 
 @given(int32, int32)
-def test_a_task_is_what_its_eight_bytes_say_and_made_once(subtopology, partition):
+def test_a_task_equals_its_eight_bytes_and_is_built_once(subtopology, partition):
     task = TaskId(subtopology, partition)
     tasks = _Tasks()
     assert tasks[_packed(task)] == task
@@ -21,7 +21,7 @@ def test_a_task_is_what_its_eight_bytes_say_and_made_once(subtopology, partition
     assert isinstance(tasks[_packed(task)], TaskId)
 
 
-def test_more_tasks_than_a_group_has_are_not_kept(monkeypatch):
+def test_the_cache_of_tasks_is_bounded(monkeypatch):
     monkeypatch.setattr(task_numbers, "TASKS_KEPT_MAX", 10)
     tasks = _Tasks()
     assert [tasks[number].partition for number in range(25)] == list(range(25))

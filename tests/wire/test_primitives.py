@@ -22,7 +22,7 @@ any_text = st.text(st.characters(exclude_categories=()), max_size=30)
 
 
 def java_modified_utf8(text: str) -> bytes:
-    """The slow twin, as the documentation of ``java.io.DataInput`` tells it: UTF-16 unit by unit."""
+    """The slow twin by the documentation of ``java.io.DataInput``: UTF-16 unit by unit."""
     raw = text.encode("utf-16-be", "surrogatepass")
     out = bytearray()
     for at in range(0, len(raw), 2):
@@ -54,7 +54,7 @@ def test_overlong_forms_read_as_in_java():
 
 
 @pytest.mark.parametrize("raw", [b"\x80", b"\xbfa", b"\xc3", b"\xe4\xb8", b"\xc3a", b"\xe4a\x96", b"\xf0\x9d\x84\x9e"])
-def test_what_java_refuses_as_modified_utf8_is_refused(raw):
+def test_modified_utf8_that_java_refuses_is_refused(raw):
     with pytest.raises(ValueError, match="begins no modified UTF-8 character"):
         modified_utf8_text(raw)
 
@@ -125,7 +125,7 @@ def test_a_field_that_cannot_be_read_is_named_with_its_place(kind, raw, why):
 
 
 @pytest.mark.parametrize("raw", ["fffe", "8000", "000261"])
-def test_a_nullable_string_knows_one_negative_length(raw):
+def test_a_nullable_string_allows_only_the_length_minus_1(raw):
     with pytest.raises(MalformedUserData):
         NULLABLES["string"].read(Source(bytes.fromhex(raw), "Message version 1"), "field")
 

@@ -1,4 +1,4 @@
-"""The schemas are found in an installed package and beside a source checkout."""
+"""The schemas are read from an installed package and from a source checkout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_an_unknown_schema_is_an_error_that_names_the_file():
         schema_text("NoSuchMessage")
 
 
-def test_the_installed_package_comes_before_what_stands_beside_it(tmp_path):
+def test_the_installed_package_comes_before_the_checkout(tmp_path):
     package = tmp_path / "kstreams_assign"
     for folder, text in ((tmp_path, "beside"), (package, "shipped")):
         (folder / "protocol").mkdir(parents=True)

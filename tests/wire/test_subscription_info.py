@@ -1,4 +1,4 @@
-"""Facts of one SubscriptionInfo: version probing, what each version keeps, what cannot be written."""
+"""SubscriptionInfo: version probing, what each version keeps, what cannot be written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def again(version: int, **fields) -> SubscriptionInfo:
     return decode_subscription(encode_subscription(SubscriptionInfo(version, latest, PROCESS, **fields)))
 
 
-def test_a_newer_version_yields_its_two_numbers():
+def test_a_newer_version_yields_its_two_version_numbers():
     data = (12).to_bytes(4, "big") + (14).to_bytes(4, "big") + b"anything"
     assert decode_subscription(data) == FutureSubscription(used_version=12, latest_supported_version=14)
 
@@ -27,20 +27,20 @@ def test_a_newer_version_yields_its_two_numbers():
 @pytest.mark.parametrize(
     ("version", "latest"), [(12, 11), (12, -1), (3, 2), (11, -1), (0, 11), (-1, 11), (-(2**31) + 11, 11)]
 )
-def test_versions_that_make_no_sense_are_refused(version, latest):
+def test_invalid_versions_are_refused(version, latest):
     numbers = version.to_bytes(4, "big", signed=True) + latest.to_bytes(4, "big", signed=True)
     with pytest.raises(MalformedUserData, match="version"):
         decode_subscription(numbers + bytes(60))
 
 
 @pytest.mark.parametrize(("version", "latest"), [(12, 12), (0, 11), (11, 10), (3, -1)])
-def test_versions_that_make_no_sense_are_not_written(version, latest):
+def test_invalid_versions_are_not_written(version, latest):
     with pytest.raises(ConfigError, match="version"):
         encode_subscription(SubscriptionInfo(version, latest, PROCESS))
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_up_to_version_6_only_running_or_not_is_told(version):
+def test_up_to_version_6_only_running_or_not_is_reported(version):
     read = again(version, task_offset_sums=SUMS)
     assert read.prev_tasks == {TaskId(0, 2)}
     assert read.standby_tasks == {TaskId(1, 0), TaskId(1, 1), TaskId(0, 1)}
@@ -48,7 +48,7 @@ def test_up_to_version_6_only_running_or_not_is_told(version):
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_up_to_version_6_a_task_is_told_once(version):
+def test_up_to_version_6_a_task_is_reported_once(version):
     def size(sums) -> int:
         return len(encode_subscription(SubscriptionInfo(version, 11, PROCESS, task_offset_sums=sums)))
 
@@ -93,11 +93,11 @@ def test_a_named_topology_is_not_written_before_version_10(version):
     ("field", "wrong"),
     [("unique_field", 128), ("error_code", 2**31), ("task_offset_sums", {TaskId(0, 0): 2**63})],
 )
-def test_a_value_too_large_for_its_field_is_the_callers_mistake(field, wrong):
+def test_a_value_too_large_for_its_field_is_a_config_error(field, wrong):
     with pytest.raises(ConfigError, match=f"SubscriptionInfo version 11: {field} cannot hold"):
         again(11, **{field: wrong})
 
 
-def test_an_endpoint_that_is_no_utf8_reads_as_in_java():
+def test_an_endpoint_of_invalid_utf8_reads_as_in_java():
     raw = encode_subscription(SubscriptionInfo(11, 11, PROCESS, "host:1")).replace(b"host", b"h\xffst")
     assert decode_subscription(raw).user_end_point == "h\ufffdst:1"

@@ -1,4 +1,4 @@
-"""Tasks and numbers as columns against their twin, a dict made row by row."""
+"""Tasks and numbers as columns compared with their twin, a dict built row by row."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PROCESS = UUID(int=7)
 rows = st.lists(st.tuples(small | int32, small | int32, int64), max_size=30)
 
 
-def columns_of(told):
-    """The rows as the engine reads them from bytes, repeated tasks and all."""
+def columns_of(rows):
+    """Return the rows as the engine reads them from bytes, including duplicate tasks."""
     record = layout("SubscriptionInfo", 11).read(encode_subscription(SubscriptionInfo(11, 11, PROCESS)))[0]
-    subtopologies, partitions, sums = map(list, zip(*told, strict=True)) if told else ([], [], [])
-    names = [None] * len(told)
+    subtopologies, partitions, sums = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
+    names = [None] * len(rows)
     filled = {"subtopology": subtopologies, "partition": partitions, "offset_sum": sums, "topology": names}
     data = layout("SubscriptionInfo", 11).write(record | {"task_offset_sums": filled})
     return layout("SubscriptionInfo", 11).read(data)[0]["task_offset_sums"]
@@ -37,8 +37,8 @@ def twin(columns) -> dict[TaskId, int]:
 
 @given(rows)
 @unhurried
-def test_the_mapping_is_its_twin(told):
-    columns = columns_of(told)
+def test_the_mapping_equals_its_twin(rows):
+    columns = columns_of(rows)
     read, plain = task_numbers(columns, "offset_sum"), twin(columns)
     assert read == plain
     assert plain == read
@@ -51,12 +51,12 @@ def test_the_mapping_is_its_twin(told):
 
 
 @pytest.mark.parametrize("count", [0, 1, 1023, 1024, 1025, 5000])
-def test_any_number_of_tasks_is_its_twin(count):
+def test_any_number_of_tasks_equals_its_twin(count):
     columns = columns_of([(n % 7, n, n - 3) for n in range(count)])
     assert list(task_numbers(columns, "offset_sum").items()) == list(twin(columns).items())
 
 
-def test_the_same_tasks_are_made_once_and_numbers_never_shared():
+def test_equal_tasks_are_built_once_and_numbers_are_never_shared():
     first = task_numbers(columns_of([(0, 1, 5), (0, 2, 6)]), "offset_sum")
     again = task_numbers(columns_of([(0, 1, 7), (0, 2, -2)]), "offset_sum")
     assert [a is b for a, b in zip(first, again, strict=True)] == [True, True]
@@ -66,8 +66,8 @@ def test_the_same_tasks_are_made_once_and_numbers_never_shared():
 
 def test_the_same_tasks_in_another_order_keep_it():
     tasks = [(0, 1, 5), (0, 2, 6), (1, 0, 7)]
-    for told in (tasks, tasks[::-1], tasks):
-        assert [(*task[:2], number) for task, number in task_numbers(columns_of(told), "offset_sum").items()] == told
+    for rows in (tasks, tasks[::-1], tasks):
+        assert [(*task[:2], number) for task, number in task_numbers(columns_of(rows), "offset_sum").items()] == rows
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_the_same_tasks_in_another_order_keep_it():
         None,
     ],
 )
-def test_what_was_not_told_is_not_there(stranger):
+def test_an_unreported_task_is_missing(stranger):
     read = task_numbers(columns_of([(0, 1, 5), (0, 0, 5)]), "offset_sum")
     assert stranger not in read
     assert read.get(stranger) is None
@@ -91,7 +91,7 @@ def test_what_was_not_told_is_not_there(stranger):
         read[stranger]
 
 
-def test_what_is_kept_of_tasks_is_bounded():
+def test_the_cache_of_rows_is_bounded():
     _rows.cache_clear()
     for n in range(300):
         task_numbers(columns_of([(0, n, 1)]), "offset_sum")

@@ -1,4 +1,4 @@
-"""The trailer: what we say behind the last field, and what becomes of it when it is damaged."""
+"""The trailer: what Python members append after the last field, and how a damaged trailer is handled."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ GROUP = GroupTrailer(
 
 
 def sealed(content: object) -> bytes:
-    """Any content in a right envelope."""
+    """Return any content in a valid envelope."""
     packed = content if isinstance(content, bytes) else msgpack.packb(content)
     return struct.pack(">4sII", b"KSA\x01", len(packed), zlib.crc32(packed)) + packed
 
@@ -66,7 +66,7 @@ def test_a_groups_trailer_survives_a_round_trip(trailer):
     assert read_group_trailer(trailer_bytes(trailer)) == (trailer, None)
 
 
-def test_no_bytes_are_no_trailer_and_no_warning():
+def test_no_bytes_yield_no_trailer_and_no_warning():
     assert read_member_trailer(b"") == read_group_trailer(b"") == (None, None)
     assert trailer_bytes(None) == b""
 
@@ -111,7 +111,7 @@ def test_a_thousand_owned_tasks_take_about_two_bytes_each():
         (sealed({"assignors": {}, "settings": b"x"}), "settings"),
     ],
 )
-def test_a_damaged_trailer_is_none_and_says_why(damaged, why):
+def test_a_damaged_trailer_is_ignored_with_a_reason(damaged, why):
     trailer, warning = read_member_trailer(damaged)
     assert trailer is None
     assert why in warning
@@ -141,13 +141,13 @@ def test_a_damaged_trailer_is_none_and_says_why(damaged, why):
         ("owners", None),
     ],
 )
-def test_wrong_types_anywhere_are_damage(key, wrong):
+def test_wrong_types_anywhere_are_detected(key, wrong):
     trailer, warning = read_group_trailer(sealed(content_of(GROUP) | {key: wrong}))
     assert trailer is None
     assert key in warning
 
 
-def test_any_flipped_bit_is_noticed():
+def test_any_flipped_bit_is_detected():
     whole = trailer_bytes(GROUP)
     for bit in range(8 * len(whole)):
         raw = bytearray(whole)
@@ -178,7 +178,7 @@ def test_any_bytes_in_a_right_envelope_give_a_trailer_or_a_warning(packed):
         assert (trailer is None) == (warning is not None)
 
 
-def test_a_message_with_a_damaged_trailer_is_read_all_the_same():
+def test_a_message_with_a_damaged_trailer_is_read_nevertheless():
     info = SubscriptionInfo(11, 11, PROCESS, "host:1", {TaskId(0, 1): 5}, trailer=MEMBER)
     read = decode_subscription(encode_subscription(info)[:-1])
     assert replace(read, trailer=MEMBER, trailer_warning=None) == info

@@ -1,4 +1,4 @@
-"""The records of ``__transaction_state`` against what a 4.3.1 broker wrote, against Kafka's layout by hand, and hostile input."""
+"""The records of ``__transaction_state``: what a 4.3.1 broker wrote, Kafka's layout by hand, and hostile input."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ BOTH = frozenset({TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "expected"),
     [
         (EMPTY, LoggedTransaction("Empty", 0, 0, frozenset())),
         (ONGOING, LoggedTransaction("Ongoing", 0, 0, BOTH)),
         (COMMITTED, LoggedTransaction("CompleteCommit", 0, 0, frozenset())),
     ],
 )
-def test_what_a_broker_wrote_is_read(data, told):
-    assert decode_transaction(bytes.fromhex(data)) == told
+def test_a_brokers_records_are_read(data, expected):
+    assert decode_transaction(bytes.fromhex(data)) == expected
 
 
 def test_the_engine_reads_what_its_twin_reads():
@@ -49,7 +49,7 @@ def test_the_engine_reads_what_its_twin_reads():
 
 @pytest.mark.parametrize("state", sorted(AT_WORK))
 def test_version_0_is_read(state):
-    """As brokers of before KIP-890 write it."""
+    """As brokers before KIP-890 write it."""
     head = struct.pack(">hqhib", 0, 2**40, 5, 60_000, STATES.index(state))
     topics = struct.pack(">ih1siii", 1, 1, b"t", 2, 0, 9)
     read = decode_transaction(head + topics + struct.pack(">qq", 1, 2))
@@ -61,20 +61,20 @@ def test_null_partitions_of_version_0_are_none():
     assert decode_transaction(head + struct.pack(">iqq", -1, 1, 2)).partitions == frozenset()
 
 
-def test_a_key_is_what_a_broker_wrote():
+def test_a_key_equals_a_brokers_key():
     assert encode_transaction_key("app-x") == b"\x00\x00\x00\x05app-x"
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "expected"),
     [
         (b"\x00\x02" + bytes.fromhex(ONGOING)[2:], "version at byte 2: 2 is not one of 0-1"),
         (bytes.fromhex(ONGOING)[:16] + b"\x09", "state at byte 17: 9 is not a known state of a transaction"),
         (b"", "version at byte 0: needs 2 bytes, 0 are left"),
     ],
 )
-def test_what_cannot_be_read_is_told(data, told):
-    with pytest.raises(MalformedUserData, match=told):
+def test_unreadable_records_are_refused_with_a_reason(data, expected):
+    with pytest.raises(MalformedUserData, match=expected):
         decode_transaction(data)
 
 

@@ -1,4 +1,4 @@
-"""The slow obvious twin of ``compile``: reads a record row by row, with no regard for speed or for hostile input."""
+"""The slow, obvious twin of ``compile``: reads a record row by row, ignoring speed and hostile input."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ from kstreams_assign.wire.schemas import schema_text
 
 
 def read_record(name: str, version: int, data: bytes):
-    """The record and the rest of the bytes; arrays of structs as lists of dicts."""
+    """Return the record and the rest of the bytes; arrays of structs are lists of dicts."""
     schema = json.loads(schema_text(name))
-    structs = {one["name"]: one["fields"] for one in schema.get("commonStructs", ())}
+    structs = {shared["name"]: shared["fields"] for shared in schema.get("commonStructs", ())}
     twin = _Twin(version, structs, holds(schema["flexibleVersions"], version), io.BytesIO(data))
     return twin.struct(schema["fields"]), twin.source.read()
 
 
 def rows_of(value):
-    """A record of the engine in the twin's form: columns become rows."""
+    """Return a record of the engine in the twin's form: columns become rows."""
     if isinstance(value, tuple):  # a column of single values
         return list(value)
-    if not isinstance(value, Mapping) or not value or not all(isinstance(one, list | tuple) for one in value.values()):
+    if (
+        not isinstance(value, Mapping)
+        or not value
+        or not all(isinstance(column, list | tuple) for column in value.values())
+    ):
         return value
-    columns = {name: [rows_of(one) for one in column] for name, column in value.items()}
+    columns = {name: [rows_of(cell) for cell in column] for name, column in value.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
@@ -49,11 +53,11 @@ class _Twin:
         kind = field["type"]
         if not kind.startswith("[]"):
             return self.single(kind)
-        one = (
+        read_element = (
             (lambda: self.struct(self.structs[kind[2:]])) if kind[2:] in self.structs else lambda: self.single(kind[2:])
         )
         count = self.varint() - 1 if self.flexible else self.number("i")
-        return [one() for _ in range(count)]
+        return [read_element() for _ in range(count)]
 
     def tagged(self, known):
         tag, size = self.varint(), self.varint()

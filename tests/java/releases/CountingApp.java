@@ -18,10 +18,10 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.state.Stores;
 
 /**
- * The application of StreamsApp in what every release of Kafka Streams from 2.4 on has: counts records by key, in memory.
+ * StreamsApp's application with the API of all releases of Kafka Streams from 2.4 on: counts records by key, in memory.
  *
- * <p>Compiled once, against the oldest; run with any. The few calls whose names changed are looked up. Arguments, events and
- * commands are StreamsApp's: it prints {"event": "state" | "tasks" | "failed", ...} and reads close.
+ * <p>Compiled once, against the oldest release, and run with any. Calls whose names changed are looked up. Arguments,
+ * events and commands are StreamsApp's: it prints {"event": "state" | "tasks" | "failed", ...} and reads close.
  */
 public final class CountingApp {
     private static final long LOOK_MS = 50;
@@ -66,17 +66,17 @@ public final class CountingApp {
         return settings;
     }
 
-    /** Tells of the tasks whenever they have changed. */
+    /** Prints the tasks whenever they have changed. */
     private static void look(final KafkaStreams streams) {
-        String told = "";
+        String printed = "";
         try {
             while (true) {
                 final Collection<?> threads = (Collection<?>) threads(streams);
                 final String now = "{\"event\":\"tasks\",\"active\":" + tasks(threads, "activeTasks")
                     + ",\"standby\":" + tasks(threads, "standbyTasks") + "}";
-                if (!now.equals(told)) {
+                if (!now.equals(printed)) {
                     say(now);
-                    told = now;
+                    printed = now;
                 }
                 Thread.sleep(LOOK_MS);
             }

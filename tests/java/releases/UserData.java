@@ -19,10 +19,10 @@ import org.apache.kafka.streams.processor.internals.assignment.SubscriptionInfo;
 import org.apache.kafka.streams.state.HostInfo;
 
 /**
- * The user-data classes of whichever release of Kafka Streams is on the class path, over lines.
+ * The user-data classes of the Kafka Streams release on the class path, over lines.
  *
- * <p>"write V": a subscription and an assignment of version V, as hex. "subscription HEX" and "assignment HEX": what the
- * release reads there, as it prints it, or "error: ...". Constructors differ between releases, so they are looked up.
+ * <p>"write V": a subscription and an assignment of version V, as hex. "subscription HEX" and "assignment HEX": what
+ * the release reads, as it prints it, or "error: ...". Constructors differ between releases, so they are looked up.
  */
 public final class UserData {
     private static final HexFormat HEX = HexFormat.of();
@@ -47,15 +47,15 @@ public final class UserData {
                 case "subscription":
                     return SubscriptionInfo.decode(ByteBuffer.wrap(HEX.parseHex(about))).toString();
                 default:
-                    return told(AssignmentInfo.decode(ByteBuffer.wrap(HEX.parseHex(about))));
+                    return described(AssignmentInfo.decode(ByteBuffer.wrap(HEX.parseHex(about))));
             }
         } catch (final RuntimeException refused) {
             return "error: " + refused;
         }
     }
 
-    /** Its text leaves out two fields, of which 2.4 has one. */
-    private static String told(final AssignmentInfo info) throws Exception {
+    /** Adds two fields that its text omits; 2.4 has only one of them. */
+    private static String described(final AssignmentInfo info) throws Exception {
         final boolean probes = Arrays.stream(AssignmentInfo.class.getMethods())
             .anyMatch(method -> method.getName().equals("nextRebalanceMs"));
         final Object next = probes ? AssignmentInfo.class.getMethod("nextRebalanceMs").invoke(info) : "never";
@@ -72,7 +72,8 @@ public final class UserData {
         final Constructor<?> constructor = longest(SubscriptionInfo.class);
         if (constructor.getParameterTypes()[3] == Set.class) {
             final Set<TaskId> active = Set.of(new TaskId(0, 0));
-            return (SubscriptionInfo) made(constructor, version, supported, PROCESS, active, Set.of(new TaskId(0, 1)), "host:80");
+            return (SubscriptionInfo) made(
+                constructor, version, supported, PROCESS, active, Set.of(new TaskId(0, 1)), "host:80");
         }
         final Object[] given = {version, supported, PROCESS, "host:80", sums, (byte) 5, 4, Map.of("zone", "a")};
         return (SubscriptionInfo) made(constructor, Arrays.copyOf(given, constructor.getParameterCount()));
