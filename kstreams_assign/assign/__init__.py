@@ -9,19 +9,19 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from kstreams_assign.assign.balance import (
-    balanced,
-    instance_balanced,
+    is_balanced,
+    is_instance_balanced,
+    is_subtopology_balanced,
     owner_changes,
     owner_changes_lower_bound,
-    subtopology_balanced,
     subtopology_spread,
 )
 from kstreams_assign.assign.check import check
-from kstreams_assign.assign.converge import Round, after, converge, previous_owners
-from kstreams_assign.assign.drain import drained
+from kstreams_assign.assign.converge import Round, apply_plan, converge, previous_owners
+from kstreams_assign.assign.drain import drain_assignor
 from kstreams_assign.assign.fallback_prior import fallback_prior
 from kstreams_assign.assign.high_availability import high_availability
-from kstreams_assign.assign.lags import TaskLags, by_lag, is_caught_up, lag_of, previous_tasks, rank
+from kstreams_assign.assign.lags import TaskLags, compute_lag, find_previous_tasks, is_caught_up, rank, sort_by_lag
 from kstreams_assign.assign.learner import LearnerMarks, LearnerPlan, learn, learner, revoke_being_learned
 from kstreams_assign.assign.least_movement import least_movement, least_movement_by_rank
 from kstreams_assign.assign.racks import cross_rack_partitions, why_not_rack_aware
@@ -74,33 +74,33 @@ __all__ = [
     "Round",
     "TaskLags",
     "ThreadTasks",
-    "after",
+    "apply_plan",
     "available_movements",
-    "balanced",
-    "by_lag",
     "check",
     "common_rack",
+    "compute_lag",
     "converge",
     "cross_rack_partitions",
     "distribute",
-    "drained",
+    "drain_assignor",
     "fallback_prior",
+    "find_previous_tasks",
     "high_availability",
-    "instance_balanced",
+    "is_balanced",
     "is_caught_up",
-    "lag_of",
+    "is_instance_balanced",
+    "is_subtopology_balanced",
     "learn",
     "learner",
     "least_movement",
     "owner_changes",
     "owner_changes_lower_bound",
     "previous_owners",
-    "previous_tasks",
     "rank",
     "revoke_being_learned",
     "should_rebalance",
+    "sort_by_lag",
     "sticky",
-    "subtopology_balanced",
     "subtopology_spread",
     "why_not_rack_aware",
 ]

@@ -21,12 +21,12 @@ Subtopology = tuple[str | None, int]
 """Name of the topology (``None`` without named topologies) and number of the subtopology."""
 
 
-def balanced(cluster: Cluster, plan: Plan) -> bool:
+def is_balanced(cluster: Cluster, plan: Plan) -> bool:
     """Return whether the active tasks meet both conditions of KIP-441, "Defining balance"."""
-    return instance_balanced(plan.owners, cluster.capacities) and subtopology_balanced(plan.owners)
+    return is_instance_balanced(plan.owners, cluster.capacities) and is_subtopology_balanced(plan.owners)
 
 
-def instance_balanced(owners: Owners, capacities: Mapping[UUID, int]) -> bool:
+def is_instance_balanced(owners: Owners, capacities: Mapping[UUID, int]) -> bool:
     """Return whether every process runs its even share: with equal capacities, counts differ by one at most.
 
     With unequal capacities (threads) the even share is proportional to capacity, rounded down or up. ``capacities``
@@ -39,7 +39,7 @@ def instance_balanced(owners: Owners, capacities: Mapping[UUID, int]) -> bool:
     )
 
 
-def subtopology_balanced(owners: Owners) -> bool:
+def is_subtopology_balanced(owners: Owners) -> bool:
     """Return whether the numbers of processes that run each subtopology differ by one at most.
 
     This is KIP-441's literal text: subtopologies of very different size never satisfy it.
@@ -69,7 +69,7 @@ def owner_changes(before: Owners, after: Owners, present: Collection[UUID]) -> t
 
 
 def owner_changes_lower_bound(before: Owners, capacities: Mapping[UUID, int], tasks: Collection[TaskId]) -> int:
-    """Return the fewest owner changes, of tasks whose owner is still present, that reach ``instance_balanced``.
+    """Return the fewest owner changes, of tasks whose owner is still present, that reach ``is_instance_balanced``.
 
     ``capacities`` holds the present processes, ``tasks`` the tasks to run; orphans and new tasks are placed freely.
     Each process gives away what exceeds its share. The shares that round up go to processes where they keep a task.

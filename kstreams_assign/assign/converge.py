@@ -49,7 +49,7 @@ def converge(
         changed, adopted = owner_changes(owners, plan.owners, cluster.capacities)
         rounds.append(Round(cluster, plan, tuple(changed), tuple(adopted)))
         owners = plan.owners
-        cluster = after(cluster, plan, end_offset_sums, offsets_per_round)
+        cluster = apply_plan(cluster, plan, end_offset_sums, offsets_per_round)
     return rounds
 
 
@@ -58,7 +58,7 @@ def previous_owners(cluster: Cluster) -> dict[TaskId, UUID]:
     return {task: client.process_id for client in cluster.clients for task in client.prev_active}
 
 
-def after(
+def apply_plan(
     cluster: Cluster, plan: Plan, end_offset_sums: Mapping[TaskId, int], offsets_per_round: int = ALL_OFFSETS
 ) -> Cluster:
     """Return the cluster at the next rebalance: actives run, replicas have read on, all other state is deleted."""

@@ -18,7 +18,7 @@ from kstreams_assign.assign.values import NO_TASKS, AssignConfig, Assignor, Clie
 from kstreams_assign.model import TaskId
 
 
-def drained(assign: Assignor, draining: frozenset[UUID]) -> Assignor:
+def drain_assignor(assign: Assignor, draining: frozenset[UUID]) -> Assignor:
     """Return the assignor for a cluster in which these processes, but not all of its processes, are leaving."""
 
     def decide(cluster: Cluster, config: AssignConfig) -> Plan:

@@ -16,7 +16,7 @@ UNBOUNDED_LAG = 2**63 - 1
 """As ``acceptable_recovery_lag``: every replica counts as caught up (Java's ``Long.MAX_VALUE``)."""
 
 
-def lag_of(end_offset_sum: int, reported_sum: int | None) -> int:
+def compute_lag(end_offset_sum: int, reported_sum: int | None) -> int:
     """Return the lag in offsets of a process that reported ``reported_sum``; ``None``: it did not report the task.
 
     -2 (running) and -3 (unknown) stay as they are. A sum greater than the end means damaged state: all has to be read
@@ -65,7 +65,7 @@ class TaskLags(Mapping[TaskId, int]):
             end = end_offset_sums.get(task)
             if end is not None:
                 # most are plain sums; a function call for each of a million would double the time
-                self.reported[task] = end - reported_sum if 0 <= reported_sum <= end else lag_of(end, reported_sum)
+                self.reported[task] = end - reported_sum if 0 <= reported_sum <= end else compute_lag(end, reported_sum)
 
     @classmethod
     def of_lags(cls, end_offset_sums: Mapping[TaskId, int], reported_lags: Mapping[TaskId, int]) -> TaskLags:
@@ -91,7 +91,7 @@ class TaskLags(Mapping[TaskId, int]):
         return f"TaskLags({dict(self)!r})"
 
 
-def previous_tasks(
+def find_previous_tasks(
     owned: Iterable[TaskId], reported_sums: Mapping[TaskId, int]
 ) -> tuple[frozenset[TaskId], frozenset[TaskId]]:
     """Return previous active and previous standby tasks of a process (Kafka: ``ClientState.initializePrevTasks``).
@@ -104,7 +104,7 @@ def previous_tasks(
     return active, frozenset(reported_sums) - active
 
 
-def by_lag(tasks: Iterable[TaskId], lags: Mapping[TaskId, int]) -> list[TaskId]:
+def sort_by_lag(tasks: Iterable[TaskId], lags: Mapping[TaskId, int]) -> list[TaskId]:
     """Return the tasks that have a lag, most caught up first (Kafka: ``ClientState.prevTasksByLag``)."""
     known = sorted_tasks([task for task in dict.fromkeys(tasks) if task in lags])
     return sorted(known, key=lags.__getitem__)  # equal lags stay in the order of the tasks

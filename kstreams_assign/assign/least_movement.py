@@ -24,7 +24,7 @@ changes stays. Process ids break ties by their order, so renaming that keeps the
 of owner changes depends on names.
 
 **Standbys** stay where they are, and are spread so that when any process is lost, its tasks fall to the others as
-evenly as balance requires; ``StandbyCells`` explains this, and what is given up where it would cost too much. Even
+evenly as balance requires; ``StandbyLimits`` explains this, and what is given up where it would cost too much. Even
 columns come second. Few replicas are made for that, but not always the fewest: of the small clusters without tags that
 were tried exhaustively, fewer than one in a hundred makes one more than needed.
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kstreams_assign.assign.standby_heirs import give_heirs
 from kstreams_assign.assign.standby_table import StandbyTable
+from kstreams_assign.assign.standby_takeover import ensure_takeover
 from kstreams_assign.assign.tag_spread import TagSpread
 
 
@@ -22,7 +22,7 @@ def settle(table: StandbyTable) -> None:
             | _feed_cells(table)
             | _feed_columns(table)
             | _thin_columns(table)
-            | give_heirs(table)
+            | ensure_takeover(table)
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from kstreams_assign.assign.holdings import Holdings
-from kstreams_assign.assign.standby_cells import StandbyCells
+from kstreams_assign.assign.standby_limits import StandbyLimits
 from kstreams_assign.assign.tag_spread import TagSpread
 
 
@@ -28,7 +28,7 @@ class StandbyTable:
         for owner in owners[held.stateful :]:
             running[owner] += 1
         stateful = [len(tasks) for tasks in self.tasks_of]
-        self.limits = StandbyCells(running, stateful, held.capacity, wanted, tags)
+        self.limits = StandbyLimits(running, stateful, held.capacity, wanted, tags)
         self.copies: list[list[int]] = [[] for _ in self.owners]
         self.cell: list[dict[int, int]] = [{} for _ in held.clients]
         self.column = [0] * len(held.clients)

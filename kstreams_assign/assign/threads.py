@@ -40,7 +40,7 @@ def distribute(
 ) -> dict[str, ThreadTasks]:
     """Distribute a process's tasks (warm-ups count as standbys) over its consumers, at least one.
 
-    ``previous`` has per consumer the stateful tasks it reported, most caught up first (``lags.by_lag``).
+    ``previous`` has per consumer the stateful tasks it reported, most caught up first (``lags.sort_by_lag``).
     """
     names = sorted(consumers, key=text_order)
     if len(names) == 1:

@@ -55,7 +55,7 @@ def read_assignment(
     version = version_after(used, dialect.latest_version, info) if dialect.probes_versions else used
     active = active_tasks(partitions, info)
     _check_topology(active, info.standby_tasks, topology)
-    given = adopted(active, info, process, endpoint, version)
+    given = build_adopted(active, info, process, endpoint, version)
     if dialect.tells_probe or not leads or given.next_probe_ms is None or given.next_rebalance_ms == 0:
         return given
     return replace(given, next_rebalance_ms=given.next_probe_ms)
@@ -112,7 +112,7 @@ def _lacking(task: TaskId, given: AbstractSet[str], sub: SubtopologyShape) -> li
     return sorted((first | joined).difference(given))
 
 
-def adopted(
+def build_adopted(
     active: Mapping[TaskId, tuple[TopicPartition, ...]],
     info: AssignmentInfo,
     process: UUID,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from kstreams_assign.assign import Client, Cluster, Plan, ThreadTasks, by_lag, distribute
+from kstreams_assign.assign import Client, Cluster, Plan, ThreadTasks, distribute, sort_by_lag
 from kstreams_assign.group.view import Consumer
 from kstreams_assign.model import TaskId, TopicPartition
 
@@ -62,7 +62,7 @@ def _spread(client: Client, consumers: Sequence[Consumer], plan: Plan, cluster: 
         consumers=[c.member.member_id for c in consumers],
         # only reported tasks that the process gets: sorting 1,000 tasks for each of 1,000 members is slow
         previous={
-            c.member.member_id: by_lag(placement.copies.intersection(c.info.reported_tasks), client.lags)
+            c.member.member_id: sort_by_lag(placement.copies.intersection(c.info.reported_tasks), client.lags)
             for c in consumers
         },
     )

@@ -22,10 +22,10 @@ from kstreams_assign.assign import (
     Plan,
     TaskLags,
     common_rack,
-    drained,
+    drain_assignor,
+    find_previous_tasks,
     owner_changes,
     owner_changes_lower_bound,
-    previous_tasks,
 )
 from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR, Choice, choose
 from kstreams_assign.group.cooperate import hand_out
@@ -132,7 +132,7 @@ def choose_assignor(
     else:
         choice = choose(view, wanted, ends_known=ends_known)
         assign = choice.assign
-    return choice, drained(assign, view.draining) if view.draining else assign
+    return choice, drain_assignor(assign, view.draining) if view.draining else assign
 
 
 def refuse_group(view: GroupView, code: ErrorCode, why: str) -> Decision:
@@ -198,7 +198,7 @@ def _client(
     reported = {task: number for consumer in consumers for task, number in consumer.info.reported_tasks.items()}
     reports_lags = consumers[0].info.task_lags is not None
     owned = {task_of[p] for c in consumers for p in c.member.owned if p in task_of}
-    active, standby = previous_tasks(owned, dict.fromkeys(reported, 0) if reports_lags else reported)
+    active, standby = find_previous_tasks(owned, dict.fromkeys(reported, 0) if reports_lags else reported)
     return Client(
         process_id=process,
         capacity=len(consumers),
@@ -223,7 +223,7 @@ def _decision(
     warmups = _warmups(cluster, plan)
     at_once = share_out(question.config.max_warmup_replicas, warmups) if queued else {}
     handed = hand_out(view.processes, view.owners, plan, tasks, cluster)
-    before = owners_before(view, tasks, question.promised)
+    before = find_previous_owners(view, tasks, question.promised)
     after = plan.owners
     changed, adopted = owner_changes(before, after, view.processes.keys())
     # earlier versions have no field for the probe, and report no position that it could wait for
@@ -287,7 +287,7 @@ def _warnings(view: GroupView) -> list[str]:
     """Return what an operator should know: unreadable members, damaged trailers, shared ids, different settings."""
     refused = [f"member {member} gets an error and no tasks: {why}" for member, why in view.unreadable.items()]
     trailers = [
-        f"member {consumer.member.member_id}: {consumer.info.trailer_warning}"
+        f"member {consumer.member.member_id} counts as a foreign member: {consumer.info.trailer_warning}"
         for consumers in view.processes.values()
         for consumer in consumers
         if consumer.info.trailer_warning
@@ -316,8 +316,8 @@ def _differing(view: GroupView) -> list[str]:
     if 0 < len(weaker) < len(trailers):
         warnings.append(
             f"{len(weaker)} of {len(trailers)} Python members run at least once, the others exactly once: records that "
-            "pass through the former may count twice; set the same processing_guarantee in all members, "
-            f"it differs in {', '.join(weaker)}"
+            "pass through the former may count twice; set processing_guarantee to exactly_once_v2 in "
+            f"{', '.join(weaker)}"
         )
     return warnings
 
@@ -331,9 +331,15 @@ def _probing(view: GroupView) -> list[str]:
     ]
     if view.supported >= OFFSET_SUMS_VERSION:
         return newer
+    older = sorted(
+        consumer.member.member_id
+        for consumers in view.processes.values()
+        for consumer in consumers
+        if consumer.info.latest_supported_version < OFFSET_SUMS_VERSION
+    )
     silent = (
-        f"a member runs Kafka Streams before 2.6, so the group speaks version {view.supported}: "
-        "members do not report positions, and warm hand-over is off until that member is upgraded"
+        f"members of Kafka Streams before 2.6 ({', '.join(older)}): the group speaks version {view.supported}, members "
+        "do not report positions, and warm hand-over is off until these are upgraded"
     )
     return [*newer, silent]
 
@@ -361,7 +367,7 @@ def settings_digest(assignor: str, config: AssignConfig) -> str:
     return sha256(f"{assignor} {config}".encode()).hexdigest()[:16]
 
 
-def owners_before(
+def find_previous_owners(
     view: GroupView, tasks: Mapping[TaskId, tuple[TopicPartition, ...]], promised: Mapping[TaskId, UUID]
 ) -> dict[TaskId, UUID]:
     """Return each task's process by the previous round: the process it was promised to, else its owner as it joins."""

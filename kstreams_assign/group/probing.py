@@ -23,8 +23,8 @@ from uuid import UUID
 from kstreams_assign.assign import (
     Client,
     TaskLags,
+    compute_lag,
     is_caught_up,
-    lag_of,
 )
 from kstreams_assign.group.member import PROBE
 from kstreams_assign.group.values import Standing
@@ -99,7 +99,7 @@ def find_tasks_behind(
     return frozenset(
         task
         for task in tasks
-        if task in end_offset_sums and not is_caught_up(lag_of(end_offset_sums[task], sums.get(task)), acceptable)
+        if task in end_offset_sums and not is_caught_up(compute_lag(end_offset_sums[task], sums.get(task)), acceptable)
     )
 
 

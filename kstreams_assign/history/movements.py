@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kstreams_assign.assign import is_caught_up, lag_of
+from kstreams_assign.assign import compute_lag, is_caught_up
 from kstreams_assign.history.idle import idle_after, idle_before
 from kstreams_assign.history.memory import Memory, Pending
 from kstreams_assign.history.seen import Generation
@@ -121,7 +121,7 @@ def _warm(memory: Memory, seen: Generation, task: str, process: str, changelogs:
     if seen.dialect.tells_lags:
         return is_caught_up(reported, WARM_LAG_MAX)
     if reported != UNKNOWN_OFFSET_SUM and changelogs is not None:
-        return is_caught_up(lag_of(changelogs.end, reported), WARM_LAG_MAX)
+        return is_caught_up(compute_lag(changelogs.end, reported), WARM_LAG_MAX)
     held_back = process in memory.copies.get(task, {}) and memory.owners[task][0] in seen.processes
     return True if held_back else None
 

@@ -20,8 +20,8 @@ from kstreams_assign.group.leader import (
     build_cluster,
     choose_assignor,
     end_offset_sums,
+    find_previous_owners,
     lookups,
-    owners_before,
 )
 from kstreams_assign.group.view import Consumer, GroupView
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition
@@ -86,7 +86,7 @@ class ObservedGroup:
     @cached_property
     def owners(self) -> dict[TaskId, UUID]:
         """Task -> the process that has it, or is promised it by the round under way."""
-        return owners_before(self._next_view(()), self.tasks, self.decoded.promised)
+        return find_previous_owners(self._next_view(()), self.tasks, self.decoded.promised)
 
     @property
     def choice(self) -> Choice:

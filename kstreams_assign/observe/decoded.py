@@ -13,7 +13,7 @@ from uuid import UUID
 
 from kstreams_assign.assign import common_rack
 from kstreams_assign.errors import MalformedUserData, NotAStreamsGroup
-from kstreams_assign.group.adoption import active_tasks, adopted
+from kstreams_assign.group.adoption import active_tasks, build_adopted
 from kstreams_assign.group.dialects import DIALECTS, Dialect, MemberReport
 from kstreams_assign.group.joining import read_given, read_member
 from kstreams_assign.group.values import Adopted, ErrorCode, JoinedMember
@@ -203,4 +203,4 @@ def _read_assignment(member: DecodedMember, dialect: Dialect, process: UUID) -> 
         active = active_tasks(given.assigned_partitions, info) if info.error_code == ErrorCode.NONE else {}
     except MalformedUserData as why:
         return replace(member, unreadable=(*member.unreadable, f"assignment: {why}"))
-    return replace(member, info=info, given=adopted(active, info, process))
+    return replace(member, info=info, given=build_adopted(active, info, process))

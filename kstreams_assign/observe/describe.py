@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from kstreams_assign.assign import Plan, instance_balanced, owner_changes, subtopology_balanced
+from kstreams_assign.assign import Plan, is_instance_balanced, is_subtopology_balanced, owner_changes
 from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.lags import CopyLag, copy_lags
@@ -86,8 +86,8 @@ def describe(group: ObservedGroup) -> Description:
     return Description(
         group=group,
         lags=lags,
-        balanced_instances=instance_balanced(owners, capacities),
-        balanced_subtopologies=subtopology_balanced(owners),
+        balanced_instances=is_instance_balanced(owners, capacities),
+        balanced_subtopologies=is_subtopology_balanced(owners),
         waiting=_waiting(group, lags, next_moves),
         next_moves=next_moves,
         next_standbys=tuple(

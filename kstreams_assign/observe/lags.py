@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from kstreams_assign.assign import is_caught_up, lag_of
+from kstreams_assign.assign import compute_lag, is_caught_up
 from kstreams_assign.model import RUNNING_OFFSET_SUM, UNKNOWN_OFFSET_SUM, TaskId
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.decoded import DecodedProcess
@@ -51,7 +51,7 @@ def _copy(group: ObservedGroup, process: DecodedProcess, task: TaskId) -> CopyLa
     if process.report.task_lags is not None:
         lag = group.end_offset_sums[task] if told is None else told
         return CopyLag(process.process_id, task, told, lag, _ready(group, lag))
-    lag = lag_of(group.end_offset_sums[task], told)
+    lag = compute_lag(group.end_offset_sums[task], told)
     return CopyLag(process.process_id, task, told, lag, _ready(group, lag), _stuck(group, task, told))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kstreams_assign.assign import instance_balanced, owner_changes_lower_bound
+from kstreams_assign.assign import is_instance_balanced, owner_changes_lower_bound
 from kstreams_assign.observe.changes import PLACES, Alternative, Place, changed
 from kstreams_assign.observe.group_state import GroupState
 from kstreams_assign.observe.pace import FOLLOW_UP, PROBE, until_next, until_probe, until_read
@@ -89,7 +89,7 @@ def predict(
         adopted=sum(len(decision.adopted) for decision in decisions),
         cold=sum(len(generation.cold) for generation in played),
         offsets_read=group.offsets_read,
-        balanced=instance_balanced(owners, group.capacities),
+        balanced=is_instance_balanced(owners, group.capacities),
         converged=converged,
         warnings=tuple(dict.fromkeys(warning for decision in decisions for warning in decision.warnings)),
         generations=played,

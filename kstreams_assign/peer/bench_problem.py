@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from kstreams_assign.assign import AssignConfig, Assignor, Client, Cluster, TaskLags, previous_tasks
+from kstreams_assign.assign import AssignConfig, Assignor, Client, Cluster, TaskLags, find_previous_tasks
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
@@ -60,7 +60,7 @@ class Problem:
 
     def _client(self, number: int, held: Held) -> Client:
         sums = dict.fromkeys(held.active, RUNNING_OFFSET_SUM) | dict.fromkeys(held.standby, END_OFFSET_SUM)
-        active, standby = previous_tasks((), sums)
+        active, standby = find_previous_tasks((), sums)
         return Client(UUID(int=number), self.threads, active, standby, TaskLags(self.ends, sums))
 
 

@@ -18,10 +18,10 @@ from kstreams_assign.assign import (
     Plan,
     TaskLags,
     ThreadTasks,
-    by_lag,
     common_rack,
     distribute,
-    previous_tasks,
+    find_previous_tasks,
+    sort_by_lag,
 )
 from kstreams_assign.assign.java_order import sorted_tasks, text_order
 from kstreams_assign.errors import ConfigError
@@ -67,7 +67,7 @@ def assign_threads(request: Json) -> Json:
     _each_once(active + standby)
     if not sums_by_consumer and active + standby:
         raise ConfigError("consumers is empty; tasks need at least one")
-    previous = {consumer: by_lag(sums, lags) for consumer, sums in sums_by_consumer.items()}
+    previous = {consumer: sort_by_lag(sums, lags) for consumer, sums in sums_by_consumer.items()}
     stateful = [task for task in active if task in ends]
     stateless = [task for task in active if task not in ends]
     dealt = distribute(stateful, standby, stateless, sums_by_consumer, previous) if sums_by_consumer else {}
@@ -176,7 +176,7 @@ def _from_offset_sums(client: Json, ends: dict[TaskId, int], known: frozenset[Ta
     consumers = _consumers(client)
     sums = _later_counts(fields.longs(consumer, "task_offset_sums") for consumer in consumers)
     owned = {task for consumer in consumers for task in fields.tasks(consumer, "prev_active")}
-    active, standby = previous_tasks(owned & known, sums)
+    active, standby = find_previous_tasks(owned & known, sums)
     return Client(
         process_id=fields.process_id(client),
         capacity=fields.number_or(client, "threads", len(consumers), fields.INT32_MAX),

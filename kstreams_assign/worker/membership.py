@@ -15,7 +15,7 @@ from uuid import UUID
 
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.adapters.kafka_python import GroupClient, remove_members
-from kstreams_assign.assign import lag_of
+from kstreams_assign.assign import compute_lag
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerUnavailable, InstanceFenced, ShutdownRequested
 from kstreams_assign.group import member as machine
@@ -308,7 +308,7 @@ class Membership:
         """KIP-441: each task's lag as of just before this join; 0 for what runs. Unknown ends leave a task out."""
         ends = self._ends or {}
         running = {task: 0 for task, told in sums.items() if told == RUNNING_OFFSET_SUM}
-        others = {task: lag_of(ends[task], told) for task, told in sums.items() if task in ends}
+        others = {task: compute_lag(ends[task], told) for task, told in sums.items() if task in ends}
         return dict(sorted({**others, **running}.items()))
 
     def lead(self, members: Sequence[JoinedMember], counts: Mapping[str, int]) -> Mapping[str, MemberAssignment]:

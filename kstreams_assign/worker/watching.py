@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kstreams_assign.assign import is_caught_up, lag_of
+from kstreams_assign.assign import compute_lag, is_caught_up
 from kstreams_assign.config import Config
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopologyShape
@@ -58,7 +58,7 @@ class Watch:
         (tasks, told), self._given_back = self._given_back, None
         ends = self._leading.end_offset_sums(t for t in tasks if self._shape.changelogs(self._config.application_id, t))
         acceptable = self._config.acceptable_recovery_lag
-        behind = sorted(t for t, end in ends.items() if not is_caught_up(lag_of(end, told.get(t)), acceptable))
+        behind = sorted(t for t, end in ends.items() if not is_caught_up(compute_lag(end, told.get(t)), acceptable))
         return (
             f"the state here does not fit the tasks that were given back: {', '.join(map(str, behind))}"
             if behind

@@ -16,11 +16,11 @@ from kstreams_assign.assign import (
     PartitionRacks,
     Plan,
     TaskLags,
-    by_lag,
     common_rack,
     distribute,
+    find_previous_tasks,
     high_availability,
-    previous_tasks,
+    sort_by_lag,
 )
 from kstreams_assign.assign.java_order import sorted_tasks
 from kstreams_assign.model import TaskId, process_order
@@ -42,7 +42,7 @@ def answer_threads(request: Json) -> Json:
     lags = TaskLags(end, sums)
     active = read_tasks(request["active"])
     previous = {
-        consumer["id"]: by_lag(read_longs(consumer["task_offset_sums"]), lags) for consumer in request["consumers"]
+        consumer["id"]: sort_by_lag(read_longs(consumer["task_offset_sums"]), lags) for consumer in request["consumers"]
     }
     dealt = distribute(
         [task for task in active if task in end],
@@ -101,7 +101,7 @@ def read_client(client: Json, end: dict[TaskId, int] | None) -> Client:
         prev_standby = read_tasks(client.get("prev_standby", ()))
         return Client(process_id, threads, owned, prev_standby, read_longs(client.get("task_lags", {})), tags)
     sums = read_longs(client.get("task_offset_sums", {}))
-    active, standby = previous_tasks(owned, sums)
+    active, standby = find_previous_tasks(owned, sums)
     return Client(process_id, threads, active, standby, TaskLags(end, sums), tags)
 
 

@@ -20,10 +20,10 @@ from kstreams_assign.assign import (
     Cluster,
     Round,
     TaskLags,
-    after,
+    apply_plan,
     check,
     converge,
-    instance_balanced,
+    is_instance_balanced,
     least_movement,
     owner_changes_lower_bound,
     previous_owners,
@@ -202,11 +202,11 @@ def faults(small: Small) -> list[str]:
     cluster = small.cluster()
     ends = dict.fromkeys(cluster.stateful, END)
     rounds = converge(cluster, small.config, least_movement, ends, rounds_max=50)
-    last = after(rounds[-1].cluster, rounds[-1].plan, ends)
+    last = apply_plan(rounds[-1].cluster, rounds[-1].plan, ends)
     texts = [text for round_ in rounds for text in check(round_.cluster, small.config, round_.plan)]
     if rounds[-1].plan.probing or least_movement(last, small.config) != rounds[-1].plan:
         texts.append("does not come to rest")
-    if not instance_balanced(rounds[-1].plan.owners, cluster.capacities):
+    if not is_instance_balanced(rounds[-1].plan.owners, cluster.capacities):
         texts.append("is not balanced")
     return texts + _dear_owners(small, cluster, rounds) + _left_alone(small, last) + _dear_standbys(small, cluster)
 

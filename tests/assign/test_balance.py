@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 
 from kstreams_assign.assign import (
-    instance_balanced,
+    is_instance_balanced,
+    is_subtopology_balanced,
     owner_changes,
     owner_changes_lower_bound,
-    subtopology_balanced,
     subtopology_spread,
 )
 from kstreams_assign.model import TaskId
@@ -37,19 +37,19 @@ T = [TaskId(0, partition) for partition in range(8)]
 def test_instances_are_balanced_when_each_runs_its_share(counts, threads, even):
     tasks = iter(T)
     owners = {next(tasks): process for process, count in zip((A, B, C), counts, strict=True) for _ in range(count)}
-    assert instance_balanced(owners, dict(zip((A, B, C), threads, strict=True))) is even
+    assert is_instance_balanced(owners, dict(zip((A, B, C), threads, strict=True))) is even
 
 
 def test_a_task_on_an_absent_process_is_not_balanced():
-    assert not instance_balanced({T[0]: GONE}, {A: 1, B: 1})
+    assert not is_instance_balanced({T[0]: GONE}, {A: 1, B: 1})
 
 
 def test_subtopologies_are_balanced_when_their_numbers_of_processes_differ_by_at_most_1():
     wide = {TaskId(0, 0): A, TaskId(0, 1): B, TaskId(0, 2): C}
     assert subtopology_spread(wide | {TaskId(1, 0): A}) == {(None, 0): 3, (None, 1): 1}
-    assert not subtopology_balanced(wide | {TaskId(1, 0): A, TaskId(1, 1): A})
-    assert subtopology_balanced(wide | {TaskId(1, 0): A, TaskId(1, 1): B})
-    assert subtopology_balanced({})
+    assert not is_subtopology_balanced(wide | {TaskId(1, 0): A, TaskId(1, 1): A})
+    assert is_subtopology_balanced(wide | {TaskId(1, 0): A, TaskId(1, 1): B})
+    assert is_subtopology_balanced({})
 
 
 def test_a_task_changes_its_owner_only_if_the_old_owner_is_still_present():
@@ -71,7 +71,7 @@ def test_the_lower_bound_equals_brute_force(threads):
         balanced = [
             owners
             for owners in product(processes, repeat=size)
-            if instance_balanced(dict(zip(tasks, owners, strict=True)), capacities)
+            if is_instance_balanced(dict(zip(tasks, owners, strict=True)), capacities)
         ]
         for before in product((None, GONE, *processes), repeat=size):
             fewest = min(

@@ -16,12 +16,12 @@ from kstreams_assign.assign import (
     Placement,
     Plan,
     TaskLags,
-    after,
+    apply_plan,
     check,
     converge,
     fallback_prior,
     high_availability,
-    instance_balanced,
+    is_instance_balanced,
     owner_changes_lower_bound,
     previous_owners,
 )
@@ -40,7 +40,7 @@ def scale_out(tasks: int, processes: int, standbys: int) -> tuple[Cluster, Assig
     config = AssignConfig(num_standby_replicas=standbys)
     fresh = tuple(Client(UUID(int=number), lags=TaskLags(end, {})) for number in range(processes))
     at_rest = Cluster(fresh, frozenset(end))
-    at_rest = after(at_rest, high_availability(at_rest, config), end)
+    at_rest = apply_plan(at_rest, high_availability(at_rest, config), end)
     joined = Client(UUID(int=processes), lags=TaskLags(end, {}))
     return Cluster((*at_rest.clients, joined), frozenset(end)), config, end
 
@@ -83,7 +83,7 @@ def test_a_replica_reads_on_from_its_position_up_to_the_end(reported, position):
     busy = Client(A, lags=TaskLags(end, {T[0]: -2}))
     cluster = Cluster((busy, Client(B, lags=TaskLags(end, reported))), frozenset([T[0]]))
     plan = high_availability(cluster, AssignConfig(acceptable_recovery_lag=0, num_standby_replicas=1))
-    later = after(cluster, plan, end, offsets_per_round=30).clients[1]
+    later = apply_plan(cluster, plan, end, offsets_per_round=30).clients[1]
     assert later.lags[T[0]] == 100 - position
 
 
@@ -91,7 +91,7 @@ def test_a_process_that_ran_a_task_has_read_it_to_the_end():
     end = {T[0]: 100}
     cluster = Cluster((Client(A, lags=TaskLags(end, {T[0]: -2})), Client(B, lags=TaskLags(end, {}))), frozenset(end))
     swapped = Plan({A: Placement(standby=frozenset(end)), B: Placement(active=frozenset(end))}, probing=False)
-    later = after(cluster, swapped, end, offsets_per_round=30)
+    later = apply_plan(cluster, swapped, end, offsets_per_round=30)
     assert [client.lags[T[0]] for client in later.clients] == [0, -2]
 
 
@@ -106,6 +106,6 @@ def test_every_group_comes_to_rest_balanced_with_every_property_on_the_way(seed)
     for each in rounds:
         assert check(each.cluster, config, each.plan) == []
     if not cluster.stateless and len({client.capacity for client in cluster.clients}) == 1:
-        assert instance_balanced(rounds[-1].plan.owners, cluster.capacities)
-    settled = after(cluster, rounds[-1].plan, end)
+        assert is_instance_balanced(rounds[-1].plan.owners, cluster.capacities)
+    settled = apply_plan(cluster, rounds[-1].plan, end)
     assert high_availability(settled, config) == rounds[-1].plan

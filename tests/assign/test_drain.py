@@ -16,7 +16,7 @@ from kstreams_assign.assign import (
     TaskLags,
     check,
     converge,
-    drained,
+    drain_assignor,
     owner_changes,
     previous_owners,
 )
@@ -60,7 +60,7 @@ def test_a_draining_process_ends_without_tasks_and_no_task_starts_cold(name, mem
     cluster = at_rest(members, tasks, config, stateless)
     leaving = UUID(int=1)
     rounds = converge(
-        cluster, config, drained(ASSIGNORS[name], frozenset({leaving})), dict.fromkeys(cluster.stateful, END)
+        cluster, config, drain_assignor(ASSIGNORS[name], frozenset({leaving})), dict.fromkeys(cluster.stateful, END)
     )
     assert not rounds[-1].plan.probing
     assert not rounds[-1].plan.placements[leaving].copies
@@ -77,7 +77,7 @@ def test_with_a_standby_of_each_task_all_of_them_leave_at_once():
     config = AssignConfig(num_standby_replicas=1)
     cluster = at_rest(4, 12, config)
     leaving = UUID(int=2)
-    plan = drained(ASSIGNORS["least_movement"], frozenset({leaving}))(cluster, config)
+    plan = drain_assignor(ASSIGNORS["least_movement"], frozenset({leaving}))(cluster, config)
     assert not plan.placements[leaving].copies
     assert len(owner_changes(previous_owners(cluster), plan.owners, cluster.capacities)[0]) == 3
 
@@ -87,7 +87,7 @@ def test_warm_ups_that_have_begun_come_first_then_the_smallest_lag():
     ends = dict(zip(tasks, (50_000, 40_000, 30_000, 60_000), strict=True))
     runs = Client(UUID(int=1), 1, frozenset(tasks), lags=TaskLags(ends, dict.fromkeys(tasks, RUNNING_OFFSET_SUM)))
     heir = Client(UUID(int=2), 1, prev_standby=frozenset({tasks[3]}), lags=TaskLags(ends, {tasks[3]: 5}))
-    plan = drained(ASSIGNORS["least_movement"], frozenset({UUID(int=1)}))(
+    plan = drain_assignor(ASSIGNORS["least_movement"], frozenset({UUID(int=1)}))(
         Cluster((runs, heir), frozenset(tasks)), AssignConfig(max_warmup_replicas=2)
     )
     assert plan.placements[UUID(int=2)].warmup == {tasks[3], tasks[2]}

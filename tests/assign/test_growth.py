@@ -15,7 +15,7 @@ from kstreams_assign.assign import (
     TaskLags,
     check,
     converge,
-    instance_balanced,
+    is_instance_balanced,
     owner_changes_lower_bound,
 )
 from kstreams_assign.assign.least_movement import least_movement
@@ -57,7 +57,7 @@ def test_growing_from_10_to_11_members_with_200_tasks_changes_18_owners(warmups,
     rounds = rounds_of(cluster, ends, AssignConfig(max_warmup_replicas=warmups))
     assert changes(owners, rounds) == 18
     assert len(rounds) <= rounds_max
-    assert instance_balanced(rounds[-1].plan.owners, cluster.capacities)
+    assert is_instance_balanced(rounds[-1].plan.owners, cluster.capacities)
 
 
 @pytest.mark.parametrize("warmups", [2, 8])
@@ -95,7 +95,7 @@ def test_any_group_reaches_balance_with_the_fewest_changes_and_rests(placed, mem
     present = {task: owner for task, owner in owners.items() if owner.int <= members}
     bound = owner_changes_lower_bound(owners, cluster.capacities, owners.keys())
     assert changes(present, rounds) == bound
-    assert instance_balanced(rounds[-1].plan.owners, cluster.capacities)
+    assert is_instance_balanced(rounds[-1].plan.owners, cluster.capacities)
     assert not rounds[-1].plan.probing
     for round_ in rounds:
         assert check(round_.cluster, config, round_.plan) == []

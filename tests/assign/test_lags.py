@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreams_assign.assign import TaskLags, by_lag, is_caught_up, lag_of, previous_tasks, rank
+from kstreams_assign.assign import TaskLags, compute_lag, find_previous_tasks, is_caught_up, rank, sort_by_lag
 from kstreams_assign.assign.java_order import task_order
 from kstreams_assign.assign.lags import UNBOUNDED_LAG
 from kstreams_assign.model import TaskId
@@ -32,7 +32,7 @@ ends = st.dictionaries(tasks, st.integers(0, 10) | st.integers(0, 2**63 - 1), ma
     ],
 )
 def test_a_reported_sum_becomes_the_lag_that_java_computes(end, reported, lag):
-    assert lag_of(end, reported) == lag
+    assert compute_lag(end, reported) == lag
 
 
 @pytest.mark.parametrize(
@@ -59,19 +59,19 @@ def test_sparse_lags_read_like_a_full_mapping():
 
 
 def test_running_or_owned_tasks_are_active_and_other_reported_tasks_are_standby():
-    active, standby = previous_tasks([T3], {T0: -2, T1: 5, T2: -3})
+    active, standby = find_previous_tasks([T3], {T0: -2, T1: 5, T2: -3})
     assert active == {T0, T3}
     assert standby == {T1, T2}
 
 
 def test_tasks_by_lag_omit_tasks_without_a_lag_and_break_ties_by_task():
-    assert by_lag([T3, T2, T1, T0, T0], {T0: 5, T1: -2, T2: 5}) == [T1, T0, T2]
+    assert sort_by_lag([T3, T2, T1, T0, T0], {T0: 5, T1: -2, T2: 5}) == [T1, T0, T2]
 
 
 @given(ends, sums)
 def test_lags_equal_a_call_for_each_task(end_offset_sums, reported):
     lags = TaskLags(end_offset_sums, reported)
-    assert dict(lags) == {task: lag_of(end, reported.get(task)) for task, end in end_offset_sums.items()}
+    assert dict(lags) == {task: compute_lag(end, reported.get(task)) for task, end in end_offset_sums.items()}
     assert lags.reported.keys() == reported.keys() & end_offset_sums.keys()
     assert all((task in lags) == (task in end_offset_sums) for task in reported)
 
@@ -87,4 +87,4 @@ def test_reported_lags_equal_the_full_mapping(end_offset_sums, reported):
 def test_tasks_by_lag_equal_a_sort_by_both_keys(tasks, end_offset_sums, reported):
     lags = TaskLags(end_offset_sums, reported)
     plain = sorted({task for task in tasks if task in lags}, key=lambda task: (lags[task], task_order(task)))
-    assert by_lag(tasks, lags) == plain
+    assert sort_by_lag(tasks, lags) == plain

@@ -16,10 +16,10 @@ from kstreams_assign.assign import (
     Cluster,
     Placement,
     TaskLags,
-    after,
+    apply_plan,
     check,
     converge,
-    instance_balanced,
+    is_instance_balanced,
     owner_changes,
     owner_changes_lower_bound,
 )
@@ -217,7 +217,7 @@ def test_stateless_tasks_move_once_and_without_a_learner():
     )
     plan = learner(cluster, CONFIG)
     assert plan.placements[S[2]] == Placement(active=frozenset([TaskId(1, 1)]), warmup=frozenset([T[0]]))
-    later = learner(after(cluster, plan, dict.fromkeys(T[:2], END)), CONFIG)
+    later = learner(apply_plan(cluster, plan, dict.fromkeys(T[:2], END)), CONFIG)
     assert later.placements[S[2]].active == {TaskId(1, 1), T[0]}
 
 
@@ -245,8 +245,8 @@ def test_every_plan_has_the_properties_and_the_group_converges(seed, clients, ta
         assert_each_move_has_a_single_learner(round_.plan, cluster.stateful)
     last = rounds[-1]
     owners = {task: owner for task, owner in last.plan.owners.items() if task in cluster.stateful}
-    assert instance_balanced(owners, cluster.capacities)
-    following = after(last.cluster, last.plan, end)
+    assert is_instance_balanced(owners, cluster.capacities)
+    following = apply_plan(last.cluster, last.plan, end)
     assert learner(following, config) == last.plan
     assert not should_rebalance(following, owners, config)
 

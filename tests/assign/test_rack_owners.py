@@ -20,7 +20,7 @@ from kstreams_assign.assign import (
     check,
     converge,
     cross_rack_partitions,
-    instance_balanced,
+    is_instance_balanced,
     least_movement,
     why_not_rack_aware,
 )
@@ -64,7 +64,7 @@ def test_every_end_is_balanced_and_costs_no_more_traffic_than_without(strategy):
             )
             assert not check(cluster, config, least_movement(cluster, config))
             last = at_the_end(cluster, config, ends)
-            assert instance_balanced(last.plan.owners, cluster.capacities)
+            assert is_instance_balanced(last.plan.owners, cluster.capacities)
             read[each] += cross_rack_partitions(cluster, last.plan)[0]
             if each == "balance_subtopology":
                 assert_shares(cluster, last.plan.owners)

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreams_assign.assign import AssignConfig, Client, Cluster, TaskLags, instance_balanced, owner_changes_lower_bound
+from kstreams_assign.assign import (
+    AssignConfig,
+    Client,
+    Cluster,
+    TaskLags,
+    is_instance_balanced,
+    owner_changes_lower_bound,
+)
 from kstreams_assign.assign.should_rebalance import (
     Movement,
     available_movements,
@@ -138,7 +145,7 @@ def twin_says(cluster: Cluster, owners: dict[TaskId, UUID]) -> bool:
     available_by_length: dict[int, bool] = {}
     for choice in product(cluster.capacities, repeat=len(tasks)):
         proposed = dict(zip(tasks, choice, strict=True))
-        if instance_balanced(proposed, cluster.capacities):
+        if is_instance_balanced(proposed, cluster.capacities):
             moves = movements(owners, proposed)
             available = any(is_available(move, candidates) for move in moves)
             available_by_length[len(moves)] = available_by_length.get(len(moves), False) or available
@@ -176,5 +183,5 @@ def test_the_proposal_is_balanced_with_the_fewest_movements(seed):
     proposed = propose_balanced(candidates, capacities, owners)
     changed = [move for move in movements(owners, proposed) if move.source is not None]
     assert proposed.keys() == set(tasks)
-    assert instance_balanced(proposed, capacities)
+    assert is_instance_balanced(proposed, capacities)
     assert len(changed) == owner_changes_lower_bound(owners, capacities, tasks)

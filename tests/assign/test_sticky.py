@@ -15,8 +15,8 @@ from kstreams_assign.assign import (
     AssignConfig,
     Client,
     Cluster,
-    after,
-    instance_balanced,
+    apply_plan,
+    is_instance_balanced,
     owner_changes,
     owner_changes_lower_bound,
     previous_owners,
@@ -213,7 +213,7 @@ def test_the_owner_changes_are_the_fewest_that_balance_allows():
                 plan = sticky(stateful(*clients, tasks=T[:size]), AssignConfig())
                 had = {t: owner for t, owner in zip(T, before, strict=False) if owner}
                 changed, _ = owner_changes(had, plan.owners, processes)
-                assert instance_balanced(plan.owners, capacities), (threads, before)
+                assert is_instance_balanced(plan.owners, capacities), (threads, before)
                 assert len(changed) == owner_changes_lower_bound(had, capacities, T[:size]), (threads, before)
 
 
@@ -226,13 +226,13 @@ def test_plans_are_complete_even_and_stable(seed, clients, tasks):
     assert check_standbys(cluster, config, plan) == []
     assert_no_move_of_a_standby_evens_out_the_load(cluster, plan)
     if len(cluster.tasks) >= sum(cluster.capacities.values()):
-        assert instance_balanced(plan.owners, cluster.capacities)
+        assert is_instance_balanced(plan.owners, cluster.capacities)
         changed, _ = owner_changes(previous_owners(cluster), plan.owners, cluster.capacities)
         claims = Counter(task for client in cluster.clients for task in client.prev_active)
         if max(claims.values(), default=1) == 1:
             bound = owner_changes_lower_bound(previous_owners(cluster), cluster.capacities, cluster.tasks)
             assert len(changed) == bound
-    again = sticky(after(cluster, plan, dict.fromkeys(cluster.stateful, 100)), config)
+    again = sticky(apply_plan(cluster, plan, dict.fromkeys(cluster.stateful, 100)), config)
     assert again == plan
 
 

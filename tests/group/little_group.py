@@ -40,6 +40,7 @@ class LittleMember:
     assignors: dict[str, int] = field(default_factory=known_assignors)
     draining: bool = False
     exactly_once: bool = False
+    settings_digest: str = "usual"
     topics: tuple[str, ...] = ("orders",)
     newest: int = LATEST_SUPPORTED_VERSION
     """The newest version of Apache's user-data that its release knows; it begins with that."""
@@ -73,7 +74,9 @@ class LittleMember:
             self.endpoint,
             sums,
             lags if dialect.tells_lags else None,
-            trailer=MemberTrailer(self.assignors, draining=self.draining, exactly_once=self.exactly_once)
+            trailer=MemberTrailer(
+                self.assignors, self.settings_digest, draining=self.draining, exactly_once=self.exactly_once
+            )
             if self.ours
             else None,
         )

@@ -183,9 +183,17 @@ def test_members_with_the_weaker_guarantee_are_named() -> None:
     members[0].exactly_once = True
     (warning,) = warnings()
     assert warning.startswith("2 of 3 Python members run at least once")
-    assert warning.endswith("it differs in member-2, member-3")
+    assert warning.endswith("set processing_guarantee to exactly_once_v2 in member-2, member-3")
     members[1].exactly_once = members[2].exactly_once = True
     assert warnings() == ()
+
+
+def test_members_with_different_assignment_settings_are_named() -> None:
+    little = group()
+    members = [little.add(number) for number in (1, 2, 3)]
+    members[1].settings_digest = "other"
+    (warning,) = decide(read_group([member.joins(APACHE) for member in members]), _question(little)).warnings
+    assert warning.startswith("members run with different assignment settings (member-2 differ from the others)")
 
 
 def test_a_missing_source_topic_is_an_error_code_for_all_members() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreams_assign.assign import ASSIGNORS, AssignConfig, Client, Cluster, TaskLags, after, converge
+from kstreams_assign.assign import ASSIGNORS, AssignConfig, Client, Cluster, TaskLags, apply_plan, converge
 from kstreams_assign.group.probing import Gain, GainReported, GenerationStarted, Prober, Rejoin, Wait, compute_gain
 from kstreams_assign.group.values import Standing
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
@@ -46,7 +46,7 @@ def test_the_gain_is_what_the_assignor_would_change(name):
 def test_once_all_replicas_have_caught_up_the_gain_is_the_next_rounds_owner_changes(name):
     now = standing(name)
     published = {client.process_id: ENDS for client in now.cluster.clients}
-    rounds = converge(after(now.cluster, now.plan, ENDS), CONFIG, now.assign, ENDS)
+    rounds = converge(apply_plan(now.cluster, now.plan, ENDS), CONFIG, now.assign, ENDS)
     assert compute_gain(now, published, ENDS) == Gain(len(rounds[0].changed), 0)
 
 
@@ -57,7 +57,7 @@ def stateless_scale_out(name: str) -> Standing:
     config = AssignConfig(acceptable_recovery_lag=100, num_standby_replicas=1)
     members = tuple(Client(process, lags=TaskLags(ends, {})) for process in (OLD, NEW))
     last = converge(Cluster(members, stateful, stateless), config, ASSIGNORS[name], ends)[-1]
-    rest = after(last.cluster, last.plan, ends)
+    rest = apply_plan(last.cluster, last.plan, ends)
     cluster = replace(rest, clients=(*rest.clients, Client(UUID(int=3), lags=TaskLags(ends, {}))))
     return Standing(cluster, ASSIGNORS[name](cluster, config), config, ASSIGNORS[name])
 

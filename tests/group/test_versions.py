@@ -115,7 +115,9 @@ def test_without_reported_positions_no_member_is_asked_to_probe(newest: int, pro
     assert decision.standing is not None
     assert decision.standing.plan.probing
     assert (decision.next_probe_ms is not None) is probes
-    assert [text for text in decision.warnings if "before 2.6" in text] == ([] if probes else [decision.warnings[0]])
+    assert [text for text in decision.warnings if "before 2.6 (member-3)" in text] == (
+        [] if probes else [decision.warnings[0]]
+    )
 
 
 def test_newer_members_count_as_one_process_and_in_the_supported_version() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstreams_assign.assign import ASSIGNORS, AssignConfig, Client, Cluster, TaskLags, after, converge
+from kstreams_assign.assign import ASSIGNORS, AssignConfig, Client, Cluster, TaskLags, apply_plan, converge
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.group.values import Decision
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, process_order
@@ -31,7 +31,7 @@ def at_rest(tasks: int, processes: int, assignor: str = OURS, *, threads: int = 
     settings = AssignConfig(**config)
     fresh = tuple(Client(UUID(int=n + 1), threads, lags=TaskLags(ends, {})) for n in range(processes))
     cluster = Cluster(fresh, frozenset(ends))
-    return state_of_cluster(after(cluster, ASSIGNORS[assignor](cluster, settings), ends), ends, settings, assignor)
+    return state_of_cluster(apply_plan(cluster, ASSIGNORS[assignor](cluster, settings), ends), ends, settings, assignor)
 
 
 def figures(outcome: Outcome) -> tuple[int, int, int, int]:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from kstreams_assign.assign import high_availability, lag_of
+from kstreams_assign.assign import compute_lag, high_availability
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TaskId
 from kstreams_assign.peer.bench_assign import bench_assign
@@ -119,4 +119,6 @@ def test_the_timed_clients_have_all_reported_sums():
     assert [client.process_id.int for client in cluster.clients] == [0, 1, 2]
     for client, sums in zip(cluster.clients, sums_by_member, strict=True):
         assert client.prev_active | client.prev_standby == sums.keys() <= cluster.stateful
-        assert {task: client.lags[task] for task in sums} == {t: lag_of(2_000_000, total) for t, total in sums.items()}
+        assert {task: client.lags[task] for task in sums} == {
+            t: compute_lag(2_000_000, total) for t, total in sums.items()
+        }

@@ -11,7 +11,7 @@ from kstreams_assign.assign.seats import Matching, Room
 from kstreams_assign.assign.standby_table import StandbyTable
 
 
-def give_heirs(table: StandbyTable) -> bool:
+def ensure_takeover(table: StandbyTable) -> bool:
     """Exchange replicas within rows until each task has a standby that can take it over; return whether any were.
 
     Exchanges change no cell and no column.

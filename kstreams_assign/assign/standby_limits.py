@@ -34,7 +34,7 @@ class Row:
     heirs: tuple[list[int], list[int]]
 
 
-class StandbyCells:
+class StandbyLimits:
     """The rows, and the least and most standbys of each column.
 
     ``running`` are all active tasks of a client, ``stateful`` those of them that have ``wanted`` standbys each. Rows
