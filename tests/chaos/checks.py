@@ -1,7 +1,7 @@
-"""The checkers: each a pure function from facts to what is wrong, and each can fail (``test_checks``).
+"""The checkers: each a pure function from facts to violations, and each can fail (``test_checks``).
 
-They stand apart from the system: they know the bytes that the application writes and what Kafka keeps, and nothing of how
-members decide, commit or restore.
+They are independent of the system: they know the bytes that the application writes and Kafka's topics, not how members
+decide, commit or restore.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tests.chaos.rows import Entry, Unsound, read_entry
 EXACTLY_ONCE = "exactly_once_v2"
 NAMED = 20
 NO_BROKER, NO_BROKER_S = "BrokerUnavailable", 15.0
-"""A worker that starts gives up after half a minute; half of that is the broker's outage, or it is not the broker's fault."""
+"""A worker that starts gives up after 30 seconds. It is the broker's fault if the broker was away for half of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What became of the inputs. ``overwritten``: ids in no final entry because a process that had slept wrote over them."""
+    """The fate of the inputs. ``overwritten``: ids in no final entry, as a process that had slept overwrote them."""
 
     lost: tuple[int, ...]
     overwritten: tuple[int, ...]
@@ -30,13 +30,13 @@ class Account:
 
 
 def final_entries(writes: Iterable[Write]) -> dict[tuple[int, bytes], Entry]:
-    """The newest entry of each key. Raises ``Unsound``."""
+    """Return the newest entry of each key. Raises ``Unsound``."""
     newest = {(write.partition, write.key): write.value for write in writes}
     return {key: read_entry(value) for key, value in newest.items() if value is not None}
 
 
 def keys_of(writes: Iterable[Write]) -> dict[int, set[bytes]]:
-    """All that each partition of the changelog names."""
+    """Return the keys of each changelog partition."""
     keys: dict[int, set[bytes]] = defaultdict(set)
     for write in writes:
         keys[write.partition].add(write.key)
@@ -44,29 +44,29 @@ def keys_of(writes: Iterable[Write]) -> dict[int, set[bytes]]:
 
 
 def account(facts: Facts) -> Account:
-    """Every input id: in the final state and in the output, how many times, and if not, why."""
+    """Account for every input id, by its number in the final state and in the output."""
     applied = Counter(chain.from_iterable(entry.ids for entry in final_entries(facts.writes).values()))
-    told = Counter(row.id for row in facts.rows)
-    wanted = Counter(facts.inputs)
-    stale = _taken_away(facts.writes, wanted.keys() - applied.keys(), facts.slept)
-    twice = {number for number, times in wanted.items() if applied[number] > times or told[number] > times}
-    lost = (wanted.keys() - applied.keys() - stale) | (wanted.keys() - told.keys())
+    emitted = Counter(row.id for row in facts.rows)
+    sent = Counter(facts.inputs)
+    stale = _taken_away(facts.writes, sent.keys() - applied.keys(), facts.slept)
+    twice = {number for number, times in sent.items() if applied[number] > times or emitted[number] > times}
+    lost = (sent.keys() - applied.keys() - stale) | (sent.keys() - emitted.keys())
     return Account(tuple(sorted(lost)), tuple(sorted(stale)), tuple(sorted(twice)))
 
 
 def _taken_away(writes: Iterable[Write], missing: Iterable[int], slept: frozenset[str]) -> set[int]:
-    """Of the missing ids, those that were in an entry until a process that had slept wrote one without them."""
-    wanted = set(missing)
-    if not wanted:
+    """Return the missing ids that were in an entry until a process that had slept wrote it without them."""
+    awaited = set(missing)
+    if not awaited:
         return set()
     before: dict[tuple[int, bytes], set[int]] = defaultdict(set)
     taken_by: dict[int, str] = {}
     for write in writes:
         entry = read_entry(write.value) if write.value is not None else Entry("", 0, ())
-        here = wanted & set(entry.ids)
-        for number in before[write.partition, write.key] - here:
+        present = awaited & set(entry.ids)
+        for number in before[write.partition, write.key] - present:
             taken_by[number] = entry.writer
-        before[write.partition, write.key] = here
+        before[write.partition, write.key] = present
     return {number for number, writer in taken_by.items() if writer in slept}
 
 
@@ -82,116 +82,125 @@ def entries_are_sound(facts: Facts) -> list[str]:
 
 
 def nothing_is_lost(facts: Facts) -> list[str]:
-    """Each input is in the final state and in the output; under at-least-once a sleeper may have written over it."""
-    found = account(facts)
-    lost = (*found.lost, *(found.overwritten if facts.guarantee == EXACTLY_ONCE else ()))
+    """Each input is in the final state and in the output; under at-least-once a sleeper may have overwritten it."""
+    result = account(facts)
+    lost = (*result.lost, *(result.overwritten if facts.guarantee == EXACTLY_ONCE else ()))
     return _ids("lost", lost)
 
 
 def nothing_is_applied_twice(facts: Facts) -> list[str]:
     """Under exactly-once."""
-    return _ids("applied or told more than once", account(facts).duplicated) if facts.guarantee == EXACTLY_ONCE else []
+    return (
+        _ids("applied or emitted more than once", account(facts).duplicated) if facts.guarantee == EXACTLY_ONCE else []
+    )
 
 
 def nothing_is_made_up(facts: Facts) -> list[str]:
-    """Nothing is in the state or in the output that was not sent."""
+    """State and output have only ids that were sent."""
     applied = set(chain.from_iterable(entry.ids for entry in final_entries(facts.writes).values()))
     return _ids("never sent", sorted((applied | {row.id for row in facts.rows}) - set(facts.inputs)))
 
 
 def acknowledged_inputs_are_there(facts: Facts) -> list[str]:
-    """What the broker has acknowledged is in the input topic, once: or the run says nothing about workers."""
+    """Each acknowledged input is in the input topic exactly once; otherwise the run proves nothing about workers."""
     sent = Counter(facts.inputs)
-    gone = [number for number in sorted(facts.acknowledged) if not sent[number]]
+    missing = [number for number in sorted(facts.acknowledged) if not sent[number]]
     twice = [number for number, times in sent.items() if times > 1]
-    return [*_ids("acknowledged, but not in the input topic", gone), *_ids("more than once in the input topic", twice)]
+    return [
+        *_ids("acknowledged, but not in the input topic", missing),
+        *_ids("more than once in the input topic", twice),
+    ]
 
 
-def one_owner_a_generation(facts: Facts) -> list[str]:
-    """No two processes work for one task in one generation, by what they wrote; nor is a task given to two members."""
+def each_task_has_a_single_owner(facts: Facts) -> list[str]:
+    """In a generation, only one process writes for a task, and only one member is assigned it."""
     return [*_two_wrote(facts), *_two_were_given(facts)]
 
 
 def _two_wrote(facts: Facts) -> list[str]:
-    told: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    outputs: dict[int, list[tuple[int, str]]] = defaultdict(list)
     wrote: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for row in facts.rows:
-        told[row.partition].append((row.generation, row.writer))
+        outputs[row.partition].append((row.generation, row.writer))
     for write in facts.writes:
         if write.value is not None:
             entry = read_entry(write.value)
             wrote[write.partition].append((entry.generation, entry.writer))
-    anew = times_begun_anew(facts)
+    resets = group_resets(facts)
     writers: dict[tuple[int, int, int], set[str]] = defaultdict(set)
-    for partition, works in chain(told.items(), wrote.items()):
-        for life, (generation, writer) in _lives(works, anew):
+    for partition, works in chain(outputs.items(), wrote.items()):
+        for life, (generation, writer) in _lives(works, resets):
             writers[partition, life, generation].add(writer)
     return [
-        f"task 0_{partition} was worked on by {', '.join(sorted(who))} in generation {generation}"
-        for (partition, _, generation), who in sorted(writers.items())
-        if len(who) > 1
+        f"task 0_{partition} was processed by {', '.join(sorted(names))} in generation {generation}"
+        for (partition, _, generation), names in sorted(writers.items())
+        if len(names) > 1
     ]
 
 
-def times_begun_anew(facts: Facts) -> int:
-    """How often the coordinator forgot the group, so that its generations began anew.
+def group_resets(facts: Facts) -> int:
+    """Return how often the coordinator forgot the group, so that its generations started again.
 
-    Kafka 4.3.1 does where it is killed and loads its log while its leadership changes: what was loaded for the epoch before is
-    taken for the state of the next one.
+    Kafka 4.3.1 does so if it is killed and loads its log while its leadership changes: it takes the records of the
+    epoch before for the state of the next one.
     """
     return sum(after.number == 0 < before.number for before, after in pairwise(facts.generations))
 
 
-def _lives(works: Sequence[tuple[int, str]], anew: int) -> Iterable[tuple[int, tuple[int, str]]]:
-    """Each work with the number of the group's life that it belongs to: the largest falls of generations are where one ends."""
+def _lives(works: Sequence[tuple[int, str]], resets: int) -> Iterable[tuple[int, tuple[int, str]]]:
+    """Yield each work with the number of the group's life; a life ends at the largest falls of the generation."""
     falls = sorted(
         (after[0] - before[0], place)
         for place, (before, after) in enumerate(pairwise(works), 1)
         if after[0] < before[0]
     )
-    ends = {place for _, place in falls[:anew]}
+    ends = {place for _, place in falls[:resets]}
     return zip(accumulate(place in ends for place in range(len(works))), works, strict=True)
 
 
 def _two_were_given(facts: Facts) -> list[str]:
     return [
-        f"generation {generation.number} gave partitions {doubled} to more than one member"
+        f"generation {generation.number} assigned partitions {doubled} to more than one member"
         for generation in facts.generations
         if (doubled := _more_than_once(generation.active))
     ]
 
 
 def _more_than_once(given: Mapping[str, Iterable[int]]) -> list[int]:
-    return [one for one, times in Counter(chain.from_iterable(given.values())).items() if times > 1]
+    return [partition for partition, times in Counter(chain.from_iterable(given.values())).items() if times > 1]
 
 
 def warmups_are_within_the_limit(facts: Facts) -> list[str]:
-    """In the whole group, in each generation."""
+    """A generation has at most the allowed warm-ups in the whole group."""
     return [
-        f"generation {one.number} has {count} warm-ups, {facts.warmups_max} are allowed: {dict(one.warmups)}"
-        for one in facts.generations
-        if (count := sum(map(len, one.warmups.values()))) > facts.warmups_max
+        f"generation {generation.number} has {count} warm-ups, {facts.warmups_max} are allowed: "
+        f"{dict(generation.warmups)}"
+        for generation in facts.generations
+        if (count := sum(map(len, generation.warmups.values()))) > facts.warmups_max
     ]
 
 
 def stores_are_their_changelogs(facts: Facts) -> list[str]:
-    """Each store left on disk holds what the changelog says up to its offset. Not to be asked where a sleeper wrote between."""
+    """Each store on disk equals its changelog up to its offset.
+
+    Not checked if a sleeper may have written in between.
+    """
     if facts.slept and facts.guarantee != EXACTLY_ONCE:
         return []
     wrong = [text for store in facts.stores for text in _differences(store, facts.writes)]
     return wrong + [
-        f"{_where(one)} is at offset {one.offset}, the changelog ends at {facts.changelog_ends[one.partition]}"
-        for one in facts.stores
-        if one.offset > facts.changelog_ends[one.partition]
+        f"{_where(store)} is at offset {store.offset}, the changelog ends at {facts.changelog_ends[store.partition]}"
+        for store in facts.stores
+        if store.offset > facts.changelog_ends[store.partition]
     ]
 
 
 def _differences(store: Store, writes: Iterable[Write]) -> list[str]:
-    told = (write for write in writes if write.partition == store.partition and write.offset < store.offset)
-    newest = {write.key: write.value for write in told}
-    wanted = {key: value for key, value in newest.items() if value is not None}
-    keys = (wanted.keys() | store.entries.keys()) - store.unread
-    other = sorted(key for key in keys if wanted.get(key) != store.entries.get(key))
+    earlier = (write for write in writes if write.partition == store.partition and write.offset < store.offset)
+    newest = {write.key: write.value for write in earlier}
+    expected = {key: value for key, value in newest.items() if value is not None}
+    keys = (expected.keys() | store.entries.keys()) - store.unread
+    other = sorted(key for key in keys if expected.get(key) != store.entries.get(key))
     how = f"differs from the changelog up to {store.offset} in {len(other)} keys: {other[:NAMED]}"
     return [f"{_where(store)} {how}"] if other else []
 
@@ -201,12 +210,14 @@ def _where(store: Store) -> str:
 
 
 def damage_is_of_our_making(facts: Facts) -> list[str]:
-    """A block that cannot be read is no violation where files were damaged on purpose: it is met when it is read, not before."""
-    return [f"{_where(one)} is damaged: {one.damage}" for one in facts.stores if one.damage and not one.harmed]
+    """No store is damaged, except where files were damaged on purpose and the block has not been read yet."""
+    return [
+        f"{_where(store)} is damaged: {store.damage}" for store in facts.stores if store.damage and not store.harmed
+    ]
 
 
 def offsets_never_go_back(facts: Facts) -> list[str]:
-    """The committed offsets of a partition, in the order in which the coordinator wrote them."""
+    """The committed offsets of a partition never decrease, in the coordinator's order."""
     newest: dict[int, int] = {}
     wrong = []
     for commit in facts.commits:
@@ -217,22 +228,24 @@ def offsets_never_go_back(facts: Facts) -> list[str]:
 
 
 def generations_go_up(facts: Facts) -> list[str]:
-    """A group's generations are numbered upwards, also when its coordinator was killed. The same again is no news of it."""
-    numbers = [one.number for one in facts.generations]
+    """Generations never decrease, also after the coordinator was killed. The same number may repeat."""
+    numbers = [generation.number for generation in facts.generations]
     return [f"generation {after} follows {before}" for before, after in pairwise(numbers) if after < before]
 
 
 def workers_end_as_they_should(facts: Facts) -> list[str]:
-    """By our signal, or with status 0 after they were asked to end, or for want of a broker where there was none for long."""
+    """Workers end by our signal, with status 0 on request, or because the broker was away for long."""
     return [
-        f"{one.writer} ended with status {one.status}: {one.said or 'without a word'}"
-        for one in facts.exits
-        if one.status != 0 and not one.by_us and not (NO_BROKER in one.said and one.without_broker_s >= NO_BROKER_S)
+        f"{exited.writer} ended with status {exited.status}: {exited.said or 'no output'}"
+        for exited in facts.exits
+        if exited.status != 0
+        and not exited.by_us
+        and not (NO_BROKER in exited.said and exited.without_broker_s >= NO_BROKER_S)
     ]
 
 
 def the_group_comes_to_rest(facts: Facts) -> list[str]:
-    """Balanced, nobody warms up, everything is committed: after all faults are mended."""
+    """After all faults the group is balanced, without warm-ups, and all input is committed."""
     return list(facts.restless)
 
 
@@ -242,7 +255,7 @@ CHECKS: tuple[Callable[[Facts], list[str]], ...] = (
     nothing_is_lost,
     nothing_is_applied_twice,
     nothing_is_made_up,
-    one_owner_a_generation,
+    each_task_has_a_single_owner,
     warmups_are_within_the_limit,
     stores_are_their_changelogs,
     damage_is_of_our_making,
@@ -254,12 +267,12 @@ CHECKS: tuple[Callable[[Facts], list[str]], ...] = (
 
 
 def violations(facts: Facts) -> list[str]:
-    """What every checker says, each with the checker's name. A state that cannot be read is not counted in."""
+    """Return all violations, each with its checker's name. If entries are unsound, only that is checked."""
     unsound = entries_are_sound(facts)
     checks = [entries_are_sound] if unsound else CHECKS
-    return [f"{check.__name__}: {wrong}" for check in checks for wrong in check(facts)]
+    return [f"{check.__name__}: {violation}" for check in checks for violation in check(facts)]
 
 
 def _ids(what: str, numbers: Iterable[int]) -> list[str]:
-    found = list(numbers)
-    return [f"{len(found)} ids {what}: {found[:NAMED]}"] if found else []
+    listed = list(numbers)
+    return [f"{len(listed)} ids {what}: {listed[:NAMED]}"] if listed else []

@@ -1,4 +1,4 @@
-"""What happens to a state directory between a kill and the next start: bytes flipped, files cut short or gone."""
+"""Damage a state directory between a kill and the next start: flip bytes, truncate or remove files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 
 
 def damage(folder: Path, salt: int) -> list[str]:
-    """Harm one to three files below ``folder``, whatever they are; what was done, for the log."""
+    """Damage one to three files below ``folder``; return the actions, for the log."""
     draw = Random(salt)
     done = []
     for _ in range(draw.randint(1, 3)):

@@ -1,5 +1,7 @@
-"""What was seen of a run, as plain values: all that the checkers get. Bytes are read with the project's
-own codecs, and ``restless`` is what ``inspect`` says; nothing else asks the system under test for its opinion.
+"""The facts of a run, as plain values: the only input of the checkers.
+
+Bytes are read with the project's own codecs, and ``restless`` comes from ``inspect``; nothing else is asked of the
+system under test.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from tests.chaos.rows import Row
 
 
 class Write(NamedTuple):
-    """One record of the changelog, in the order of its partition. ``value`` is an entry's bytes, or None for a deletion."""
+    """A changelog record, in the order of its partition. ``value``: an entry's bytes, or None for a deletion."""
 
     partition: int
     offset: int
@@ -21,7 +23,7 @@ class Write(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """One committed input offset, in the order of the coordinator's log."""
+    """A committed input offset, in the order of the coordinator's log."""
 
     partition: int
     offset: int
@@ -29,7 +31,7 @@ class Commit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One completed generation: what each member was given, by member id. ``warmups``: by process, as the leader told."""
+    """A completed generation: partitions by member id. ``warmups``: by process, from the leader's trailer."""
 
     number: int
     active: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -38,9 +40,9 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a worker process ended. ``status`` is negative for a signal; ``by_us``: we sent it.
+    """The end of a worker process. ``status`` is negative for a signal; ``by_us``: we sent it.
 
-    ``without_broker_s``: how long of the last half minute before its end there was no broker.
+    ``without_broker_s``: the seconds without a broker in the last half minute before its end.
     """
 
     writer: str
@@ -52,10 +54,10 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """What a process left on disk of a task: all entries, and the next changelog offset that they are up to.
+    """A task's store on disk after the run: all entries, and their next changelog offset.
 
-    ``damage``: a block in it cannot be read, which nobody had met before the run ended; ``unread`` are the keys that this
-    hides. ``harmed``: files of that state directory had been damaged on purpose.
+    ``damage``: a block cannot be read, and was not read before the run ended; ``unread``: the keys that it hides.
+    ``harmed``: files of that state directory were damaged on purpose.
     """
 
     writer: str
@@ -69,7 +71,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything of a run. ``slept``: writers that were stopped for longer than the session timeout."""
+    """All facts of a run. ``slept``: writers that were stopped for longer than the session timeout."""
 
     guarantee: str
     warmups_max: int
@@ -84,6 +86,6 @@ class Facts:
     aborted_transactions: int
     stores: tuple[Store, ...] = ()
     changelog_ends: Mapping[int, int] = field(default_factory=dict)
-    """Next offsets, with whatever lies there that no reader is given: markers, aborted transactions."""
+    """Next offsets, including markers and aborted transactions, which readers never get."""
     restless: tuple[str, ...] = ()
-    """Why the group did not come to rest; nothing if it did."""
+    """Why the group did not come to rest; empty if it did."""

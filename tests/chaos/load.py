@@ -1,4 +1,4 @@
-"""The load: inputs with ids, sent at a steady pace by a thread of its own, each acknowledged or told as lost."""
+"""The load: a thread sends inputs with ids at a steady pace; each is acknowledged, or listed as lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.chaos.rows import write_id
 from tests.chaos.schedule import Settings
 
 QUIET = logging.getLogger("tests.chaos.load")
-"""It says at length that the broker is gone, which is meant."""
+"""It logs at length that the broker is away, as intended."""
 QUIET.setLevel(logging.CRITICAL)
 
 TURN_S = 0.05
@@ -23,13 +23,16 @@ LAST_ACKS_S = 60.0
 
 
 def key_of(settings: Settings, number: int, draw: Random) -> bytes:
-    """Keys are used for a while and then never again, so that entries stay small and live longer than a sleep."""
+    """Return the key of an input. A key is used only for a while, so that entries stay small and outlive a sleep."""
     epoch = number // (settings.keys * settings.inputs_per_key)
     return b"%d-%d" % (epoch, draw.randrange(settings.keys))
 
 
 class Load:
-    """Sends from ``start`` to ``stop``. ``acknowledged`` grows meanwhile; ``lost`` should stay empty: it retries for ever."""
+    """Sends from ``start`` to ``stop``.
+
+    ``acknowledged`` grows meanwhile; ``lost`` should stay empty: it retries for ever.
+    """
 
     def __init__(self, broker: str, topic: str, settings: Settings) -> None:
         self.acknowledged: set[int] = set()
@@ -54,7 +57,7 @@ class Load:
         self._thread.start()
 
     def stop(self) -> None:
-        """No more inputs; returns when all are acknowledged. Raises what went wrong on the way."""
+        """Send no more inputs and wait until all are acknowledged. Raises the error that ended the thread, if any."""
         self._ending.set()
         self._thread.join()
         waiting = self._producer.flush(LAST_ACKS_S)
@@ -76,12 +79,12 @@ class Load:
             for number in range(sent, due):
                 key = key_of(self._settings, number, draw)
                 partition = crc32(key) % self._settings.partitions
-                told = lambda error, message, number=number: self._told(error, message, number)  # noqa: E731
-                self._producer.produce(self._topic, write_id(number), key, partition, told)
+                on_ack = lambda error, message, number=number: self._acknowledge(error, message, number)  # noqa: E731
+                self._producer.produce(self._topic, write_id(number), key, partition, on_ack)
             sent = due
             self._producer.poll(0)
 
-    def _told(self, error: KafkaError | None, _message: Message, number: int) -> None:
+    def _acknowledge(self, error: KafkaError | None, _message: Message, number: int) -> None:
         if error is None:
             self.acknowledged.add(number)
         else:

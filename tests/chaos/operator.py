@@ -1,7 +1,8 @@
-"""The operator of a chaos run under exactly once: looks for hanging transactions now and then, and ends them as the product does.
+"""The operator of a run under exactly once: looks for hanging transactions, and ends them with the product's command.
 
-A broker that is killed while it ends a transaction may forget some of its partitions (it has no metadata of them yet when it
-reads its log again). No member can do anything about that, so somebody has to look; ``kstreams-assign transactions --end`` is for that.
+A broker that is killed while it ends a transaction may forget some of its partitions (it has no metadata of them yet
+when it reads its log again). Members cannot end such a transaction; an operator does, with ``kstreams-assign
+transactions --end``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ IN_VAIN_MAX = 5
 
 
 class Operator:
-    """``turn`` now and then, from one thread; it never waits."""
+    """Call ``turn`` from time to time, from one thread; it never waits."""
 
     def __init__(self, application_id: str, broker: str, outputs: str) -> None:
         words = ["transactions", application_id, "-b", broker, "--topic", outputs, "--end", "--json"]
@@ -29,10 +30,10 @@ class Operator:
         self._next_s = 0.0
         self._in_vain = 0
         self.ended: list[str] = []
-        """What was ended so far, in words."""
+        """Descriptions of the transactions ended so far."""
 
     def turn(self) -> list[str]:
-        """What was ended since the turn before."""
+        """Return descriptions of the transactions ended since the last turn."""
         news: list[str] = []
         if self._looking is not None and self._looking.done():
             news, self._looking = self._looking.result(), None
@@ -46,7 +47,7 @@ class Operator:
         self._hands.shutdown(cancel_futures=True)
 
     def _look(self) -> list[str]:
-        """The broker may be away, or go away meanwhile; never to be told anything is no operator's life."""
+        """Run the command. The broker may be away, but not for ``IN_VAIN_MAX`` attempts in a row."""
         try:
             done = subprocess.run(self._command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         except subprocess.TimeoutExpired:
@@ -57,4 +58,4 @@ class Operator:
                 raise RuntimeError(f"the operator's command ended with {done.returncode}: {done.stderr}")
             return []
         self._in_vain = 0
-        return [one["text"] for one in json.loads(done.stdout)["open"] if one["ended"]]
+        return [transaction["text"] for transaction in json.loads(done.stdout)["open"] if transaction["ended"]]

@@ -19,27 +19,27 @@ from tests.chaos.schedule import Settings
 
 SAID_LINES = 12
 ANSWER_S = 30.0
-"""So long a worker that starts waits for the broker's first answer."""
+"""A worker that starts waits so long for the broker's first answer."""
 HEARTBEAT_S = 1.0
-"""So old may the last answered heartbeat be when a process is stopped."""
+"""The greatest age of the last answered heartbeat when a process is stopped."""
 HOUR_MS = 3_600_000
 
 
 def topics(application_id: str) -> tuple[str, str, str]:
-    """Inputs, outputs, and the changelog."""
+    """Return the names of the input, output and changelog topics."""
     return f"{application_id}-inputs", f"{application_id}-outputs", f"{application_id}-applied-changelog"
 
 
 class Outages:
-    """When the broker was not there, as measured."""
+    """The measured times without a broker."""
 
     def __init__(self) -> None:
         self._spans: list[tuple[float, float]] = []
         self._since: float | None = None
 
     @contextmanager
-    def one(self) -> Iterator[None]:
-        """The broker is gone as long as the block lasts."""
+    def outage(self) -> Iterator[None]:
+        """Record an outage for as long as the block lasts."""
         self._since = began = monotonic()
         try:
             yield
@@ -48,14 +48,14 @@ class Outages:
             self._spans.append((began, monotonic()))
 
     def within(self, start: float, end: float) -> float:
-        """Seconds without a broker between two times."""
+        """Return the seconds without a broker between two times."""
         spans = [*self._spans, *([(self._since, end)] if self._since is not None else [])]
         return sum(max(0.0, min(end, until) - max(start, since)) for since, until in spans)
 
 
 @dataclass(slots=True)
 class Process:
-    """One worker process. ``writer`` signs what it writes; ``closed_with_all``: it was there until the run ended."""
+    """A worker process. ``writer`` signs its records; ``closed_with_all``: it lived until the run ended."""
 
     writer: str
     number: int
@@ -75,7 +75,10 @@ class Process:
         return self.popen.poll() is None
 
     def exit(self, outages: Outages) -> Exit:
-        """Once it has ended. A signal that asks it to leave may come before it listens: then that ends it, as it should."""
+        """Return how it ended.
+
+        A signal to leave may arrive before its handler is installed, and then ends it at once.
+        """
         without_s = outages.within(self.ended_at - ANSWER_S, self.ended_at)
         said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-SAID_LINES:]
         unheard = self.asked is not None and self.popen.returncode == -self.asked
@@ -84,7 +87,7 @@ class Process:
 
 @dataclass(slots=True)
 class Group:
-    """All processes that there ever were. ``current``: the newest of each number; ``harmed``: whose files were damaged."""
+    """All processes of the run. ``current``: the newest of each number; ``harmed``: numbers with damaged files."""
 
     settings: Settings
     application_id: str
@@ -98,8 +101,11 @@ class Group:
         return self.folder / f"state-{number}"
 
     def start(self, number: int) -> Process:
-        """The next process of a number, on the state directory of the one before. From the main thread: it is tied to it."""
-        writer = f"w{number}.{1 + sum(one.number == number for one in self.all)}"
+        """Start the next process of a number, on its state directory.
+
+        Call from the main thread, to which it is tied.
+        """
+        writer = f"w{number}.{1 + sum(process.number == number for process in self.all)}"
         inputs, outputs, _ = topics(self.application_id)
         events = self.folder / f"{writer}.events"
         given = {
@@ -140,51 +146,51 @@ class Group:
         }
 
     def stop(self, process: Process) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP."""
         process.popen.send_signal(signal.SIGSTOP)
         process.stopped_at = monotonic()
 
     def go_on(self, process: Process) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         if process.stopped_at is not None:
             process.longest_stop_s = max(process.longest_stop_s, monotonic() - process.stopped_at)
             process.stopped_at = None
         process.popen.send_signal(signal.SIGCONT)
 
     def kill(self, process: Process) -> None:
-        """SIGKILL. Returns when it is gone."""
+        """Send SIGKILL and wait for the end."""
         process.killed = process.alive
         process.popen.kill()
         process.popen.wait()
 
     def leave(self, process: Process, number: signal.Signals) -> None:
-        """SIGTERM, or SIGUSR1 to drain first."""
+        """Send SIGTERM, or SIGUSR1 to drain first."""
         process.leaving, process.asked = True, number
         process.popen.send_signal(number)
 
     def wake(self) -> None:
-        """Whoever is stopped goes on."""
+        """Continue all stopped processes."""
         for process in self.all:
             if process.alive:
                 self.go_on(process)
 
     def slept(self) -> frozenset[str]:
-        """Who was stopped for so long, as measured, that its session may have ended meanwhile."""
+        """Return the writers that were stopped for so long that their session may have ended."""
         enough_s = self.settings.session_timeout_s - HEARTBEAT_S
-        return frozenset(one.writer for one in self.all if one.longest_stop_s >= enough_s)
+        return frozenset(process.writer for process in self.all if process.longest_stop_s >= enough_s)
 
     def note_ends(self) -> None:
-        """Look who has ended, often enough that the time is right."""
+        """Note the time at which processes ended; call it often."""
         for process in self.all:
             if not process.ended_at and not process.alive:
                 process.ended_at = monotonic()
 
     def members(self) -> list[Process]:
-        """Who is there and means to stay."""
-        return [one for one in self.current.values() if one.alive and not one.leaving]
+        """Return the live processes that were not asked to leave."""
+        return [process for process in self.current.values() if process.alive and not process.leaving]
 
     def end(self) -> None:
-        """Leave no process behind."""
+        """Kill all live processes."""
         for process in self.all:
             if process.alive:
                 self.kill(process)

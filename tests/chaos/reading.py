@@ -1,4 +1,4 @@
-"""Reads what a run left in the broker, with a plain consumer, and makes facts of it."""
+"""Read the broker's topics after a run, with a plain consumer, as facts."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def _consumer(broker: str, group: str = "chaos-reader", *, committed: bool = Tru
 
 
 def records(broker: str, topic: str) -> Iterator[Message]:
-    """Every committed record of a topic, each partition in its order. Raises ``Unreadable``.
+    """Yield every committed record of a topic, each partition in order. Raises ``Unreadable``.
 
-    Its end is where the broker says that it is: the last records may be a transaction's markers, which no consumer is given.
+    The broker's end offsets count: the last records may be a transaction's markers, which consumers never get.
     """
     consumer = _consumer(broker)
     try:
@@ -66,7 +66,7 @@ def records(broker: str, topic: str) -> Iterator[Message]:
 
 
 def ends(broker: str, topic: str) -> dict[int, int]:
-    """The next offset of each partition."""
+    """Return the next offset of each partition."""
     consumer = _consumer(broker)
     try:
         return _ends(consumer, topic)
@@ -107,7 +107,7 @@ def rows(broker: str, topic: str) -> tuple[Row, ...]:
 
 
 def group_records(broker: str, group: str, topic: str) -> tuple[tuple[Commit, ...], tuple[Generation, ...]]:
-    """What the coordinator wrote of the group: committed offsets of ``topic``, and completed generations."""
+    """Return the coordinator's records of the group: committed offsets of ``topic``, and completed generations."""
     commits: list[Commit] = []
     generations: list[Generation] = []
     for message in records(broker, "__consumer_offsets"):
@@ -121,9 +121,9 @@ def group_records(broker: str, group: str, topic: str) -> tuple[tuple[Commit, ..
     return tuple(commits), tuple(generations)
 
 
-def _generation(told: GroupMetadata) -> Generation:
+def _generation(metadata: GroupMetadata) -> Generation:
     active, warmups = {}, {}
-    for member in told.members:
+    for member in metadata.members:
         given = decode_consumer_assignment(member.assignment) if member.assignment else None
         if given is None:
             continue
@@ -131,31 +131,31 @@ def _generation(told: GroupMetadata) -> Generation:
         trailer = decode_assignment(given.user_data).trailer if given.user_data else None
         if trailer is not None:
             warmups = {str(process): tuple(map(str, tasks)) for process, tasks in trailer.warmups.items() if tasks}
-    return Generation(told.generation, active, warmups)
+    return Generation(metadata.generation, active, warmups)
 
 
 def aborted_transactions(broker: str) -> int:
-    """By the transaction coordinator's own log; 0 where nobody ever used one."""
+    """Count them in the transaction coordinator's log; 0 if there is no such log."""
     consumer = _consumer(broker)
     try:
         if "__transaction_state" not in consumer.list_topics(timeout=ANSWER_S).topics:
             return 0
     finally:
         consumer.close()
-    told = [m.value() for m in records(broker, "__transaction_state") if m.value() is not None]
-    return sum(_TRANSACTION_STATUS.unpack_from(value)[-1] == COMPLETE_ABORT for value in told)
+    logged = [m.value() for m in records(broker, "__transaction_state") if m.value() is not None]
+    return sum(_TRANSACTION_STATUS.unpack_from(value)[-1] == COMPLETE_ABORT for value in logged)
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at the group: why it is not at rest, and its generation if that could be had."""
+    """A look at the group: why it is not at rest, and its generation if known."""
 
     reasons: tuple[str, ...]
     generation: int | None = None
 
 
 def look(broker: str, group: str, topic: str, members: int) -> Look:
-    """At its committed offsets, then through ``inspect``."""
+    """Check the group's committed offsets, then ``inspect``."""
     behind = _behind(broker, group, topic)
     return Look(behind) if behind else _inspected(broker, group, members)
 
@@ -165,25 +165,31 @@ def _behind(broker: str, group: str, topic: str) -> tuple[str, ...]:
     try:
         until = _ends(consumer, topic)
         parts = [TopicPartition(topic, number) for number in until]
-        done = {one.partition: max(0, one.offset) for one in consumer.committed(parts, ANSWER_S)}
+        done = {
+            committed_offset.partition: max(0, committed_offset.offset)
+            for committed_offset in consumer.committed(parts, ANSWER_S)
+        }
     except KafkaException as cause:
-        return (f"the broker does not tell: {cause}",)
+        return (f"the broker does not answer: {cause}",)
     finally:
         consumer.close()
     return tuple(f"partition {n}: committed {done[n]} of {end}" for n, end in until.items() if done[n] != end)
 
 
 def _inspected(broker: str, group: str, members: int) -> Look:
-    """A warm-up that nobody will work on is at rest, too: Java's assignor leaves one until the probing interval ends."""
+    """Run ``inspect``.
+
+    A group with only a useless warm-up is at rest: Java's assignor keeps it until the next probe.
+    """
     command = [sys.executable, "-m", "kstreams_assign", "inspect", group, "-b", broker, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
         return Look((f"inspect: {done.stderr.strip()[-300:]}",))
-    told = json.loads(done.stdout)
+    facts = json.loads(done.stdout)
     wrong = {
-        f"the group is {told['state']}": told["state"] != "Stable",
-        f"{len(told['processes'])} processes, {members} live": len(told["processes"]) != members,
-        f"not balanced: {'; '.join(told['why'])[:500]}": not told["balanced"],
-        f"tasks are about to move: {told['next_moves']}": bool(told["next_moves"]),
+        f"the group is {facts['state']}": facts["state"] != "Stable",
+        f"{len(facts['processes'])} processes, {members} live": len(facts["processes"]) != members,
+        f"not balanced: {'; '.join(facts['why'])[:500]}": not facts["balanced"],
+        f"tasks are about to move: {facts['next_moves']}": bool(facts["next_moves"]),
     }
-    return Look(tuple(text for text, holds in wrong.items() if holds), told["generation"])
+    return Look(tuple(text for text, holds in wrong.items() if holds), facts["generation"])

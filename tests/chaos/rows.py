@@ -1,7 +1,7 @@
-"""What the chaos application writes, as bytes: inputs, a key's entry in the store, rows of the output topic.
+"""The bytes of the chaos application: inputs, a key's entry in the store, rows of the output topic.
 
-Pure, and shared by the application and by the checkers, which know nothing else of each other. An entry lists every id that
-was applied to its key, so that what is lost, repeated or written over shows by name.
+Pure; all that the application and the checkers share. An entry lists every id that was applied to its key, so that
+lost, repeated and overwritten ids can be named.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 SIGNATURE_BYTES = 8
-"""A process's name, a dot, and the how-manieth of that name it is."""
+"""A process's name, a dot, and its count among the processes of that name."""
 
 _ID = struct.Struct(">I")
 _ENTRY = struct.Struct(f">{SIGNATURE_BYTES}sIIQ")
@@ -20,7 +20,7 @@ _MIX = 0x9E3779B97F4A7C15
 
 
 class Unsound(ValueError):
-    """An entry that does not agree with itself: what was written is not what is read."""
+    """An entry contradicts its own count or digest: the bytes read are not those written."""
 
 
 class Entry(NamedTuple):
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One input that was processed: which, from where, by whom, and in which generation of the group."""
+    """A processed input: its id, its origin, its writer, and the group's generation."""
 
     id: int
     partition: int
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 def digest(ids: Iterable[int]) -> int:
-    """Of a bag of ids, whatever their order."""
+    """Return the digest of a bag of ids, in any order."""
     return sum((number + 1) * _MIX for number in ids) % 2**64
 
 
@@ -63,7 +63,7 @@ def write_entry(entry: Entry) -> bytes:
 def read_entry(value: bytes) -> Entry:
     """Raises ``Unsound``."""
     if len(value) < _ENTRY.size or (len(value) - _ENTRY.size) % _ID.size:
-        raise Unsound(f"{len(value)} bytes are no entry")
+        raise Unsound(f"{len(value)} bytes are not an entry")
     writer, generation, count, sealed = _ENTRY.unpack_from(value)
     ids = struct.unpack(f">{(len(value) - _ENTRY.size) // _ID.size}I", value[_ENTRY.size :])
     if count != len(ids) or sealed != digest(ids):

@@ -1,7 +1,7 @@
-"""A run from start to verdict: broker, load, workers, the faults in their time, then mending, rest, and the count.
+"""A run from start to verdict: broker, load, workers, the faults, then healing, rest and the checks.
 
-What must not live here: what is wrong (``checks``), what happens when (``schedule``). One thread starts, stops and kills workers; the
-broker's faults have another, as it takes seconds to come back.
+Violations (``checks``) and the times of faults (``schedule``) do not belong here. One thread starts, stops and kills
+workers; the broker's faults have another, as its restart takes seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kstreams_assign.local import LocalBroker
 from tests.chaos import reading
-from tests.chaos.checks import EXACTLY_ONCE, account, entries_are_sound, keys_of, times_begun_anew, violations
+from tests.chaos.checks import EXACTLY_ONCE, account, entries_are_sound, group_resets, keys_of, violations
 from tests.chaos.damage import damage
 from tests.chaos.facts import Facts
 from tests.chaos.load import Load
@@ -37,20 +37,20 @@ APPLICATION = "chaos"
 LOOK_S = 0.1
 SLOW_TURN_S, SLOW_AWAKE = 0.6, 0.25
 STILL_S = 2.0
-"""At rest is who looks the same after this time."""
+"""The group is at rest if it has not changed after this time."""
 REST_LIMIT_S = 90.0
-"""How much longer than asked for a run may take to come to rest before that is a failure."""
+"""The time beyond ``--seconds`` after which a group without rest is a failure."""
 END_LIMIT_S = 30.0
 RESTART_S = 1.0
 VIOLATIONS_MAX = 40
 
 
-def tell(text: str) -> None:
+def log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
 class Run:
-    """One run in ``folder``, which keeps whatever is needed to look into it."""
+    """A run in ``folder``, which has all data for an analysis."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings = settings
@@ -67,7 +67,7 @@ class Run:
         self._broker = LocalBroker(data_dir=folder / "broker", controller_apart=True)
 
     def run(self) -> dict[str, Any]:
-        """The last line of the program. Leaves no process behind, however it ends."""
+        """Run, and return the last line of the program. All processes end, also after an error."""
         with self._broker:
             self._began = monotonic()
             address = self._broker.bootstrap_servers
@@ -108,7 +108,7 @@ class Run:
         heapq.heappush(self._due, (at_s, next(self._numbers), call))
 
     def _until(self, end_s: float) -> None:
-        """Let things happen until then. Who ends without being asked to is told of, and started again."""
+        """Carry out faults until ``end_s``. A worker that ends by itself is logged and started again."""
         while self._now_s < end_s:
             self._group.note_ends()
             self._mended(wait=False)
@@ -117,7 +117,7 @@ class Run:
             self._look_after()
             if self.settings.guarantee == EXACTLY_ONCE:
                 for text in self._operator.turn():
-                    self._say(f"the operator: {text}")
+                    self._say(f"operator: {text}")
             next_s = self._due[0][0] if self._due else end_s
             self._tick.wait(max(0.0, min(LOOK_S, next_s - self._now_s, end_s - self._now_s)))
 
@@ -132,14 +132,14 @@ class Run:
 
     def _happen(self, fault: Fault) -> None:
         process = self._group.current.get(fault.target) if isinstance(fault.target, int) else None
-        mending = any(not one.done() for one in self._mending)
+        mending = any(not bounce.done() for bounce in self._mending)
         awaited = fault.kind is Kind.ADD and process is not None and process.alive and process.leaving
         if awaited and self._now_s < self.settings.seconds - self.settings.quiet_s:
-            # It waits until that one is gone: later faults count on who is added.
+            # Wait until the old process has ended: later faults rely on the new one.
             self._at(self._now_s + RESTART_S, lambda: self._happen(fault))
             return
         if (why := _out_of_place(fault, process, mending=mending)) is not None:
-            self._say(f"{fault}: left out, {why}")
+            self._say(f"{fault}: skipped, {why}")
             return
         self._say(f"{fault}" + (f" ({process.writer})" if process and process.alive else ""))
         self.faults[fault.kind] += 1
@@ -168,7 +168,7 @@ class Run:
 
     def _start_again(self, process: Process) -> None:
         if self._group.current[process.number] is process:
-            self._say(f"{process.number} is started again as {self._group.start(process.number).writer}")
+            self._say(f"worker {process.number} starts again as {self._group.start(process.number).writer}")
 
     def _sleep(self, fault: Fault, process: Process) -> None:
         self._group.stop(process)
@@ -191,10 +191,10 @@ class Run:
         self._group.leave(process, signal.SIGTERM)
 
     def _bounce_broker(self, fault: Fault) -> None:
-        """It takes seconds to come back, on a busy machine many."""
+        """Kill and restart the broker on another thread, as its restart takes seconds."""
 
         def bounce() -> None:
-            with self._outages.one():
+            with self._outages.outage():
                 self._broker.kill()
                 self._tick.wait(fault.lasts_s)
                 self._broker.restart()
@@ -203,7 +203,7 @@ class Run:
         self._mending.append(self._hands.submit(bounce))
 
     def _mended(self, *, wait: bool) -> None:
-        """Raises what an outage ended with: a broker that did not come back makes the rest of a run worth nothing."""
+        """Raise the error of a failed restart: without a broker the rest of the run is useless."""
         for mending in self._mending:
             if wait or mending.done():
                 mending.result()
@@ -211,22 +211,22 @@ class Run:
     # --- mending, rest, end -------------------------------------------------------
 
     def _heal(self) -> None:
-        self._say("healing: everybody wakes, is started again, and the broker is there")
+        self._say("healing: all faults end, stopped workers continue, killed ones start again")
         self._mended(wait=True)
         pending = [call for _, _, call in sorted(self._due, key=lambda due: due[:2])]
         self._due.clear()
-        for call in pending:  # ends of faults, and who waits to be added: the schedule ends before
+        for call in pending:  # ends of faults, and workers that wait for their start; the schedule is over
             call()
         self._group.wake()
 
     def _come_to_rest(self) -> tuple[str, ...]:
-        """Wait until the group is at rest, and answer why it is not if it does not get there in time."""
+        """Wait until the group is at rest; if it is not in time, return why."""
         limit_s, before = self.settings.seconds + REST_LIMIT_S, None
         while True:
-            leaving = [one.writer for one in self._group.all if one.leaving and one.alive]
+            leaving = [process.writer for process in self._group.all if process.leaving and process.alive]
             members = len(self._group.members()) + len(leaving)
             seen = reading.look(self._broker.bootstrap_servers, APPLICATION, topics(APPLICATION)[0], members)
-            reasons = (*seen.reasons, *(f"{writer} was told to leave and is still there" for writer in leaving))
+            reasons = (*seen.reasons, *(f"{writer} was asked to leave and is still there" for writer in leaving))
             if self._now_s > limit_s or (not reasons and before == seen.generation):
                 self._say("at rest" if not reasons else f"not at rest: {'; '.join(reasons)}")
                 return reasons
@@ -234,7 +234,7 @@ class Run:
             self._until(self._now_s + STILL_S)
 
     def _close(self) -> None:
-        """Ask everybody to end; who does not is killed, and that is told."""
+        """Ask all workers to end; kill those that do not, which is a violation."""
         living = [process for process in self._group.all if process.alive]
         for process in living:
             process.closed_with_all = not process.leaving
@@ -248,23 +248,23 @@ class Run:
                 self._group.kill(process)
 
     def _verdict(self, restless: tuple[str, ...]) -> dict[str, Any]:
-        self._say("counting")
+        self._say("checking the results")
         facts = self._facts(restless)
         wrong = [*violations(facts), *self.unforeseen, *self._load.lost]
         sound = not entries_are_sound(facts)
-        found = account(facts) if sound else None
+        result = account(facts) if sound else None
         return {
             "seed": self.settings.seed,
             "seconds": round(self._now_s, 1),
             "guarantee": self.settings.guarantee,
             "faults": dict(sorted(self.faults.items())),
             "inputs": len(facts.inputs),
-            "lost": len(found.lost) if found else None,
-            "duplicated": len(found.duplicated) if found else None,
-            "overwritten_by_sleepers": len(found.overwritten) if found else None,
-            "double_owners": sum(text.startswith("one_owner_a_generation") for text in wrong),
+            "lost": len(result.lost) if result else None,
+            "duplicated": len(result.duplicated) if result else None,
+            "overwritten_by_sleepers": len(result.overwritten) if result else None,
+            "double_owners": sum(text.startswith("each_task_has_a_single_owner") for text in wrong),
             "rebalances": sum(after.number != before.number for before, after in pairwise(facts.generations)),
-            "group_begun_anew": times_begun_anew(facts),
+            "group_begun_anew": group_resets(facts),
             "damaged_stores_found_by_the_checker": sum(bool(store.damage) for store in facts.stores),
             "aborted_transactions": facts.aborted_transactions,
             "hanging_transactions_ended": len(self._operator.ended),
@@ -297,9 +297,9 @@ class Run:
 
     def _say(self, text: str) -> None:
         line = f"[{self._now_s:6.1f}] {text}"
-        tell(line)
-        with (self.folder / "run.log").open("a", encoding="utf-8") as log:
-            log.write(f"{line}\n")
+        log(line)
+        with (self.folder / "run.log").open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
 
 
 _WORKER_FAULTS: dict[Kind, Callable[[Run, Fault, Process], None]] = {
@@ -316,19 +316,19 @@ _WORKER_FAULTS: dict[Kind, Callable[[Run, Fault, Process], None]] = {
 
 
 def _out_of_place(fault: Fault, process: Process | None, *, mending: bool) -> str | None:
-    """Why a fault cannot happen after all: things take their time on a busy machine.
+    """Return why a fault cannot happen now, as a busy machine is late; None if it can.
 
-    ``process``: the newest of its number. ``mending``: the broker is not back from the fault before; outages that wait for each
-    other would become one without an end.
+    ``process``: the newest of its number. ``mending``: the broker is not back from its last fault; queued outages would
+    never end.
     """
     if fault.kind is Kind.BROKER:
-        return "it is not back from the one before" if mending else None
+        return "the broker is not back from its last fault" if mending else None
     if fault.kind is Kind.ADD:
-        return "the one before is still there" if process is not None and process.alive else None
+        return "the last worker of this number still runs" if process is not None and process.alive else None
     if process is None or not process.alive or process.leaving:
-        return "it is not there"
+        return "the worker does not run"
     if fault.kind is Kind.JUMP and not process.events.exists():
-        return "it does not listen yet"
+        return "the worker is still starting"
     return None
 
 
@@ -340,6 +340,6 @@ def _create(broker: str, names: list[str], partitions: int) -> None:
 
 
 def planned(settings: Settings) -> str:
-    """The settings and the schedule, as text."""
+    """Return the settings and the schedule as text."""
     facts = "\n".join(f"  {key} = {value}" for key, value in asdict(settings).items())
     return f"seed {settings.seed}\n{facts}\n" + "\n".join(map(str, schedule(settings)))

@@ -1,8 +1,8 @@
-"""Which fault happens when, to whom: a pure function of the seed and the length of the run.
+"""The schedule of faults: a pure function of the seed and the length of the run.
 
-What lives here: the settings of a run, the faults, and the draw. What must not: processes, clocks. The planner keeps in mind who is
-there at which time, so that a fault always has a target; faults come out of a bag that holds every kind, so that a short run
-sees most of them.
+The settings of a run, the faults and their draw live here; processes and clocks do not belong here. The planner knows
+which workers exist at each time, so that a fault always has a target. Faults come from a bag with every kind, so that a
+short run has most of them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ BROKER = "broker"
 
 
 class Kind(StrEnum):
-    """The name says what happens; ``lasts_s`` of a fault says how long."""
+    """The kinds of faults; ``lasts_s`` of a fault is its duration."""
 
     KILL = "kill"  # SIGKILL, started again after a while
     SLEEP = "sleep"  # SIGSTOP, past the session timeout, then SIGCONT
     NAP = "nap"  # SIGSTOP for less than the session timeout
     SLOW = "slow"  # stopped most of the time, in short turns
-    JUMP = "clock_jump"  # its wall clock is set an hour off, forth or back; the next time right again
+    JUMP = "clock_jump"  # its wall clock is set an hour off; the next time right again
     WIPE = "wipe"  # SIGKILL, its state directory is deleted, started again
     DAMAGE = "damage"  # SIGKILL, its state directory is damaged, started again
-    ADD = "add"  # a process more
-    DRAIN = "drain"  # leaves without silence
+    ADD = "add"  # another process starts
+    DRAIN = "drain"  # leaves after warm hand-over
     CLOSE = "close"  # leaves at once
     BROKER = "broker_kill"  # SIGKILL of the broker, started again on its data
 
@@ -48,7 +48,7 @@ BAG: dict[Kind, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A run. Everything that is drawn is drawn from the seed; printed before anything happens."""
+    """The settings of a run, all drawn from the seed and printed first."""
 
     seed: int
     seconds: float
@@ -70,13 +70,13 @@ class Settings:
 
     @property
     def quiet_s(self) -> float:
-        """The end of the run, in which nothing happens any more: to heal, converge and count."""
+        """The end of the run without faults, to heal, converge and count."""
         return min(25.0, self.seconds / 2.5)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """``target``: a worker's number, or the broker. ``salt`` draws what is left to draw when it happens."""
+    """``target``: a worker's number, or the broker. ``salt``: the seed for draws while it happens."""
 
     at_s: float
     kind: Kind
@@ -105,7 +105,7 @@ def draw_settings(seed: int, seconds: float, guarantee: str, without: Sequence[K
 
 
 def schedule(settings: Settings) -> list[Fault]:
-    """The faults of a run, in their order."""
+    """Return the faults of a run, in order."""
     return list(_Planner(settings).faults())
 
 
@@ -113,7 +113,7 @@ class _Planner:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._draw = Random(f"schedule {settings.seed}")
-        # A worker that is there, or will be again -> from when on something else may happen to it.
+        # A live or restarting worker -> the time from which on another fault may hit it.
         self._free_s: dict[int | str, float] = dict.fromkeys(range(settings.workers), 6.0)
         self._free_s[BROKER] = 6.0
         self._left_s: dict[int, float] = {}
@@ -132,7 +132,7 @@ class _Planner:
                 now = round(now + self._draw.uniform(0.3, 1.7) * self._settings.gap_s, 1)
 
     def _next(self, bag: list[Kind], now: float) -> Kind | None:
-        """The first in the bag that has a target now."""
+        """Return the first kind in the bag that has a target now."""
         for place, kind in enumerate(bag):
             if self._targets(kind, now):
                 return bag.pop(place)
@@ -143,8 +143,8 @@ class _Planner:
             return [BROKER] if self._free_s[BROKER] <= now else []
         there = [number for number in self._free_s if number != BROKER]
         if kind is Kind.ADD:
-            gone = [n for n in range(self._settings.workers_max) if n not in self._free_s]
-            return [n for n in gone if self._left_s.get(n, 0.0) <= now]
+            absent = [n for n in range(self._settings.workers_max) if n not in self._free_s]
+            return [n for n in absent if self._left_s.get(n, 0.0) <= now]
         if kind in (Kind.DRAIN, Kind.CLOSE) and len(there) <= self._settings.workers_min:
             return []
         return [number for number in there if self._free_s[number] <= now]
@@ -171,7 +171,7 @@ class _Planner:
         return self._draw.uniform(*ranges[kind]) if kind in ranges else 0.0
 
     def _note(self, now: float, kind: Kind, target: int | str, lasts_s: float) -> None:
-        """Who is there, and may be hit again when. Somebody who was started needs a moment to be worth it."""
+        """Note which workers exist, and from when on a fault may hit them again: a new one needs time to start."""
         if kind in (Kind.DRAIN, Kind.CLOSE):
             assert isinstance(target, int)
             del self._free_s[target]

@@ -1,7 +1,7 @@
-"""Reads the stores that a run left on disk, with rocksdict alone: what is in each, and how far of the changelog it is.
+"""Read the stores on disk after a run, with rocksdict alone: their entries and their changelog offset.
 
-rocksdict's ``items()`` takes a block that cannot be read for the end of the data. Here damage is told from absence: a store that
-cannot be read from end to end is asked for each key by itself, as a newer table may still hold what is lost in an older one.
+rocksdict's ``items()`` takes a damaged block for the end of the data. Here damage differs from absence: a store that
+cannot be read from end to end is read key by key, as a newer table may still hold a value that is lost in an older one.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tests.chaos.processes import Group
 _OFFSET, _PARTITION = struct.Struct(">Q"), struct.Struct(">I")
 OFFSETS_PREFIX = b"o"
 FAMILY_OF_STORE = b"capplied"
-"""Under this key the default family names the store's."""
+"""The key in the default family whose value names the store's family."""
 
 
 def stores_left(group: Group, application_id: str, keys: Mapping[int, Iterable[bytes]]) -> Iterator[Store]:
-    """Those of every task that a process had to the last, if it was there to the last and ended as it was asked to.
+    """Yield the stores of the tasks that processes had at the end of the run, if these ended on request.
 
-    ``keys``: all that each changelog partition names.
+    ``keys``: the keys of each changelog partition.
     """
     for process in group.current.values():
         if process.popen.returncode == 0 and process.closed_with_all:
@@ -39,14 +39,14 @@ def stores_left(group: Group, application_id: str, keys: Mapping[int, Iterable[b
 
 
 def _tasks(events: Path) -> Iterable[str]:
-    """By its last status in the file: not older than the rest that the group came to."""
-    told = [json.loads(line) for line in events.read_text(encoding="utf-8").splitlines()]
-    statuses = [event for event in told if event["event"] == "status"]
+    """Return the tasks of the last status in the file, which is not older than the group's rest."""
+    events_logged = [json.loads(line) for line in events.read_text(encoding="utf-8").splitlines()]
+    statuses = [event for event in events_logged if event["event"] == "status"]
     return statuses[-1]["tasks"] if statuses else ()
 
 
 def read_store(folder: Path, writer: str, partition: int, keys: Iterable[bytes], *, harmed: bool) -> Store:
-    """What is in it. Where it is damaged: what can be read of ``keys``, and which of them cannot."""
+    """Read a store; from a damaged one, the readable ``keys`` and the names of the others."""
     alone = _opened(folder, [])
     family = alone[FAMILY_OF_STORE].decode()
     alone.close()
@@ -57,7 +57,7 @@ def read_store(folder: Path, writer: str, partition: int, keys: Iterable[bytes],
         entries, damage = _entries(of_family)
         unread: frozenset[bytes] = frozenset()
         if damage:
-            entries, unread = _one_by_one(of_family, keys)
+            entries, unread = _read_each(of_family, keys)
     finally:
         database.close()
     return Store(writer, partition, offset, entries, damage=damage, unread=unread, harmed=harmed)
@@ -69,20 +69,20 @@ def _opened(folder: Path, families: Iterable[str]) -> Rdict:
 
 
 def _offset(database: Rdict, partition: int) -> int:
-    """Of that partition, of the one changelog there is; 0 where none stands there. Raises what rocksdict raises."""
-    told, damage = _entries(database)
+    """Return the changelog offset of the partition; 0 if there is none. Raises as rocksdict does."""
+    entries, damage = _entries(database)
     if damage:
         raise RuntimeError(damage)
     offsets = [
         _OFFSET.unpack(value)[0]
-        for key, value in told.items()
+        for key, value in entries.items()
         if key.startswith(OFFSETS_PREFIX) and _PARTITION.unpack_from(key, 1)[0] == partition
     ]
     return offsets[0] if offsets else 0
 
 
 def _entries(family: Rdict) -> tuple[dict[bytes, bytes], str]:
-    """Up to the end, or up to a block that is damaged; then also what is said of it."""
+    """Return the entries up to the end or to a damaged block, and the error of that block."""
     cursor, entries = family.iter(), {}
     cursor.seek_to_first()
     while cursor.valid():
@@ -93,7 +93,7 @@ def _entries(family: Rdict) -> tuple[dict[bytes, bytes], str]:
     return entries, damage.text
 
 
-def _one_by_one(family: Rdict, keys: Iterable[bytes]) -> tuple[dict[bytes, bytes], frozenset[bytes]]:
+def _read_each(family: Rdict, keys: Iterable[bytes]) -> tuple[dict[bytes, bytes], frozenset[bytes]]:
     entries, unread = {}, set()
     for key in keys:
         with _Damage() as damage:
@@ -106,7 +106,7 @@ def _one_by_one(family: Rdict, keys: Iterable[bytes]) -> tuple[dict[bytes, bytes
 
 
 class _Damage:
-    """``with`` it, what RocksDB says of a damaged block is kept as ``text``. rocksdict has no class of its own for it."""
+    """A context that keeps RocksDB's error for a damaged block as ``text``; rocksdict has no class for it."""
 
     text = ""
 

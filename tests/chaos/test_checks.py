@@ -1,4 +1,4 @@
-"""Each checker is quiet on a run that went well, and speaks when its own kind of harm is planted."""
+"""Each checker passes a good run, and fails when its own kind of violation is planted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.chaos.checks import CHECKS, account, times_begun_anew, violations
+from tests.chaos.checks import CHECKS, account, group_resets, violations
 from tests.chaos.facts import Commit, Exit, Facts, Generation, Store, Write
 from tests.chaos.rows import Entry, Row, write_entry
 
@@ -52,7 +52,7 @@ WITHOUT_2 = (*GOOD.writes[:2], entry(2, "w1.1", 4, 1, 3), GOOD.writes[3])
 """The second writer wrote over what the first had applied."""
 
 
-def test_all_checkers_are_quiet_on_a_run_that_went_well():
+def test_all_checkers_pass_a_good_run():
     assert violations(GOOD) == []
     assert violations(replace(GOOD, guarantee="at_least_once")) == []
 
@@ -112,19 +112,19 @@ HARM: dict[str, tuple[Callable[[Facts], Facts], str]] = {
     ),
     "rows of two processes in one generation": (
         lambda facts: replace(facts, rows=(*facts.rows[:3], facts.rows[3]._replace(writer="w0.1"))),
-        "one_owner_a_generation",
+        "each_task_has_a_single_owner",
     ),
     "a row and an entry of two processes in one generation": (
         lambda facts: replace(facts, writes=(*facts.writes, entry(4, "w2.1", 4, 4, key=OTHER))),
-        "one_owner_a_generation",
+        "each_task_has_a_single_owner",
     ),
     "a process started again that works in the generation of the one before": (
         lambda facts: replace(facts, rows=(*facts.rows[:3], facts.rows[3]._replace(writer="w1.2"))),
-        "one_owner_a_generation",
+        "each_task_has_a_single_owner",
     ),
     "a task given to two members": (
         lambda facts: replace(facts, generations=(Generation(5, {"a": (0, 1), "b": (1,)}),)),
-        "one_owner_a_generation",
+        "each_task_has_a_single_owner",
     ),
     "a warm-up too many": (
         lambda facts: replace(facts, generations=(Generation(5, {}, {"a": ("0_0", "0_1"), "b": ("0_2",)}),)),
@@ -202,12 +202,12 @@ def test_a_store_at_the_end_may_have_passed_a_transactions_marker():
     assert violations(replace(GOOD, stores=(_whole(GOOD, offset=5),))) == []
 
 
-def test_what_planted_damage_hides_is_no_difference():
+def test_keys_hidden_by_planted_damage_are_no_difference():
     hidden = replace(STORE, entries={}, damage="Corruption", unread=frozenset({KEY}), harmed=True)
     assert violations(replace(GOOD, stores=(hidden,))) == []
 
 
-def test_under_at_least_once_stores_are_not_asked_where_somebody_slept():
+def test_under_at_least_once_stores_are_not_checked_after_a_sleep():
     facts = replace(GOOD, guarantee="at_least_once", stores=(replace(STORE, entries={}),), slept=frozenset({"w0.1"}))
     assert violations(facts) == []
 
@@ -219,7 +219,7 @@ def test_under_at_least_once_repeats_are_counted_and_no_violation():
     assert account(facts).duplicated == (4,)
 
 
-def test_under_at_least_once_only_a_sleeper_may_write_over_its_successor():
+def test_under_at_least_once_only_a_sleeper_may_overwrite_its_successor():
     facts = replace(GOOD, guarantee="at_least_once", writes=WITHOUT_2)
     assert account(facts).lost == (2,)
     slept = replace(facts, slept=frozenset({"w1.1"}))
@@ -228,20 +228,20 @@ def test_under_at_least_once_only_a_sleeper_may_write_over_its_successor():
     assert account(replace(facts, slept=frozenset({"w0.1"}))).lost == (2,), "it was not that one who wrote over it"
 
 
-def test_a_written_over_id_that_comes_again_is_not_counted():
+def test_an_overwritten_id_that_is_applied_again_is_not_counted():
     facts = replace(GOOD, guarantee="at_least_once", writes=(*WITHOUT_2, entry(4, "w1.1", 4, 1, 3, 2)))
     assert account(facts).overwritten == account(facts).lost == ()
 
 
-def test_generations_of_a_group_that_was_forgotten_begin_anew():
-    """The same numbers, other processes; and two in one of the new ones are found."""
+def test_generations_start_again_after_the_coordinator_forgot_the_group():
+    """The same numbers, other processes; two owners in a new generation are still a violation."""
     again = (*GOOD.generations, Generation(0), Generation(3, {"c": (0, 1)}))
     wrote = (*GOOD.writes, entry(4, "w2.1", 3, 4, key=OTHER), entry(5, "w2.1", 4, 4, key=OTHER))
     facts = replace(GOOD, guarantee="at_least_once", writes=wrote, generations=again)
-    assert times_begun_anew(facts) == 1
+    assert group_resets(facts) == 1
     forgotten = "generations_go_up: generation 0 follows 4"
     assert violations(facts) == [forgotten]
     assert len(violations(replace(facts, generations=GOOD.generations))) == 2, "nothing began anew"
     two = replace(facts, writes=(*wrote, entry(6, "w3.1", 4, 4, key=OTHER)))
-    wrong = "one_owner_a_generation: task 0_0 was worked on by w2.1, w3.1 in generation 4"
+    wrong = "each_task_has_a_single_owner: task 0_0 was processed by w2.1, w3.1 in generation 4"
     assert sorted(violations(two)) == sorted([wrong, forgotten])

@@ -36,7 +36,7 @@ def test_every_fault_is_over_before_the_next_one_of_the_same_target():
             until[fault.target] = fault.at_s + fault.lasts_s
 
 
-def test_a_fault_happens_to_somebody_who_is_there_and_enough_stay():
+def test_a_fault_hits_a_live_worker_and_enough_workers_stay():
     for seed in SEEDS:
         settings = draw_settings(seed, 300, "at_least_once")
         there = set(range(settings.workers))

@@ -1,8 +1,8 @@
-"""One worker process of the chaos group: ``python -m tests.chaos.worker SETTINGS``, a JSON object.
+"""A worker process of the chaos group: ``python -m tests.chaos.worker SETTINGS``, a JSON object.
 
-The application is a user's, on the public API: per key it keeps the ids that it has applied, and tells each to the output topic.
-SIGTERM closes, SIGUSR1 drains, SIGUSR2 sets this process's wall clock an hour off and right again, as somebody who sets a
-machine's clock would. Events go to a file, a line each, so that they outlive a kill.
+The application uses the public API: per key it keeps the ids that it has applied, and emits each to the output topic.
+SIGTERM closes, SIGUSR1 drains, SIGUSR2 sets this process's wall clock an hour off, or right again. Events go to a file,
+a line each, so that they outlive a kill.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STATUS_EVERY = 10
 
 
 class Clock:
-    """A wall clock that can be set. In the place of the real one before anything else is imported that takes it by its name."""
+    """A wall clock that can be set. It replaces the real one before other modules import that by name."""
 
     def __init__(self, jump_ms: int) -> None:
         self.ahead_ms = 0
@@ -51,7 +51,7 @@ class Diary:
         self._statuses = 0
 
     def hear(self, event: Mapping[str, Any]) -> None:
-        if event["event"] == "adopted":  # told by the processing thread, before the first record of that generation
+        if event["event"] == "adopted":  # emitted by the processing thread, before the generation's first record
             self.generation = event["generation"]
         if event["event"] == "status":
             self._statuses += 1
@@ -61,7 +61,7 @@ class Diary:
 
 
 def applying(signature: str, diary: Diary, outputs: str) -> Callable[[Task, Sequence[Record]], None]:
-    """The application."""
+    """Return the application's function."""
 
     def apply(task: Task, records: Sequence[Record]) -> None:
         store = task.store(STORE)
@@ -69,8 +69,8 @@ def applying(signature: str, diary: Diary, outputs: str) -> Callable[[Task, Sequ
             assert record.key is not None
             assert record.value is not None
             number, generation = read_id(record.value), diary.generation
-            found = store.get(record.key)
-            ids = (*(read_entry(found).ids if found else ()), number)
+            stored = store.get(record.key)
+            ids = (*(read_entry(stored).ids if stored else ()), number)
             store.put(record.key, write_entry(Entry(signature, generation, ids)))
             row = Row(number, record.partition, record.offset, generation, signature)
             task.emit(outputs, record.key, write_row(row), partition=record.partition)
@@ -79,7 +79,7 @@ def applying(signature: str, diary: Diary, outputs: str) -> Callable[[Task, Sequ
 
 
 def main(text: str) -> None:
-    """Run until a signal ends it. An error that ends it is raised."""
+    """Run until a signal ends it. Errors are raised."""
     given = json.loads(text)
     wall = Clock(given["jump_ms"])
     signal.signal(signal.SIGUSR2, lambda *_: wall.jump())
