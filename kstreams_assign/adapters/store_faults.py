@@ -1,8 +1,8 @@
-"""What RocksDB and the file system say about a store, as this package's errors: one table from their text to ``errors``.
+"""Errors of RocksDB and the file system as this package's errors: one table from their text to ``errors``.
 
-What must not be here: what is done about an error. The idea: state is a copy of its changelog, so what is broken, foreign
-or newer than this program is ``StoreDamaged`` and can be thrown away; what a person has to mend (space, rights, a lock) is
-``StateError``, and the store behind it is left alone.
+What must not be here: what is done about an error. The idea: state is a copy of its changelog, so what is broken,
+foreign or newer than this program is ``StoreDamaged`` and can be thrown away; what a person has to mend (space, rights,
+a lock) is ``StateError``, and the store behind it is left alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from types import TracebackType
 from kstreams_assign.errors import StateError, StoreDamaged
 
 VERDICTS: tuple[tuple[re.Pattern[str], type[StateError], str], ...] = (
-    (re.compile("lock hold by current process|While lock file"), StateError, "is open already; end who has it"),
+    (
+        re.compile("lock hold by current process|While lock file"),
+        StateError,
+        "is open already; end the process that has it",
+    ),
     (re.compile("Permission denied|Operation not permitted"), StateError, "is not this user's; give it the rights"),
     (re.compile("Read-only file system"), StateError, "lies on a disk that cannot be written; mount it for writing"),
     (
@@ -34,14 +38,18 @@ VERDICTS: tuple[tuple[re.Pattern[str], type[StateError], str], ...] = (
     ),
     (
         re.compile(
-            "does not match existing comparator|not match .*merge operator|^Not implemented|[Uu]nsupported|newer version"
+            "does not match existing comparator|not match .*merge operator|^Not implemented|[Uu]nsupported"
+            "|newer version"
         ),
         StoreDamaged,
         "was written by another or a newer program",
     ),
     (re.compile(""), StateError, "was refused by RocksDB"),
 )
-"""Text of an error -> our error and what to do, first match wins. What only a person can mend comes first: RocksDB wraps it in others."""
+"""Text of an error -> our error and what to do, first match wins.
+
+What only a person can mend comes first: RocksDB wraps it in others.
+"""
 
 
 class Translation:
@@ -66,8 +74,8 @@ class Translation:
             raise self.verdict(str(error)) from error
 
     def verdict(self, text: str) -> StateError:
-        found = ((error, says) for pattern, error, says in VERDICTS if pattern.search(text))
-        error, says = next(found)
+        verdicts = ((error, says) for pattern, error, says in VERDICTS if pattern.search(text))
+        error, says = next(verdicts)
         return error(f"the store at {self._path} {says}: {' '.join(text.split())}")
 
     def damaged(self, says: str) -> StoreDamaged:

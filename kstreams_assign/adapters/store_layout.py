@@ -8,8 +8,9 @@
     o<partition><topic>   next offset of that changelog, both numbers big endian (4 and 8 bytes)
     t<topic>          the id of the topic that those offsets are of
 
-A database whose MANIFEST lost its tail does not know its newest column families any more, and leaves out what the log says of them; the
-default family comes back whole, offsets and all. So it names the others, and none of them ever has the name of an earlier one.
+A database whose MANIFEST lost its tail does not know its newest column families any more, and leaves out what the log
+says of them; the default family comes back whole, offsets and all. So it names the others, and none of them ever has
+the name of an earlier one.
 
 Bytes only. What must not be here: a database.
 """
@@ -32,7 +33,7 @@ _OFFSET = struct.Struct(">Q")
 
 @dataclass(slots=True)
 class Held:
-    """Next offsets, topic -> id, store -> column family, and the names of the stores whose values begin with a timestamp."""
+    """What the default family holds beside the data; ``timestamped`` stores have values that begin with a timestamp."""
 
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     identities: dict[str, str] = field(default_factory=dict)

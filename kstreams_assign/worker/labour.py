@@ -2,7 +2,7 @@
 
 What lives here: ``Running`` (a task at work, and how far its work is), ``Labour`` (what the loop asks and tells), and
 ``Functions``, the labour of a program that brings its own code. The other labour is an application behind a socket
-(``sidecar.desk``). What must not: commits, input, the group. Everything here runs on the loop's thread.
+(``sidecar.request_handler``). What must not: commits, input, the group. Everything here runs on the loop's thread.
 
 The idea: work that is *sealed* may be committed. Functions seal each batch when they return; an application seals by a
 request, and loses what it has not sealed when its session ends.

@@ -1,4 +1,4 @@
-"""What the tests of ``adapters.confluent`` share: topics with names of their own, and records put there by the raw client."""
+"""Topics with names of their own, and records written by the raw client, for the tests of ``adapters.confluent``."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def until(step: Callable[[], T], enough: Callable[[T], bool]) -> T:
 
 
 def closed_port() -> str:
-    """An address of this machine where nobody listens."""
+    """An address of this machine where no program listens."""
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{taken.getsockname()[1]}"

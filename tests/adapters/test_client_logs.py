@@ -1,4 +1,5 @@
-"""What the Kafka clients log: quiet below WARNING, in our words from there on, their own lines where they are asked for."""
+"""What the Kafka clients log: quiet below WARNING, in our words from there on, their own lines where they are asked
+for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A changelog partition without a leader, on a real broker: one of its two disks fails, and the partitions there have none."""
+"""A changelog partition without a leader, on a real broker: one of its two disks fails, and the partitions there have
+none."""
 
 from __future__ import annotations
 
@@ -45,9 +46,9 @@ class TwoDisks:
 
 @pytest.fixture
 def disks(broker: str, tmp_path: Path) -> Iterator[TwoDisks]:  # noqa: ARG001  # it can run here
-    found = TwoDisks(tmp_path)
-    with found.broker:
-        yield found
+    disks = TwoDisks(tmp_path)
+    with disks.broker:
+        yield disks
 
 
 def until(loop: Restorer, enough: Callable[[list[Event]], bool]) -> tuple[list[Event], float]:

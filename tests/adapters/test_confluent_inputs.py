@@ -1,4 +1,4 @@
-"""Input records from a real broker: what comes, in which order, how soon, and that nobody is disturbed."""
+"""Input records from a real broker: what comes, in which order, how soon, and that others are not disturbed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
-from kstreams_assign.adapters.confluent.inputs import _records
+from kstreams_assign.adapters.confluent.inputs import records_of
 from kstreams_assign.errors import OffsetOutOfRange
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.record import Record
@@ -49,9 +49,9 @@ class Collected:
         self.first_s = {}
 
     def poll(self, timeout_s=0.2):
-        for partition, found in self._inputs.poll(100, timeout_s).items():
-            assert {(record.topic, record.partition) for record in found} == {partition}
-            self.offsets.setdefault(partition, []).extend(record.offset for record in found)
+        for partition, records in self._inputs.poll(100, timeout_s).items():
+            assert {(record.topic, record.partition) for record in records} == {partition}
+            self.offsets.setdefault(partition, []).extend(record.offset for record in records)
             self.first_s.setdefault(partition, time.monotonic())
 
     def until_offset(self, partition, last):
@@ -72,7 +72,7 @@ def test_records_are_grouped_as_their_slow_twin_groups_them(drawn):
     for at, (topic, partition, key) in enumerate(drawn):
         record = Record(topic, partition, at, 1000 + at, key, b"v", [("h", b"1")])
         slow.setdefault(TopicPartition(topic, partition), []).append(record)
-    assert _records(made) == slow
+    assert records_of(made) == slow
 
 
 def test_a_record_arrives_with_all_that_it_was_sent_with(broker, admin, inputs):
@@ -85,13 +85,13 @@ def test_a_record_arrives_with_all_that_it_was_sent_with(broker, admin, inputs):
     producer.close()
     assert inputs.ends() == {}, "nothing was fetched yet"
     inputs.add({at: 0})
-    found = []
-    until(lambda: found.extend(inputs.poll(10, 0.2).get(at, [])), lambda _: len(found) == 3)
+    records = []
+    until(lambda: records.extend(inputs.poll(10, 0.2).get(at, [])), lambda _: len(records) == 3)
     assert inputs.ends() == {at: 3}
-    assert found[0] == Record(*at, 0, 1234, b"k", b"v", [("h", b"1"), ("h", None)])
-    assert abs(found[1].timestamp_ms - time.time() * 1000) < 60_000
-    assert found[1][4:] == (None, None, None)
-    assert found[2][4:6] == (b"", b"")
+    assert records[0] == Record(*at, 0, 1234, b"k", b"v", [("h", b"1"), ("h", None)])
+    assert abs(records[1].timestamp_ms - time.time() * 1000) < 60_000
+    assert records[1][4:] == (None, None, None)
+    assert records[2][4:6] == (b"", b"")
 
 
 def test_headers_whose_name_is_not_utf8_are_left_out_and_everything_else_comes(broker, admin, inputs, caplog):
@@ -148,7 +148,7 @@ def test_a_partition_of_a_known_topic_is_served_soon_after_it_was_added(broker, 
         waits_s.append(time.monotonic() - started)
         inputs.remove([moving])
         inputs.poll(1, 0.05)
-    # Measured 0.01 s. librdkafka's own fetch wait would make it 0.4 s; a busy machine makes some of them longer, and none shorter.
+    # Measured 0.01 s; librdkafka's own fetch wait would make it 0.4 s. A busy machine makes some longer, none shorter.
     assert sorted(waits_s)[2] < 0.2
 
 
@@ -163,7 +163,7 @@ def test_a_topic_that_is_new_to_the_consumer_is_served_soon_after_it_was_added(b
         inputs.add({at: 0})
         until(lambda: inputs.poll(10, 0.2), bool)
         waits_s.append(time.monotonic() - started)
-    # Measured 0.03 s. Left to itself librdkafka looks for new topics once a second, and so has a new one early now and then.
+    # Measured 0.03 s. By itself librdkafka looks for new topics once a second, so it sees some early.
     assert sorted(waits_s)[1] < 0.4
 
 

@@ -1,4 +1,4 @@
-"""Records written to a real broker: where they go, what is acknowledged, and what is told when they were lost."""
+"""Records written to a real broker: where they go, what is acknowledged, and what is reported when they are lost."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def read_all(broker: str, topic: str, count: int) -> list[Message]:
     consumer = Consumer({"bootstrap.servers": broker, "group.id": "read-all"})
     partitions = consumer.list_topics(topic, PATIENCE_S).topics[topic].partitions
     consumer.assign([ClientPartition(topic, partition, 0) for partition in partitions])
-    found = consumer.consume(count, PATIENCE_S)
-    found += consumer.consume(1, 0.2)
+    messages = consumer.consume(count, PATIENCE_S)
+    messages += consumer.consume(1, 0.2)
     consumer.close()
-    return found
+    return messages
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_a_key_goes_to_the_partition_that_java_would_choose(broker, admin, produ
     for key in keys:
         producer.produce(topic, None, key, b"v")
     producer.flush(PATIENCE_S)
-    found = {message.key(): message.partition() for message in read_all(broker, topic, len(keys))}
-    assert found == {key: (murmur2(key) & 0x7FFFFFFF) % 7 for key in keys}
+    partition_by_key = {message.key(): message.partition() for message in read_all(broker, topic, len(keys))}
+    assert partition_by_key == {key: (murmur2(key) & 0x7FFFFFFF) % 7 for key in keys}
 
 
 def test_records_of_a_partition_stay_in_order_and_are_written_once(broker, admin, producer):

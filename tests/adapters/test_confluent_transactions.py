@@ -39,7 +39,7 @@ Make = Callable[..., TransactionalProducer]
 def make(broker: str) -> Iterator[Make]:
     made: list[TransactionalProducer] = []
 
-    def one(
+    def make(
         transactional_id: str, group_id: str = "g", servers: str = broker, delivery_timeout_ms: int = 60_000
     ) -> TransactionalProducer:
         producer = TransactionalProducer(
@@ -48,7 +48,7 @@ def make(broker: str) -> Iterator[Make]:
         made.append(producer)
         return producer
 
-    yield one
+    yield make
     for producer in made:
         producer.close()
 
@@ -136,7 +136,7 @@ def test_the_newer_of_two_with_one_id_fences_the_older_and_takes_its_transaction
 
 
 def fenced(make: Make, at: TopicPartition) -> TransactionalProducer:
-    """A producer whose client has just been told that another took over, and has not said so yet."""
+    """A producer whose client knows that another producer took over, and has not reported it yet."""
     name = f"fenced-{uuid4()}"
     older, newer = make(name), make(name)
     older.begin(PATIENCE_S)

@@ -1,4 +1,4 @@
-"""A group's last record in ``__consumer_offsets``: found from the end backwards, however much was written since."""
+"""A group's last record in ``__consumer_offsets``: read from the end backwards, however much was written since."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def test_the_last_record_is_found_behind_many_commits(broker, member, monkeypatc
         member.commit(offsets=[TopicPartition("recorded-in", 0, offset)], asynchronous=False)
     record = last_group_record(broker, None, "recorded", SECONDS)
     assert record is not None
-    found = decode_group_metadata(record.value)
-    assert [one.member_id for one in found.members] == [found.leader]
-    assert (found.protocol, found.generation) == ("range", 1)
+    group = decode_group_metadata(record.value)
+    assert [member.member_id for member in group.members] == [group.leader]
+    assert (group.protocol, group.generation) == ("range", 1)
     assert record.timestamp_ms > 0
 
 

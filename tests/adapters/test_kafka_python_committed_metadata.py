@@ -1,4 +1,4 @@
-"""The metadata beside committed offsets, byte for byte, whoever committed it."""
+"""The metadata beside committed offsets, byte for byte, from any client."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_it_is_read_as_it_was_written_and_empty_where_nothing_was(broker):
     metadata = CommittedMetadata(broker, {}, group_id=group, timeout_s=PATIENCE_S, stable=True)
     metadata.connect()
     for _ in range(2):
-        told = metadata.read([plainly, transacted, never])
-        assert told == {plainly: "plainly", transacted: "in a transaction", never: ""}
+        texts = metadata.read([plainly, transacted, never])
+        assert texts == {plainly: "plainly", transacted: "in a transaction", never: ""}
         assert metadata.read([]) == {}
         metadata.close()
 

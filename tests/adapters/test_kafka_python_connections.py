@@ -1,4 +1,4 @@
-"""TLS with somebody who takes the connection: who then says nothing, and who goes on."""
+"""TLS with a server that accepts the connection and sends nothing, and with a server that answers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ CLIENT = {"security.protocol": "SSL", "ssl.ca.location": str(PEM)}
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """As a broker that froze: its system takes connections, and nobody answers."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        yield found
+    """As a broker that froze: its operating system accepts connections, and no program answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ def test_a_connection_that_is_refused_leaves_no_socket_open(
     monkeypatch.setattr(KafkaNetSocket, "socket", made_known)
     with pytest.raises(BrokerUnavailable), describes_groups(at, timeout_s=1):
         pass
-    assert {one.fileno() for one in made} == {-1}
+    assert {connection.fileno() for connection in made} == {-1}
 
 
 def test_a_handshake_that_fails_leaves_no_socket_open(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,4 +110,4 @@ def test_a_handshake_that_fails_leaves_no_socket_open(listener: socket.socket, m
         pass
     listener.shutdown(socket.SHUT_RDWR)  # which wakes who accepts
     server.join(PATIENCE_S)
-    assert {one._sock.fileno() for one in begun} == {-1}
+    assert {connection._sock.fileno() for connection in begun} == {-1}

@@ -153,16 +153,16 @@ def test_what_a_killed_process_had_written_is_there_with_its_offsets(path):
     """The process is killed in the middle of writing, three times over; no acknowledged batch may be missing."""
     for _ in range(3):
         writer = subprocess.Popen([sys.executable, "-c", _KILLED, str(path)], stdout=subprocess.PIPE, text=True)
-        told = 0
+        acknowledged = 0
         for _ in range(40):
-            told = int(writer.stdout.readline())
+            acknowledged = int(writer.stdout.readline())
         writer.kill()
-        told = max([told, *map(int, writer.stdout.read().splitlines()[:-1])])
+        acknowledged = max([acknowledged, *map(int, writer.stdout.read().splitlines()[:-1])])
         writer.stdout.close()
         assert writer.wait() == -signal.SIGKILL
         [(changelog, offset)] = read_offsets(path).items()
         stores = open_task_stores(path, ["counts", "totals"])
-        assert offset >= told
+        assert offset >= acknowledged
         assert stores.offsets() == {changelog: offset}
         assert [key for key, _ in stores.range("counts")] == [b"%08d" % at for at in range(offset)]
         assert stores.get("totals", b"sum") == b"%d" % offset
@@ -314,14 +314,14 @@ def answers(path):
         "many": lambda: stores.get_many("counts", PROBED) == [SMALL[key] for key in PROBED],
         "absent": lambda: stores.get_many("counts", [b"0100x", b"9"]) == [None, None],
     }
-    told = {}
+    results = {}
     for name, ask in asked.items():
         try:
-            told[name] = ask()
+            results[name] = ask()
         except StoreDamaged:
-            told[name] = StoreDamaged
+            results[name] = StoreDamaged
     stores.close()
-    return told
+    return results
 
 
 def test_a_byte_flipped_anywhere_in_a_table_is_refused_or_does_not_matter(two_tables, tmp_path):
@@ -334,18 +334,18 @@ def test_a_byte_flipped_anywhere_in_a_table_is_refused_or_does_not_matter(two_ta
             content[at] ^= 0x55
             (path / table.name).write_bytes(content)
             try:
-                told = answers(path)
+                results = answers(path)
             except StoreDamaged:
-                told = {"opening": StoreDamaged}
-            assert set(told.values()) <= {True, StoreDamaged}, (table.name, at, told)
-            seen |= {name for name, answer in told.items() if answer is StoreDamaged}
+                results = {"opening": StoreDamaged}
+            assert set(results.values()) <= {True, StoreDamaged}, (table.name, at, results)
+            seen |= {name for name, answer in results.items() if answer is StoreDamaged}
             shutil.rmtree(path)
     assert seen >= {"opening", "forward", "backward", "slice", "one by one", "many"}
 
 
 @pytest.mark.parametrize("how", ["write", "rebuild"])
 def test_a_compaction_that_meets_damage_makes_the_next_writes_fail(two_tables, tmp_path, how):
-    """So a copy that nobody reads is mended, too."""
+    """So a store without readers is repaired, too."""
     path = tmp_path / "0_3"
     shutil.copytree(two_tables, path)
     damage(path, ".sst", larger_than_bytes=2_000)
@@ -467,7 +467,7 @@ def test_the_ids_of_topics_are_kept_beside_the_offsets_and_wiped_with_them(path,
 
 def test_an_offset_that_goes_back_is_another_topic_and_nothing_is_written(stores):
     stores.write({"counts": [(b"k", b"1")]}, {COUNTS: 9})
-    with pytest.raises(StoreDamaged, match="deleted and made anew"):
+    with pytest.raises(StoreDamaged, match="deleted and created again"):
         stores.write({"counts": [(b"k", b"2")]}, {COUNTS: 1})
     assert (stores.get("counts", b"k"), stores.offsets()) == (b"1", {COUNTS: 9})
 

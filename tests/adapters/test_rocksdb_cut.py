@@ -1,6 +1,8 @@
-"""A MANIFEST cut at every byte, after every life of a database: what opens then is what once was, offsets and all, or nothing does.
+"""A MANIFEST cut at every byte, after every life of a database: what opens then is what once was, offsets and all, or
+nothing does.
 
-RocksDB opens one that lacks its tail as it was before; what the log says of column families that it does not know is left out.
+RocksDB opens one that lacks its tail as it was before; what the log says of column families that it does not know is
+left out.
 """
 
 from __future__ import annotations
@@ -37,21 +39,21 @@ def test_a_manifest_harmed_at_any_byte_never_parts_data_and_offsets(
     [manifest] = left.glob("MANIFEST-*")
     content, states = manifest.read_bytes(), list(reached(LIVES[life]))
     names = states[-1].data
-    found = Counter[str]()
+    verdicts = Counter[str]()
     for at in range(len(content)):
         shutil.copytree(left, folder)
         (folder / manifest.name).write_bytes(harm(content, at))
         try:
             stores = open_task_stores(folder, names)
         except StoreDamaged:
-            found["damaged"] += 1
+            verdicts["damaged"] += 1
         else:
             now = Reached(stores.offsets().get(LOG, 0), {name: dict(stores.range(name)) for name in names})
             stores.close()
-            found["right" if once_was(now, states, ahead=REBUILD in LIVES[life]) else f"wrong at {at}"] += 1
+            verdicts["right" if once_was(now, states, ahead=REBUILD in LIVES[life]) else f"wrong at {at}"] += 1
         shutil.rmtree(folder)
-    assert found.keys() <= {"damaged", "right"}
-    assert found["damaged"]
+    assert verdicts.keys() <= {"damaged", "right"}
+    assert verdicts["damaged"]
 
 
 def once_was(now: Reached, states: list[Reached], *, ahead: bool) -> bool:

@@ -1,4 +1,4 @@
-"""``rebuild`` on a real RocksDB: as ``write`` to whoever reads, and after a kill data and offsets still fit."""
+"""``rebuild`` on a real RocksDB: as ``write`` for readers, and after a kill data and offsets still fit."""
 
 from __future__ import annotations
 

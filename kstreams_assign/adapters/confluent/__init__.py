@@ -1,8 +1,10 @@
 """The data plane: confluent-kafka (librdkafka) on explicit partitions, without group membership.
 
-The one room that imports ``confluent_kafka``. One file per client role: ``changelogs`` reads state back, ``inputs`` feeds
-tasks, ``producer`` writes what tasks make, ``transactions`` the same in transactions, ``admin`` asks about topics, ``first_contact`` whether the brokers let us in, ``deletions`` removes consumed records, ``group_records`` finds a group's last generation;
-``topic_reader`` shows a person a topic's records; ``feed`` is what the readers share, ``faults`` the one table from librdkafka's errors to ours. Membership and commits are ``adapters.kafka_python``'s.
+The one room that imports ``confluent_kafka``. One file per client role: ``changelogs`` reads state back, ``inputs``
+feeds tasks, ``producer`` writes what tasks make, ``transactions`` the same in transactions, ``admin`` asks about
+topics, ``first_contact`` whether the brokers let us in, ``deletions`` removes consumed records, ``group_records`` finds
+a group's last generation; ``topic_reader`` shows a person a topic's records; ``feed`` is what the readers share,
+``faults`` the one table from librdkafka's errors to ours. Membership and commits are ``adapters.kafka_python``'s.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Topics and their offsets: what the leader and the readers ask the cluster.
 
-What must not live here: which topics a topology needs. The idea: each question is one request for all that it asks about,
-asked again while a partition has no leader, until its one deadline.
+What must not live here: which topics a topology needs. The idea: each question is one request for all that it asks
+about, asked again while a partition has no leader, until its deadline.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _GRACE_S = 1.0
 class ClusterAdmin:
     """Questions to the cluster. May be shared by threads; holds nothing between questions, so there is no close.
 
-    The first one raises ``ConfigError`` if the brokers do not let this client in.
+    The first question raises ``ConfigError`` if the brokers refuse this client.
     """
 
     def __init__(self, bootstrap_servers: str, client: Mapping[str, str] | None = None) -> None:
@@ -47,7 +47,10 @@ class ClusterAdmin:
         self._admin = self._contact.admin
 
     def reach(self, timeout_s: float) -> None:
-        """Wait until a broker answers. Raises ``BrokerUnavailable``, ``ConfigError``, each with the settings to look at."""
+        """Wait until a broker answers.
+
+        Raises ``BrokerUnavailable``, ``ConfigError``, each with the settings to look at.
+        """
         self._contact.make(time.monotonic() + timeout_s)
 
     def end_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
@@ -72,18 +75,18 @@ class ClusterAdmin:
     def bounds_and_ids(
         self, partitions: Iterable[TopicPartition], timeout_s: float, leader_timeout_s: float
     ) -> tuple[dict[TopicPartition, tuple[int, int] | None], dict[str, str]]:
-        """As ``bounds``, once: None for a partition whose leader is not there or does not answer in ``leader_timeout_s``.
+        """Ask once for bounds; None for a partition whose leader does not answer in ``leader_timeout_s``.
 
-        And the ids of the topics: one that is made anew under its old name has another.
+        Also returns the ids of the topics: a topic that was deleted and created again has another id.
         """
         wanted = list(partitions)
         topics = self._described((partition.topic for partition in wanted), timeout_s)
         existing = _existing(wanted, topics)
-        found = ask_each_leader(self._admin, existing, topics, leader_timeout_s)
-        if len(found) < len(existing):
+        bounds = ask_each_leader(self._admin, existing, topics, leader_timeout_s)
+        if len(bounds) < len(existing):
             self._forget_leaders(leader_timeout_s)
         ids = {name: str(topic.topic_id) for name, topic in topics.items()}
-        return {partition: found.get(partition) for partition in existing}, ids
+        return {partition: bounds.get(partition) for partition in existing}, ids
 
     def topics(self, timeout_s: float) -> dict[str, int]:
         """Every topic that may be seen, with how many partitions it has. Raises ``BrokerUnavailable``."""
@@ -94,7 +97,10 @@ class ClusterAdmin:
         return {name: len(topic.partitions) for name, topic in listed.topics.items()}
 
     def topic_setting(self, topic: str, key: str, timeout_s: float) -> str | None:
-        """What a setting of a topic is now, None if there is none of that name. Raises ``BrokerUnavailable``, ``BrokerError``."""
+        """What a setting of a topic is now, None if there is none of that name.
+
+        Raises ``BrokerUnavailable``, ``BrokerError``.
+        """
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
 
         def ask(left_s: float) -> Mapping[ConfigResource, Future[Any]]:
@@ -115,27 +121,29 @@ class ClusterAdmin:
         def ask(left_s: float) -> Mapping[ConfigResource, Future[Any]]:
             return self._admin.describe_configs(resources, request_timeout=left_s)
 
-        told = self._answers("describe settings of", ask, time.monotonic() + timeout_s, tolerated=ABSENT)
+        settings_by_resource = self._answers(
+            "describe settings of", ask, time.monotonic() + timeout_s, tolerated=ABSENT
+        )
         return {
             resource.name: {key: entry.value for key, entry in entries.items() if entry.source == _OWN}
-            for resource, entries in told.items()
+            for resource, entries in settings_by_resource.items()
         }
 
     def partition_counts(self, topics: Iterable[str], timeout_s: float) -> dict[str, int]:
-        """How many partitions each topic has; topics that do not exist are left out. Raises ``BrokerUnavailable``."""
+        """Return each topic's number of partitions, without topics that do not exist. Raises ``BrokerUnavailable``."""
         return {name: len(topic.partitions) for name, topic in self._described(topics, timeout_s).items()}
 
     def replica_racks(self, topics: Iterable[str], timeout_s: float) -> dict[TopicPartition, frozenset[str]]:
-        """Where each partition's replicas are (``broker.rack``); one with a replica that has no rack, or none, is left out.
+        """Return the racks (``broker.rack``) of each partition's replicas. Raises ``BrokerUnavailable``.
 
-        Raises ``BrokerUnavailable``.
+        Partitions without replicas, or with a replica that has no rack, are left out.
         """
         racks = {
             TopicPartition(name, partition.id): [node.rack for node in partition.replicas]
             for name, topic in self._described(topics, timeout_s).items()
             for partition in topic.partitions
         }
-        return {partition: frozenset(told) for partition, told in racks.items() if told and all(told)}
+        return {partition: frozenset(replicas) for partition, replicas in racks.items() if replicas and all(replicas)}
 
     def _described(self, topics: Iterable[str], timeout_s: float) -> dict[str, Any]:
         """The client's descriptions of those that exist."""
@@ -158,8 +166,8 @@ class ClusterAdmin:
     ) -> None:
         """Make the topics (name -> partitions) that do not exist; returns once each of their partitions has a leader.
 
-        ``configs`` are topic settings by name (a changelog's: ``cleanup.policy=compact``); a replication factor of -1 is
-        the broker's default. Raises ``TopologyMismatch`` for a topic that exists with another number of partitions,
+        ``configs`` are topic settings by name (a changelog's: ``cleanup.policy=compact``); a replication factor of -1
+        is the broker's default. Raises ``TopologyMismatch`` for a topic that exists with another number of partitions,
         ``BrokerUnavailable``, ``BrokerError`` for what the broker refuses.
         """
         deadline = time.monotonic() + timeout_s
@@ -202,7 +210,7 @@ class ClusterAdmin:
     def _offsets(
         self, partitions: Iterable[TopicPartition], spec: OffsetSpec, deadline: float
     ) -> dict[TopicPartition, int]:
-        """Offsets of partitions that are known to exist: one that the broker does not know yet is waited for."""
+        """Offsets of partitions that are known to exist: waits for a partition that the broker does not know yet."""
         wanted = {ClientPartition(*partition): spec for partition in partitions}
         if not wanted:
             return {}
@@ -211,13 +219,15 @@ class ClusterAdmin:
             return self._admin.list_offsets(wanted, request_timeout=left_s)
 
         while True:
-            found = self._answers("offset of", ask, deadline, passing=PASSING | ABSENT)
+            results = self._answers("offset of", ask, deadline, passing=PASSING | ABSENT)
             # Around a broker's restart librdkafka 2.16 answers -1001 (no offset), without an error.
-            unknown = [at for at, result in found.items() if result.offset < 0]
+            unknown = [at for at, result in results.items() if result.offset < 0]
             if not unknown:
-                return {TopicPartition(at.topic, at.partition): result.offset for at, result in found.items()}
+                return {TopicPartition(at.topic, at.partition): result.offset for at, result in results.items()}
             if time.monotonic() >= deadline:
-                raise BrokerUnavailable(f"offset of {_named(unknown[0])}: none was told, and no error")
+                raise BrokerUnavailable(
+                    f"offset of {_named(unknown[0])}: the broker answered without an offset and without an error"
+                )
             self._forget_leaders(_left_s(deadline))
 
     def _answers(
@@ -235,17 +245,17 @@ class ClusterAdmin:
         self._contact.make(deadline)
         while True:
             left_s = _left_s(deadline)
-            found, failed = _gather(ask(left_s), left_s)
+            answers, failed = _gather(ask(left_s), left_s)
             bad = {what: error for what, error in failed.items() if error.code() not in tolerated}
             if not bad:
-                return found
+                return answers
             if time.monotonic() >= deadline or any(error.code() not in passing for error in bad.values()):
                 what, error = next(iter(bad.items()))
                 raise fault(error, f"{doing} {_named(what)}")
             self._forget_leaders(left_s)
 
     def _forget_leaders(self, left_s: float) -> None:
-        """Read the topics anew: librdkafka keeps a topic it once saw without a leader so for a quarter of an hour."""
+        """Read the topics again: librdkafka remembers for 15 minutes that a topic had no leader."""
         self._admin.poll(_ASK_AGAIN_S)
         try:
             self._admin.list_topics(timeout=left_s)
@@ -257,23 +267,23 @@ class ClusterAdmin:
 def _existing(partitions: Iterable[TopicPartition], described: Mapping[str, Any]) -> list[TopicPartition]:
     """Those that the topics have."""
     # Offsets alone cannot tell: librdkafka says "no leaders" of partitions that do not exist and of those that wait
-    # for a leader, and who takes the second for the first forgets state.
+    # for a leader. Taking the second for the first would delete state.
     return [p for p in partitions if p.topic in described and p.partition < len(described[p.topic].partitions)]
 
 
 def _gather(asked: Mapping[K, Future[Any]], timeout_s: float) -> tuple[dict[K, Any], dict[K, KafkaError]]:
     """Wait for all futures; what they bring, and how the others failed."""
     deadline = time.monotonic() + timeout_s + _GRACE_S
-    found: dict[K, Any] = {}
+    results: dict[K, Any] = {}
     failed: dict[K, KafkaError] = {}
     for what, future in asked.items():
         try:
-            found[what] = future.result(_left_s(deadline))
+            results[what] = future.result(_left_s(deadline))
         except KafkaException as raised:
             failed[what] = raised.args[0]
         except TimeoutError as raised:
             raise BrokerUnavailable(f"{_named(what)}: no answer in {timeout_s:.1f} s") from raised
-    return found, failed
+    return results, failed
 
 
 def _named(what: Hashable) -> str:

@@ -1,7 +1,8 @@
-"""First offsets and ends of many partitions, where a leader that does not answer holds up nobody but its own partitions.
+"""First offsets and ends of many partitions; a leader that does not answer delays only its own partitions.
 
-librdkafka makes one answer of all that one call asks about, and waits for partitions without a leader until the call's deadline.
-So those are not asked about, and each leader is asked by a call of its own. What must not live here: asking again.
+librdkafka answers a call as a whole and waits for partitions without a leader until the call's deadline. So partitions
+without a leader are left out, and each leader gets a call of its own. What must not live here: asking
+again.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from kstreams_assign.model import TopicPartition
 FIRST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LAST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
-Found = dict[TopicPartition, tuple[int, int]]
+Bounds = dict[TopicPartition, tuple[int, int]]
 
 
 def ask_each_leader(
     admin: AdminClient, partitions: Iterable[TopicPartition], topics: Mapping[str, Any], timeout_s: float
-) -> Found:
-    """First offset and high watermark of those whose leader answers in time. Raises ``BrokerError`` for what it refuses.
+) -> Bounds:
+    """First offset and high watermark of those whose leader answers in time.
+
+    Raises ``BrokerError`` for what it refuses.
 
     ``topics`` are the client's descriptions of all of them.
     """
@@ -44,12 +47,12 @@ def ask_each_leader(
 def _by_leader(
     partitions: Iterable[TopicPartition], topics: Mapping[str, Any]
 ) -> Mapping[int, Iterable[TopicPartition]]:
-    found: dict[int, list[TopicPartition]] = defaultdict(list)
+    partitions_by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for partition in partitions:
         leader = topics[partition.topic].partitions[partition.partition].leader
         if leader is not None:
-            found[leader.id].append(partition)
-    return found
+            partitions_by_leader[leader.id].append(partition)
+    return partitions_by_leader
 
 
 def _ask(

@@ -31,7 +31,7 @@ _TUNING: Mapping[str, Setting] = {
     "fetch.queue.backoff.ms": 5,
 }
 _LEADER_TIMEOUT_S = 1.0
-"""Whoever reads waits meanwhile, so a leader that takes longer is asked again, and the others go on."""
+"""The reader waits meanwhile, so a leader that takes longer is asked again, and the other partitions go on."""
 _NEEDED: Mapping[str, Setting] = {"enable.partition.eof": True}
 _TIME = itemgetter(1)  # of what ``Message.timestamp`` answers
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -41,9 +41,10 @@ class ConfluentChangelogReader:
     """Reads changelog partitions at given offsets. Used by one thread.
 
     ``admin`` answers ``bounds`` and stays the caller's to close. ``read_committed`` holds back what an open transaction
-    wrote. ``poll`` takes at most ``max_records``. ``limits``: source topics among the changelogs, and how far they may be read.
-    Values from the topics ``timestamped`` come as their stores hold them, each behind its record's timestamp. ``bare``: topics whose
-    records may have no headers, each with its store; ``poll`` raises ``ConfigError`` for the first that has some.
+    wrote. ``poll`` takes at most ``max_records``. ``limits``: source topics among the changelogs, and how far they may
+    be read. Values from the topics ``timestamped`` come as their stores hold them, each behind its record's timestamp.
+    ``bare``: topics whose records may have no headers, each with its store; ``poll`` raises ``ConfigError`` for the
+    first that has some.
     """
 
     def __init__(
@@ -96,16 +97,16 @@ class ConfluentChangelogReader:
 
     def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds | None]:
         """Of each partition that exists; None while its leader does not tell. Raises ``BrokerUnavailable``."""
-        found, ids = self._admin.bounds_and_ids(partitions, self._bounds_timeout_s, _LEADER_TIMEOUT_S)
-        limits = self._limits.look_up(found)
+        bounds, ids = self._admin.bounds_and_ids(partitions, self._bounds_timeout_s, _LEADER_TIMEOUT_S)
+        limits = self._limits.look_up(bounds)
         self._read_on(limits)
-        return {at: its and Bounds(*its, ids.get(at.topic), limits.get(at)) for at, its in found.items()}
+        return {at: its and Bounds(*its, ids.get(at.topic), limits.get(at)) for at, its in bounds.items()}
 
     def close(self) -> None:
         self._feed.close()
 
     def _within_limits(self, taken: Taken) -> Taken:
-        """Without what lies behind a limit; whoever has come to it is not read until it has moved."""
+        """Without what lies behind a limit; a partition at its limit is not read until the limit has moved."""
         messages, stopped = self._limits.cut(taken.messages, taken.ends)
         if not stopped:
             return taken

@@ -1,8 +1,8 @@
 """A group's committed offsets, asked for beside the member.
 
-On the member's own connection the broker answers in order, and the answer to JoinGroup may take as long as a session. What lives here: one
-consumer that never joins. What must not: who commits. An AdminClient of librdkafka 2.16 could ask, too, but after its broker's restart it is never
-answered, or aborts the process.
+On the member's own connection the broker answers in order, and the answer to JoinGroup may take as long as a session.
+What lives here: one consumer that never joins. What must not: who commits. An AdminClient of librdkafka 2.16 could ask,
+too, but after its broker's restart it is never answered, or aborts the process.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class CommittedOffsets:
         with translating(self._about):
             if self._consumer is None:
                 self._consumer = made(Consumer, self._settings, self._client, self._about)
-            told = self._consumer.committed(wanted, timeout_s)
-        for at in told:
+            answers = self._consumer.committed(wanted, timeout_s)
+        for at in answers:
             if at.error is not None:
                 raise fault(at.error, f"{self._about}: {at.topic}-{at.partition}")
-        return {TopicPartition(at.topic, at.partition): at.offset for at in told if at.offset >= 0}
+        return {TopicPartition(at.topic, at.partition): at.offset for at in answers if at.offset >= 0}
 
     def close(self) -> None:
         with self._asking:

@@ -33,11 +33,11 @@ class RecordDeletions:
 
     @property
     def busy(self) -> bool:
-        """The last request is not answered yet; librdkafka answers each one, by its timeout at the latest."""
+        """Whether the last request is not answered yet; librdkafka answers each by its timeout at the latest."""
         return not all(future.done() for future in self._asked.values())
 
     def failures(self) -> dict[TopicPartition, str]:
-        """Partition -> why, of the last request, told once."""
+        """Partition -> why it failed, of the last request; returned once."""
         asked, self._asked = self._asked, {}
         failed = {at: future.exception() for at, future in asked.items()}
         return {TopicPartition(at.topic, at.partition): _text(why) for at, why in failed.items() if why is not None}

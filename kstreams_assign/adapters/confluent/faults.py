@@ -1,4 +1,4 @@
-"""librdkafka's errors as ours: one table from its codes to ``errors``, and nothing that guesses.
+"""librdkafka's errors as ours: one table from its codes to ``errors``.
 
 What lives here: the table and the texts. What must not: deciding what to do about an error.
 """
@@ -26,7 +26,7 @@ ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC,
 FAULTS: Mapping[int, type[KStreamsAssignError]] = {
     KafkaError._INVALID_ARG: ConfigError,
     KafkaError._UNKNOWN_PROTOCOL: ConfigError,
-    # Nobody answered, or somebody who cannot answer just now: librdkafka itself tries all of these again.
+    # No broker answered, or a broker that cannot answer now: librdkafka itself tries all of these again.
     KafkaError._ALL_BROKERS_DOWN: BrokerUnavailable,
     KafkaError._NOENT: BrokerUnavailable,  # of all partitions asked about none has a leader
     KafkaError._RESOLVE: BrokerUnavailable,
@@ -56,15 +56,15 @@ FAULTS: Mapping[int, type[KStreamsAssignError]] = {
     KafkaError.INVALID_PRODUCER_EPOCH: TaskMigrated,
     KafkaError.PRODUCER_FENCED: TaskMigrated,
 }
-"""Codes that are not here are ``BrokerError``: the broker said no, and why stands in the text."""
+"""Codes that are not here are ``BrokerError``: the broker refused, and the text says why."""
 
 PASSING = frozenset(code for code, kind in FAULTS.items() if kind is BrokerUnavailable)
 """What passes by itself: readers and producers of librdkafka go on trying, questions may be asked again."""
 
 
 _TOO_LARGE = (
-    "raise max.message.bytes of the topic (and message.max.bytes under client), write smaller values, or set batch.size "
-    "under client below what the topic takes"
+    "raise max.message.bytes of the topic (and message.max.bytes under client), write smaller values, "
+    "or set batch.size under client below the topic's limit"
 )
 _MISSING = "create it, with as many partitions as are written to"
 _FORBIDDEN = "allow this client to write there"
@@ -83,7 +83,7 @@ REMEDIES: Mapping[int, str] = {
     KafkaError.INVALID_RECORD: _INVALID,
     KafkaError.INVALID_TIMESTAMP: _INVALID,
 }
-"""Why a record was not taken and, as it is, never will be -> what to do about it."""
+"""Why a broker refuses a record and will refuse it again -> the fix."""
 
 
 def fault(error: KafkaError, about: str, otherwise: type[KStreamsAssignError] = BrokerError) -> KStreamsAssignError:

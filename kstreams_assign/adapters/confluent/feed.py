@@ -36,13 +36,13 @@ _LEARN_ONE_BY_ONE = 4
 _NEEDED: Mapping[str, Setting] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    # An offset that is gone is the caller's to decide on: state behind it is of no use any more.
+    # The caller decides about an offset that the broker deleted: state behind it is useless.
     "auto.offset.reset": "error",
 }
 
 
 class Taken(NamedTuple):
-    """What one ``take`` brought: records in order, ends that were reached, partitions whose offset is gone."""
+    """What one ``take`` brought: records in order, ends that were reached, partitions whose offset was deleted."""
 
     messages: list[Message]
     ends: dict[TopicPartition, int]
@@ -118,8 +118,8 @@ class Feed:
         were taken. A partition that does not exist just brings nothing: librdkafka waits for it without a word.
         """
         if self._fault is not None:
-            told, self._fault = self._fault, None
-            raise told
+            error, self._fault = self._fault, None
+            raise error
         max_records = max(1, min(max_records, int(self._max_bytes / self._record_bytes)))
         with translating("read"):
             # One consume() of many would wait for all of them, up to its timeout; each call lets go of Python's lock, which
@@ -141,9 +141,12 @@ class Feed:
             self._record_bytes = max(mean, self._record_bytes / 2, 1)
 
     def ends(self) -> dict[TopicPartition, int]:
-        """High watermarks as of the newest fetch of each partition that is read; asks nobody, and leaves out what is not known."""
-        found = {at: self._consumer.get_watermark_offsets(ClientPartition(*at), cached=True) for at in self._read}
-        return {at: known[1] for at, known in found.items() if known is not None and known[1] >= 0}
+        """High watermarks as of the newest fetch of each partition that is read.
+
+        Sends no request; partitions without a fetch are left out.
+        """
+        watermarks = {at: self._consumer.get_watermark_offsets(ClientPartition(*at), cached=True) for at in self._read}
+        return {at: known[1] for at, known in watermarks.items() if known is not None and known[1] >= 0}
 
     def _learn(self, topics: set[str]) -> None:
         """Look up topics that this client never read, so that their partitions start at once.

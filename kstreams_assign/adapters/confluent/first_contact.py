@@ -1,7 +1,8 @@
 """Whether the brokers let a client in at all: asked once, before its first question.
 
-librdkafka tries for ever to sign in with a password that is wrong, and says of the question only that time is up. Java's clients
-end at once (``AuthenticationException``), and so does this. What must not live here: anything about a client that was let in.
+librdkafka tries for ever to sign in with a password that is wrong, and says of the question only that time is up.
+Java's clients end at once (``AuthenticationException``), and so does this. What must not live here: anything about a
+client that was let in.
 """
 
 # ruff: noqa: SLF001  (librdkafka's own codes begin with an underscore; the broker's do not)
@@ -37,7 +38,10 @@ _OUR_CERTIFICATE = re.compile(r"SSL alert number (42|43|44|45|46|48|49|116)\b")
 
 
 class _Heard:
-    """What librdkafka says of its connections. Knows nothing of the client, or that would only go with the next garbage."""
+    """What librdkafka says of its connections.
+
+    Knows nothing of the client, or that would only go with the next garbage.
+    """
 
     def __init__(self) -> None:
         self.last: KafkaError | None = None
@@ -102,7 +106,7 @@ class FirstContact:
         last = f"; the last of it: {heard.last.str()}" if heard.last else ""
         protocol = self._client.get("security.protocol", "PLAINTEXT")
         return BrokerUnavailable(
-            f"bootstrap_servers = {self._servers!r}: nobody answers ({cause}{last}); if the address is right, is "
+            f"bootstrap_servers = {self._servers!r}: no broker answers ({cause}{last}); if the address is right, is "
             f"security.protocol = {protocol!r} (under client) what is spoken there?"
         )
 

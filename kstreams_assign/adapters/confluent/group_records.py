@@ -1,4 +1,4 @@
-"""The last generation of a group as ``__consumer_offsets`` has it: generation and leader, which brokers tell nowhere else.
+"""The last generation of a group from ``__consumer_offsets``: generation and leader, which no request returns.
 
 The group's partition is read from its end backwards, in steps that grow, because it may hold gigabytes and the record
 sought is among the last. What lives here: finding the record. What must not: what a generation means.
@@ -40,7 +40,7 @@ _NEEDED: Mapping[str, Setting] = {
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """The value of the last record under a group's key (None: a tombstone, the group is gone), and when it was written."""
+    """The last record under a group's key: its value (None: a tombstone, the group was deleted) and its time."""
 
     value: bytes | None
     timestamp_ms: int
@@ -85,16 +85,16 @@ class _Tail:
         try:
             while upper > begin:
                 lower = max(begin, upper - step)
-                found = self._newest_within(lower, upper)
-                if found is not None:
-                    return found
+                record = self._newest_within(lower, upper)
+                if record is not None:
+                    return record
                 step, upper = step * GROWTH, lower
             return None
         finally:
             self._consumer.close()
 
     def _newest_within(self, lower: int, upper: int) -> GroupRecord | None:
-        found: GroupRecord | None = None
+        record: GroupRecord | None = None
         self._consumer.assign([ClientPartition(*self._where, lower)])
         while time.monotonic() < self._deadline:
             with translating(f"read {self._where}"):
@@ -103,13 +103,13 @@ class _Tail:
                 error = message.error()
                 if error is not None:
                     if self._is_end(error):
-                        return found
+                        return record
                 elif offset_of(message) >= upper:
-                    return found
+                    return record
                 elif message.key() == self._key:
-                    found = _record(message)
+                    record = _record(message)
             if messages and not messages[-1].error() and offset_of(messages[-1]) == upper - 1:
-                return found
+                return record
         raise BrokerUnavailable(f"reading back {self._where} took too long; no record of the group so far")
 
     def _is_end(self, error: KafkaError) -> bool:

@@ -91,7 +91,7 @@ class InputConsumer:
         return records_of(taken.messages)
 
     def ends(self) -> Mapping[TopicPartition, int]:
-        """Where each partition ended when it was last fetched; asks nobody."""
+        """Where each partition ended when it was last fetched; sends no request."""
         return self._feed.ends()
 
     def close(self) -> None:

@@ -9,7 +9,8 @@ LOGGER_NAME = "kstreams_assign.adapters.confluent"
 LIBRDKAFKA_MEANINGS = (
     meaning(r"^GETPID .*retrying", None),  # a new producer asks until its coordinator is loaded
     meaning(
-        r"^(?:FAIL|ERROR) .*\]: (?:GroupCoordinator: )?(?:\S+://)?(?P<broker>[^\s/]+:\d+)(?:/\S+)?: (?P<cause>.*?)(?: \(after .*)?$",
+        r"^(?:FAIL|ERROR) .*\]: (?:GroupCoordinator: )?(?:\S+://)?(?P<broker>[^\s/]+:\d+)(?:/\S+)?: "
+        r"(?P<cause>.*?)(?: \(after .*)?$",
         "The connection to broker {broker} failed ({cause}); the record clients connect again.",
     ),
     meaning(

@@ -61,9 +61,9 @@ class _Lost(NamedTuple):
 class RecordProducer:
     """Writes records in order, each once (idempotent). Used by one thread.
 
-    Make it early: librdkafka needs half a second until a new producer has its id and may send.
-    ``needed`` goes over everything else. ``delivery_timeout_ms`` (``message.timeout.ms``) must be below the session timeout: what a process that slept still
-    holds has then expired before another owns its tasks. ``client`` may name less.
+    Make it early: librdkafka needs half a second until a new producer has its id and may send. ``needed`` goes over
+    everything else. ``delivery_timeout_ms`` (``message.timeout.ms``) must be below the session timeout: what a process
+    that slept still holds has then expired before another owns its tasks. ``client`` may name less.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class RecordProducer:
         self._client = client
         self._settings = merged(ClientRole.PRODUCER, bootstrap_servers, client, {**_TUNING, **deleted_topics}, needed)
         self._producer = self._connected()
-        # Told before the first of the waiting records is lost.
+        # Reported before the first of the waiting records is lost.
         self._room_timeout_s = delivery_timeout_ms / 2000
         self._acknowledged: dict[tuple[str, int], int] = {}
         self._failed: list[_Lost] = []
@@ -107,7 +107,7 @@ class RecordProducer:
         """
         delivered: Delivered = self._tracked if track else self._untracked
         if on_offset is not None:
-            delivered = partial(self._told, on_offset, delivered)
+            delivered = partial(self._report_offset, on_offset, delivered)
         self._produce_rows([(topic, key, value, headers or (), partition, timestamp_ms)], delivered)
 
     def produce_all(self, rows: Iterable[Row], *, track: bool = False) -> None:
@@ -135,11 +135,14 @@ class RecordProducer:
                 raise self._not_queued(raised.args[0], arguments) from raised
 
     def flush(self, timeout_s: float) -> Mapping[TopicPartition, int]:
-        """Wait until everything produced is acknowledged; next offsets of the tracked partitions written since the last.
+        """Wait until everything produced is acknowledged.
 
-        Raises ``DeliveryFailed`` when a record was lost since the last flush (nothing it belongs to may be committed, and
-        it will not come by itself), ``RecordRefused`` when it would be lost again, ``TaskMigrated`` when another producer took over, ``BrokerUnavailable`` when records
-        still wait after ``timeout_s``: flush again, or ``abandon``.
+        Returns the next offsets of the tracked partitions that were written since the last flush.
+
+        Raises ``DeliveryFailed`` when a record was lost since the last flush (nothing it belongs to may be committed,
+        and it will not come by itself), ``RecordRefused`` when it would be lost again, ``TaskMigrated`` when another
+        producer took over, ``BrokerUnavailable`` when records still wait after ``timeout_s``: flush again, or
+        ``abandon``.
         """
         try:
             waiting = self._producer.flush(timeout_s)
@@ -191,7 +194,10 @@ class RecordProducer:
         raise BrokerUnavailable(f"produce to {arguments[0]}: the queue stayed full for {self._room_timeout_s:.1f} s")
 
     def _poll(self, timeout_s: float) -> None:
-        """Hear what became of the records. A fatal error comes out of whichever call is next, so out of this one, too."""
+        """Take the delivery reports.
+
+        A fatal error comes out of whichever call is next, so out of this one, too.
+        """
         try:
             self._producer.poll(timeout_s)
         except KafkaException as raised:
@@ -213,7 +219,7 @@ class RecordProducer:
         self._acknowledged.clear()
 
     def _renew(self) -> None:
-        """Another client in place of one that had a fatal error; it holds nothing any more."""
+        """Replace a client that had a fatal error; it holds nothing any more."""
         self._producer, self._spoiled = self._connected(), False
 
     def _connected(self) -> Producer:
@@ -235,7 +241,7 @@ class RecordProducer:
             # Acknowledged in the order of their offsets, so the last one wins.
             self._acknowledged[topic_of(message), partition_number_of(message)] = offset_of(message) + 1
 
-    def _told(
+    def _report_offset(
         self, on_offset: Callable[[int], None], delivered: Delivered, error: KafkaError | None, message: Message
     ) -> None:
         delivered(error, message)
@@ -252,6 +258,6 @@ class RecordProducer:
     def _raise_failed(self) -> NoReturn:
         failed, self._failed = self._failed, []
         self._acknowledged.clear()
-        told = next((lost for lost in failed if lost.error.code() in REMEDIES), failed[0])
-        at = told.topic if told.partition == _ANY_PARTITION else f"{told.topic}-{told.partition}"
-        raise told.fault(f"{len(failed)} records lost, the first of them to {at}")
+        worst = next((lost for lost in failed if lost.error.code() in REMEDIES), failed[0])
+        at = worst.topic if worst.partition == _ANY_PARTITION else f"{worst.topic}-{worst.partition}"
+        raise worst.fault(f"{len(failed)} records lost, the first of them to {at}")

@@ -1,6 +1,6 @@
-"""How far a source topic that is also a changelog may be read back: to what the group has committed of it, and not further.
+"""The limit of reading back a source topic that is also a changelog: what the group has committed of it.
 
-What lies behind is input that no task has worked on yet; a store that had it already would see tomorrow's values today
+What lies behind is input that no task has processed yet; a store with it would see values too early
 (Kafka: ``StoreChangelogReader`` with ``topology.optimization``). Belongs to ``ConfluentChangelogReader``.
 """
 

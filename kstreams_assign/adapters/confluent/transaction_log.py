@@ -1,7 +1,7 @@
 """What a transaction's coordinator wrote about it: ``__transaction_state``, read for one transactional id.
 
-The topic is compacted; what is left of the id's partition is read from its first offset to its end. What must not live here: what
-follows (``tasks.transactions.decided``).
+The topic is compacted; what is left of the id's partition is read from its first offset to its end. What must not live
+here: what follows (``tasks.transactions.decided``).
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ TURN_S = 0.2
 def logged_transactions(
     bootstrap_servers: str, client: Mapping[str, str] | None, transactional_id: str, group_id: str, timeout_s: float
 ) -> list[LoggedTransaction]:
-    """Every step that is still in the log, oldest first. Raises ``BrokerError``, ``BrokerUnavailable``, ``MalformedUserData``."""
+    """Every step that is still in the log, oldest first.
+
+    Raises ``BrokerError``, ``BrokerUnavailable``, ``MalformedUserData``.
+    """
     deadline = time.monotonic() + timeout_s
     admin = ClusterAdmin(bootstrap_servers, client)
     where = kept_in(admin, TRANSACTIONS_TOPIC, transactional_id, timeout_s)
     first, _ = admin.bounds([where], timeout_s)[where]
-    key, found = encode_transaction_key(transactional_id), []
+    key, transactions = encode_transaction_key(transactional_id), []
     feed = Feed(
         bootstrap_servers,
         client,
@@ -41,9 +44,9 @@ def logged_transactions(
         while time.monotonic() < deadline:
             taken = feed.take(BATCH, TURN_S)
             values = [message.value() for message in taken.messages if message.key() == key]
-            found += [decode_transaction(value) for value in values if value is not None]
+            transactions += [decode_transaction(value) for value in values if value is not None]
             if where in taken.ends:
-                return found
+                return transactions
     finally:
         feed.close()
     raise BrokerUnavailable(f"reading {where} took longer than {timeout_s:g} s; allow more (--timeout)")

@@ -1,9 +1,9 @@
 """Changelogs, outputs and input offsets in one transaction (KIP-447).
 
-What lives here: the transactional producer, and the bytes that tell it under which membership offsets are sent. What must
-not: the order of a commit, what a failure means for the tasks. The idea: kafka-python holds the membership, so the group's
-metadata is not taken from a consumer of librdkafka but written here, in librdkafka's own private format; that it still
-is that format is checked against what a consumer of this librdkafka writes.
+What lives here: the transactional producer, and the bytes that tell it under which membership offsets are sent. What
+must not: the order of a commit, what a failure means for the tasks. The idea: kafka-python holds the membership, so the
+group's metadata is not taken from a consumer of librdkafka but written here, in librdkafka's own private format; that
+it still is that format is checked against what a consumer of this librdkafka writes.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class _LeftBehind(Exception):
 class TransactionalProducer(RecordProducer):
     """A ``RecordProducer`` whose records become readable only when their transaction is committed.
 
-    ``transactional_id`` fences: of two producers with the same one only the newer may go on, and what the older had begun is
-    taken back. ``prepare``, ``begin``, ``send_offsets``, ``commit`` and ``abort`` wait for the broker, each for
-    ``timeout_s`` at most; they may be called by another thread than the records are produced by, one call at a time.
-    ``transaction_timeout_ms`` is how long the broker waits for this producer while it is silent in a transaction; the
-    successor of its tasks waits as long. Raises ``ConfigError`` if this librdkafka writes group metadata in a form that
-    is not known here.
+    ``transactional_id`` fences: of two producers with the same one only the newer may go on, and what the older had
+    begun is taken back. ``prepare``, ``begin``, ``send_offsets``, ``commit`` and ``abort`` wait for the broker, each
+    for ``timeout_s`` at most; they may be called by another thread than the records are produced by, one call at a
+    time. ``transaction_timeout_ms`` is how long the broker waits for this producer while it is silent in a transaction;
+    the successor of its tasks waits as long. Raises ``ConfigError`` if this librdkafka writes group metadata in a form
+    that is not known here.
     """
 
     def __init__(
@@ -121,8 +121,8 @@ class TransactionalProducer(RecordProducer):
         """Add next input offsets to the transaction, under this membership, each with its ``metadata`` if it has some.
 
         confluent-kafka 2.16 ends that text with a zero byte, which it does not show to its own readers, and Java does.
-        Raises ``CommitRefused`` where the group has gone on without it, ``TaskMigrated`` where another producer took over,
-        ``TransactionAborted`` and ``BrokerUnavailable`` where it cannot be done; then ``abort``.
+        Raises ``CommitRefused`` where the group has gone on without it, ``TaskMigrated`` where another producer took
+        over, ``TransactionAborted`` and ``BrokerUnavailable`` where it cannot be done; then ``abort``.
         """
         wanted = [ClientPartition(*p, offset, metadata.get(p, "")) for p, offset in offsets.items()]
         membership = group_metadata(self._group_id, member)
@@ -134,12 +134,18 @@ class TransactionalProducer(RecordProducer):
         self._call("send offsets", timeout_s, send)
 
     def commit(self, timeout_s: float) -> None:
-        """Make the transaction true. Raises as ``send_offsets``; whether it became true is then not known: ``abort``."""
+        """Make the transaction true.
+
+        Raises as ``send_offsets``; whether it became true is then not known: ``abort``.
+        """
         self._call("commit the transaction", timeout_s, lambda client, left_s: client.commit_transaction(left_s))
         self._begun = False
 
     def abort(self, timeout_s: float) -> None:
-        """Take back what was begun, if anything was. Where the broker does not answer it stays open until ``prepare``."""
+        """Take back what was begun, if anything was.
+
+        Where the broker does not answer it stays open until ``prepare``.
+        """
         if self._begun and not self._spoiled:
             try:
                 self._call("abort the transaction", timeout_s, lambda client, left_s: client.abort_transaction(left_s))
@@ -149,13 +155,13 @@ class TransactionalProducer(RecordProducer):
         self._forget()
 
     def leave(self) -> None:
-        """Go on with another client, although a call of this one has not come back; the new one fences it when it is prepared."""
+        """Go on with another client although a call of this one has not returned; ``prepare`` fences the old one."""
         self._prepared = self._begun = False
         self._renew()
         self._forget()
 
     def abandon(self) -> None:
-        """Nothing: ``abort`` drops what is queued with the transaction, in which nobody reads it until then."""
+        """Nothing: ``abort`` drops what is queued with the transaction, and it stays unreadable until then."""
 
     def close(self) -> None:
         """End the client. What it had begun and not committed is taken back, if the broker answers."""
@@ -165,7 +171,10 @@ class TransactionalProducer(RecordProducer):
             self._producer.close()
 
     def _call(self, what: str, timeout_s: float, call: Callable[[Producer, float], Any]) -> None:
-        """Try for as long as the client says that trying again is right. Raises ``_LeftBehind`` where another client took over meanwhile."""
+        """Try for as long as the client says that trying again is right.
+
+        Raises ``_LeftBehind`` where another client took over meanwhile.
+        """
         client, deadline, again = self._producer, time.monotonic() + timeout_s, False
         while True:
             left_s = deadline - time.monotonic()
@@ -212,7 +221,7 @@ def group_metadata(group_id: str, member: MemberId) -> bytes:
 
 
 def librdkafka_writes(group_id: str, instance_id: str | None) -> bytes:
-    """What a consumer of the installed librdkafka says that it is before it has joined. Connects to nobody."""
+    """Return the group metadata that a consumer of the installed librdkafka writes before it joins. Opens no connection."""
     static = {} if instance_id is None else {"group.instance.id": instance_id}
     consumer = Consumer({"group.id": group_id, **static})
     try:
@@ -227,6 +236,7 @@ def refuse_unknown_metadata(written: Callable[[str, str | None], bytes]) -> None
         theirs, ours = written("a group", probe.instance_id), group_metadata("a group", probe)
         if theirs != ours:
             raise ConfigError(
-                f"processing_guarantee = 'exactly_once_v2': librdkafka {librdkafka_version()[0]} writes a consumer's group "
-                f"metadata as {theirs!r}, and this version knows only {ours!r}; use at_least_once, or the locked confluent-kafka"
+                f"processing_guarantee = 'exactly_once_v2': librdkafka {librdkafka_version()[0]} writes a consumer's "
+                f"group metadata as {theirs!r}, and this version knows only {ours!r}; use at_least_once, or the locked "
+                "confluent-kafka"
             )

@@ -1,4 +1,7 @@
-"""The admin client of kafka-python, and what it is asked for about members. Everything public, but for one mended constructor."""
+"""The admin client of kafka-python, and what it is asked for about members.
+
+All of it is public, except for one corrected constructor.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _NOT_THERE = (kafka_errors.UnknownMemberIdError, kafka_errors.FencedInstanceIdEr
 
 
 class Admin(KafkaAdminClient):  # type: ignore[misc]
-    """kafka-python's, which leaves nothing behind when nobody answers."""
+    """kafka-python's admin client, without the threads that it leaves behind when no broker answers."""
 
     def __init__(self, **settings: Any) -> None:
         try:
@@ -32,7 +35,7 @@ A = TypeVar("A", bound=Admin)
 
 @contextmanager
 def connected(kind: type[A], bootstrap_servers: str, client: Mapping[str, str], timeout_s: float) -> Iterator[A]:
-    """A client for as long as the block. Raises ``BrokerUnavailable`` where nobody answers in time.
+    """Yield a client for the block. Raises ``BrokerUnavailable`` if no broker answers in time.
 
     Over TLS that may take ``connections.HANDSHAKE_S`` longer.
     """

@@ -49,7 +49,7 @@ class CommittedMetadata:
         self._closing = ExitStack()
 
     def connect(self) -> None:
-        """So that the first question need not wait for it; where nobody answers the question tries again."""
+        """Connect early, so that the first question need not wait; if no broker answers, the question tries again."""
         with self._asking, suppress(BrokerUnavailable):
             self._connected()
 
@@ -72,8 +72,8 @@ class CommittedMetadata:
     def _read(self, wanted: list[KafkaTopicPartition]) -> dict[TopicPartition, str]:
         admin = self._connected()
         with translated(f"committed metadata of {self._group_id}"):
-            told = admin.list_group_offsets({self._group_id: wanted})[self._group_id]
-        return {TopicPartition(*at): (found.metadata or "").rstrip(_ENDS) for at, found in told.items()}
+            answers = admin.list_group_offsets({self._group_id: wanted})[self._group_id]
+        return {TopicPartition(*at): (answer.metadata or "").rstrip(_ENDS) for at, answer in answers.items()}
 
     def _connected(self) -> Admin:
         if self._admin is None:

@@ -1,7 +1,7 @@
-"""kafka-python's connections (3.0.12), mended: a TLS handshake ends, and a connection that fails leaves no socket behind.
+"""Corrects kafka-python's connections (3.0.12): a TLS handshake has a deadline, and a failed one leaves no socket.
 
-kafka-python waits for ever for a broker that takes a connection and says nothing. So does a broker that froze: its system goes on taking connections.
-Whoever asks it would hang, and a member would never look for another one.
+kafka-python waits for ever for a broker that accepts a connection and sends nothing. A broker that froze does so: its
+operating system goes on accepting connections. A member would hang there and never try another broker.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PunctualTransport(KafkaSSLTransport):  # type: ignore[misc]
         try:
             await super().handshake()
         except BaseException:
-            self._sock.close()  # nobody else knows of it yet
+            self._sock.close()  # nothing else refers to it yet
             raise
         finally:
             self._net = net

@@ -1,4 +1,4 @@
-"""kafka-python's errors as ours: one table, and nothing that guesses."""
+"""kafka-python's errors as ours, by one table."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _ERRORS: Mapping[type[BaseException], type[KStreamsAssignError]] = {
     kafka_errors.RetriableError: BrokerUnavailable,
     kafka_errors.KafkaError: BrokerError,
 }
-"""kafka-python's errors -> ours; the first row that fits counts."""
+"""kafka-python's errors -> ours; the first row that matches counts."""
 
 _MEANINGS: Mapping[type[BaseException], str] = {
     kafka_errors.InconsistentGroupProtocolError: (
-        "the group named by application_id has members that share no protocol with this one: plain consumers, or members with "
-        "another user_data. Give this application an application_id of its own, or end those members first"
+        "the group named by application_id has members that share no protocol with this member: plain consumers, or "
+        "members with another user_data. Give this application an application_id of its own, or end those members first"
     ),
 }
-"""What an error means for whoever runs a member, where its own text does not say it."""
+"""What an error means for an operator, where its own text does not say it."""
 
 
 class translated:  # noqa: N801  # reads as a clause: with translated("commit offsets")
@@ -57,7 +57,7 @@ class translated:  # noqa: N801  # reads as a clause: with translated("commit of
 
 
 def fault(error: BaseException, doing: str) -> KStreamsAssignError:
-    """Our error for one of the client's; ``doing`` says what was being done."""
+    """Return our error for an error of the client; ``doing`` says what was being done."""
     ours = next(target for source, target in _ERRORS.items() if isinstance(error, source))
     name, text = type(error).__name__, str(error)
     meaning = "".join(f": {words}" for kind, words in _MEANINGS.items() if isinstance(error, kind))

@@ -1,8 +1,8 @@
 """Any group as its coordinator describes it, with the raw bytes of its members.
 
-kafka-python is the one client here that gets those bytes from the wire; its public ``describe_groups`` decodes them in a way of
-its own, so one method that is not public is replaced (``_describe_groups_process_response``, 3.0.12): it hands the answer on.
-What must not live here: what the bytes mean.
+kafka-python is the one client here that gets those bytes from the wire; its public ``describe_groups`` decodes them in
+a way of its own, so one method that is not public is replaced (``_describe_groups_process_response``, 3.0.12): it hands
+the answer on. What must not live here: what the bytes mean.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class GroupDescriber:
         return DescribedGroup(group, answer.group_state, answer.protocol_type, answer.protocol_data, members)
 
     def _answer(self, group: str) -> Any:
-        """Asked again while there is no coordinator: a cluster that never had a group makes its topic first, and loads it."""
+        """Ask again while there is no coordinator: a cluster without groups creates and loads its topic first."""
         deadline = time.monotonic() + self._timeout_s
         while True:
             try:
@@ -83,17 +83,17 @@ class GroupDescriber:
                 threading.Event().wait(ASK_AGAIN_S)
 
     def types(self) -> dict[str, str]:
-        """Every group of the cluster with its type (``classic``, ``consumer``, ``share``, ``streams``), where brokers tell."""
+        """Return the type of every group that the brokers list: ``classic``, ``consumer``, ``share``, ``streams``."""
         with translated("list groups"):
             listed: list[Mapping[str, Any]] = self._admin.list_groups()
-        return {one["group_id"]: str(one.get("group_type") or "classic").lower() for one in listed}
+        return {group["group_id"]: str(group.get("group_type") or "classic").lower() for group in listed}
 
 
 @contextmanager
 def describes_groups(
     bootstrap_servers: str, client: Mapping[str, str] | None = None, timeout_s: float = 10.0
 ) -> Iterator[GroupDescriber]:
-    """A describer for as long as the block. Raises ``BrokerUnavailable`` where nobody answers in time."""
+    """Yield a describer for the block. Raises ``BrokerUnavailable`` if no broker answers in time."""
     with connected(_RawAdmin, bootstrap_servers, client or {}, timeout_s) as admin:
         yield GroupDescriber(admin, timeout_s)
 

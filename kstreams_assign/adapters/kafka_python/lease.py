@@ -1,11 +1,13 @@
 """The lease: since when the broker has surely kept this member, as far as its answers tell.
 
-kafka-python counts a session from when an answer was *read*. A process that slept reads, on waking, an answer that lay in its socket all the
-while, and would take its session for alive; so here it counts from when the answered request was *sent*. The broker restarts the
-session when it answers Heartbeat and SyncGroup, which is later. Looking for the coordinator restarts nothing, whatever kafka-python notes then.
+kafka-python counts a session from when an answer was *read*. A process that slept reads, on waking, an answer that lay
+in its socket all the while, and would take its session for alive; so here it counts from when the answered request was
+*sent*. The broker restarts the session when it answers Heartbeat and SyncGroup, which is later. Looking for the
+coordinator restarts nothing, whatever kafka-python notes then.
 
-kafka-python's times are ``time.monotonic``'s, which stands still while the machine is suspended; the broker's go on. So what a suspension
-took is added, from when it was noticed: a moment that may lie before it or behind it is taken for the earlier one.
+kafka-python's times are ``time.monotonic``'s, which stands still while the machine is suspended; the broker's go on. So
+what a suspension took is added, from when it was noticed: a moment that may lie before it or behind it is taken for the
+earlier one.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class Lease:
         coordinator._process_sync_group_response = process_sync_group_response
 
     def left_s(self) -> float:
-        """Seconds until the broker may have given this member's tasks away; negative once it may have, 0 before the first join."""
+        """Seconds until the broker may give the tasks away; negative once it may have, 0 before the first join."""
         if self._answered_s is None:
             return 0.0
         now_s = time.monotonic()

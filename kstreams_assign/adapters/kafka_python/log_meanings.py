@@ -30,7 +30,8 @@ KAFKA_PYTHON_MEANINGS = (
     ),
     meaning(
         r"^Marking the coordinator dead \(node \D*(?P<broker>\d+)\) for group \S+: (?P<cause>.*?)\.?$",
-        "Broker {broker}, which coordinates the group, does not answer ({cause}); this member looks for the coordinator again.",
+        "Broker {broker}, which coordinates the group, does not answer ({cause}); "
+        "this member looks for the coordinator again.",
     ),
     meaning(
         r"^Bootstrap (?:connection|attempt) to \S+ failed: (?P<cause>.*) \(backoff",

@@ -4,10 +4,10 @@ The client joins the group, heartbeats from its own I/O thread and carries our c
 records. Its fetcher is never started: only the coordinator is polled, so assigned partitions stay as if paused.
 
 Three entry points are not public in kafka-python 3.0.12 and there is no public way to do without: ``_coordinator.poll``
-(at most one join a call, so a revoked task can be closed before the next JoinGroup leaves; ``consumer.poll`` may send it
-by itself), ``_coordinator.request_rejoin`` (KIP-568) and what ``lease`` watches. So are
-``_coordinator._generation`` and ``_subscription``, by which a membership lost in the midst of a join is noticed,
-``_cluster``, which knows the topics without asking for them, and ``_handle_heartbeat_response``, which alone learns that a static member is fenced.
+(at most one join a call, so a revoked task can be closed before the next JoinGroup leaves; ``consumer.poll`` may send
+it by itself), ``_coordinator.request_rejoin`` (KIP-568) and what ``lease`` watches. So are ``_coordinator._generation``
+and ``_subscription``, by which a membership lost in the midst of a join is noticed, ``_cluster``, which knows the
+topics without asking for them, and ``_handle_heartbeat_response``, which alone learns that a static member is fenced.
 ``_perform_assignment`` and ``_on_join_complete_async`` get bytes that other members wrote, and the client's own decoder
 ends the member at the first damage; so they are decoded here (``group.joining``), and the client gets bytes of ours.
 ``metadata``, ``assign`` and ``on_assignment`` run on the I/O thread that also heartbeats; what we do there never waits,
@@ -43,7 +43,7 @@ from kstreams_assign.wire import (
 
 _NO_METADATA: Mapping[TopicPartition, str] = MappingProxyType({})
 SUBSCRIPTION_VERSION = 1  # with owned partitions (KIP-429); what Java 2.4 and later reads
-RACK_VERSION = 3  # with the rack; whoever does not know it reads what it knows
+RACK_VERSION = 3  # with the rack; older readers ignore it
 
 
 class CoordinatorFailed(RetriableError):  # type: ignore[misc]
@@ -51,7 +51,7 @@ class CoordinatorFailed(RetriableError):  # type: ignore[misc]
 
 
 class Protocolist(Protocol):
-    """Who answers the client's questions. Every method runs on its I/O thread and must be quick."""
+    """Answers the client's questions. Every method runs on its I/O thread and must be quick."""
 
     def subscription(self) -> tuple[Sequence[TopicPartition], bytes]:
         """Owned partitions and user-data, asked for each JoinGroup."""
@@ -85,7 +85,7 @@ class GroupClient:
     ) -> None:
         """Connect. ``pattern`` goes before ``topics``: every topic whose whole name matches.
 
-        Raises ``BrokerUnavailable`` where nobody answers, ``ConfigError`` for settings refused.
+        Raises ``BrokerUnavailable`` if no broker answers, ``ConfigError`` for settings refused.
         """
         assignor = _StreamAssignor(protocol_name, protocolist, tuple(topics), rack)
         with translated("connect to the brokers"):
@@ -116,7 +116,7 @@ class GroupClient:
         self._notice_fencing()
 
     def _notice_loss(self) -> None:
-        """Tell of a loss in the midst of a join: the client tells its listener only before a join's first try."""
+        """Report a membership lost during a join: the client calls its listener only before a join's first try."""
         subscription = self._consumer._subscription
         if self._coordinator._generation.is_lost() and subscription.assigned_partitions():
             subscription.assign_from_subscribed([])
@@ -179,7 +179,9 @@ class GroupClient:
         return joined
 
     def beat(self, *, alive: bool) -> None:
-        """Tell the client that this member is ``alive``: it leaves the group by itself after ``max_poll_interval_ms`` without.
+        """Report to the client whether this member is ``alive``.
+
+        Without such a report the client leaves the group after ``max_poll_interval_ms``.
 
         Raises ``InstanceFenced`` once a heartbeat was refused so.
         """
@@ -209,10 +211,10 @@ class GroupClient:
         return str(self._coordinator.group_metadata().member_id)
 
     def lease_left_s(self) -> float:
-        """Seconds until the broker may have given this member's tasks away, counted from when the last answered heartbeat was sent.
+        """Seconds until the broker may give this member's tasks away; negative once it may have.
 
-        Negative: it may already have. While a join is under way the broker keeps the member, so the answer grows stale
-        on the safe side.
+        Counted from when the last answered heartbeat was sent. While a join is under way
+        the broker keeps the member, so the result is too small at worst.
         """
         return 0.0 if self._coordinator._generation.is_lost() else self._lease.left_s()
 
@@ -222,7 +224,7 @@ class GroupClient:
         timeout_s: float,
         metadata: Mapping[TopicPartition, str] = _NO_METADATA,
     ) -> None:
-        """Commit next offsets under this generation, each with its ``metadata`` if it has some, and wait for the answer.
+        """Commit next offsets under this generation, with their ``metadata``, and wait for the answer.
 
         Raises ``CommitDeferred`` during a rebalance (nothing was sent), ``CommitRefused`` where the generation is
         over, ``BrokerUnavailable`` without an answer in time.
@@ -234,10 +236,12 @@ class GroupClient:
             self._consumer.commit(wanted, timeout_ms=timeout_s * 1000)
 
     def close(self, timeout_s: float, *, leave: bool) -> tuple[str, str | None] | None:
-        """Disconnect, and leave the group or stay in it. The answer is who is to be taken out yet: (member id, instance id).
+        """Disconnect, and leave the group or stay in it.
 
-        The client itself takes out dynamic members alone, and where JoinGroup is on its way its LeaveGroup would wait behind it
-        until the rebalance is over.
+        Returns the member that is still to be removed: (member id, instance id).
+
+        The client itself takes out dynamic members alone, and where JoinGroup is on its way its LeaveGroup would wait
+        behind it until the rebalance is over.
         """
         member_id, coordinator = self.member_id(), self._coordinator
         by_itself = (

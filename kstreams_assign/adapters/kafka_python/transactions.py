@@ -27,7 +27,7 @@ class TransactionsOnBrokers:
         self._admin = admin
 
     def look(self, partitions: Iterable[TopicPartition]) -> list[Found]:
-        """What these partitions, which exist, hold open, each with what its coordinator says. Raises ``BrokerError``.
+        """Return the open transactions of existing partitions, with their coordinators' state. Raises ``BrokerError``.
 
         DescribeProducers asks for the right to read the topic, DescribeTransactions to describe the transactional id.
         """
@@ -35,18 +35,21 @@ class TransactionsOnBrokers:
         before = self._open(wanted)
         if not before:
             return []
-        coordinated = self._coordinated({one.producer_id for one in before})
-        there = still_open(before, self._open(sorted({one.partition for one in before})))
-        return [Found(one, coordinated.get(one.producer_id)) for one in there]
+        coordinated = self._coordinated({transaction.producer_id for transaction in before})
+        there = still_open(before, self._open(sorted({transaction.partition for transaction in before})))
+        return [Found(transaction, coordinated.get(transaction.producer_id)) for transaction in there]
 
     def committed(self, group: str) -> set[TopicPartition]:
         """The partitions that a group has committed offsets of. Raises ``BrokerError``."""
         with translated(f"committed offsets of {group}"):
-            told = self._admin.list_group_offsets({group: None})[group]
-        return {TopicPartition(*at) for at in told}
+            offsets = self._admin.list_group_offsets({group: None})[group]
+        return {TopicPartition(*at) for at in offsets}
 
     def end(self, hanging: OpenTransaction, decision: Decision) -> None:
-        """Write the marker that its coordinator did not. Needs the right to alter the cluster. Raises ``BrokerError``."""
+        """Write the marker that the coordinator did not write.
+
+        Needs the right to alter the cluster. Raises ``BrokerError``.
+        """
         self._admin.commits = decision is Decision.COMMIT
         spec = AbortTransactionSpec(
             KafkaTopicPartition(*hanging.partition),
@@ -59,29 +62,33 @@ class TransactionsOnBrokers:
 
     def _open(self, partitions: list[TopicPartition]) -> list[OpenTransaction]:
         with translated("describe producers"):
-            told = self._admin.describe_producers([KafkaTopicPartition(*at) for at in partitions])
+            producers = self._admin.describe_producers([KafkaTopicPartition(*at) for at in partitions])
         return [
             OpenTransaction(
                 TopicPartition(*at),
-                one.producer_id,
-                one.producer_epoch,
-                one.coordinator_epoch,
-                one.current_transaction_start_offset,
+                producer.producer_id,
+                producer.producer_epoch,
+                producer.coordinator_epoch,
+                producer.current_transaction_start_offset,
             )
-            for at, state in sorted(told.items())
-            for one in state.active_producers
-            if one.current_transaction_start_offset >= 0
+            for at, state in sorted(producers.items())
+            for producer in state.active_producers
+            if producer.current_transaction_start_offset >= 0
         ]
 
     def _coordinated(self, producer_ids: Iterable[int]) -> Mapping[int, Coordinated]:
         with translated("list transactions"):
             listed = self._admin.list_transactions(producer_id_filters=sorted(producer_ids))
-        names = sorted({one.transactional_id for of_broker in listed.values() for one in of_broker})
-        told = {name: self._described(name) for name in names}
-        return {one.producer_id: _coordinated(name, one) for name, one in told.items() if one is not None}
+        names = sorted({transaction.transactional_id for of_broker in listed.values() for transaction in of_broker})
+        described = {name: self._described(name) for name in names}
+        return {
+            transaction.producer_id: _coordinated(name, transaction)
+            for name, transaction in described.items()
+            if transaction is not None
+        }
 
     def _described(self, transactional_id: str) -> Any:
-        """None where it has just been forgotten."""
+        """None if the coordinator has just forgotten it."""
         with translated(f"describe transactional id {transactional_id}"), suppress(TransactionalIdNotFoundError):
             return self._admin.describe_transactions([transactional_id])[transactional_id]
 
@@ -90,7 +97,7 @@ class TransactionsOnBrokers:
 def transactions_on_brokers(
     bootstrap_servers: str, client: Mapping[str, str] | None = None, timeout_s: float = 10.0
 ) -> Iterator[TransactionsOnBrokers]:
-    """For as long as the block. Raises ``BrokerUnavailable`` where nobody answers in time."""
+    """Yield the questions for the block. Raises ``BrokerUnavailable`` if no broker answers in time."""
     with connected(_MarkingAdmin, bootstrap_servers, client or {}, timeout_s) as admin:
         yield TransactionsOnBrokers(admin)
 
@@ -107,12 +114,12 @@ class _MarkingAdmin(Admin):
         return request
 
 
-def _coordinated(name: str, told: Any) -> Coordinated:
+def _coordinated(name: str, described: Any) -> Coordinated:
     return Coordinated(
         transactional_id=name,
-        state=told.state.value,
-        producer_id=told.producer_id,
-        producer_epoch=told.producer_epoch,
-        timeout_ms=told.transaction_timeout_ms,
-        partitions=frozenset(TopicPartition(*at) for at in told.topic_partitions),
+        state=described.state.value,
+        producer_id=described.producer_id,
+        producer_epoch=described.producer_epoch,
+        timeout_ms=described.transaction_timeout_ms,
+        partitions=frozenset(TopicPartition(*at) for at in described.topic_partitions),
     )

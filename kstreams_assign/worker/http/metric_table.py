@@ -1,9 +1,9 @@
 """Every metric of ``/metrics``: name, kind, unit, labels and help text, in one table.
 
 The documentation's reference page is made from ``METRICS``, and ``metrics`` can only write what stands here. What Kafka
-Streams counts too has the name that the JMX exporter gives it by default, without ``thread_id``: a process is one member.
-Kafka's suffix ``-total`` is kept for counters and left out of gauges, as it means a counter in Prometheus. What Kafka
-reports in milliseconds has a name of ours, in seconds.
+Streams counts too has the name that the JMX exporter gives it by default, without ``thread_id``: a process is one
+member. Kafka's suffix ``-total`` is kept for counters and left out of gauges, as it means a counter in Prometheus. What
+Kafka reports in milliseconds has a name of ours, in seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A status as Prometheus metrics, by the table in ``metric_table``. No counters are kept here: a collector reads a status."""
+"""A status as Prometheus metrics, by the table in ``metric_table``.
+
+No counters are kept here: a collector reads a status.
+"""
 
 from __future__ import annotations
 

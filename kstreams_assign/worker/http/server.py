@@ -1,9 +1,9 @@
 """The HTTP server: a thread that answers GET and HEAD, and ends with the worker.
 
-What lives here: ``http.server`` under bounds, and which path answers what. What must not: what is answered (``status``, ``metrics``,
-``page``). The bounds: a few connections at a time, one short request on each, and an end to each after a while, however
-slowly the other side sends or reads. On loopback only names of loopback are answered to, so that no page of a browser can
-reach in under a name of its own (DNS rebinding).
+What lives here: ``http.server`` under bounds, and which path answers what. What must not: what is answered (``status``,
+``metrics``, ``page``). The bounds: a few connections at a time, one short request on each, and an end to each after a
+while, however slowly the other side sends or reads. On loopback only names of loopback are answered to, so that no page
+of a browser can reach in under a name of its own (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def answer(path: str, status: Callable[[], Status], accept: str) -> Answer:
         return Answer(HTTPStatus.OK, "text/html; charset=utf-8", PAGE, {"Content-Security-Policy": POLICY})
     if path.removeprefix("/") in VERDICTS:
         name = path.removeprefix("/")
-        told = verdict_json(name, status())
-        return _json(told, HTTPStatus.OK if told[name] else HTTPStatus.SERVICE_UNAVAILABLE)
+        verdict = verdict_json(name, status())
+        return _json(verdict, HTTPStatus.OK if verdict[name] else HTTPStatus.SERVICE_UNAVAILABLE)
     if path == "/metrics":
         body, content_type = exposition(status(), accept)
         return Answer(HTTPStatus.OK, content_type, body)
@@ -76,7 +76,10 @@ def _json(value: Any, code: HTTPStatus = HTTPStatus.OK) -> Answer:
 
 
 class StatusServer:
-    """Listens from the moment it is made, answers from ``start`` to ``stop``. Raises ``ConfigError`` where it cannot listen."""
+    """Listens from the moment it is made, answers from ``start`` to ``stop``.
+
+    Raises ``ConfigError`` where it cannot listen.
+    """
 
     def __init__(self, address: HostInfo) -> None:
         try:
@@ -98,7 +101,7 @@ class StatusServer:
         self._server.status, self._server.log = status, log
         self._thread.start()
         open_to_all = [
-            f"{host_text(self.address)} is no loopback: whoever reaches it may read names of topics, tasks and hosts"
+            f"{host_text(self.address)} is no loopback address: every client that reaches it may read names of topics, tasks and hosts"
         ]
         log.emit(
             "http_listening", url=f"http://{host_text(self.address)}/", warnings=open_to_all if self._public else []
@@ -132,7 +135,7 @@ class _Server(ThreadingTCPServer):
         self.socket.close()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002  # socketserver's signature
-        """Whether there is room for one more."""
+        """Return whether there is room for another connection."""
         if len(self._deadlines) < CONNECTIONS_MAX:
             self._deadlines[request] = time.monotonic() + CONNECTION_S
             return True
@@ -160,7 +163,7 @@ class _Server(ThreadingTCPServer):
                 request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  # socketserver's signature
-        """A client that is gone is no matter; anything else is a mistake of ours, and is told."""
+        """Ignore a client that hung up; report any other error, as it is a bug."""
         error = sys.exception()
         if not isinstance(error, OSError):
             self.log.emit("http_failed", warnings=[f"{type(error).__name__}: {error}"])
@@ -202,20 +205,20 @@ class _Handler(BaseHTTPRequestHandler):
             return _json({"error": "it listens on loopback, under no other name"}, HTTPStatus.MISDIRECTED_REQUEST)
         return answer(self.path.partition("?")[0], self.server.status, self.headers.get("Accept", ""))
 
-    def _send(self, told: Answer) -> None:
-        self.send_response(told.code)
+    def _send(self, answer: Answer) -> None:
+        self.send_response(answer.code)
         headers = {
-            "Content-Type": told.content_type,
-            "Content-Length": str(len(told.body)),
+            "Content-Type": answer.content_type,
+            "Content-Length": str(len(answer.body)),
             "Cache-Control": "no-store",
             "X-Content-Type-Options": "nosniff",
-            **told.headers,
+            **answer.headers,
         }
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(told.body)
+            self.wfile.write(answer.body)
 
     def version_string(self) -> str:
         return "kstreams-assign"

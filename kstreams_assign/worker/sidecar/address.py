@@ -99,7 +99,7 @@ def _listen_unix(path: Path) -> socket.socket:
 
 
 def _remove_stale(path: Path) -> None:
-    """A socket file that nobody listens on was left by a worker that was killed."""
+    """Delete a socket file without a listener: a killed worker left it."""
     try:
         kind = path.lstat().st_mode
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A session with a sidecar for asyncio: the same ops as ``client.SidecarClient``, awaited, and as many at once as one likes.
+"""A session with a sidecar for asyncio: the ops of ``client.SidecarClient``, awaited, and several at a time.
 
 What must not live here: Kafka, stores, the rest of the package.
 """
@@ -26,8 +26,9 @@ from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX, VERSION, Fra
 class AsyncSidecarClient:
     """One session: ``async with await AsyncSidecarClient.connect("app.sock") as session: ...``.
 
-    Every method raises ``SidecarRefused`` (``code`` says why) and, once the worker has hung up, ``SidecarDisconnected``.
-    Requests may be awaited together; the worker answers a ``commit`` when it is done and others meanwhile.
+    Every method raises ``SidecarRefused`` (``code`` says why) and, once the worker has hung up,
+    ``SidecarDisconnected``. Requests may be awaited together; the worker answers a ``commit`` when it is done and
+    others meanwhile.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -45,7 +46,8 @@ class AsyncSidecarClient:
     async def connect(cls, address: str, *, token: str | None = None) -> Self:
         """``address`` is the socket's path, or ``tcp://HOST:PORT``.
 
-        Raises ``SidecarDisconnected`` where nobody listens, ``SidecarRefused`` with ``busy`` where another session is open.
+        Raises ``SidecarDisconnected`` if no sidecar listens, ``SidecarRefused`` with ``busy`` where another session is
+        open.
         """
         tcp = tcp_address(address)
         try:
@@ -83,15 +85,15 @@ class AsyncSidecarClient:
         return [Columns(**partition) for partition in answer["partitions"]]
 
     async def get(self, task: str, store: str, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        found: Sequence[bytes | None] = await self._call("get", task=task, store=store, keys=keys)
-        return found
+        values: Sequence[bytes | None] = await self._call("get", task=task, store=store, keys=keys)
+        return values
 
     async def get_with_timestamps(
         self, task: str, store: str, keys: Sequence[bytes]
     ) -> Sequence[tuple[bytes, int] | None]:
-        found: Sequence[tuple[bytes, int] | None]
-        found = await self._call("get", task=task, store=store, keys=keys, timestamps=True)
-        return found
+        values: Sequence[tuple[bytes, int] | None]
+        values = await self._call("get", task=task, store=store, keys=keys, timestamps=True)
+        return values
 
     async def put(
         self, task: str, store: str, entries: Mapping[bytes, bytes], timestamps_ms: Sequence[int] | None = None
@@ -126,12 +128,12 @@ class AsyncSidecarClient:
         return generation
 
     async def locate(self, store: str, key: bytes) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = await self._call("locate", store=store, key=key)
-        return found
+        location: Mapping[str, Any] = await self._call("locate", store=store, key=key)
+        return location
 
     async def lag(self) -> Mapping[str, int]:
-        found: Mapping[str, int] = await self._call("lag")
-        return found
+        lags: Mapping[str, int] = await self._call("lag")
+        return lags
 
     async def drain(self) -> None:
         await self._call("drain")
@@ -156,7 +158,7 @@ class AsyncSidecarClient:
         return await answer
 
     async def _listen(self) -> None:
-        """Take answers and events until the worker hangs up; then nobody may go on waiting."""
+        """Take answers and events until the worker hangs up; then fail the calls that still wait."""
         frames = Frames(FRAME_BYTES_MAX)
         try:
             while data := await self._reader.read(RECEIVE_BYTES):

@@ -1,7 +1,7 @@
 """A session with a sidecar, for Python applications: ``SidecarClient`` blocks, ``aio.AsyncSidecarClient`` awaits.
 
-What lives here: the blocking client, and the values that both give. What must not: Kafka, stores, the rest of the package;
-importing this takes msgpack and nothing else. Keys and values are bytes; serdes are the application's.
+What lives here: the blocking client, and the values that both give. What must not: Kafka, stores, the rest of the
+package; importing this takes msgpack and nothing else. Keys and values are bytes; serdes are the application's.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class Pending:
 class SidecarClient:
     """One session; ``with SidecarClient("app.sock") as session: ...``. Used by one thread.
 
-    ``address`` is the socket's path, or ``tcp://HOST:PORT``. Raises ``SidecarDisconnected`` where nobody listens and
-    ``SidecarRefused`` with ``busy`` where another session is open. Every method raises ``SidecarRefused`` (``code`` says
-    why) and, once the worker has hung up or did not answer within ``timeout_s``, ``SidecarDisconnected``.
+    ``address`` is the socket's path, or ``tcp://HOST:PORT``. Raises ``SidecarDisconnected`` if no sidecar listens and
+    ``SidecarRefused`` with ``busy`` where another session is open. Every method raises ``SidecarRefused`` (``code``
+    says why) and, once the worker has hung up or did not answer within ``timeout_s``, ``SidecarDisconnected``.
     """
 
     def __init__(self, address: str, *, token: str | None = None, timeout_s: float = 120.0) -> None:
@@ -112,15 +112,15 @@ class SidecarClient:
 
     def get(self, task: str, store: str, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """The newest values, in the order of the keys."""
-        found: Sequence[bytes | None] = self._call("get", task=task, store=store, keys=keys)
-        return found
+        values: Sequence[bytes | None] = self._call("get", task=task, store=store, keys=keys)
+        return values
 
     def get_with_timestamps(self, task: str, store: str, keys: Sequence[bytes]) -> Sequence[tuple[bytes, int] | None]:
         """As ``get``, of a timestamped store: value and ``timestamp_ms``."""
-        found: Sequence[tuple[bytes, int] | None] = self._call(
+        values: Sequence[tuple[bytes, int] | None] = self._call(
             "get", task=task, store=store, keys=keys, timestamps=True
         )
-        return found
+        return values
 
     def put(
         self, task: str, store: str, entries: Mapping[bytes, bytes], timestamps_ms: Sequence[int] | None = None
@@ -172,13 +172,13 @@ class SidecarClient:
 
     def locate(self, store: str, key: bytes) -> Mapping[str, Any]:
         """``{active, standbys}``: endpoints of the processes that have the key."""
-        found: Mapping[str, Any] = self._call("locate", store=store, key=key)
-        return found
+        location: Mapping[str, Any] = self._call("locate", store=store, key=key)
+        return location
 
     def lag(self) -> Mapping[str, int]:
         """Changelog offsets that each task still has to read."""
-        found: Mapping[str, int] = self._call("lag")
-        return found
+        lags: Mapping[str, int] = self._call("lag")
+        return lags
 
     def drain(self) -> None:
         """Let the worker leave without silence. Go on until it hangs up (``SidecarDisconnected``)."""

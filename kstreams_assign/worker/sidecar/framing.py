@@ -1,7 +1,7 @@
 """Bytes of the socket <-> messages, without the socket.
 
-A frame is a 4-byte big-endian length and one msgpack map. What lives here: cutting the stream and (un)packing. What must
-not: what a message means. ``Frames`` keeps no more than one frame and the chunk that completed it.
+A frame is a 4-byte big-endian length and one msgpack map. What lives here: cutting the stream and (un)packing. What
+must not: what a message means. ``Frames`` keeps no more than one frame and the chunk that completed it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ class Frames:
         self._held += data
 
     def next(self) -> Message | None:
-        """The next message, or None while it is not complete. Raises ``MalformedFrame``; the stream is of no use then."""
+        """The next message, or None while it is not complete.
+
+        Raises ``MalformedFrame``; the stream is of no use then.
+        """
         if len(self._held) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._held)

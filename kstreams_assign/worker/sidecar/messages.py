@@ -1,7 +1,7 @@
 """Requests as values, checked as ``protocol/sidecar.json`` says: its fields are compiled once to checks.
 
-What lives here: the protocol's data and the types of its fields. What must not: what an op does. Every refusal names the
-field, what came and what is allowed.
+What lives here: the protocol's data and the types of its fields. What must not: what an op does. Every refusal names
+the field, what came and what is allowed.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def refused(code: str, text: str) -> SidecarRefused:
 
 def request_id(message: Message) -> int | None:
     """The request's id, or None where it has none that an answer could carry."""
-    found = message.get("id")
-    return found if type(found) is int and 0 <= found <= ID_MAX else None
+    number = message.get("id")
+    return number if type(number) is int and 0 <= number <= ID_MAX else None
 
 
 def read_request(message: Message) -> Request:
@@ -110,11 +110,11 @@ def _integer(spec: Mapping[str, Any]) -> Check:
 
 
 def _integers(spec: Mapping[str, Any]) -> Check:
-    one = _integer(spec)
+    read_element = _integer(spec)
 
     def check(value: Any) -> tuple[int, ...]:
         _require(type(value) is tuple)
-        return tuple(map(one, value))
+        return tuple(map(read_element, value))
 
     return check
 
@@ -227,5 +227,6 @@ def _compiled(spec: Mapping[str, Any]) -> _Field:
 
 
 _FIELDS: Mapping[str, Mapping[str, _Field]] = {
-    op: {name: _compiled(spec) for name, spec in told["fields"].items()} for op, told in PROTOCOL["ops"].items()
+    op: {name: _compiled(spec) for name, spec in definition["fields"].items()}
+    for op, definition in PROTOCOL["ops"].items()
 }

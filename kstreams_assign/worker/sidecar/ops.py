@@ -14,9 +14,9 @@ from typing import Any
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.stamped import ValueAndTime
-from kstreams_assign.worker.sidecar.books import Book, Books
 from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX
 from kstreams_assign.worker.sidecar.messages import Request, refused
+from kstreams_assign.worker.sidecar.session_tasks import SessionTask, SessionTasks
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
 ANSWER_BYTES_MAX = FRAME_BYTES_MAX - (1 << 20)
@@ -39,8 +39,8 @@ class Limits:
 class Ops:
     """``do`` carries out a request. Raises ``SidecarRefused``; then nothing of it was done."""
 
-    def __init__(self, books: Books, limits: Limits) -> None:
-        self._books = books
+    def __init__(self, session_tasks: SessionTasks, limits: Limits) -> None:
+        self._session_tasks = session_tasks
         self._limits = limits
         self._written_bytes = 0
         self._table: Mapping[str, Callable[[Fields], Any]] = {
@@ -55,13 +55,13 @@ class Ops:
         return self._table[request.op](request.fields)
 
     def forget_sizes(self) -> None:
-        """What was written is on its way, or gone."""
+        """What was written is committed or dropped."""
         self._written_bytes = 0
 
     def _get(self, fields: Fields) -> list[Any]:
-        store = _store(self._books.to_read(fields["task"]), fields["store"])
+        store = _store(self._session_tasks.to_read(fields["task"]), fields["store"])
         get_many = _timestamped(store).get_many_with_timestamps if fields["timestamps"] else store.get_many
-        found: list[Any] = []
+        answer: list[Any] = []
         size = 0
         keys: Sequence[bytes] = fields["keys"]
         for start in range(0, len(keys), LOOK_UP_KEYS):
@@ -69,8 +69,8 @@ class Ops:
             size += sum(map(_answer_size, values))
             if size > ANSWER_BYTES_MAX:
                 raise refused("too_large", f"the values of {len(keys)} keys do not fit into an answer; ask for fewer")
-            found += values
-        return found
+            answer += values
+        return answer
 
     def _put(self, fields: Fields) -> int:
         keys, values = _paired(fields, "entries")
@@ -83,7 +83,7 @@ class Ops:
     def _write(
         self, fields: Fields, keys: Sequence[bytes], values: Sequence[bytes | None], sizes: Sequence[int]
     ) -> int:
-        store = _store(self._books.to_write(fields["task"]), fields["store"])
+        store = _store(self._session_tasks.to_write(fields["task"]), fields["store"])
         times = fields["timestamps_ms"]
         if times is not None and len(times) != len(keys):
             raise refused("bad_request", f"timestamps_ms: {len(times)} of them for {len(keys)} keys")
@@ -92,7 +92,7 @@ class Ops:
         return len(keys)
 
     def _range(self, fields: Fields) -> dict[str, Any]:
-        store = _store(self._books.to_read(fields["task"]), fields["store"])
+        store = _store(self._session_tasks.to_read(fields["task"]), fields["store"])
         entries: list[tuple[bytes, Any]] = []
         size = 0
         more = False
@@ -108,17 +108,17 @@ class Ops:
         return {"entries": entries, "more": more}
 
     def _emit(self, fields: Fields) -> int:
-        book = self._books.to_write(fields["task"])
-        emitted = _emitted(fields, book.running.workspace.at_work.record.timestamp_ms)
-        self._check_sinks(book, emitted)
+        session_task = self._session_tasks.to_write(fields["task"])
+        emitted = _emitted(fields, session_task.running.workspace.at_work.record.timestamp_ms)
+        self._check_sinks(session_task, emitted)
         self._weigh([_size(record.key, record.value) + _headers_size(record) for record in emitted])
-        book.running.workspace.emit_many(emitted)
+        session_task.running.workspace.emit_many(emitted)
         return len(emitted)
 
-    def _check_sinks(self, book: Book, emitted: Iterable[Emitted]) -> None:
+    def _check_sinks(self, session_task: SessionTask, emitted: Iterable[Emitted]) -> None:
         for topic, partition in {(record.topic, record.partition) for record in emitted}:
-            if topic not in book.running.workspace.sinks:
-                allowed = ", ".join(sorted(book.running.workspace.sinks)) or "none"
+            if topic not in session_task.running.workspace.sinks:
+                allowed = ", ".join(sorted(session_task.running.workspace.sinks)) or "none"
                 raise refused("no_such_topic", f"topic {topic!r}: the sinks of the task are {allowed}")
             count = self._limits.partition_counts.get(topic)
             if partition is not None and count is not None and partition >= count:
@@ -143,9 +143,9 @@ def _headers_size(record: Emitted) -> int:
     return sum(len(name) * 4 + len(value or b"") for name, value in record.headers) if record.headers else 0
 
 
-def _store(book: Book, name: str) -> KeyValueStore:
+def _store(session_task: SessionTask, name: str) -> KeyValueStore:
     try:
-        return book.running.task.store(name)
+        return session_task.running.task.store(name)
     except ConfigError as cause:
         raise refused("no_such_store", str(cause)) from cause
 
@@ -160,11 +160,11 @@ def _paired(fields: Fields, whole: str) -> tuple[Sequence[Any], Sequence[Any]]:
     return keys, values
 
 
-def _answer_size(found: Any) -> int:
+def _answer_size(value: Any) -> int:
     """Of a value, or a value with its timestamp, or none."""
-    if type(found) is ValueAndTime:
-        return len(found.value) + 2 * VALUE_BYTES
-    return len(found or b"") + VALUE_BYTES
+    if type(value) is ValueAndTime:
+        return len(value.value) + 2 * VALUE_BYTES
+    return len(value or b"") + VALUE_BYTES
 
 
 def _timestamped(store: KeyValueStore) -> TimestampedKeyValueStore:

@@ -1,8 +1,8 @@
 """The socket: connections, each with its session machine, and the one that may work.
 
-What lives here: asyncio, in a thread of its own. What must not: what a request means (``session``, ``desk``). Bounds: a few
-connections that have not been let in, a time to say hello, a number of unanswered requests, and no reading from a peer
-that does not read.
+What lives here: asyncio, in a thread of its own. What must not: what a request means (``session``, ``request_handler``). Bounds: a
+few connections that have not been let in, a time to say hello, a number of unanswered requests, and no reading from a
+peer that does not read.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, Protocol, cast
 from kstreams_assign.errors import SidecarError
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.sidecar.address import Address, TcpAddress, listen, remove
-from kstreams_assign.worker.sidecar.desk import Port
 from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX, VERSION, Message, frame
 from kstreams_assign.worker.sidecar.messages import Request, refused
+from kstreams_assign.worker.sidecar.request_handler import Port
 from kstreams_assign.worker.sidecar.session import (
     Action,
     Do,
@@ -40,13 +40,13 @@ Another connection takes the place of the oldest, so silent connections shut no 
 """
 
 UNSENT_BYTES_MAX = 64 << 20
-"""Events for a peer that does not read may grow to this; then it is taken for gone."""
+"""Bytes of events that wait for a peer that does not read; beyond them its connection is closed."""
 
 STOP_TIMEOUT_S = 1.0
 
 
 class Work(Protocol):
-    """Who carries out the requests of the open session (``desk.Desk``)."""
+    """Who carries out the requests of the open session (``request_handler.RequestHandler``)."""
 
     def open(self, port: Port) -> None: ...
 
@@ -82,7 +82,7 @@ class Server:
         return str(self._address)
 
     def start(self, welcome: Mapping[str, Any], log: EventLog, on_failure: Callable[[], None]) -> None:
-        """Accept sessions, and tell them ``welcome``. A bug in here is kept as ``failure``, and told."""
+        """Accept sessions and send them ``welcome``. A bug in here is kept as ``failure`` and reported."""
         self._welcome, self.log, self._on_failure = {**welcome, "version": VERSION}, log, on_failure
         self._thread.start()
         self._ready.wait()
@@ -155,7 +155,7 @@ class _Connection(asyncio.Protocol):
         self._ended = loop.create_future()
         self._sending_stalls = False
 
-    # --- the desk's side -------------------------------------------------------------------
+    # --- called by the handler -------------------------------------------------------------------
 
     def answer(self, number: int, message: Message) -> None:
         self._later(lambda: self._act(self._session.answered(number, message)))
@@ -178,7 +178,7 @@ class _Connection(asyncio.Protocol):
         self._act(self._session.receive(data))
 
     def eof_received(self) -> bool:
-        return False  # half a connection is none: whoever stops sending is gone
+        return False  # a peer that stops sending has left, even if it still reads
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # why does not matter
         self._act(self._session.gone())
@@ -233,7 +233,7 @@ class _Connection(asyncio.Protocol):
             self._transport.write(_fitting(message))
 
     def _mind_reading(self) -> None:
-        """Read only what can be answered, and only from whoever reads the answers."""
+        """Read only what can be answered, and only from a peer that reads the answers."""
         if self._transport.is_closing():
             return
         if self._session.satiated or self._sending_stalls:

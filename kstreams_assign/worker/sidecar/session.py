@@ -52,7 +52,7 @@ class Step(Enum):
     """What is done for a move, in order."""
 
     WELCOME = "welcome"
-    DO = "do"  # hand the request to whoever does the work
+    DO = "do"  # hand the request to the handler
     REFUSE = "refuse"  # answer with the error at hand
     REFUSE_EARLY = "refuse: hello first"
     REFUSE_TWICE = "refuse: hello twice"

@@ -1,6 +1,7 @@
 """The sidecar's file: the settings of ``Config``, and the topology, which a library's user writes as code.
 
-Everything is checked here, before anything is started: a wrong value is refused with its key, the value and what is allowed.
+Everything is checked here, before anything is started: a wrong value is refused with its key, the value and what is
+allowed.
 """
 
 from __future__ import annotations
@@ -74,9 +75,12 @@ class SidecarSettings:
     address: Address
 
     @classmethod
-    def from_toml(cls, path: str | Path, told: Iterable[str] = ()) -> SidecarSettings:
-        """Read a file, then ``told`` (KEY=VALUE) over it. Raises ``ConfigError``, also for a file that cannot be read."""
-        return cls.from_mapping(read_toml(path, told))
+    def from_toml(cls, path: str | Path, overrides: Iterable[str] = ()) -> SidecarSettings:
+        """Read a file, then ``overrides`` (KEY=VALUE) over it.
+
+        Raises ``ConfigError``, also for a file that cannot be read.
+        """
+        return cls.from_mapping(read_toml(path, overrides))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> SidecarSettings:
@@ -87,13 +91,16 @@ class SidecarSettings:
         return cls(config, flows, _address(config))
 
 
-def read_toml(path: str | Path, told: Iterable[str] = ()) -> dict[str, Any]:
-    """A file's keys, with ``told`` (KEY=VALUE) over them. Raises ``ConfigError``, also for a file that cannot be read."""
-    over = dict(map(_told, told))
+def read_toml(path: str | Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
+    """A file's keys, with ``overrides`` (KEY=VALUE) over them.
+
+    Raises ``ConfigError``, also for a file that cannot be read.
+    """
+    over = dict(map(_override, overrides))
     return {**read_toml_file(path), **over}
 
 
-def _told(pair: str) -> tuple[str, Any]:
+def _override(pair: str) -> tuple[str, Any]:
     """``KEY=VALUE``; the value is read as TOML, and what is no TOML (a host's name) is a text."""
     key, equals, text = pair.partition("=")
     if not equals or not key:
@@ -114,10 +121,13 @@ def _address(config: Config) -> Address:
 
 
 def read_topology(topology: object) -> tuple[Flow, ...]:
-    """The ``[[topology.subtopology]]`` tables, in their order, or as ``topology.description`` numbers them. Raises ``ConfigError``."""
-    found = topology if isinstance(topology, dict) else {}
-    tables, described = found.get("subtopology"), found.get("description")
-    if not isinstance(tables, list) or not tables or found.keys() - TOPOLOGY_KEYS.keys():
+    """The ``[[topology.subtopology]]`` tables, in their order, or as ``topology.description`` numbers them.
+
+    Raises ``ConfigError``.
+    """
+    topology_table = topology if isinstance(topology, dict) else {}
+    tables, described = topology_table.get("subtopology"), topology_table.get("description")
+    if not isinstance(tables, list) or not tables or topology_table.keys() - TOPOLOGY_KEYS.keys():
         raise ConfigError("topology: write a [[topology.subtopology]] table for each subtopology; at least one")
     if described is not None and not isinstance(described, str):
         raise ConfigError(f"topology.description = {described!r}: must be a file with Java's Topology.describe()")
@@ -143,23 +153,23 @@ def _flow(key: str, table: object) -> Flow:
         sources,
         [_store(f"{key}.stores[{n}]", store) for n, store in enumerate(_list(key, table, "stores", STORE_KEYS))],
         sinks,
-        [_repartition(f"{key}.repartition_sources[{n}]", one) for n, one in enumerate(internal)],
+        [_repartition(f"{key}.repartition_sources[{n}]", source) for n, source in enumerate(internal)],
         [_texts(f"{key}.copartitioned[{n}]", group) for n, group in enumerate(groups)],
         pattern,
     )
 
 
 def _list(key: str, table: Mapping[str, Any], name: str, keys: Iterable[str]) -> list[object]:
-    found = table.get(name, [])
-    if not isinstance(found, list):
-        raise ConfigError(f"{key}.{name} = {found!r}: must be a list of names, or of tables of {', '.join(keys)}")
-    return found
+    entries = table.get(name, [])
+    if not isinstance(entries, list):
+        raise ConfigError(f"{key}.{name} = {entries!r}: must be a list of names, or of tables of {', '.join(keys)}")
+    return entries
 
 
-def _repartition(key: str, told: object) -> Repartition:
-    table = {"name": told} if isinstance(told, str) else told
+def _repartition(key: str, source: object) -> Repartition:
+    table = {"name": source} if isinstance(source, str) else source
     if not isinstance(table, dict):
-        raise ConfigError(f"{key} = {told!r}: must be a name, or a table of {', '.join(REPARTITION_KEYS)}")
+        raise ConfigError(f"{key} = {source!r}: must be a name, or a table of {', '.join(REPARTITION_KEYS)}")
     _refuse_unknown(key, table, REPARTITION_KEYS)
     partitions = table.get("partitions")
     if partitions is not None and (not isinstance(partitions, int) or isinstance(partitions, bool)):

@@ -11,8 +11,8 @@ from kstreams_assign.events import EventListener
 from kstreams_assign.topology.flows import topology_shape
 from kstreams_assign.topology.internal import add_repartition_counts, resolve_patterns, subscription_pattern
 from kstreams_assign.worker.runtime import Engine
-from kstreams_assign.worker.sidecar.desk import Desk
 from kstreams_assign.worker.sidecar.ops import Limits
+from kstreams_assign.worker.sidecar.request_handler import RequestHandler
 from kstreams_assign.worker.sidecar.server import Server
 from kstreams_assign.worker.sidecar.settings import SidecarSettings
 
@@ -27,24 +27,24 @@ RECORD_OVERHEAD_BYTES = 77
 class Sidecar:
     """One member, and one application at a time.
 
-    Making one looks the topics up, locks the state directory and listens; raises ``ConfigError``, ``BrokerUnavailable`` and
-    ``StateDirectoryLocked``. ``run`` blocks until ``close`` or an error, and runs once.
+    Making one looks the topics up, locks the state directory and listens; raises ``ConfigError``, ``BrokerUnavailable``
+    and ``StateDirectoryLocked``. ``run`` blocks until ``close`` or an error, and runs once.
     """
 
     def __init__(self, settings: SidecarSettings, on_event: EventListener | None = None) -> None:
         config = settings.config
         largest = int(config.client.get("message.max.bytes", MESSAGE_BYTES_MAX)) - RECORD_OVERHEAD_BYTES
         limits = Limits(config.buffered_records_max, largest, _partition_counts(settings))
-        desk = Desk(topology_shape(settings.flows), limits)
-        self._server = Server(settings.address, config.socket_token, desk)
+        handler = RequestHandler(topology_shape(settings.flows), limits)
+        self._server = Server(settings.address, config.socket_token, handler)
         try:
-            self._engine = Engine(config, settings.flows, desk, on_event)
+            self._engine = Engine(config, settings.flows, handler, on_event)
         except KStreamsAssignError:
             self._server.stop()
             raise
         self._log = self._engine.log
         self._welcome = {"application_id": config.application_id, "process_id": str(self._engine.process_id)}
-        desk.when_ready, desk.drain = self._serve, self._engine.drain
+        handler.when_ready, handler.drain = self._serve, self._engine.drain
 
     @property
     def address(self) -> str:

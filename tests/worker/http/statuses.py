@@ -79,7 +79,7 @@ def warm_up(partition: int, progress: ReplicaProgress | None, **more) -> WarmUp:
 
 
 def warming(name: str = "newcomer") -> Status:
-    """A third process is being warmed up, as the leader sees it; one copy is slow."""
+    """A third process is being warmed up, as the leader sees it; one replica is slow."""
     newcomer = Holder(NEW, HostInfo(name, 80), (), (), (task(0), task(1)))
     return settled(
         holders=(*settled().holders, newcomer),

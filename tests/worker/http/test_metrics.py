@@ -30,47 +30,47 @@ def samples(status, accept=""):
     body, _ = exposition(status, accept)
     families = READERS[accept](body.decode())
     return {
-        (one.name, *(one.labels[label] for label in sorted(one.labels, reverse=True))): one.value
+        (sample.name, *(sample.labels[label] for label in sorted(sample.labels, reverse=True))): sample.value
         for family in families
-        for one in family.samples
+        for sample in family.samples
     }
 
 
 @pytest.mark.parametrize("accept", READERS)
 def test_both_formats_say_what_the_status_says(accept):
-    found = samples(warming(), accept)
-    assert found["kafka_streams_stream_thread_metrics_process_total",] == 123_456
-    assert found["kafka_streams_stream_thread_metrics_commit_total",] == 1_234
-    assert found["kstreams_assign_transactions_aborted_total",] == 3
-    assert found["kafka_streams_stream_metrics_client_state",] == 2
-    assert found["kafka_streams_stream_state_updater_metrics_standby_updating_tasks",] == 1
-    assert found["kafka_streams_stream_task_metrics_restore_remaining_records", "0_0"] == 0
-    assert found["kafka_streams_stream_task_metrics_update_rate", "0_2"] == 40
-    assert found["kafka_streams_stream_state_updater_metrics_restore_records_rate",] == 40
-    assert (found["kstreams_assign_ready",], found["kstreams_assign_scalable",]) == (1, 0)
-    assert found["kstreams_assign_group_warmups",] == 2
-    assert found["kstreams_assign_next_probe_timestamp_seconds",] == NOW_MS / 1000 + 552
-    assert found["kstreams_assign_task_lag", "0_2", "standby"] == 12
-    assert found["kstreams_assign_task_restore_rate", "0_2", "standby"] == 40
-    assert found["kstreams_assign_task_restore_remaining_seconds", "0_2", "standby"] == 0.3
-    assert found["kstreams_assign_tasks", "running", "active"] == 2
-    assert found["kstreams_assign_input_lag", "orders", "1"] == 250
+    values = samples(warming(), accept)
+    assert values["kafka_streams_stream_thread_metrics_process_total",] == 123_456
+    assert values["kafka_streams_stream_thread_metrics_commit_total",] == 1_234
+    assert values["kstreams_assign_transactions_aborted_total",] == 3
+    assert values["kafka_streams_stream_metrics_client_state",] == 2
+    assert values["kafka_streams_stream_state_updater_metrics_standby_updating_tasks",] == 1
+    assert values["kafka_streams_stream_task_metrics_restore_remaining_records", "0_0"] == 0
+    assert values["kafka_streams_stream_task_metrics_update_rate", "0_2"] == 40
+    assert values["kafka_streams_stream_state_updater_metrics_restore_records_rate",] == 40
+    assert (values["kstreams_assign_ready",], values["kstreams_assign_scalable",]) == (1, 0)
+    assert values["kstreams_assign_group_warmups",] == 2
+    assert values["kstreams_assign_next_probe_timestamp_seconds",] == NOW_MS / 1000 + 552
+    assert values["kstreams_assign_task_lag", "0_2", "standby"] == 12
+    assert values["kstreams_assign_task_restore_rate", "0_2", "standby"] == 40
+    assert values["kstreams_assign_task_restore_remaining_seconds", "0_2", "standby"] == 0.3
+    assert values["kstreams_assign_tasks", "running", "active"] == 2
+    assert values["kstreams_assign_input_lag", "orders", "1"] == 250
 
 
 def test_what_is_not_known_is_left_out_and_not_made_up():
-    found = samples(settled(generation=None, tasks=(TaskStatus(task(0), "active", "restoring", None),)))
-    names = {name for name, *_ in found}
+    values = samples(settled(generation=None, tasks=(TaskStatus(task(0), "active", "restoring", None),)))
+    names = {name for name, *_ in values}
     assert not names & {"kstreams_assign_generation", "kstreams_assign_next_probe_timestamp_seconds"}
     assert not names & {"kstreams_assign_task_lag", "kafka_streams_stream_task_metrics_restore_remaining_records"}
-    assert found["kafka_streams_stream_state_updater_metrics_active_restoring_tasks",] == 1
+    assert values["kafka_streams_stream_state_updater_metrics_active_restoring_tasks",] == 1
 
 
 def test_what_is_restored_has_its_rate_under_kafkas_name():
     restoring = TaskStatus(task(0), "active", "restoring", ReplicaProgress(1_000, 0.5, 250.0, 4_000))
-    found = samples(settled(tasks=(restoring, *settled().tasks[1:])))
-    assert found["kafka_streams_stream_task_metrics_restore_rate", "0_0"] == 250
-    assert found["kafka_streams_stream_state_updater_metrics_restore_records_rate",] == 290
-    assert ("kafka_streams_stream_task_metrics_restore_rate", "0_2") not in found
+    values = samples(settled(tasks=(restoring, *settled().tasks[1:])))
+    assert values["kafka_streams_stream_task_metrics_restore_rate", "0_0"] == 250
+    assert values["kafka_streams_stream_state_updater_metrics_restore_records_rate",] == 290
+    assert ("kafka_streams_stream_task_metrics_restore_rate", "0_2") not in values
 
 
 @pytest.mark.parametrize(
@@ -89,20 +89,20 @@ def test_the_client_state_is_kafka_streams_own_ordinal(status, ordinal):
 
 @pytest.mark.parametrize("accept", READERS)
 def test_counts_times_and_sizes_are_shown_as_the_meters_have_them(accept):
-    found = samples(warming(), accept)
+    values = samples(warming(), accept)
     topics = "kafka_streams_stream_topic_metrics_records"
-    assert found[f"{topics}_consumed_total", "orders", "0_0"] == 120_000
-    assert found[f"{topics}_produced_total", "totals", "0_0"] == 60_000
-    assert found["kafka_consumer_consumer_coordinator_metrics_rebalance_total",] == 3
-    assert found["kstreams_assign_rebalance_duration_seconds_count",] == 3
-    assert found["kstreams_assign_rebalance_duration_seconds_sum",] == 2.5
-    assert found["kstreams_assign_rebalance_duration_seconds_bucket", "0.05"] == 2
-    assert found["kstreams_assign_rebalance_duration_seconds_bucket", "+Inf"] == 3
-    assert found["kstreams_assign_commit_failures_total",] == 4
-    assert found["kafka_streams_stream_task_metrics_restore_total", "0_0"] == 5_000
-    assert found["kafka_streams_stream_task_metrics_update_total", "0_2"] == 900
-    assert found["kstreams_assign_task_state_bytes", "0_0"] == 4_096
-    assert found["kstreams_assign_info", metadata.version("kstreams-assign"), str(HERE), "shop"] == 1
+    assert values[f"{topics}_consumed_total", "orders", "0_0"] == 120_000
+    assert values[f"{topics}_produced_total", "totals", "0_0"] == 60_000
+    assert values["kafka_consumer_consumer_coordinator_metrics_rebalance_total",] == 3
+    assert values["kstreams_assign_rebalance_duration_seconds_count",] == 3
+    assert values["kstreams_assign_rebalance_duration_seconds_sum",] == 2.5
+    assert values["kstreams_assign_rebalance_duration_seconds_bucket", "0.05"] == 2
+    assert values["kstreams_assign_rebalance_duration_seconds_bucket", "+Inf"] == 3
+    assert values["kstreams_assign_commit_failures_total",] == 4
+    assert values["kafka_streams_stream_task_metrics_restore_total", "0_0"] == 5_000
+    assert values["kafka_streams_stream_task_metrics_update_total", "0_2"] == 900
+    assert values["kstreams_assign_task_state_bytes", "0_0"] == 4_096
+    assert values["kstreams_assign_info", metadata.version("kstreams-assign"), str(HERE), "shop"] == 1
 
 
 @pytest.mark.parametrize("accept", READERS)
@@ -160,8 +160,8 @@ def test_readings_share_nothing():
 
 def test_a_stopped_task_is_a_sample_of_its_own_and_keeps_the_client_from_running():
     stopped = TaskStatus(task(0), "active", "stopped", None, stopped="no space left", retry_ms=4_000)
-    found = samples(settled(tasks=(stopped,)))
-    assert found["kstreams_assign_task_stopped", "0_0", "active"] == 1
-    assert found["kstreams_assign_tasks", "stopped", "active"] == 1
-    assert found["kafka_streams_stream_metrics_client_state",] == 1
+    values = samples(settled(tasks=(stopped,)))
+    assert values["kstreams_assign_task_stopped", "0_0", "active"] == 1
+    assert values["kstreams_assign_tasks", "stopped", "active"] == 1
+    assert values["kafka_streams_stream_metrics_client_state",] == 1
     assert not any(name == "kstreams_assign_task_stopped" for name, *_ in samples(settled()))

@@ -180,8 +180,8 @@ def test_the_sidecar_as_a_program_tells_its_address_serves_it_and_leaves_nothing
     command = [sys.executable, "-m", "kstreams_assign", "worker", "--config", settings]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as sidecar:
         try:
-            port = int(until_line(sidecar, r"http_listening.*:(\d+)/")[1])
-            until_line(sidecar, r"running.*task=0_0")
+            port = int(until_line(sidecar, r"the status page are at .*:(\d+)/")[1])
+            until_line(sidecar, "This member runs its 1 active task")
             asked_until(lambda: ask(port, "/ready")[0], lambda code: code == 200)
             assert [(task["task"], task["state"]) for task in json.loads(ask(port, "/tasks")[1])] == [
                 ("0_0", "running")
@@ -237,11 +237,11 @@ def test_what_is_restored_and_what_a_standby_reads_is_counted(app):
 
 def metrics_of(port):
     """Name -> labels and value of each sample."""
-    found = {}
+    samples = {}
     for family in read_text(ask(port, "/metrics")[1]):
         for sample in family.samples:
-            found.setdefault(sample.name, []).append((sample.labels, sample.value))
-    return found
+            samples.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return samples
 
 
 def sum_of(metrics, name):

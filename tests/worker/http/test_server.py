@@ -42,7 +42,7 @@ def ask(port, path, method="GET", **headers):
     return answer, body
 
 
-def told(port, raw):
+def reply_to(port, raw):
     """All that comes back for these bytes."""
     with socket.create_connection(("127.0.0.1", port), timeout=WITHIN_S) as connection:
         connection.sendall(raw)
@@ -57,9 +57,9 @@ def test_health_is_200_or_503_with_the_reasons():
         "/ready": 200,
         "/scalable": 503,
     }
-    told = json.loads(answers["/scalable"][1])
-    assert told["scalable"] is False
-    assert any("0_1 warms up on newcomer:80: lag 41,000" in reason for reason in told["reasons"])
+    verdict = json.loads(answers["/scalable"][1])
+    assert verdict["scalable"] is False
+    assert any("0_1 warms up on newcomer:80: lag 41,000" in reason for reason in verdict["reasons"])
     assert json.loads(answers["/ready"][1]) == {"ready": True, "reasons": []}
 
 
@@ -86,8 +86,8 @@ def test_other_paths_methods_and_versions_are_refused():
             answer, _ = ask(port, "/live", method)
             assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
         assert ask(port, "/live", "BREW")[0].status == 501
-        assert told(port, b"GET /live HTTP/9.9\r\n\r\n").startswith(b"505")
-        assert told(port, b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n").startswith(b"400")
+        assert reply_to(port, b"GET /live HTTP/9.9\r\n\r\n").startswith(b"505")
+        assert reply_to(port, b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n").startswith(b"400")
 
 
 @pytest.mark.parametrize(("host", "code"), [("localhost:1", 200), ("127.0.0.1", 200), ("evil.example:80", 421)])
@@ -112,8 +112,8 @@ def test_elsewhere_any_name_is_answered_to_and_it_is_said_aloud():
 
 def test_a_request_that_is_too_long_is_refused_without_being_read():
     with serving() as (port, _):
-        assert b" 414 " in told(port, b"GET /" + b"a" * 16_400)
-        assert b" 431 " in told(port, b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 2_731)
+        assert b" 414 " in reply_to(port, b"GET /" + b"a" * 16_400)
+        assert b" 431 " in reply_to(port, b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 2_731)
 
 
 def test_who_hangs_up_in_the_middle_harms_nothing():
@@ -143,19 +143,19 @@ def test_who_says_nothing_is_let_go_and_others_are_served_meanwhile(monkeypatch)
     with serving() as (port, _):
         idle = [socket.create_connection(("127.0.0.1", port), timeout=WITHIN_S) for _ in range(CONNECTIONS_MAX)]
         idle[0].sendall(b"G")
-        assert told(port, b"GET /live HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.0 503")
+        assert reply_to(port, b"GET /live HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.0 503")
         started = time.monotonic()
-        assert [one.recv(1) for one in idle] == [b""] * CONNECTIONS_MAX
+        assert [connection.recv(1) for connection in idle] == [b""] * CONNECTIONS_MAX
         assert time.monotonic() - started < WITHIN_S, "long before each had been silent for too long"
         assert ask(port, "/live")[0].status == 200
-        for one in idle:
-            one.close()
+        for connection in idle:
+            connection.close()
 
 
 def test_a_mistake_of_ours_is_told_and_the_next_request_is_answered():
     moments = iter([None, settled()])
     with serving(lambda: next(moments)) as (port, events):
-        assert told(port, b"GET /live HTTP/1.0\r\n\r\n") == b""
+        assert reply_to(port, b"GET /live HTTP/1.0\r\n\r\n") == b""
         assert ask(port, "/live")[0].status == 200
         assert "AttributeError" in next(e for e in events if e["event"] == "http_failed")["warnings"][0]
 

@@ -184,9 +184,9 @@ def test_warm_ups_that_wait_in_the_queue_are_shown_as_queued():
         states=dict.fromkeys(WARM, TaskState.TAILING),
         progress={task: going() for task in WARM},
     )
-    assert [told.state for told in status_of(CONFIG, SHAPE, NEW, views).tasks] == ["tailing", "queued"]
+    assert [task.state for task in status_of(CONFIG, SHAPE, NEW, views).tasks] == ["tailing", "queued"]
     warm = replace(views, progress={WARM[0]: going(moved=995), WARM[1]: going()})
-    assert [told.state for told in status_of(CONFIG, SHAPE, NEW, warm).tasks] == ["tailing", "tailing"]
+    assert [task.state for task in status_of(CONFIG, SHAPE, NEW, warm).tasks] == ["tailing", "tailing"]
 
 
 def test_before_the_first_assignment_nothing_is_made_up():

@@ -1,4 +1,5 @@
-"""A shop for the sidecar's tests: orders in, totals per customer out, sidecars in this process, and an application or two."""
+"""A shop for the sidecar's tests: orders in, totals per customer out, sidecars in this process, and an application or
+two."""
 
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ class Shop:
         self.sent.update(customers)
 
     def send_large(self, count: int, size: int) -> None:
-        """Records that nobody counts, all to one partition."""
+        """Records that no application counts, all to one partition."""
         for _ in range(count):
             self._producer.produce(self.name, 0, b"large", b"1" * size)
         self._producer.flush(WITHIN_S)
@@ -128,15 +129,15 @@ class Shop:
         ends = self.admin.end_offsets(partitions, WITHIN_S)
         reader = ConfluentChangelogReader(self.broker, group_id=self.name, admin=self.admin)
         reader.add(dict.fromkeys(partitions, 0))
-        found: dict[bytes, int] = {}
+        total_by_key: dict[bytes, int] = {}
         left = {p for p, end in ends.items() if end}
         while left:
             for batch in reader.poll(1):
-                found.update((key, int(value)) for key, value in batch.writes if value is not None)
+                total_by_key.update((key, int(value)) for key, value in batch.writes if value is not None)
                 if batch.next_offset >= ends[batch.partition]:
                     left.discard(batch.partition)
         reader.close()
-        return Counter(found)
+        return Counter(total_by_key)
 
     def emitted(self) -> Counter[bytes]:
         """The newest total of each customer in the output topic, as a committed reader finds it now."""

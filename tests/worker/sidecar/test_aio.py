@@ -15,9 +15,9 @@ from tests.worker.sidecar.shop import PARTITIONS, STORE, Shop
 
 @pytest.fixture
 def shop(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
-    found = Shop(broker, request.node.name.replace("_", "-")[:70], tmp_path)
-    yield found
-    found.stop()
+    running_shop = Shop(broker, request.node.name.replace("_", "-")[:70], tmp_path)
+    yield running_shop
+    running_shop.stop()
 
 
 async def count(session: AsyncSidecarClient, shop: Shop) -> None:

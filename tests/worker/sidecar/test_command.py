@@ -23,9 +23,9 @@ ORDERS = [b"customer-%d" % (n % 53) for n in range(2_000)]
 
 @pytest.fixture
 def shop(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
-    found = Shop(broker, request.node.name.translate({ord(c): "-" for c in "_[]"})[:70].lower(), tmp_path)
-    yield found
-    found.stop()
+    running_shop = Shop(broker, request.node.name.translate({ord(c): "-" for c in "_[]"})[:70].lower(), tmp_path)
+    yield running_shop
+    running_shop.stop()
 
 
 def write_config(shop: Shop) -> Path:

@@ -1,4 +1,4 @@
-"""A sidecar that drains, asked by its application or by the command: it ends by itself, and the other has everything."""
+"""A sidecar drains, asked by its application or by the command: it ends, and the other process has everything."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ DRAIN = [sys.executable, "-m", "kstreams_assign", "drain", "--config"]
 
 @pytest.fixture
 def shop(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
-    found = Shop(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
-    yield found
-    found.stop()
+    running_shop = Shop(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
+    yield running_shop
+    running_shop.stop()
 
 
 def test_the_command_empties_a_worker_and_waits_for_its_end(shop: Shop) -> None:

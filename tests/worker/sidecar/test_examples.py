@@ -29,7 +29,7 @@ def at_work(command: Sequence[str], shop: Shop) -> Iterator[subprocess.Popen[byt
 
 
 def counts_through_kills(command: Sequence[str], shop: Shop) -> None:
-    """Orders come while the application is killed in the middle and started anew; then Ctrl-C ends it in order."""
+    """Orders come while the application is killed in the middle and started again; then Ctrl-C ends it in order."""
     shop.send(ORDERS)
     shop.start().until_running(PARTITIONS)
     with at_work(command, shop) as process:
@@ -58,9 +58,9 @@ def wait_for_progress(shop: Shop) -> None:
 
 @pytest.fixture
 def shop(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
-    found = Shop(broker, request.node.name.replace("_", "-")[:70], tmp_path)
-    yield found
-    found.stop()
+    running_shop = Shop(broker, request.node.name.replace("_", "-")[:70], tmp_path)
+    yield running_shop
+    running_shop.stop()
 
 
 def test_the_python_example_counts_through_kills(shop):

@@ -21,12 +21,12 @@ messages = st.lists(st.dictionaries(st.text(max_size=5), values, max_size=4), ma
 def test_any_split_of_the_bytes_gives_the_same_messages(sent, data):
     stream = b"".join(map(frame, sent))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
-    frames, found = Frames(FRAME_BYTES_MAX), []
+    frames, received = Frames(FRAME_BYTES_MAX), []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         frames.feed(stream[start:end])
         while (message := frames.next()) is not None:
-            found.append(message)
-    assert found == sent
+            received.append(message)
+    assert received == sent
 
 
 def test_a_stream_fed_byte_by_byte_gives_a_message_with_its_last_byte():

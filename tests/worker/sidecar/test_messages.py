@@ -47,7 +47,7 @@ BAD = {
     ),
     "offsets": ({"orders": 7}, {"orders-x": 7}, {"orders-3": -1}, {"-3": 7}, {7: 7}, {"orders-3": "7"}, ()),
 }
-FIELDS = [(op, name, spec) for op, told in PROTOCOL["ops"].items() for name, spec in told["fields"].items()]
+FIELDS = [(op, name, spec) for op, definition in PROTOCOL["ops"].items() for name, spec in definition["fields"].items()]
 
 
 def whole(op: str, **changed: object) -> dict[str, object]:
@@ -61,7 +61,7 @@ def test_a_request_with_every_field_of_its_op_is_read(op):
     assert (request.id, request.op, request.fields.keys()) == (1, op, PROTOCOL["ops"][op]["fields"].keys())
 
 
-@pytest.mark.parametrize(("op", "name", "spec"), FIELDS, ids=lambda found: found if isinstance(found, str) else "")
+@pytest.mark.parametrize(("op", "name", "spec"), FIELDS, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_field_that_is_not_as_its_type_says_is_refused_by_name(op, name, spec):
     for value in BAD[spec["type"]]:
         shown = r"\(not shown\): " if spec.get("secret") else "= "
@@ -71,7 +71,7 @@ def test_a_field_that_is_not_as_its_type_says_is_refused_by_name(op, name, spec)
         assert len(str(refused.value)) < 600
 
 
-@pytest.mark.parametrize(("op", "name", "spec"), FIELDS, ids=lambda found: found if isinstance(found, str) else "")
+@pytest.mark.parametrize(("op", "name", "spec"), FIELDS, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_field_left_out_is_its_default_or_nothing_or_refused(op, name, spec):
     message = whole(op)
     del message[name]

@@ -24,9 +24,9 @@ ORDERS = [b"customer-%d" % (n % 53) for n in range(2_000)]
 
 @pytest.fixture
 def shop(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
-    found = Shop(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
-    yield found
-    found.stop()
+    running_shop = Shop(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
+    yield running_shop
+    running_shop.stop()
 
 
 def work_once(session: SidecarClient) -> int:
@@ -43,8 +43,8 @@ def test_an_application_counts_everything_and_emits_the_totals(shop: Shop) -> No
         assert session.welcome["application_id"] == shop.name
         add_up_until(session, shop)
         assert shop.emitted() == shop.sent
-        found = [(t["task"], t["role"], t["state"]) for t in session.tasks()]
-        assert found == [(f"0_{p}", "active", "running") for p in range(PARTITIONS)]
+        tasks = [(t["task"], t["role"], t["state"]) for t in session.tasks()]
+        assert tasks == [(f"0_{p}", "active", "running") for p in range(PARTITIONS)]
         assert session.lag() == {f"0_{p}": 0 for p in range(PARTITIONS)}
         assert session.events[0]["event"] == "assigned"
         session.close()
@@ -114,16 +114,16 @@ def test_a_part_of_what_was_polled_can_be_committed_and_the_rest_comes_again(sho
 
 def test_an_application_that_hangs_does_not_hold_up_the_group_and_keeps_only_the_tasks_that_stay(shop: Shop) -> None:
     shop.send(ORDERS)
-    one = shop.start(1)
+    first_worker = shop.start(1)
     with shop.connect(1) as slow:
-        one.until_running(PARTITIONS)
+        first_worker.until_running(PARTITIONS)
         polled: Counter[str] = Counter()
         while len(polled) < PARTITIONS:
             polled.update(record.task for record in slow.poll(500))
         for task in polled:
             slow.put(task, STORE, {b"half-done": b"1"})
-        two = shop.start(2)
-        two.until_running(PARTITIONS // 2)  # while the slow one is silent, with work at hand
+        second_worker = shop.start(2)
+        second_worker.until_running(PARTITIONS // 2)  # while the slow one is silent, with work at hand
         gone = next(task for task in polled if _revoked(slow, task))
         (kept,) = polled.keys() - {gone}
         assert slow.get(kept, STORE, [b"half-done"]) == (b"1",)
@@ -145,18 +145,18 @@ def _revoked(session: SidecarClient, task: str) -> bool:
 
 def test_a_task_that_went_away_and_came_back_takes_no_write_of_before(shop: Shop) -> None:
     shop.send(ORDERS)
-    one = shop.start(1)
+    first = shop.start(1)
     with shop.connect(1) as session:
-        one.until_running(PARTITIONS)
+        first.until_running(PARTITIONS)
         polled: set[str] = set()
         while len(polled) < PARTITIONS:
             polled |= {record.task for record in session.poll()}
         shop.start(2).until_running(PARTITIONS // 2)
-        one.until_running(PARTITIONS // 2)
+        first.until_running(PARTITIONS // 2)
         gone = "0_0" if _revoked(session, "0_0") else "0_1"
         shop.sidecars.pop().stop()
-        one.until_running(PARTITIONS)
-        with pytest.raises(SidecarRefused, match=r"task_migrated.*came back"):
+        first.until_running(PARTITIONS)
+        with pytest.raises(SidecarRefused, match=r"task_migrated.*assigned again"):
             session.put(gone, STORE, {b"of-before": b"1"})
         again = session.poll(10, 30_000)
         assert session.put(again[0].task, STORE, {b"of-now": b"1"}) == 1
@@ -165,12 +165,12 @@ def test_a_task_that_went_away_and_came_back_takes_no_write_of_before(shop: Shop
 
 
 def test_sessions_that_work_through_a_rebalance_lose_nothing_and_count_nothing_twice(shop: Shop) -> None:
-    one = shop.start(1)
+    first_worker = shop.start(1)
     with shop.connect(1) as first:
-        one.until_running(PARTITIONS)
+        first_worker.until_running(PARTITIONS)
         shop.send(ORDERS)
         work_once(first)
-        two = shop.start(2)
+        second_worker = shop.start(2)
         with shop.connect(2) as second:
             sent = 0
             while sent < 20 or not second.events:
@@ -179,7 +179,7 @@ def test_sessions_that_work_through_a_rebalance_lose_nothing_and_count_nothing_t
                 for session in (first, second):
                     add_up(session, 20, 20)
                     session.commit_later()
-            two.until_running(PARTITIONS // 2)
+            second_worker.until_running(PARTITIONS // 2)
             while shop.committed() != shop.sent:
                 for session in (first, second):
                     add_up(session)
@@ -195,7 +195,7 @@ def test_a_second_session_is_told_that_the_first_is_open(shop: Shop) -> None:
 
 
 def test_silent_connections_are_few_and_shut_no_application_out(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HELLO_TIMEOUT_S", 100.0)  # so that nobody goes meanwhile for saying nothing
+    monkeypatch.setattr(server, "HELLO_TIMEOUT_S", 100.0)  # so that no silent session is closed meanwhile
     shop.start().until_running(PARTITIONS)
     with ExitStack() as stack:
         silent = [stack.enter_context(_silent(shop)) for _ in range(3 * WAITING_MAX)]
@@ -247,17 +247,17 @@ def test_columns_ranges_and_deletes_show_the_same_as_records_do(shop: Shop) -> N
         session.commit()
         session.delete("0_0", STORE, [b"k1"])
         session.put("0_0", STORE, {b"k9": b"new"})
-        found = session.range("0_0", STORE, b"k0", b"k9", limit=3)
-        assert ([key for key, _ in found.entries], found.more) == ([b"k0", b"k2", b"k3"], True)
-        found = session.range("0_0", STORE, reverse=True)
-        assert ([key for key, _ in found.entries], found.more) == ([b"k9", b"k4", b"k3", b"k2", b"k0"], False)
+        page = session.range("0_0", STORE, b"k0", b"k9", limit=3)
+        assert ([key for key, _ in page.entries], page.more) == ([b"k0", b"k2", b"k3"], True)
+        page = session.range("0_0", STORE, reverse=True)
+        assert ([key for key, _ in page.entries], page.more) == ([b"k9", b"k4", b"k3", b"k2", b"k0"], False)
 
 
 def test_what_the_brokers_would_refuse_at_the_commit_is_refused_before(shop: Shop) -> None:
-    one = shop.start(buffered_records_max=100)
+    first = shop.start(buffered_records_max=100)
     shop.send(ORDERS[:500])
     with shop.connect() as session:
-        one.until_running(PARTITIONS)
+        first.until_running(PARTITIONS)
         with pytest.raises(SidecarRefused, match="no_such_topic"):
             session.emit("0_0", "elsewhere", [b"k"], [b"v"])
         out_of_range = {"topic": sink_of(session), "key": b"k", "value": b"v", "partition": PARTITIONS}
@@ -307,16 +307,16 @@ def test_tcp_takes_the_token_and_nothing_else(shop: Shop) -> None:
 
 
 def test_an_answer_of_the_worker_is_at_most_a_frame(shop: Shop) -> None:
-    one = shop.start()
+    first = shop.start()
     with shop.connect() as session:
-        one.until_running(PARTITIONS)
+        first.until_running(PARTITIONS)
         for n in range(20):
             session.put("0_0", STORE, {b"%02d" % n: b"v" * 900_000})
         with pytest.raises(SidecarRefused, match="too_large"):
             session.get("0_0", STORE, [b"%02d" % n for n in range(20)])
-        found = session.range("0_0", STORE)
-        assert found.more
-        assert 15 <= len(found.entries) < 20
+        page = session.range("0_0", STORE)
+        assert page.more
+        assert 15 <= len(page.entries) < 20
         session.commit()
         shop.send_large(20, 900_000)
         counts, offsets = [], []
@@ -330,14 +330,14 @@ def test_an_answer_of_the_worker_is_at_most_a_frame(shop: Shop) -> None:
 
 def test_hostile_frames_leave_the_worker_and_the_counts_as_they_were(shop: Shop) -> None:
     shop.send(ORDERS)
-    one = shop.start()
-    one.until_running(PARTITIONS)
+    worker = shop.start()
+    worker.until_running(PARTITIONS)
     with shop.connect() as first:
         while add_up(first):
             first.commit()
-    found = run(2_000, seed=11, path=str(shop.folder / "1.sock"))
-    assert found["sessions"] > 10
-    assert one.error is None
+    summary = run(2_000, seed=11, path=str(shop.folder / "1.sock"))
+    assert summary["sessions"] > 10
+    assert worker.error is None
     shop.send(ORDERS)
     with shop.connect() as second:
         assert {task["state"] for task in second.tasks()} == {"running"}

@@ -1,4 +1,4 @@
-"""The sidecar's file and address: what is wrong is refused at the start, with the key, the value and what is allowed."""
+"""The sidecar's file and address: a wrong value is refused at start, with the key, the value and what is allowed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ socket = "app.sock"
 TOPOLOGY = """
 [[topology.subtopology]]
 sources = ["orders", "returns"]
-stores = ["totals", {name = "cache", changelog = false}, {name = "timed", type = "timestamped_key_value", drop_headers = true}]
+stores = [
+    "totals",
+    {name = "cache", changelog = false},
+    {name = "timed", type = "timestamped_key_value", drop_headers = true},
+]
 sinks = ["customer-totals"]
 
 [[topology.subtopology]]
@@ -53,8 +57,8 @@ def test_the_example_is_a_file_of_that_kind():
 def test_what_is_told_beside_the_file_goes_over_it(tmp_path):
     path = tmp_path / "worker.toml"
     path.write_text(PLAIN + TOPOLOGY, encoding="utf-8")
-    told = ["num_standby_replicas=2", "application_server=pod-3.workers:8080", 'client_tags={zone="a"}']
-    config = SidecarSettings.from_toml(path, told).config
+    overrides = ["num_standby_replicas=2", "application_server=pod-3.workers:8080", 'client_tags={zone="a"}']
+    config = SidecarSettings.from_toml(path, overrides).config
     assert (config.num_standby_replicas, config.client_tags) == (2, {"zone": "a"})
     assert str(config.endpoint.host) == "pod-3.workers"
 
@@ -150,9 +154,9 @@ def test_a_token_is_never_shown(tmp_path):
     ],
 )
 def test_an_address_reads_as_it_is_written(text, address):
-    found = read_address(text)
-    assert type(found) is address
-    assert str(found) == text
+    address_read = read_address(text)
+    assert type(address_read) is address
+    assert str(address_read) == text
 
 
 @pytest.mark.parametrize(

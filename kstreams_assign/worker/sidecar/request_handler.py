@@ -1,7 +1,7 @@
-"""The application as the processing loop's labour: its requests are carried out here, on the loop's thread.
+"""Carries out an application's requests, as the processing loop's labour and on its thread.
 
-What lives here: orders that wait (a poll for records, a commit for its end), and what the session is told. What each op
-does to a task is in ``ops``, the rules of commit and rollback in ``books``. What must not: sockets, bytes.
+What lives here: orders that wait (a poll for records, a commit for its end), and the events for the session. What each op
+does to a task is in ``ops``, the rules of commit and rollback in ``session_tasks``. What must not: sockets, bytes.
 
 The idea: the loop never waits for the application. Records are read only while a poll waits for them, work is committed
 only when the application says so, and between a commit's request and its beginning nothing else is carried out, so that
@@ -22,16 +22,16 @@ from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.labour import Facts, Labour, Loop, Running
 from kstreams_assign.worker.locating import locate
-from kstreams_assign.worker.sidecar.books import Books
 from kstreams_assign.worker.sidecar.framing import Message
 from kstreams_assign.worker.sidecar.messages import EVENTS, Request, refused
 from kstreams_assign.worker.sidecar.ops import Limits, Ops
 from kstreams_assign.worker.sidecar.poll import ANSWER_BYTES_MAX, Batch, as_columns, as_records, split
 from kstreams_assign.worker.sidecar.session import error_reply
+from kstreams_assign.worker.sidecar.session_tasks import SessionTasks
 
 
 class Port(Protocol):
-    """A session's way back. Both only leave the message; after the session's end they drop it."""
+    """The way back to a session. Both methods only queue the message; after the session's end they drop it."""
 
     def answer(self, number: int, message: Message) -> None: ...
 
@@ -53,10 +53,11 @@ class _Order:
         self.port.answer(self.request.id, error_reply(self.request.id, error))
 
 
-class Desk(Labour):
+class RequestHandler(Labour):
     """``open``, ``submit`` and ``leave`` may be called from any thread: they only leave an order for the loop.
 
-    ``when_ready`` is called once there is a loop to leave orders for, ``drain`` when the application wants the worker to leave.
+    ``when_ready`` is called once there is a loop to leave orders for, ``drain`` when the application wants the worker
+    to leave.
     """
 
     def __init__(self, shape: TopologyShape, limits: Limits) -> None:
@@ -64,8 +65,8 @@ class Desk(Labour):
         self.drain: Callable[[], None] = _nothing
         self._shape = shape
         self._limits = limits
-        self._books = Books()
-        self._ops = Ops(self._books, limits)
+        self._session_tasks = SessionTasks()
+        self._ops = Ops(self._session_tasks, limits)
         self._port: Port | None = None
         self._orders: deque[_Order] = deque()
         self._polls: deque[_Order] = deque()
@@ -103,10 +104,10 @@ class Desk(Labour):
         self._loop.order(lambda: self._take(_Order(port, request)))
 
     def leave(self, port: Port) -> None:
-        """A session is over: what it did not commit never was, and its input is read again."""
+        """A session is over: what it did not commit is dropped, and its input is read again."""
         self._loop.order(lambda: self._roll_back(port))
 
-    # --- what the loop asks and tells ----------------------------------------------------
+    # --- called by the loop --------------------------------------------------------------
 
     def appetite(self) -> int:
         if not self._polls or self._backlog:
@@ -130,7 +131,7 @@ class Desk(Labour):
             self._sealed = None
 
     def commit_ends(self, end: CommitStep) -> None:
-        """Offsets that a rebalance put off go with the next commit; so their answer waits for that."""
+        """Offsets that a rebalance deferred go with the next commit, so their answer waits for it."""
         if end is CommitStep.DEFERRED:
             return
         committing, self._committing = self._committing, []
@@ -143,11 +144,11 @@ class Desk(Labour):
         self._finish_closing()
 
     def begins(self, running: Running) -> None:
-        self._books.begins(running)
+        self._session_tasks.begins(running)
         self._push("restored", task=str(running.task.id))
 
     def ends(self, task: TaskId) -> None:
-        self._books.ends(task)
+        self._session_tasks.ends(task)
         self._backlog = deque(batch for batch in self._backlog if batch.running.task.id != task)
 
     def failed(self, tasks: Sequence[TaskId], reason: str) -> None:
@@ -155,7 +156,7 @@ class Desk(Labour):
 
     def assigned(self, generation: int, adopted: Adopted) -> None:
         before = set(self._assignment["active"]) if self._assignment else set()
-        self._books.restoring = frozenset(adopted.active)
+        self._session_tasks.restoring = frozenset(adopted.active)
         self._hosts = adopted.hosts, adopted.standby_hosts
         self._assignment = {
             "generation": generation,
@@ -169,7 +170,7 @@ class Desk(Labour):
 
     def dropped(self, reason: str) -> None:
         tasks = self._assignment["active"] if self._assignment else []
-        self._assignment, self._books.restoring = None, frozenset()
+        self._assignment, self._session_tasks.restoring = None, frozenset()
         self._backlog.clear()
         failed = [*self._committing, *([self._sealed] if self._sealed else [])]
         self._committing, self._sealed, self._uncommitted = [], None, 0
@@ -193,7 +194,7 @@ class Desk(Labour):
         self._port = port
         if self._assignment is not None:
             self._push("assigned", **self._assignment)
-        for task in self._books.running():
+        for task in self._session_tasks.running():
             self._push("restored", task=str(task))
 
     def _push(self, event: str, **facts: object) -> None:
@@ -223,7 +224,7 @@ class Desk(Labour):
                 order.refuse(refused("task_restoring", str(error)))
 
     def _tasks(self) -> list[dict[str, Any]]:
-        return [{"task": task, **told} for task, told in sorted(self._facts().tasks.items())]
+        return [{"task": task, **status} for task, status in sorted(self._facts().tasks.items())]
 
     def _locate(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         for sub in self._shape.subtopologies:
@@ -233,7 +234,7 @@ class Desk(Labour):
         raise refused("no_such_store", f"store {fields['store']!r}: the topology declares none of that name")
 
     def _commit(self, order: _Order) -> None:
-        self._books.seal(order.request.fields["offsets"])
+        self._session_tasks.seal(order.request.fields["offsets"])
         self._ops.forget_sizes()
         self._uncommitted = 0
         self._sealed = order
@@ -255,7 +256,7 @@ class Desk(Labour):
             order.answer(True)
 
     def _roll_back(self, port: Port) -> None:
-        """Only while that session is the open one: it may have left twice, by asking and by hanging up."""
+        """Only for the open session: it may have left twice, by asking and by hanging up."""
         if port is not self._port:
             return
         self._port = None
@@ -265,7 +266,7 @@ class Desk(Labour):
         self._backlog.clear()
         self._uncommitted = 0
         self._ops.forget_sizes()
-        again = self._books.roll_back(read)
+        again = self._session_tasks.roll_back(read)
         if again:
             self._loop.rewind(again)
 
@@ -285,7 +286,7 @@ class Desk(Labour):
             else:
                 return
             self._polls.popleft()
-            self._books.poll_answered()
+            self._session_tasks.poll_answered()
 
     def _fill(self, records_max: int) -> list[Batch]:
         """The next batches for an answer; what does not fit stays."""
@@ -302,18 +303,18 @@ class Desk(Labour):
                 self._backlog.appendleft(rest)
             chosen.append(fits)
             records_left, bytes_left = records_left - len(fits.records), bytes_left - size
-            self._books.polled(fits.running, fits.partition, fits.records)
+            self._session_tasks.polled(fits.running, fits.partition, fits.records)
             self._uncommitted += len(fits.records)
         return chosen
 
 
 def _known_lags(facts: Facts) -> dict[str, int]:
-    """A stopped task has none, nor one that was only just given."""
-    return {task: told["lag"] for task, told in facts.tasks.items() if told["lag"] is not None}
+    """Stopped tasks and newly assigned tasks have no known lag."""
+    return {task: status["lag"] for task, status in facts.tasks.items() if status["lag"] is not None}
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """No callback is set."""
 
 
 def _refuse_all(orders: Sequence[_Order], code: str, text: str) -> None:

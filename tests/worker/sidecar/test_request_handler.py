@@ -1,4 +1,4 @@
-"""The desk between a session and the loop: what waits, what is answered when, and what a session leaves behind."""
+"""The handler between a session and the loop: what waits, what is answered when, and what a session leaves behind."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.labour import Facts, Running
-from kstreams_assign.worker.sidecar.desk import Desk
 from kstreams_assign.worker.sidecar.messages import read_request
 from kstreams_assign.worker.sidecar.ops import Limits
+from kstreams_assign.worker.sidecar.request_handler import RequestHandler
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 SHAPE = SubtopologyShape(("orders",), (Store("totals"), Store("stamped", timestamped=True)))
@@ -29,7 +29,7 @@ LAST_MS = 5_000
 
 
 class Port:
-    """A session's way back: keeps what it is told."""
+    """A session's way back: keeps its messages."""
 
     def __init__(self) -> None:
         self.answers: dict[int, Any] = {}
@@ -44,24 +44,24 @@ class Port:
 
 
 class Stand:
-    """A desk with one running task, in a loop that takes orders at once; the test is the processor."""
+    """A handler with one running task, in a loop that takes orders at once; the test is the processor."""
 
     def __init__(self, stores: RocksTaskStores) -> None:
-        self.desk = Desk(TopologyShape((SHAPE,)), Limits(records_max=100))
+        self.handler = RequestHandler(TopologyShape((SHAPE,)), Limits(records_max=100))
         self.rewound: dict[TopicPartition, int] = {}
-        self.desk.connect(self, lambda: Facts(7, {"0_0": {"role": "active", "state": "running", "lag": 0}}))
+        self.handler.connect(self, lambda: Facts(7, {"0_0": {"role": "active", "state": "running", "lag": 0}}))
         self.stores = stores
         self.begin()
         self._number = 0
         self.port = Port()
-        self.desk.open(self.port)
+        self.handler.open(self.port)
 
     def begin(self) -> None:
         times = {INPUT: PartitionTime()}
         workspace = TaskWorkspace(TASK, SHAPE, {"out": "out"}, self.stores, AtWork(0), times)
         self.running = Running(workspace, {INPUT: 10}, times)
-        self.desk.assigned(7, Adopted({TASK: (INPUT,)}, frozenset(), frozenset()))
-        self.desk.begins(self.running)
+        self.handler.assigned(7, Adopted({TASK: (INPUT,)}, frozenset(), frozenset()))
+        self.handler.begins(self.running)
 
     def order(self, work) -> None:
         work()
@@ -70,30 +70,30 @@ class Stand:
         self.rewound.update(positions)
 
     def broken(self, task, error) -> None:
-        self.desk.ends(task)
-        self.desk.failed([task], str(error))
+        self.handler.ends(task)
+        self.handler.failed([task], str(error))
 
     def ask(self, op: str, **fields: object) -> int:
         """Send a request; its number in ``port.answers`` once it is answered."""
         self._number += 1
-        self.desk.submit(self.port, read_request({"id": self._number, "op": op, **fields}))
-        self.desk.turn()
+        self.handler.submit(self.port, read_request({"id": self._number, "op": op, **fields}))
+        self.handler.turn()
         return self._number
 
     def bring(self, offset: int, count: int = 1) -> None:
         records = [Record("orders", 0, offset + n, LAST_MS - count + 1 + n, b"k", b"v") for n in range(count)]
-        self.desk.work(self.running, INPUT, records)
-        self.desk.turn()
+        self.handler.work(self.running, INPUT, records)
+        self.handler.turn()
 
     def put(self, key: bytes) -> int:
         return self.ask("put", task="0_0", store="totals", keys=(key,), values=(b"v",))
 
     def commit_begins(self) -> tuple[set[bytes], dict[TopicPartition, int]]:
         """As the processor does it: what is taken."""
-        assert self.desk.wants_commit()
+        assert self.handler.wants_commit()
         taken, offsets, _ = self.running.take()
-        self.desk.commit_begins()
-        self.desk.turn()
+        self.handler.commit_begins()
+        self.handler.turn()
         return set(taken.writes.get("totals", ())), dict(offsets)
 
 
@@ -105,14 +105,14 @@ def stand(tmp_path: Path) -> Iterator[Stand]:
 
 
 def test_records_are_wanted_only_while_a_poll_waits_and_only_as_many_as_may_be_uncommitted(stand):
-    assert stand.desk.appetite() == 0
+    assert stand.handler.appetite() == 0
     poll = stand.ask("poll", max_records=80, timeout_ms=60_000)
-    assert stand.desk.appetite() == 80
+    assert stand.handler.appetite() == 80
     stand.bring(10, 80)
     assert len(stand.port.answers[poll]["records"]) == 80
-    assert stand.desk.appetite() == 0
+    assert stand.handler.appetite() == 0
     stand.ask("poll", max_records=80, timeout_ms=60_000)
-    assert stand.desk.appetite() == 20
+    assert stand.handler.appetite() == 20
 
 
 def test_what_is_written_has_the_time_of_the_record_polled_last_or_the_one_that_is_told(stand):
@@ -127,8 +127,8 @@ def test_what_is_written_has_the_time_of_the_record_polled_last_or_the_one_that_
     assert stand.port.answers[wrong] == "bad_request"
     got = stand.ask("get", task="0_0", store="stamped", keys=(b"a", b"none"), timestamps=True)
     assert stand.port.answers[got] == [(b"1", 7), None]
-    found = stand.ask("range", task="0_0", store="stamped", timestamps=True)
-    assert stand.port.answers[found]["entries"] == [(b"a", (b"1", 7)), (b"b", (b"2", 8))]
+    answer = stand.ask("range", task="0_0", store="stamped", timestamps=True)
+    assert stand.port.answers[answer]["entries"] == [(b"a", (b"1", 7)), (b"b", (b"2", 8))]
     refused = stand.ask("get", task="0_0", store="totals", keys=(b"a",), timestamps=True)
     assert stand.port.answers[refused] == "bad_request"
     stand.ask("commit")
@@ -147,19 +147,19 @@ def test_what_is_asked_after_a_commit_waits_until_the_commit_has_begun_and_is_no
     assert stand.commit_begins() == ({b"before"}, {INPUT: 11})
     assert stand.port.answers[late] == 1
     assert commit not in stand.port.answers
-    stand.desk.commit_ends(CommitStep.DONE)
+    stand.handler.commit_ends(CommitStep.DONE)
     assert stand.port.answers[commit] == 7
-    assert not stand.desk.wants_commit()
+    assert not stand.handler.wants_commit()
 
 
 def test_a_commit_that_a_rebalance_put_off_is_answered_with_the_next_that_is_done(stand):
     stand.put(b"k")
     commit = stand.ask("commit")
     stand.commit_begins()
-    stand.desk.commit_ends(CommitStep.DEFERRED)
+    stand.handler.commit_ends(CommitStep.DEFERRED)
     assert commit not in stand.port.answers
-    stand.desk.commit_begins()
-    stand.desk.commit_ends(CommitStep.DONE)
+    stand.handler.commit_begins()
+    stand.handler.commit_ends(CommitStep.DONE)
     assert stand.port.answers[commit] == 7
 
 
@@ -168,10 +168,10 @@ def test_a_commit_that_fails_says_so_and_the_lost_tasks_are_named(stand, end):
     stand.put(b"k")
     commit = stand.ask("commit")
     stand.commit_begins()
-    stand.desk.commit_ends(end)
+    stand.handler.commit_ends(end)
     assert stand.port.answers[commit] == "commit_failed"
-    stand.desk.ends(TASK)
-    stand.desk.dropped("fenced")
+    stand.handler.ends(TASK)
+    stand.handler.dropped("fenced")
     assert stand.port.events[-1] == {"event": "lost", "tasks": ["0_0"], "reason": "fenced"}
     assert stand.port.answers[stand.put(b"k")] == "task_migrated"
 
@@ -180,7 +180,7 @@ def test_a_session_that_leaves_takes_its_writes_with_it_and_its_records_are_read
     stand.ask("poll", max_records=3, timeout_ms=60_000)
     stand.bring(10, 5)  # two more than the poll takes
     stand.put(b"k")
-    stand.desk.leave(stand.port)
+    stand.handler.leave(stand.port)
     assert stand.rewound == {INPUT: 10}
     assert not stand.running.news
     assert stand.running.task.store("totals").get(b"k") is None
@@ -193,9 +193,9 @@ def test_a_commit_asked_for_outlives_its_session_and_the_next_one_reads_on_from_
     stand.bring(10)
     stand.put(b"k")
     stand.ask("commit")
-    stand.desk.leave(stand.port)
+    stand.handler.leave(stand.port)
     stand.port = Port()
-    stand.desk.open(stand.port)
+    stand.handler.open(stand.port)
     late = stand.put(b"of the next")
     assert late not in stand.port.answers
     assert stand.commit_begins() == ({b"k"}, {INPUT: 11})
@@ -205,7 +205,7 @@ def test_a_commit_asked_for_outlives_its_session_and_the_next_one_reads_on_from_
 
 def test_a_task_that_came_back_takes_writes_again_after_the_next_poll(stand):
     stand.put(b"k")
-    stand.desk.ends(TASK)
+    stand.handler.ends(TASK)
     assert stand.port.answers[stand.put(b"k")] == "task_restoring"
     stand.begin()
     assert stand.port.answers[stand.put(b"k")] == "task_migrated"
@@ -219,7 +219,7 @@ def test_a_task_that_left_takes_the_sealed_part_of_its_work_into_the_commit(stan
     stand.bring(10)
     stand.put(b"k")
     stand.ask("commit")
-    stand.desk.ends(TASK)  # what the loop tells of a task that an assignment takes away
+    stand.handler.ends(TASK)  # what the loop tells of a task that an assignment takes away
     assert stand.commit_begins() == ({b"k"}, {INPUT: 11})
 
 
@@ -232,14 +232,14 @@ def test_close_is_answered_once_the_commits_are_done(stand):
     close = stand.ask("close")
     assert stand.port.answers[poll] == "closing"
     assert close not in stand.port.answers
-    stand.desk.commit_ends(CommitStep.DONE)
+    stand.handler.commit_ends(CommitStep.DONE)
     assert stand.port.answers[close] is True
     assert stand.running.task.store("totals").get(b"never") is None
 
 
 def test_the_worker_that_ends_refuses_whatever_waits(stand):
     waiting = [stand.ask("poll", timeout_ms=60_000), stand.put(b"k"), stand.ask("commit"), stand.put(b"k")]
-    stand.desk.stops()
+    stand.handler.stops()
     answers = [stand.port.answers[number] for number in (waiting[0], waiting[2], waiting[3], stand.ask("tasks"))]
     assert answers == ["closing"] * 4
 
