@@ -1,9 +1,10 @@
-"""``kstreams-assign history``: the words of the commands. The work is in the modules beside."""
+"""``kstreams-assign history``: its commands and what they print. The work is in the other modules."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -31,8 +32,8 @@ def follow(
     bootstrap_servers: Annotated[
         str | None, typer.Option("--bootstrap-servers", "-b", help="Brokers whose groups to follow, HOST:PORT,...")
     ] = None,
-    records: Annotated[Path | None, typer.Option("--records", help="Parquet files of records instead.")] = None,
-    once: Annotated[bool, typer.Option("--once", help="End when all that is there now is in the tables.")] = False,
+    records: Annotated[Path | None, typer.Option("--records", help="Read Parquet files of records instead.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="End once everything present is in the tables.")] = False,
     every_s: Annotated[float, typer.Option("--every", min=0.1, help="Seconds from one batch to the next.")] = 5.0,
     client: Annotated[
         list[str] | None,
@@ -41,7 +42,9 @@ def follow(
     master: Master = "local[*]",
     conf: Conf = None,
 ) -> None:
-    """Tail __consumer_offsets into tables, with Spark; Ctrl-C ends it, and it goes on from there the next time.
+    """Tail __consumer_offsets into tables, with Spark. Ctrl-C ends it; the next run continues there.
+
+    Progress goes to standard error.
 
     Exit status 3 if no broker answers or Spark cannot run.
 
@@ -65,7 +68,7 @@ def follow(
     except KeyboardInterrupt:  # before there is anything to end in order
         number = signal.SIGINT
     if number is not None:
-        typer.echo("interrupted; nothing is left running, and the next run goes on from here", err=True)
+        typer.echo("interrupted; nothing is left running, and the next run continues here", err=True)
         raise typer.Exit(128 + number)
 
 
@@ -73,11 +76,13 @@ def follow(
 def report(
     out: Out,
     html: Annotated[Path, typer.Option("--html", help="The page to write.")],
-    group: Annotated[str | None, typer.Option("--group", help="This group alone.")] = None,
-    days: Annotated[int | None, typer.Option("--days", min=1, help="The last days before the newest.")] = None,
+    group: Annotated[str | None, typer.Option("--group", help="Show only this group.")] = None,
+    days: Annotated[
+        int | None, typer.Option("--days", min=1, help="Show only this many days before the newest record.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw the tables as one self-contained page.
+    """Draw the tables as one self-contained page; progress goes to standard error.
 
     Exit status 2 if the folder has no tables.
 
@@ -88,11 +93,11 @@ def report(
 
     from kstreams_assign.history.report import report as draw
 
-    told = draw(out, html, group=group, days=days)
+    summary = draw(out, html, group=group, days=days, say=partial(typer.echo, err=True))
     if as_json:
-        typer.echo(json.dumps({**dataclasses.asdict(told), "html": str(told.html)}))
+        typer.echo(json.dumps({**dataclasses.asdict(summary), "html": str(summary.html)}))
         return
-    typer.echo("\n".join((f"wrote {told.html} ({told.size:,} bytes)", *told.headlines)))
+    typer.echo("\n".join((f"wrote {summary.html.absolute()}", f"{summary.size:,} bytes", *summary.headlines)))
 
 
 @app.command("what-if")
@@ -155,15 +160,15 @@ def compact(out: Out) -> None:
     """
     from kstreams_assign.history.live import compact_folder
 
-    for one in compact_folder(out):
-        typer.echo(f"{one.table} {one.day}: {one.folders:,} folders, {one.rows:,} rows, now one")
+    for merged in compact_folder(out):
+        typer.echo(f"{merged.table} {merged.day}: {merged.folders:,} folders with {merged.rows:,} rows merged into one")
 
 
 def _pairs(option: str, given: Sequence[str] | None) -> Mapping[str, str]:
-    found = {}
-    for one in given or ():
-        key, sign, value = one.partition("=")
+    pairs = {}
+    for text in given or ():
+        key, sign, value = text.partition("=")
         if not key or not sign:
-            raise ConfigError(f"{option} {one!r} is not allowed; write KEY=VALUE")
-        found[key] = value
-    return found
+            raise ConfigError(f"{option} {text!r} is not allowed; write KEY=VALUE")
+        pairs[key] = value
+    return pairs

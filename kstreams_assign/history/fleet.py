@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from kstreams_assign.errors import ConfigError
@@ -117,6 +118,7 @@ def ask(
     log = folder.absolute() / "_log" / "what-if.log"
     print("starting Spark, which takes some seconds", file=sys.stderr, flush=True)
     with spark_session(master, log=log, settings={**GROUPS_AT_ONCE, **conf}, kafka=False) as session:
+        print(f"replaying all groups {len(alternatives)} times, once per alternative", file=sys.stderr, flush=True)
         try:
             return what_if(session, folder.absolute(), alternatives)
         except PySparkException as error:
@@ -161,7 +163,7 @@ def _frame(session: SparkSession, folder: Path, table: str) -> DataFrame:
 
 def _check(folder: Path) -> None:
     if not (folder / "rebalances").is_dir():
-        raise ConfigError(f"--out {folder}: there is no table rebalances; history follow writes it")
+        raise ConfigError(f"--out {folder.absolute()}: there is no table rebalances; history follow writes it")
 
 
 @dataclass(frozen=True)
@@ -253,40 +255,34 @@ def _ranked(alternative: Alternative, answers: Sequence[Mapping[str, Any]]) -> R
     )
 
 
+HEADS = ("owner changes", "lower bound", "rounds", "rebalances", "skew", "worst", "unfinished")
+WIDTH = 80
+
+
 def as_text(answer: FleetAnswer) -> str:
-    """For people: what was replayed, then the ranking as a table."""
-    head = (
-        "",
-        "assignor",
-        "settings",
-        "owner changes",
-        "lower bound",
-        "rounds",
-        "rebalances",
-        "skew",
-        "worst",
-        "unfinished",
-    )
-    body = [
-        (
-            *(f"{number}.", one.assignor, _settings_text(one.settings) or "as recorded, or defaults"),
-            *(f"{one.owner_changes:,}", f"{one.lower_bound:,}", f"{one.rounds:,}", f"{one.rebalances:,}"),
-            *(f"{one.skew:.2f}", f"{one.skew_max:.2f}", f"{one.not_converged:,}"),
-        )
-        for number, one in enumerate(answer.ranking, 1)
-    ]
-    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-    table = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *body)
-    ]
+    """For people, at most 80 columns: what was replayed, then each alternative and its numbers, the best first."""
     assumed = sum(map(len, answer.caught_up.values()))
-    told = [
-        f"{answer.groups:,} groups: {answer.replayed:,} generations replayed, {answer.continued:,} only went on with the one before",
+    notes = [
+        f"{answer.groups:,} groups: {answer.replayed:,} generations replayed, {answer.continued:,} only follow-ups",
         f"recorded: {answer.recorded_owner_changes:,} owner changes in {answer.recorded_rounds:,} rounds",
-        f"{assumed:,} generations of {len(answer.caught_up):,} groups had no sampled end offsets: all copies caught up",
+        f"{assumed:,} generations of {len(answer.caught_up):,} groups without sampled end offsets: replicas caught up",
         *(f"left out: {amount:,} generations: {why}" for why, amount in answer.left_out.items()),
     ]
-    return "\n".join([*told, "", *table])
+    names = [
+        f"{number}. {ranked.assignor}: {_settings_text(ranked.settings) or 'settings as recorded, or defaults'}"
+        for number, ranked in enumerate(answer.ranking, 1)
+    ]
+    numbers = [
+        (
+            *(f"{count:,}" for count in (ranked.owner_changes, ranked.lower_bound, ranked.rounds, ranked.rebalances)),
+            *(f"{ranked.skew:.2f}", f"{ranked.skew_max:.2f}", f"{ranked.not_converged:,}"),
+        )
+        for ranked in answer.ranking
+    ]
+    widths = [max(map(len, column)) for column in zip(HEADS, *numbers, strict=True)]
+    lines = ["  ".join(map(str.rjust, row, widths)) for row in (HEADS, *numbers)]
+    ranking = [part for name, line in zip(names, lines[1:], strict=True) for part in (fill(name, WIDTH), line)]
+    return "\n".join([*(fill(note, WIDTH, subsequent_indent="  ") for note in notes), "", lines[0], *ranking])
 
 
 def _settings_text(settings: Mapping[str, Any]) -> str:

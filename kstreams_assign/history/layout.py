@@ -93,8 +93,8 @@ class Layout:
         """Refuse a folder whose tables no longer know how far they got."""
         if not self.checkpoint.exists() and (self.root / "_state").exists():
             raise ConfigError(
-                f"--out {self.root}: there are tables, but {self.checkpoint.name} is gone, so the topic would be read again "
-                "and rows doubled: name a new folder"
+                f"--out {self.root.absolute()}: there are tables, but {self.checkpoint.name} was deleted, so the topic "
+                "would be read again and rows doubled; name a new folder"
             )
 
     def _bucket(self, bucket: int) -> Path:

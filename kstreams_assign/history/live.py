@@ -1,7 +1,7 @@
 """``history follow`` from the first look at the brokers to the last line: what the command does around the query.
 
-What lives here: checks before Spark starts (it takes seconds and says little), progress on standard error, and an end in order.
-What must not: options of the command line, and what a batch does.
+What lives here: checks before Spark starts (it takes seconds and says little), progress on standard error, and an
+orderly end. What must not: options of the command line, and what a batch does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from kstreams_assign.adapters.clock import wall_ms
+from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.errors import BrokerError, ConfigError
 from kstreams_assign.history.compaction import Merged, compact
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 WAIT_S = 2.0
+SILENT_MS = 10_000
+"""A batch that takes longer is mentioned so often."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Asked:
 
 
 def follow(asked: Asked, reached: Boundary = no_boundary) -> int | None:
-    """Follow until the end, or until SIGINT or SIGTERM, which is returned. Raises what stands in the way, as ``errors`` has it."""
+    """Follow until the end, or until SIGINT or SIGTERM, which is returned. Raises errors of ``errors``."""
     layout = Layout(asked.out.absolute())
     layout.check()
     source, sampler = source_of(asked)
@@ -56,17 +58,16 @@ def follow(asked: Asked, reached: Boundary = no_boundary) -> int | None:
         spark_session(asked.master, log=layout.log, settings=asked.conf, kafka=isinstance(source, Broker)) as session,
         following(session, source, layout, asked.settings, sampler=sampler, watch=tell_batch, reached=reached) as query,
     ):
-        signals = (
-            Signals()
-        )  # from here on: Spark has a handler of its own for Ctrl-C, which breaks calls that are under way
-        follow_until_done(query, layout, TellLag(), signals.came)
+        signals = Signals()  # only now: Spark sets a handler of its own for Ctrl-C, which breaks calls under way
+        say(f"reading {asked.bootstrap_servers or asked.records} into {layout.root}; Ctrl-C ends it")
+        follow_until_done(query, layout, FollowProgress(), signals.came)
         if signals.came.is_set():
             session.sparkContext.cancelAllJobs()  # the batch under way is done again the next time
         return signals.number
 
 
 class Signals:
-    """The first SIGINT or SIGTERM, as something to wait for; those that come after it change nothing."""
+    """The first SIGINT or SIGTERM as an event to wait for; later ones change nothing."""
 
     def __init__(self) -> None:
         self.came = threading.Event()
@@ -88,7 +89,9 @@ def source_of(asked: Asked) -> tuple[Source, Sampler | None]:
         raise ConfigError("history follow: give either --bootstrap-servers or --records")
     if asked.records is not None:
         if not asked.records.is_dir():
-            raise ConfigError(f"--records {asked.records}: there is no such folder; history generate makes one")
+            raise ConfigError(
+                f"--records {asked.records.absolute()}: the folder does not exist; history generate makes one"
+            )
         return Folder(asked.records.absolute()), None
     assert asked.bootstrap_servers is not None
     admin = ClusterAdmin(asked.bootstrap_servers, asked.client)
@@ -97,34 +100,35 @@ def source_of(asked: Asked) -> tuple[Source, Sampler | None]:
 
 
 def _partitions(admin: ClusterAdmin, timeout_s: float, *, wait: bool) -> int:
-    """How many partitions the topic has. A new cluster has none until a group first commits: that is waited for."""
-    told = False
+    """Return the topic's number of partitions. A new cluster has none until a group first commits: wait for that."""
+    said = False
     while True:
         count = admin.topics(timeout_s).get(TOPIC)
         if count:
             return count
         if not wait:
             raise BrokerError(
-                f"the cluster shows no topic {TOPIC}: no group has ever been there, or these clients may not describe it (--client)"
+                f"the cluster shows no topic {TOPIC}: no group has ever committed there, or this client may not describe "
+                "the topic (--client)"
             )
-        if not told:
+        if not said:
             say(f"waiting: the cluster shows no topic {TOPIC} yet")
-            told = True
-        threading.Event().wait(WAIT_S)  # nothing tells when a topic comes
+            said = True
+        threading.Event().wait(WAIT_S)  # no client reports a new topic
 
 
 def compact_folder(out: Path) -> list[Merged]:
-    """Merge what can be merged, where nobody follows just now."""
+    """Merge the past days of a folder in which no run is under way."""
     layout = Layout(out.absolute())
     if not layout.checkpoint.is_dir():
-        raise ConfigError(f"--out {out}: no history follow has written there")
+        raise ConfigError(f"--out {layout.root}: no history follow has written there; name the folder of one")
     with held(layout):
         recover(layout)
         return compact(layout, today())
 
 
 def tell_batch(report: BatchReport) -> None:
-    """One line a batch."""
+    """Print one line per batch."""
     age_s = max(0, wall_ms() - report.newest_ms) // 1000
     newest = f"; newest {age_s:,} s old" if report.newest_ms else ""
     took_s = report.took_ms / 1000
@@ -133,17 +137,21 @@ def tell_batch(report: BatchReport) -> None:
         say(f"  {note}")
 
 
-class TellLag:
-    """Says how far the tables are behind the topic, once a batch and only if they are."""
+class FollowProgress:
+    """Says after each batch how far the tables are behind the topic, and during a long batch that it still runs."""
 
     def __init__(self) -> None:
-        self._told = -1
+        self._batch = -1
+        self._news_ms = self._said_ms = monotonic_ms()
 
     def __call__(self, query: StreamingQuery) -> None:
-        progress = query.lastProgress
-        if progress is None or progress["batchId"] == self._told:
+        progress, now_ms = query.lastProgress, monotonic_ms()
+        if progress is None or progress["batchId"] == self._batch:
+            if query.status["isDataAvailable"] and now_ms - self._said_ms >= SILENT_MS:
+                self._said_ms = now_ms
+                say(f"  still working on batch {self._batch + 1}, for {(now_ms - self._news_ms) // 1000} s")
             return
-        self._told = progress["batchId"]
+        self._batch, self._news_ms, self._said_ms = progress["batchId"], now_ms, now_ms
         behind = progress["sources"][0].get("metrics", {}).get("maxOffsetsBehindLatest")
         if behind and int(behind):
             say(f"  {int(behind):,} records behind in one partition")

@@ -63,7 +63,9 @@ class Folder:
 
     def stream(self, session: SparkSession) -> DataFrame:
         if not self.path.is_dir():
-            raise ConfigError(f"--records {self.path}: there is no such folder; history generate makes one")
+            raise ConfigError(
+                f"--records {self.path.absolute()}: the folder does not exist; history generate makes one"
+            )
         return session.readStream.schema(RECORDS).parquet(str(self.path))
 
 

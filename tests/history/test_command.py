@@ -33,8 +33,19 @@ def test_compact_says_what_it_merged_and_readers_see_the_same(tmp_path):
     before = rows(layout)
     done = call("compact", "--out", tmp_path)
     assert done.exit_code == 0
-    assert "folders, " in done.stdout
+    assert " merged into one\n" in done.stdout
     assert rows(layout) == before
+
+
+def test_report_says_what_it_does_and_where_it_wrote(tmp_path):
+    run(Layout(tmp_path / "tables"), cut(fleet(), 4))
+    html = tmp_path / "page.html"
+    done = call("report", "--out", tmp_path / "tables", "--html", html)
+    assert done.stderr.splitlines()[0] == f"reading the tables of {tmp_path / 'tables'}"
+    assert done.stderr.splitlines()[-1].startswith("drawing groups 1 to ")
+    first, *others = done.stdout.splitlines()
+    assert first == f"wrote {html}"
+    assert max(map(len, others)) <= 80
 
 
 def test_compact_needs_a_folder_that_follow_has_written(tmp_path):

@@ -116,6 +116,7 @@ def followed(broker, out):
     with subprocess.Popen([*command, *quick], stderr=subprocess.PIPE, text=True) as running:
         try:
             assert running.stderr.readline().startswith("starting Spark")
+            assert running.stderr.readline().startswith("reading ")
             assert running.stderr.readline().startswith("batch 0: ")
             yield running
         finally:

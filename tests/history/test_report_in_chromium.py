@@ -8,6 +8,7 @@ from playwright.sync_api import sync_playwright
 from kstreams_assign.history.report import report
 from kstreams_assign.history.tables import empty_tables, joined_tables
 from tests.history.report_data import NOON_MS, Story, derived, write_tables
+from tests.looks import cut_tables, faint_texts, in_each_look, page_width
 
 LIMIT_MS = 100_000
 """For Chromium to start, or to show something, on a busy machine."""
@@ -210,10 +211,18 @@ def test_the_groups_can_be_sorted_by_the_keyboard(opened, fleet_page):
     assert page.text_content("#groups tbody tr:first-child td") == HOSTILE
 
 
-@pytest.mark.parametrize("width", [700, 1280])
-def test_nothing_sticks_out_of_the_page_and_dark_is_dark(opened, fleet_page, width):
-    page = opened(fleet_page, viewport={"width": width, "height": 900}, color_scheme="dark")
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+@pytest.mark.parametrize("group", ["#group-0", "#group-1"])
+def test_it_can_be_read_at_each_width_on_light_and_dark_paper(opened, fleet_page, group):
+    page = opened(fleet_page, group)
+    for width in in_each_look(page):
+        assert page_width(page) == width
+        if width in {390, 1280}:
+            assert cut_tables(page) == []
+        assert faint_texts(page) == []
+
+
+def test_dark_is_dark(opened, fleet_page):
+    page = opened(fleet_page, color_scheme="dark")
     shade = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(shade) == "rgb(21, 24, 28)"
     page.emulate_media(color_scheme="light")

@@ -124,7 +124,7 @@ def test_tables_that_were_made_and_never_written_give_that_page_too(tmp_path):
 
 
 def test_a_folder_without_tables_is_refused_with_what_to_do(tmp_path):
-    with pytest.raises(ConfigError, match=r"no table of the history stands there; write them first, with: .* follow"):
+    with pytest.raises(ConfigError, match=r"the folder has no table of the history; write them first: .* follow"):
         report(tmp_path, tmp_path / "page.html")
 
 
@@ -244,7 +244,7 @@ def test_spark_reads_the_same_page(tmp_path, spark):
         report(tmp_path / "tables", tmp_path / "page.html", days=3, spark=session)
         pages.append((tmp_path / "page.html").read_text(encoding="utf-8"))
     assert pages[0] == pages[1]
-    with pytest.raises(ConfigError, match="no table of the history stands there"):
+    with pytest.raises(ConfigError, match="no table of the history"):
         report(tmp_path / "nothing", tmp_path / "page.html", spark=spark)
 
 

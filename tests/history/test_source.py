@@ -74,7 +74,7 @@ def test_a_folder_of_records_needs_no_broker(tmp_path):
     [
         ({}, "either --bootstrap-servers or --records"),
         ({"bootstrap_servers": "b:1", "records": Path()}, "either --bootstrap-servers or --records"),
-        ({"records": Path("no-such-folder")}, "no-such-folder: there is no such folder; history generate"),
+        ({"records": Path("no-such-folder")}, "no-such-folder: the folder does not exist; history generate"),
     ],
 )
 def test_a_wrong_call_is_refused_before_anything_starts(tmp_path, wrong, told):

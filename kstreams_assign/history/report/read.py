@@ -41,7 +41,7 @@ class ParquetFolder:
 
     def __init__(self, folder: Path) -> None:
         if not any((folder / table).is_dir() for table in TABLES.values()):
-            raise no_tables(str(folder))
+            raise no_tables(str(folder.absolute()))
         self._folder = folder
         self._datasets: dict[str, Any] = {}
 
@@ -155,7 +155,8 @@ def split(listed: Iterable[Any]) -> dict[str, list[Any]]:
 def no_tables(folder: str) -> ConfigError:
     """What to do about a folder that is no history."""
     return ConfigError(
-        f"--out {folder}: no table of the history stands there; write them first, with: kstreams-assign history follow --out {folder}"
+        f"--out {folder}: the folder has no table of the history; "
+        f"write them first: kstreams-assign history follow --out {folder}"
     )
 
 

@@ -1,8 +1,8 @@
-"""From a folder of tables to a page: read, build, draw, write; and what was found, for the command line."""
+"""From a folder of tables to a page: read, build, draw, write; and a summary for the command line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 DAY_MS = 24 * 3_600_000
 
+Say = Callable[[str], None]
+"""Takes a line of progress."""
+
 SECTIONS_MAX = 100
 """Groups with a section of their own. Each costs some 10 to 500 kB of page; the overview names all groups."""
 
@@ -43,7 +46,7 @@ GROUPS_AT_ONCE = 20
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the page tells, in short. ``unreadable`` counts quarantined records."""
+    """The page in short. ``unreadable`` counts quarantined records."""
 
     html: Path
     size: int
@@ -64,21 +67,24 @@ def report(
     group: str | None = None,
     days: int | None = None,
     spark: SparkSession | None = None,
+    say: Say = lambda _line: None,
 ) -> Summary:
     """Read the tables below ``tables_dir`` and write one page to ``html``.
 
-    ``group``: this group alone. ``days``: the last days before the newest generation. ``spark``: read through this session, so
-    that ``tables_dir`` may be any place it reads; else it is a folder of this machine. Raises ``ConfigError`` for a folder without
-    tables, a group that is in none of them, files that are no Parquet, and a page that cannot be written. Tables without rows give a page that says so.
+    ``group``: only this group. ``days``: the last days before the newest generation. ``spark``: read through this
+    session, so ``tables_dir`` may be any place it reads; else it is a folder of this machine. ``say`` gets lines of
+    progress. Raises ``ConfigError`` for a folder without tables, a group that is in none of them, files that are not
+    Parquet, and a page that cannot be written. Tables without rows give a page that says so.
     """
     from kstreams_assign.history.report.read import ParquetFolder, SparkFolder
 
     if days is not None and days < 1:
         raise ConfigError(f"--days {days} is not allowed; give a whole number of days from 1 on")
     reader = ParquetFolder(Path(tables_dir)) if spark is None else SparkFolder(spark, str(tables_dir))
+    say(f"reading the tables of {Path(tables_dir).absolute() if spark is None else tables_dir}")
     fleet, since_ms, rebalances = _fleet(reader, group, days)
     shown = [line.group for line in fleet.lines[:SECTIONS_MAX]]
-    views = _views(reader, shown, rebalances, fleet.span, since_ms)
+    views = _views(reader, shown, rebalances, fleet.span, since_ms, say)
     text = draw(fleet, shown, views)
     write_text("--html", html, text)
     return _summary(html, fleet, len(shown))
@@ -118,13 +124,19 @@ def _no_group(group: str, known: set[str]) -> ConfigError:
 
 
 def _views(
-    reader: Reader, shown: Sequence[str], rebalances: dict[str, list[Rebalance]], span: Span, since_ms: int | None
+    reader: Reader,
+    shown: Sequence[str],
+    rebalances: dict[str, list[Rebalance]],
+    span: Span,
+    since_ms: int | None,
+    say: Say,
 ) -> Iterator[GroupView]:
     """The sections, a few groups at a time."""
     from kstreams_assign.history.report.read import rows, split
 
     for start in range(0, len(shown), GROUPS_AT_ONCE):
         some = shown[start : start + GROUPS_AT_ONCE]
+        say(f"drawing groups {start + 1} to {start + len(some)} of {len(shown)}")
         members, placements, ends, movements, balance = (
             split(rows(reader, kind, some, since_ms)) for kind in (Member, Placement, EndOffset, Movement, Balance)
         )
