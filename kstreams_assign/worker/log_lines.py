@@ -104,6 +104,11 @@ class LogLines:
             "closed": lambda _: ["This worker is closed."],
         }
 
+    @property
+    def events(self) -> frozenset[str]:
+        """The events that make lines."""
+        return frozenset(self._table)
+
     def lines(self, event: Facts) -> list[Line]:
         """What this event says to an operator, if anything."""
         name = event["event"]
@@ -235,7 +240,7 @@ WARNINGS = frozenset(
 )
 """Events whose lines are at level WARNING; the others' are at INFO."""
 
-_SUBJECTS = {
+SUBJECTS = {
     "early_probing_off": "Early probing is off: ",
     "progress_unreadable": "A progress record cannot be read: ",
     "http_failed": "A request to the status server failed: ",
@@ -245,7 +250,7 @@ _SUBJECTS = {
 
 def warning_line(event: str, warning: str) -> str:
     """A warning that came with an event. Most are sentences of their own."""
-    return f"{_SUBJECTS.get(event, '')}{warning}"
+    return f"{SUBJECTS.get(event, '')}{warning}"
 
 
 # --- sentences ---------------------------------------------------------------------------

@@ -6,12 +6,14 @@ import logging
 import re
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 
-from kstreams_assign.worker.log_lines import REPEAT_MS, LogLines
+from kstreams_assign.worker.log_lines import REPEAT_MS, SUBJECTS, WARNINGS, LogLines
 from tests.worker.app import PARTITIONS, App, Running
+from tests.worker.described import event_types
 
 T0_MS = 1_800_000_000_000
 """Friday, 15 January 2027, 08:00:00 UTC."""
@@ -197,3 +199,29 @@ def in_order(lines: list[str], *beginnings: str) -> bool:
     """Whether lines that begin so come in this order, others between them."""
     rest = iter(lines)
     return all(any(line.startswith(beginning) for line in rest) for beginning in beginnings)
+
+
+def test_every_line_is_made_of_an_event_that_exists_and_of_its_fields():
+    kinds = {name: get_type_hints(kind) for name, kind in event_types().items()}
+    log = LogLines()
+    assert log.events <= kinds.keys()
+    assert log.events >= WARNINGS
+    assert kinds.keys() >= SUBJECTS.keys()
+    for name in sorted(log.events):
+        for line in log.lines({**{field: sample(kind) for field, kind in kinds[name].items()}, "event": name}):
+            assert re.match(r"[A-Z]", line.text), line.text
+            assert line.text.endswith(".")
+            assert not re.search(r"\w=|\d{12}|None|\{|\[", line.text), line.text
+
+
+def sample(kind: Any) -> Any:
+    """A value of an event's field."""
+    if get_origin(kind) in (Union, UnionType):
+        return sample(get_args(kind)[0])
+    if get_origin(kind) is list:
+        return [sample(get_args(kind)[0])]
+    if get_origin(kind) is dict:
+        return {sample(get_args(kind)[0]): sample(get_args(kind)[1])}
+    if is_typeddict(kind):
+        return {name: sample(hint) for name, hint in get_type_hints(kind).items()}
+    return {str: "text", int: 1, float: 1.0, bool: True}.get(kind, "text")
