@@ -1,7 +1,7 @@
 """An asyncio loop of your own: ``python own_asyncio_loop.py localhost:9092 NAME``. One coroutine a task, stateless.
 
 Each record of ``shout-in`` is written to ``shout-out`` in capitals. The membership has its own thread, so heartbeats
-never wait for the loop; its events are awaited like anything else.
+never wait for the loop, which awaits the events of the membership.
 """
 
 import asyncio
@@ -13,8 +13,16 @@ from contextlib import suppress
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
 
-from kstreams_assign import Assignment, CommitDue, Config, GroupMember, SubtopologyShape, TopicPartition
-from kstreams_assign.errors import CommitDeferred
+from kstreams_assign import (
+    Assignment,
+    CommitDeferred,
+    CommitDue,
+    Config,
+    GroupMember,
+    SubtopologyShape,
+    TaskId,
+    TopicPartition,
+)
 
 SERVERS, NAME = sys.argv[1:3]
 CONFIG = Config(application_id="shout", bootstrap_servers=SERVERS)
@@ -25,7 +33,8 @@ class Shouting:
     def __init__(self, member: GroupMember) -> None:
         self.member = member
         self.producer = Producer({"bootstrap.servers": SERVERS})
-        self.tasks, self.processed = {}, {}
+        self.tasks: dict[TaskId, asyncio.Task[None]] = {}
+        self.processed: dict[TopicPartition, int] = {}
 
     async def listen(self) -> None:
         """Follow the group until this coroutine is cancelled."""
@@ -55,13 +64,14 @@ class Shouting:
         try:
             while True:
                 for record in await asyncio.to_thread(consumer.consume, 500, 0.1):
-                    if record.error() is None:
-                        self.producer.produce("shout-out", record.value().upper(), record.key())
-                        self.processed[source] = record.offset() + 1
+                    value, offset = record.value(), record.offset()
+                    if record.error() is None and offset is not None:
+                        self.producer.produce("shout-out", value and value.upper(), record.key())
+                        self.processed[source] = offset + 1
         finally:
             consumer.close()
 
-    async def end(self, task: object) -> None:
+    async def end(self, task: TaskId) -> None:
         coroutine = self.tasks.pop(task)
         coroutine.cancel()
         with suppress(asyncio.CancelledError):

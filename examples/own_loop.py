@@ -8,13 +8,15 @@ only to a process that has its counts. Start it twice.
 import signal
 import sys
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as At
 
 from kstreams_assign import (
     Assignment,
+    CommitDeferred,
     CommitDue,
     Config,
     GroupMember,
@@ -24,7 +26,6 @@ from kstreams_assign import (
     TaskId,
     TopicPartition,
 )
-from kstreams_assign.errors import CommitDeferred
 
 SERVERS, NAME = sys.argv[1:3]
 CONFIG = Config(application_id="own-loop", bootstrap_servers=SERVERS, num_standby_replicas=1)
@@ -32,15 +33,20 @@ CLIENT = {"bootstrap.servers": SERVERS, "group.id": CONFIG.application_id, "enab
 
 
 class Loop:
-    """Everything this process has. A task is restored or followed (``behind``), or at work (``inputs``)."""
+    """All tasks of this process. A task is restored or followed (``behind``: its changelog), or runs (``inputs``)."""
 
     def __init__(self, member: GroupMember) -> None:
         self.member = member
         self.producer = Producer({"bootstrap.servers": SERVERS, "partitioner": "murmur2_random"})
         self.changelogs = Consumer({**CLIENT, "auto.offset.reset": "earliest"})
         self.words = Consumer({**CLIENT, "auto.offset.reset": "earliest"})
-        self.counts, self.position, self.behind, self.inputs, self.active = {}, {}, {}, {}, {}
-        self.processed, self.may_commit = {}, True
+        self.counts: dict[TaskId, dict[bytes, int]] = {}
+        self.position: dict[TaskId, int] = {}
+        self.behind: dict[TaskId, TopicPartition] = {}
+        self.inputs: dict[TaskId, TopicPartition] = {}
+        self.active: Mapping[TaskId, tuple[TopicPartition, ...]] = {}
+        self.processed: dict[TopicPartition, int] = {}
+        self.may_commit = True
 
     def turn(self) -> None:
         event = self.member.poll(0)
@@ -80,10 +86,11 @@ class Loop:
     def follow(self) -> None:
         task_of = {changelog: task for task, changelog in self.behind.items()}
         for record in self.changelogs.consume(1000, 0):
-            if record.error() is None:
-                task = task_of[record.topic(), record.partition()]
-                self.counts[task][record.key()] = int(record.value())
-                self.position[task] = record.offset() + 1
+            key, value, offset = record.key(), record.value(), record.offset()
+            if record.error() is None and key is not None and value is not None and offset is not None:
+                task = task_of[partition_of(record)]
+                self.counts[task][key] = int(value)
+                self.position[task] = offset + 1
         for task, changelog in list(self.behind.items()):
             self.member.at(task, {changelog: self.position[task]})
             if task in self.active and self.position[task] >= self.changelogs.get_watermark_offsets(At(*changelog))[1]:
@@ -100,16 +107,24 @@ class Loop:
     def work(self) -> None:
         task_of = {partition: task for task, partition in self.inputs.items()}
         for record in self.words.consume(1000, 0.05):
-            if record.error() is None:
-                task = task_of[record.topic(), record.partition()]
-                self.processed[self.inputs[task]] = record.offset() + 1
-                if record.key() is None:  # a changelog takes no record without a key
-                    continue
-                count = self.counts[task][record.key()] = self.counts[task].get(record.key(), 0) + 1
-                changelog = self.member.changelogs(task)["counts"]
-                on_delivery = lambda _, sent, task=task: self.position.update({task: sent.offset() + 1})  # noqa: E731
-                self.producer.produce(changelog.topic, b"%d" % count, record.key(), changelog.partition, on_delivery)
-                self.producer.produce("own-loop-counts", b"%d" % count, record.key())
+            word, offset = record.key(), record.offset()
+            if record.error() is None and offset is not None:
+                task = task_of[partition_of(record)]
+                self.processed[self.inputs[task]] = offset + 1
+                if word is not None:  # a changelog takes no record without a key
+                    self.count(task, word)
+
+    def count(self, task: TaskId, word: bytes) -> None:
+        count = self.counts[task][word] = self.counts[task].get(word, 0) + 1
+        changelog = self.member.changelogs(task)["counts"]
+
+        def acknowledged(_error: KafkaError | None, sent: Message) -> None:
+            offset = sent.offset()
+            if offset is not None:
+                self.position[task] = offset + 1
+
+        self.producer.produce(changelog.topic, b"%d" % count, word, changelog.partition, acknowledged)
+        self.producer.produce("own-loop-counts", b"%d" % count, word)
 
     def commit(self) -> None:
         if self.processed:
@@ -126,7 +141,11 @@ class Loop:
             self.member.forget(task)
 
 
-stopping = []
+def partition_of(record: Message) -> TopicPartition:
+    return TopicPartition(record.topic() or "", record.partition() or 0)  # a consumed record has both
+
+
+stopping: list[bool] = []
 signal.signal(signal.SIGINT, lambda *_: stopping.append(True))
 topology = [SubtopologyShape(("own-loop-words",), (Store("counts"),))]
 with GroupMember(CONFIG, topology, uuid.uuid5(uuid.NAMESPACE_DNS, NAME)) as member:

@@ -43,11 +43,11 @@ def split(task: Task, lines: Sequence[Record]) -> None:
 
 def count(task: Task, words: Sequence[Record]) -> None:
     counts = task.store("counts")
-    for word in words:
-        before = counts.get(word.key)
+    for word in (record.key for record in words if record.key is not None):
+        before = counts.get(word)
         total = LONG.pack((LONG.unpack(before)[0] if before else 0) + 1)
-        counts.put(word.key, total)
-        task.emit("line-word-counts", word.key, total)
+        counts.put(word, total)
+        task.emit("line-word-counts", word, total)
 
 
 config = Config(

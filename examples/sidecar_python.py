@@ -7,9 +7,7 @@ It may die at any moment.
 import sys
 from collections import Counter
 
-from kstreams_assign import SidecarClient
-from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
-from kstreams_assign.worker.sidecar.client import Columns
+from kstreams_assign import Columns, SidecarClient, SidecarDisconnected, SidecarRefused
 
 
 def count(session: SidecarClient, orders: Columns, sink: str) -> None:

@@ -49,6 +49,15 @@ def python(wheel, tmp_path_factory) -> Path:
     return python
 
 
+def test_the_examples_pass_a_strict_type_checker_against_the_wheel(python):
+    checked = run(
+        *(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--python-executable", python),
+        *sorted((ROOT / "examples").glob("*.py")),
+        folder=python.parent,
+    )
+    assert "no issues found" in checked
+
+
 def test_the_wheel_holds_the_package_the_protocol_and_the_licence_and_no_tests(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert "kstreams_assign/py.typed" in names

@@ -16,11 +16,12 @@ from kstreams_assign.group.dialects import APACHE, Dialect
 from kstreams_assign.group.values import Adopted, ErrorCode, WarmupQueue
 from kstreams_assign.group.versions import version_after
 from kstreams_assign.model import HostInfo, SubtopologyShape, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.topology.internal import missing_sources
 from kstreams_assign.wire import LATEST_SUPPORTED_VERSION, AssignmentInfo
 
 _REMEDY: Mapping[int, str] = {
     ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA: (
-        "a source topic does not exist; create the topic that the leader's log names, and restart the members"
+        "a source topic does not exist; the leader's log names it. Create the topic and restart the members"
     ),
     ErrorCode.ASSIGNMENT_ERROR: "the leader could not assign; its log says why",
     ErrorCode.SHUTDOWN_REQUESTED: "a member requested a shutdown of the whole application; its log says why",
@@ -37,11 +38,13 @@ def read_assignment(
     *,
     leads: bool = False,
     used_version: int | None = None,
+    partition_counts: Mapping[str, int] | None = None,
 ) -> Adopted:
     """Decode this member's assignment.
 
     ``leads``: this member made the assignment itself, so it asks for the probe where the dialect names no member.
-    ``used_version``: the version that it joined with, by default its newest. Raises ``MalformedUserData`` for invalid
+    ``used_version``: the version that it joined with, by default its newest. ``partition_counts``: of the source topics,
+    as far as this member knows; they tell which topic is missing. Raises ``MalformedUserData`` for invalid
     bytes, ``AssignmentRefused`` for an error code (``ShutdownRequested`` for that code) or impossible versions, and
     ``TopologyMismatch`` where a task's partitions differ from this topology.
     """
@@ -49,7 +52,9 @@ def read_assignment(
     if info.error_code == ErrorCode.SHUTDOWN_REQUESTED:
         raise ShutdownRequested(_REMEDY[ErrorCode.SHUTDOWN_REQUESTED])
     if info.error_code != ErrorCode.NONE:
-        why = _REMEDY.get(info.error_code, "see the leader's log")
+        why = _missing_topics(info.error_code, topology, partition_counts) or _REMEDY.get(
+            info.error_code, "see its log"
+        )
         raise AssignmentRefused(f"the group's leader answered with error code {info.error_code}: {why}")
     used = used_version or dialect.latest_version
     version = version_after(used, dialect.latest_version, info) if dialect.probes_versions else used
@@ -76,6 +81,14 @@ def active_tasks(
     for partition, task in zip(sorted(partitions), info.active_tasks, strict=True):
         active.setdefault(task, []).append(partition)
     return {task: tuple(owned) for task, owned in active.items()}
+
+
+def _missing_topics(error_code: int, topology: TopologyShape, counts: Mapping[str, int] | None) -> str | None:
+    """Return the source topics that do not exist, as far as this member knows; None for another error code."""
+    if error_code != ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA or counts is None:
+        return None
+    missing = ", ".join(missing_sources(topology, counts))
+    return f"source topics do not exist: {missing}; create them and restart the members" if missing else None
 
 
 def _check_topology(

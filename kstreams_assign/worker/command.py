@@ -82,7 +82,9 @@ def drain(
     where = Path(settings.state_dir), settings.application_id
     pid = holder_of(*where)
     if pid is None:
-        raise WorkerNotRunning(f"no worker of {settings.application_id!r} runs on state_dir = {settings.state_dir!r}")
+        raise WorkerNotRunning(
+            f"no worker of {settings.application_id!r} runs on state_dir = {str(where[0].absolute())!r}"
+        )
     os.kill(pid, DRAIN_SIGNAL)
     typer.echo(f"process {pid} drains", err=True)
     ended, deadline = Event(), monotonic() + timeout

@@ -10,18 +10,23 @@ from kstreams_assign.topology.flows import Flow
 from kstreams_assign.topology.numbering import number_flows
 
 
-def described_order(flows: Sequence[Flow], told: str | Path | None) -> Sequence[int | None]:
-    """For each number of a subtopology the index of its flow, None for one without tasks.
+def described_order(flows: Sequence[Flow], description: str | Path | None) -> Sequence[int | None]:
+    """Return for each subtopology's number the index of its flow, or None for a subtopology without tasks.
 
-    As listed where no description is given. Raises ``ConfigError`` for one that cannot be read or that differs.
+    Without a description the order is that of ``flows``. Raises ``ConfigError`` for a description that cannot be read or
+    that differs.
     """
-    return range(len(flows)) if told is None else number_flows(flows, _text(told))
+    return range(len(flows)) if description is None else number_flows(flows, _text(description))
 
 
-def _text(told: str | Path) -> str:
-    if isinstance(told, str) and "\n" in told:
-        return told
+def _text(description: str | Path) -> str:
+    if isinstance(description, str) and "\n" in description:
+        return description
     try:
-        return Path(told).read_text(encoding="utf-8")
+        return Path(description).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as cause:
-        raise ConfigError(f"topology_description = {str(told)!r}: neither a description nor a file: {cause}") from cause
+        why = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)
+        raise ConfigError(
+            f"topology_description = {str(description)!r}: {Path(description).absolute()} cannot be read: {why}; give the "
+            "text of Java's Topology.describe(), or a file with it"
+        ) from cause

@@ -357,6 +357,7 @@ class Membership:
                 self._dialect,
                 leads=self._leads,
                 used_version=self._version,
+                partition_counts=self._client.partition_counts(),
             )
         except ShutdownRequested as asked:
             self._told_to_end, self._error_code = asked, ErrorCode.SHUTDOWN_REQUESTED

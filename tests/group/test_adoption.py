@@ -56,6 +56,14 @@ def test_an_error_code_is_refused_with_its_meaning() -> None:
         read_assignment([], info(error_code=1), shape(), ME)
 
 
+def test_a_member_names_the_source_topics_that_are_missing() -> None:
+    (topic, *_) = shape().source_topics
+    with pytest.raises(AssignmentRefused, match=f"source topics do not exist: {topic}; create them"):
+        read_assignment([], info(error_code=1), shape(), ME, partition_counts={})
+    with pytest.raises(AssignmentRefused, match="the leader's log names it"):  # this member's metadata may be newer
+        read_assignment([], info(error_code=1), shape(), ME, partition_counts=dict.fromkeys(shape().source_topics, 1))
+
+
 @pytest.mark.parametrize(
     ("task", "partition"),
     [(TaskId(1, 0), ORDERS[0]), (TaskId(0, 1), ORDERS[0]), (TaskId(0, 0), TopicPartition("clicks", 0))],

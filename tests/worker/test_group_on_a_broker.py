@@ -133,14 +133,15 @@ def test_two_processes_cannot_share_a_state_directory(app: App) -> None:
         app.start(1)
 
 
-def test_a_missing_source_topic_is_told_to_every_member(broker: str, tmp_path: Path) -> None:
+def test_every_member_names_the_missing_source_topic(broker: str, tmp_path: Path) -> None:
+    """Two members join together: the leader and the follower end with the same error."""
     app = App(broker, "has-topics", tmp_path)
     app.name = "has-none"
     ClusterAdmin(broker).create_topics({"has-none-counts": 1}, 60)
-    running = app.start(1)
-    error = running.until_error()
-    assert isinstance(error, AssignmentRefused)
-    assert "source topic" in str(error)
+    for running in [app.start(number) for number in (1, 2)]:
+        error = running.until_error()
+        assert isinstance(error, AssignmentRefused)
+        assert "source topics do not exist: has-none; create them" in str(error)
 
 
 def test_a_changelog_with_the_wrong_partition_count_is_refused_by_both_numbers(app: App) -> None:

@@ -281,7 +281,7 @@ def test_an_assignment_that_cannot_be_taken_ends_the_member_and_frees_the_mutex(
         (ValueError("a bug in the client"), "a bug in the client", []),
         (
             InstanceFenced("join the group: fenced"),
-            "another process has joined with it; give each process of the group its own",
+            "another process has joined with it; each process needs its own",
             ["another process has joined with the same group_instance_id"],
         ),
     ],

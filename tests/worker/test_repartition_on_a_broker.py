@@ -131,5 +131,5 @@ def test_a_follower_with_other_numbers_refuses_its_first_assignment_and_nothing_
 def test_without_its_source_topic_nothing_is_made(app: App) -> None:
     error = app.start().until_error()
     assert isinstance(error, AssignmentRefused)
-    assert "source topic does not exist" in str(error)
+    assert f"source topics do not exist: {app.name}-lines; create them" in str(error)
     assert not [topic for topic in app.admin.topics(PATIENCE_S) if topic.startswith(f"{app.name}-")]

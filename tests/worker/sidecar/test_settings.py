@@ -96,7 +96,7 @@ def test_what_is_no_pair_is_refused(tmp_path, pair):
         ),
         (
             PLAIN + "[topology]\ndescription = 'no.txt'\n[[topology.subtopology]]\nsources = ['a']",
-            r"topology_description = 'no.txt': neither a description nor a file",
+            r"topology_description = 'no.txt': /.*no.txt cannot be read",
         ),
         (PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = [7]", r"stores\[0\] = 7: must be a name"),
         (
