@@ -43,8 +43,8 @@ def read_assignment(
     """Decode this member's assignment.
 
     ``leads``: this member made the assignment itself, so it asks for the probe where the dialect names no member.
-    ``used_version``: the version that it joined with, by default its newest. ``partition_counts``: of the source topics,
-    as far as this member knows; they tell which topic is missing. Raises ``MalformedUserData`` for invalid
+    ``used_version``: the version that it joined with, by default its newest. ``partition_counts``: of the source
+    topics, as far as this member knows; they tell which topic is missing. Raises ``MalformedUserData`` for invalid
     bytes, ``AssignmentRefused`` for an error code (``ShutdownRequested`` for that code) or impossible versions, and
     ``TopologyMismatch`` where a task's partitions differ from this topology.
     """

@@ -1,6 +1,6 @@
-"""The record that a task is at work on: what is written meanwhile takes its time and its headers (Kafka: ``ProcessorRecordContext``).
+"""The current record of a task: writes take its time, outputs its headers too (Kafka: ``ProcessorRecordContext``).
 
-What lives here: who remembers it, and the batch that a function is given, which tells it. What must not: what is written.
+The batch that a function gets keeps it up to date. What must not live here: what is written.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kstreams_assign.tasks.record import Record
 
 
 class AtWork:
-    """Remembers a record. Until a task has had one: none of any topic, at ``now_ms``."""
+    """Remember the current record; before the first, a record of no topic at ``now_ms``."""
 
     __slots__ = ("record",)
 
@@ -21,9 +21,9 @@ class AtWork:
 
 
 class Batch(Sequence[Record]):
-    """The next records of a task, oldest first. The record taken last, by going through them or by its number, is the one at work.
+    """Hold the next records of a task, oldest first; a slice is a plain list.
 
-    A slice is a plain list.
+    The record that was read last, by iteration or by its index, is the current record.
     """
 
     __slots__ = ("_at_work", "_records")

@@ -1,4 +1,4 @@
-"""``kstreams-assign worker``: the sidecar as a program, until a signal ends it; ``drain``: empty it first; ``clean``: its disk."""
+"""The commands ``worker`` (run a sidecar), ``drain`` (move its tasks, then end it) and ``clean`` (its disk)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from kstreams_assign.errors import WorkerNotRunning
 DRAIN_SIGNAL = signal.SIGUSR1
 LOOK_S = 0.2
 
-Told = Annotated[
+Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", help="KEY=VALUE, over what the file says; may be repeated.", metavar="KEY=VALUE"),
+    typer.Option("--set", help="Replace a setting of the file; may be repeated.", metavar="KEY=VALUE"),
 ]
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 
@@ -39,17 +39,17 @@ class LogLevel(StrEnum):
 
 def worker(
     config: Annotated[Path, typer.Option(help="The settings and the topology, as TOML.")],
-    settings: Told = None,
+    settings: Overrides = None,
     json_log: Annotated[bool, typer.Option("--json-log", help="One line of JSON an event on standard output.")] = False,
     log_level: Annotated[
         LogLevel | None,
         typer.Option(help="Least level of the log on standard error.", show_default="info; warning with --json-log"),
     ] = None,
 ) -> None:
-    """Be a member for one application at a time, which speaks msgpack over the socket named in the file.
+    """Run the sidecar: the member of the group, for one application at a time, which connects to its socket.
 
-    Ends on SIGTERM or Ctrl-C: what the application has asked to commit is committed, tasks are closed, the group is left (or as group_membership_operation says).
-    On SIGUSR1 it drains first, as kstreams-assign drain asks it to.
+    On SIGTERM or Ctrl-C it commits what the application asked for, closes its tasks, leaves the group (or stays, as
+    group_membership_operation says) and ends. On SIGUSR1 it drains first, as kstreams-assign drain does.
 
     Example: kstreams-assign worker --config worker.toml --set application_server=$HOSTNAME:8080 --json-log
     """
@@ -65,20 +65,20 @@ def worker(
 
 def drain(
     config: Annotated[Path, typer.Option(help="The worker's settings, as it was started with.")],
-    told: Told = None,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait until it has ended.")] = 600,
+    overrides: Overrides = None,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for its end.")] = 600,
 ) -> None:
-    """Let a worker of this machine leave without silence: its tasks are warmed up elsewhere, handed over, then it ends.
+    """End a worker of this machine without a gap: other workers warm its tasks up and take them over, then it ends.
 
-    The worker that has the state directory of these settings is asked by a signal, and waited for. Exit status 1 if none
-    runs there, or if it has not ended in time; then it goes on draining.
+    The command signals the worker that has the state directory of these settings, and waits for it. Exit status 1 if no
+    worker runs there, or if it has not ended in time; then it goes on draining.
 
     Example: kstreams-assign drain --config worker.toml
     """
     from kstreams_assign.state.directory import holder_of
     from kstreams_assign.worker.sidecar.settings import SidecarSettings
 
-    settings = SidecarSettings.from_toml(config, told or ()).config
+    settings = SidecarSettings.from_toml(config, overrides or ()).config
     where = Path(settings.state_dir), settings.application_id
     pid = holder_of(*where)
     if pid is None:
@@ -97,21 +97,19 @@ def drain(
 
 def clean(
     config: Annotated[Path, typer.Option(help="The worker's settings, as it was started with.")],
-    told: Told = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would go and what stays; change nothing.")
-    ] = False,
+    overrides: Overrides = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed; change nothing.")] = False,
     older_than: Annotated[
-        str | None, typer.Option(help="Only what was last at work so long ago: 7d, 12h, 30m, 45s.", metavar="AGE")
+        str | None, typer.Option(help="Only state that was not used for so long: 7d, 12h, 30m, 45s.", metavar="AGE")
     ] = None,
-    task: Annotated[list[str] | None, typer.Option(help="Only this task, as 0_1; may be repeated.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Only this task, such as 0_1; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
 ) -> None:
-    """Remove task state from a state directory in which no process works; changelogs restore it where it is needed again.
+    """Remove task state from a state directory that no process uses; changelogs restore it where it is needed again.
 
-    Without --older-than and --task all of it goes, but for stores without a changelog. The process id stays. What went, when
-    and why is in the file "journal" of the directory. Exit status 1 if a process has the directory (it is named), a named
-    task has no state there, or something could not be removed; 2 for wrong settings.
+    Without --older-than and --task, all of it is removed except stores without a changelog. The process id stays. The
+    file "journal" of the directory says what was removed, when and why. Exit status 1 if a process uses the directory,
+    a named task has no state there, or something could not be removed; 2 for wrong settings.
 
     Example: kstreams-assign clean --config worker.toml --dry-run --older-than 7d
 
@@ -119,12 +117,12 @@ def clean(
     """
     from kstreams_assign.worker import clean as work
 
-    settings, found = work.clean_up(config, told or (), task or (), older_than, dry_run=dry_run)
+    settings, entries = work.clean_up(config, overrides or (), task or (), older_than, dry_run=dry_run)
     if as_json:
-        typer.echo(work.as_json(settings, found, dry_run=dry_run))
+        typer.echo(work.as_json(settings, entries, dry_run=dry_run))
     else:
-        typer.echo("\n".join(work.as_lines(found, dry_run=dry_run)))
-    work.refuse_left_overs(found)
+        typer.echo("\n".join(work.as_lines(entries, dry_run=dry_run)))
+    work.refuse_left_overs(entries)
 
 
 def _on_signals(call: Callable[[], None], *numbers: signal.Signals) -> None:
@@ -133,7 +131,7 @@ def _on_signals(call: Callable[[], None], *numbers: signal.Signals) -> None:
 
 
 def _print_json(event: Mapping[str, Any]) -> None:
-    """In one piece: other threads tell of other things, and print() writes the line's end by itself."""
+    """Write a line in one piece: other threads report events too, and print() writes the line's end separately."""
     sys.stdout.write(json.dumps(event) + "\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""A member's client, made from its settings."""
+"""Make a member's client from its settings."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ CONNECT_S, CONNECT_AGAIN_S = 30.0, 0.5
 
 
 def group_client(config: Config, shape: TopologyShape, admin: ClusterAdmin, membership: Membership) -> GroupClient:
-    """The client of a member with these settings. A broker that is away for a moment is waited for.
+    """Return the client of a member with these settings; wait for brokers that are away for a moment.
 
-    Raises ``BrokerUnavailable``, and ``ConfigError`` where the brokers refuse it.
+    Raises ``BrokerUnavailable``, and ``ConfigError`` if the brokers refuse the settings.
     """
     deadline = time.monotonic() + CONNECT_S
     while True:
@@ -33,7 +33,7 @@ def group_client(config: Config, shape: TopologyShape, admin: ClusterAdmin, memb
 
 
 def _group_client(config: Config, shape: TopologyShape, admin: ClusterAdmin, membership: Membership) -> GroupClient:
-    admin.reach(CONNECT_S)  # says best why nobody answers
+    admin.reach(CONNECT_S)  # its error says best why no broker answers
     return GroupClient(
         group_id=config.application_id,
         bootstrap_servers=config.bootstrap_servers,
@@ -50,6 +50,6 @@ def _group_client(config: Config, shape: TopologyShape, admin: ClusterAdmin, mem
             "heartbeat_interval_ms": config.heartbeat_interval_ms,
             "max_poll_interval_ms": config.max_poll_interval_ms,
             "retry_backoff_ms": 20,
-            "allow_auto_create_topics": False,  # or a broker would make an internal topic before the leader, with one partition
+            "allow_auto_create_topics": False,  # a broker would create an internal topic with one partition
         },
     )

@@ -13,8 +13,8 @@ from kstreams_assign.topology.numbering import number_flows
 def described_order(flows: Sequence[Flow], description: str | Path | None) -> Sequence[int | None]:
     """Return for each subtopology's number the index of its flow, or None for a subtopology without tasks.
 
-    Without a description the order is that of ``flows``. Raises ``ConfigError`` for a description that cannot be read or
-    that differs.
+    Without a description the order is that of ``flows``. Raises ``ConfigError`` for a description that cannot be read
+    or that differs.
     """
     return range(len(flows)) if description is None else number_flows(flows, _text(description))
 
@@ -27,6 +27,6 @@ def _text(description: str | Path) -> str:
     except (OSError, UnicodeDecodeError) as cause:
         why = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)
         raise ConfigError(
-            f"topology_description = {str(description)!r}: {Path(description).absolute()} cannot be read: {why}; give the "
-            "text of Java's Topology.describe(), or a file with it"
+            f"topology_description = {str(description)!r}: {Path(description).absolute()} cannot be read: {why}; "
+            "give the text of Java's Topology.describe(), or a file with it"
         ) from cause

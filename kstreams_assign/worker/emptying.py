@@ -1,6 +1,6 @@
-"""The trash is emptied on a thread of its own: a large store takes a while to delete, and nobody is to wait for that.
+"""Empty the trash on a thread of its own: a large store takes a while to delete, and no thread should wait for it.
 
-What must not be here: what goes into the trash, and when (``state.cleaner``).
+What must not live here: what is moved to the trash, and when (``state.cleaner``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class Emptying:
-    """One emptying at a time. ``guarded`` calls its argument, and is told of its errors; a disk's are named in the log here."""
+    """Empty the trash, once at a time. ``guarded`` runs it and keeps its errors; errors of the disk are logged."""
 
     def __init__(self, trash: Trash, guarded: Callable[[Callable[[], None]], None]) -> None:
         self._trash = trash
@@ -26,12 +26,12 @@ class Emptying:
         self._trouble = ""
 
     def ask(self) -> None:
-        """Empty it soon. What came too late for an emptying that is under way goes with one more behind it. By one thread."""
+        """Empty the trash soon, and once more if that is under way. Used by one thread."""
         if self._last is None or self._last.running() or self._last.done():
             self._last = self._thread.submit(self._work)
 
     def close(self) -> None:
-        """Wait for what was asked for: it writes into the journal, which must be this process's until then."""
+        """Wait for the emptying, as it writes to the journal while this process owns that."""
         self._thread.shutdown()
 
     def _empty(self) -> None:

@@ -1,6 +1,6 @@
-"""The first look at the brokers, before anything joins: what the topology cannot work with is refused at the start.
+"""Checks at the brokers before the member joins: topics that the topology cannot work with are refused at start.
 
-What must not live here: what a leader makes or refuses (``leading``), and anything that is looked up again.
+What must not live here: what a leader creates or refuses (``leading``), and look-ups that are repeated.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ SETTINGS_S = 5.0
 
 
 def refuse_missing_sinks(admin: ClusterAdmin, flows: Sequence[Flow], shape: TopologyShape) -> None:
-    """Found out now, or each commit would fail: no record can be written to a topic that is not there."""
+    """Raise ``ConfigError`` for missing sink topics; later each commit would fail."""
     sinks = {sink for flow in flows for sink in flow.sinks.values()} - shape.repartition_topics.keys()
-    there = admin.partition_counts(sinks, FIRST_ANSWER_S)
-    if missing := sorted(sinks - there.keys()):
+    counts = admin.partition_counts(sinks, FIRST_ANSWER_S)
+    if missing := sorted(sinks - counts.keys()):
         raise ConfigError(f"topology: sink topics that do not exist: {', '.join(missing)}; create them first")
 
 
 def refuse_changelogs_of_other_kinds(config: Config, admin: ClusterAdmin, shape: TopologyShape, log: EventLog) -> None:
-    """Java's windowed and versioned stores by their changelogs, where there are some and their settings may be read."""
+    """Raise ``ConfigError`` for Java's windowed and versioned stores, known by their changelogs' settings."""
     try:
         settings = admin.own_settings(shape.changelog_topics(config.application_id), SETTINGS_S)
     except BrokerError as cause:

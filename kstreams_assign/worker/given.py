@@ -1,7 +1,6 @@
-"""Check what a task's code gives its stores and outputs: a wrong type ends that call and nothing else.
+"""Check what the user's code passes to stores and outputs: a wrong type ends that call and nothing else.
 
-What lives here: which types are allowed, and the error that says where the code was. What must not: what is done with
-the values.
+What must not live here: what happens with the values.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _SHOWN_CHARACTERS = 60
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where values are given: a store or an output (``name``) of a task, while ``at_work`` holds a record."""
+    """Where values are passed: a store or an output (``name``) of a task, with the current record in ``at_work``."""
 
     task: TaskId
     name: str
@@ -35,7 +34,7 @@ class Place:
                 self.refuse(what, value, allowed)
 
     def refuse(self, what: str, value: object, allowed: Collection[type] = BYTES) -> NoReturn:
-        """Raise ``TypeError``: task, store or output, record at work, what was given and what is allowed."""
+        """Raise ``TypeError`` with task, store or output, current record, value, and what is allowed."""
         names = " or ".join("None" if kind is type(None) else kind.__name__ for kind in sorted(allowed, key=str))
         given = "None" if value is None else f"{type(value).__name__} {repr(value)[:_SHOWN_CHARACTERS]}"
         raise TypeError(
@@ -49,7 +48,7 @@ class Place:
         )
 
     def number(self, what: str, value: int, allowed: str) -> int:
-        """A whole number >= 0. Raises ``TypeError``, ``ConfigError``."""
+        """Return a whole number >= 0. Raises ``TypeError``, ``ConfigError``."""
         if isinstance(value, bool) or not isinstance(value, int):
             self.refuse(what, value, frozenset({int}))
         if value < 0:
@@ -57,7 +56,7 @@ class Place:
         return value
 
     def headers(self, headers: object) -> tuple[tuple[str, bytes | None], ...]:
-        """Names and values. Raises ``TypeError``."""
+        """Return header names and values. Raises ``TypeError``."""
         if isinstance(headers, (str, bytes)) or not isinstance(headers, Iterable):
             self.refuse("headers", headers, frozenset({list, tuple}))
         return tuple(map(self._header, headers))

@@ -33,7 +33,7 @@ from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.membership import Membership
-from kstreams_assign.worker.past import Past
+from kstreams_assign.worker.predecessors import PredecessorCleanup
 
 LEAVE_TIMEOUT_S = 5.0
 Partitions = Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -155,7 +155,7 @@ class GroupMember:
             lambda membership: group_client(config, shape, admin, membership),
             self._early.adopted,
             lambda: self._events.put(Drained()),
-            Past(config, None, self._log),
+            PredecessorCleanup(config, None, self._log),
         )
         self._threads = [
             threading.Thread(target=self._guarded, args=(work,), name=f"kstreams-{name}", daemon=True)

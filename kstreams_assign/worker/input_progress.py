@@ -1,4 +1,4 @@
-"""How far running tasks are with their input partitions, and since when they have not moved."""
+"""Positions of running tasks in their input partitions, and since when they have not moved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kstreams_assign.model import TaskId, TopicPartition
 
 
 class InputProgress(NamedTuple):
-    """One partition of a running task: worked on up to ``position``; ``end`` is its high watermark. Both are next offsets."""
+    """Position of a running task in one partition; ``end`` is its high watermark. Both are next offsets."""
 
     task: TaskId
     position: int
@@ -18,7 +18,7 @@ class InputProgress(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """Offsets still to be worked on: a transaction's marker at the end counts, as nobody sees it."""
+        """Return the offsets left to process; a transaction's marker at the end counts, as no reader sees it."""
         return max(0, self.end - self.position)
 
 
@@ -28,7 +28,7 @@ def measured(
     ends: Mapping[TopicPartition, int],
     now_ms: int,
 ) -> dict[TopicPartition, InputProgress]:
-    """The next measurement after ``before``. Partitions whose end is not known yet are left out."""
+    """Return the measurement after ``before``, without partitions whose end is not known yet."""
     return {
         partition: InputProgress(
             task, position, ends[partition], _moved_at(before.get(partition), task, position, now_ms)

@@ -1,7 +1,7 @@
-"""The leader's shell: asks the broker what ``group.leader`` wants to know, within one deadline, and passes it on.
+"""The leader's shell: look up at the brokers what ``group.leader`` needs, within one deadline, and pass it on.
 
-Runs on the client's I/O thread between JoinGroup and SyncGroup, where heartbeats are off and the session runs: so all
-look-ups of one decision share a deadline of a third of the session timeout. What cannot be had in time is left unknown.
+It runs on the client's I/O thread between JoinGroup and SyncGroup, where no heartbeat is sent while the session runs.
+So all look-ups of one decision share a deadline of a third of the session timeout; what is late stays unknown.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ GROUPS_TOPIC, RECORD_LIMIT = "__consumer_offsets", "max.message.bytes"
 
 
 class Leading:
-    """Leads a group whenever this member is elected.
+    """Lead the group whenever this member is elected.
 
-    ``standing``: what the last decision was, and from what. ``refused``: why the last one gave nobody a task, None if it did.
+    ``standing``: the last decision and its input. ``refused``: why the last decision assigned no task, None if it did.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Leading:
     def lead(
         self, members: Sequence[JoinedMember], counts: Mapping[str, int], promised: Mapping[TaskId, UUID]
     ) -> Mapping[str, MemberAssignment]:
-        """Decide for these members. ``counts`` are the partitions of the topics that they subscribe to."""
+        """Decide for these members. ``counts``: the partitions of each topic that they subscribe to."""
         started = time.monotonic()
         view = read_group(members, DIALECTS[self._config.user_data])
         deadline = started + self._config.session_timeout_ms / 3000
@@ -70,16 +70,16 @@ class Leading:
                 decide(view, self._question(counts, view.partitions_seen, promised, deadline)),
                 None,
             )
-        except TopologyMismatch as cause:  # it would come out of ``assign``, which must not raise
+        except TopologyMismatch as cause:  # kafka-python's ``assign`` calls this and must not raise
             decision, self.refused = refuse_group(view, ErrorCode.ASSIGNMENT_ERROR, str(cause)), cause
         self.standing = decision.standing
-        self._tell(view, decision, time.monotonic() - started)
+        self._report(view, decision, time.monotonic() - started)
         return decision.assignments
 
     def _question(
         self, counts: Mapping[str, int], seen: int, promised: Mapping[TaskId, UUID], deadline: float
     ) -> Question:
-        """All that the broker has to tell, and the topics that have to be there. Raises ``TopologyMismatch``."""
+        """Look up what a decision needs, and create missing internal topics. Raises ``TopologyMismatch``."""
         known = [topic for topic, count in counts.items() if count]
         topology = resolve_patterns(self._shape, self._config.application_id, known)
         partition_counts = self._complete(topology, counts, seen, deadline)
@@ -99,7 +99,7 @@ class Leading:
         )
 
     def end_offset_sums(self, tasks: Iterable[TaskId]) -> dict[TaskId, int]:
-        """Where the changelogs of these tasks end, added up by task; empty where that cannot be had in time."""
+        """Return the sum of each task's changelog end offsets; empty if the brokers do not answer in time."""
         changelogs = {t: list(self._shape.changelogs(self._config.application_id, t).values()) for t in tasks}
         asked = [partition for partitions in changelogs.values() for partition in partitions]
         try:
@@ -112,10 +112,10 @@ class Leading:
     def _complete(
         self, topology: TopologyShape, counts: Mapping[str, int], seen: int, deadline: float
     ) -> Mapping[str, int]:
-        """The counts of all sources; those of repartition topics follow from the others. Raises ``TopologyMismatch``.
+        """Return the partition counts of all sources, with those of repartition topics. Raises ``TopologyMismatch``.
 
-        Source topics that the client's metadata lacks are asked for once more, they may just be new; all of them, where a member has
-        ``seen`` more partitions than that.
+        Source topics that the client's metadata lacks are looked up again, as they may be new; all of them are if a
+        member has ``seen`` more partitions.
         """
         there = dict(counts)
         sources = topology.source_topics
@@ -128,20 +128,20 @@ class Leading:
         return there if missing_sources(topology, there) else add_repartition_counts(topology, there)
 
     def _record_bytes_max(self, deadline: float) -> int:
-        """What the brokers take of the group's record; asked each time, as an operator may have raised it meanwhile."""
+        """Return the size limit of the group's record; asked each time, as an operator may have raised it."""
         try:
-            told = self._admin.topic_setting(GROUPS_TOPIC, RECORD_LIMIT, _left(deadline))
+            limit = self._admin.topic_setting(GROUPS_TOPIC, RECORD_LIMIT, _left(deadline))
         except BrokerError as cause:  # also where access to the settings is refused
             self._log.emit("lookup_failed", what=f"{RECORD_LIMIT} of {GROUPS_TOPIC}", reason=str(cause))
             return RECORD_BYTES_MAX
-        return RECORD_BYTES_MAX if told is None else int(told)
+        return RECORD_BYTES_MAX if limit is None else int(limit)
 
     def _end_offsets(
         self, topology: TopologyShape, counts: Mapping[str, int], deadline: float
     ) -> Mapping[TopicPartition, int] | None:
-        """Where all changelogs end. Internal topics are made first where they are missing; a new one ends at 0.
+        """Create missing internal topics, and return the end offset of every changelog; a new one ends at 0.
 
-        None where that cannot be had in time, or source topics are missing. Raises ``TopologyMismatch``.
+        None if the brokers do not answer in time, or if source topics are missing. Raises ``TopologyMismatch``.
         """
         if missing_sources(topology, counts):
             return None
@@ -154,20 +154,20 @@ class Leading:
             asked = [partition for partition in (*wanted.end_offsets, *wanted.committed) if partition.topic not in new]
             ends = self._ends(asked, deadline)
         except BrokerError as cause:
-            self._existing.clear()  # one may have been deleted: the next time all are looked for, and made
+            self._existing.clear()  # one may have been deleted: look for all the next time, and create them
             self._log.emit("lookup_failed", what="changelog end offsets", reason=str(cause))
             return None
         return {**dict.fromkeys(wanted.end_offsets, 0), **ends}
 
     def _ends(self, changelogs: Sequence[TopicPartition], deadline: float) -> dict[TopicPartition, int]:
-        """End offsets; of a source topic, what the group has committed (Kafka: ``ClientUtils.fetchCommittedOffsets``)."""
+        """Return end offsets; a source topic's is the committed one (Kafka: ``ClientUtils.fetchCommittedOffsets``)."""
         sources = self._shape.source_changelogs
         shared = [partition for partition in changelogs if partition.topic in sources]
         ends = self._admin.end_offsets([p for p in changelogs if p.topic not in sources], _left(deadline))
         return {**ends, **dict.fromkeys(shared, 0), **self._committed.read(shared, _left(deadline))}
 
     def _replica_racks(self, counts: Mapping[str, int], deadline: float) -> Mapping[TopicPartition, frozenset[str]]:
-        """Where the replicas of all sources and, with standbys, of all changelogs are; asked only where racks count."""
+        """Return the racks of the replicas of sources and, with standbys, changelogs; empty without a strategy."""
         config = self._config
         if config.rack_aware_assignment_strategy == "none" or missing_sources(self._shape, counts):
             return {}
@@ -181,7 +181,7 @@ class Leading:
             return {}
 
     def _create_missing(self, topics: Mapping[str, int], settings: Mapping[str, str], deadline: float) -> set[str]:
-        """Make the internal topics that do not exist, and answer with their names. Raises ``TopologyMismatch``."""
+        """Create the internal topics that do not exist, and return their names. Raises ``TopologyMismatch``."""
         unknown = {topic: count for topic, count in topics.items() if self._existing.get(topic) != count}
         if not unknown:
             return set()
@@ -195,7 +195,7 @@ class Leading:
         self._existing.update(unknown)
         return unknown.keys() - there.keys()
 
-    def _tell(self, view: GroupView, decision: Decision, seconds: float) -> None:
+    def _report(self, view: GroupView, decision: Decision, seconds: float) -> None:
         self._log.emit(
             "decision",
             kind=decision.kind,
@@ -223,7 +223,7 @@ class Leading:
 
 
 def assign_config(config: Config) -> AssignConfig:
-    """The part of the settings that a decision depends on."""
+    """Return the settings that a decision depends on."""
     return AssignConfig(
         acceptable_recovery_lag=config.acceptable_recovery_lag,
         max_warmup_replicas=config.max_warmup_replicas,

@@ -31,7 +31,7 @@ from kstreams_assign.wire import UNIQUE_FIELD_VERSION, MemberTrailer
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading, assign_config
 from kstreams_assign.worker.meters import Durations
-from kstreams_assign.worker.past import Past
+from kstreams_assign.worker.predecessors import PredecessorCleanup
 from kstreams_assign.worker.pulse import Pulse
 from kstreams_assign.worker.watching import Watch
 
@@ -92,7 +92,7 @@ class Membership:
         connect: Callable[[Membership], GroupClient],
         early: Callable[[int, Adopted, Standing | None], None],
         drained: Callable[[], None],
-        past: Past,
+        predecessors: PredecessorCleanup,
     ) -> None:
         self._config = config
         self._shape = shape
@@ -115,7 +115,7 @@ class Membership:
         self._outage = False
         self._early = early
         self._drained = drained
-        self._past = past
+        self._predecessors = predecessors
         self._watch = Watch(config, shape, leading)
         self._watched_s = 0.0
         self._pulse = Pulse(config.max_poll_interval_ms, log)
@@ -212,8 +212,8 @@ class Membership:
         if self._machine.state is machine.State.JOINING:
             if self._dialect.tells_lags and self._ends is None:
                 self._ends = self._leading.end_offset_sums(self._sums.report(owned_only=False))
-            if not self._client.join(MAKE_WAY_S if self._past.known else JOIN_TURN_S):
-                self._past.make_way()
+            if not self._client.join(MAKE_WAY_S if self._predecessors.any else JOIN_TURN_S):
+                self._predecessors.remove()
             return
         self._wake.wait(TURN_S)
         self._wake.clear()
@@ -234,7 +234,7 @@ class Membership:
             return "the cleaner ran during the last rebalance"
         if time.monotonic() - self._watched_s > WATCH_S:
             self._watched_s = time.monotonic()
-            return self._watch.wish(self._client.partition_counts())
+            return self._watch.reason(self._client.partition_counts())
         return None
 
     def rejoin(self, reason: str) -> None:
@@ -272,7 +272,7 @@ class Membership:
     def subscription(self) -> tuple[Sequence[TopicPartition], bytes]:
         """User-data for JoinGroup. ``unique_field`` changes on every join, or the leader would ignore a probe."""
         self._leads = False  # a lost SyncGroup may have been ours; in this generation another one may be elected
-        self._past.joining(self._client.member_id())
+        self._predecessors.joining(self._client.member_id())
         complete = self._take_mutex()
         self._unique = (self._unique + 1) % 128
         self._told_draining = self._draining
@@ -317,7 +317,7 @@ class Membership:
         return self._leading.lead(members, counts, promised)
 
     def assigned(self, generation: int, partitions: Sequence[TopicPartition], user_data: bytes) -> None:
-        self._past.joined(self._client.member_id())
+        self._predecessors.joined(self._client.member_id())
         self.rebalances.stop()
         if self._leads and self._leading.refused is not None:
             raise self._leading.refused

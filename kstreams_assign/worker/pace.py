@@ -1,7 +1,7 @@
-"""How fast this process restores, for whoever reads statuses and logs: what is left, the rate, the time left.
+"""How fast this process restores, for statuses and logs: the offsets left, the rate, the time left.
 
-Each status tells of every task that is not at its end; a line ``restoring`` comes while a restore takes long. What must not
-live here: progress itself (``restore.progress``).
+Each status has every task that is not at its end; an event ``restoring`` follows while a restore takes long. What must
+not live here: progress itself (``restore.progress``).
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from kstreams_assign.model import TaskId
 from kstreams_assign.restore.progress import TaskProgress
 
 LONG_MS = 5_000
-"""From then on a restore is worth a line."""
+"""A restore that takes longer gets events of its own."""
 AGAIN_MS = 10_000
 
 Paces = dict[str, dict[str, Any]]
 
 
 def paces(progress: Mapping[TaskId, TaskProgress], now_ms: int) -> Paces:
-    """Task -> ``{remaining, offsets_per_s, left_ms}`` of those with offsets left; null where there is too little to tell."""
-    behind = {task: one.extended({}, now_ms) for task, one in sorted(progress.items()) if not one.done}
+    """Return ``{remaining, offsets_per_s, left_ms}`` of each task with offsets left; None if unknown."""
+    behind = {task: each.extended({}, now_ms) for task, each in sorted(progress.items()) if not each.done}
     return {
-        str(task): {"remaining": one.remaining, "offsets_per_s": _rounded(one.offsets_per_s), "left_ms": one.left_ms}
-        for task, one in behind.items()
+        str(task): {"remaining": at.remaining, "offsets_per_s": _rounded(at.offsets_per_s), "left_ms": at.left_ms}
+        for task, at in behind.items()
     }
 
 
 class LongRestores:
-    """Says when the next line is due: one for all tasks that have been on their way for long. Asked by one thread.
+    """Return the facts of an event ``restoring`` when it is due: one for all restores that take long. For one thread.
 
-    A copy within ``acceptable_lag`` offsets of its end only follows.
+    A replica within ``acceptable_lag`` offsets of its end only follows, and does not count.
     """
 
     def __init__(self, acceptable_lag: int) -> None:
         self._acceptable_lag = acceptable_lag
         self._since_ms: dict[str, int] = {}
-        self._told_ms: int | None = None
+        self._reported_ms: int | None = None
 
-    def line(self, told: Paces, now_ms: int) -> dict[str, Any] | None:
-        """Facts of an event ``restoring``: tasks, offsets left, their rate in sum, seconds until the last is there."""
-        behind = {task: one for task, one in told.items() if one["remaining"] > self._acceptable_lag}
+    def line(self, current: Paces, now_ms: int) -> dict[str, Any] | None:
+        """Return tasks, offsets left, their rate in sum, and the seconds left; None if no event is due."""
+        behind = {task: pace for task, pace in current.items() if pace["remaining"] > self._acceptable_lag}
         self._since_ms = {task: self._since_ms.get(task, now_ms) for task in behind}
         long = [task for task, since_ms in self._since_ms.items() if now_ms - since_ms >= LONG_MS]
-        if not long or (self._told_ms is not None and now_ms - self._told_ms < AGAIN_MS):
+        if not long or (self._reported_ms is not None and now_ms - self._reported_ms < AGAIN_MS):
             return None
-        self._told_ms = now_ms
+        self._reported_ms = now_ms
         lefts = [behind[task]["left_ms"] for task in long]
         return {
             "tasks": long,

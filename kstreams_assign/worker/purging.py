@@ -1,7 +1,8 @@
-"""Records of repartition topics that are consumed for good, deleted: nothing else limits such a topic (``retention.ms=-1``).
+"""Delete consumed records from repartition topics, which nothing else limits (``retention.ms=-1``).
 
-Kafka: ``TaskManager.maybePurgeCommittedRecords``. Only what is committed goes, at most once an interval, and nobody waits: one
-request is on its way at a time, and what a failed one left goes with the next. Used by the processing thread.
+Kafka: ``TaskManager.maybePurgeCommittedRecords``. Only committed records are deleted, at most once an interval, and no
+thread waits: one request is on its way at a time, and the next one includes what a failed one left. Used by the
+processing thread.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ class Deletions(Protocol):
     def delete_before(self, offsets: Mapping[TopicPartition, int]) -> None: ...
 
     def failures(self) -> Mapping[TopicPartition, str]:
-        """Of the last request, told once."""
+        """Return the failures of the last request, once."""
 
 
 class Purging:
-    """What may go, and when it is asked for."""
+    """Which records may be deleted, and when the brokers are asked."""
 
     def __init__(
         self,
@@ -45,21 +46,21 @@ class Purging:
         self._consumed: dict[TopicPartition, int] = {}
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """The group has committed these next offsets."""
+        """Note that the group has committed these next offsets."""
         self._consumed.update((p, offset) for p, offset in offsets.items() if p.topic in self._topics)
 
     def turn(self) -> None:
-        """Ask for it, if the interval is over and the last request is through."""
+        """Ask for the deletion if the interval is over and the last request is answered."""
         if self._deletions.busy:
             return
-        self._tell_of_the_last()
+        self._report_failures()
         if not self._consumed or self._now_ms() < self._next_ms:
             return
         consumed, self._consumed = self._consumed, {}
         self._deletions.delete_before(consumed)
         self._next_ms = self._now_ms() + self._interval_ms
 
-    def _tell_of_the_last(self) -> None:
+    def _report_failures(self) -> None:
         if failed := self._deletions.failures():
             reasons = sorted({f"{partition.topic}: {why}" for partition, why in failed.items()})
             self._log.emit("purge_failed", warnings=[f"consumed records are not deleted, {why}" for why in reasons])

@@ -148,7 +148,7 @@ class RestoreThread:
 
     def stopped(self) -> dict[TaskId, Stop]:
         """The tasks that cannot work here, and why."""
-        return self._stops.told()
+        return self._stops.stopped()
 
     def unanswered(self) -> dict[TaskId, int]:
         """The tasks that wait for nothing but their input positions: task -> waiting since (monotonic ms)."""
@@ -280,7 +280,7 @@ class RestoreThread:
         if stores is not None:
             stores.close()
         left = self._discard(task, error) if isinstance(error, StoreDamaged) else error
-        if left is None and self._stops.begin_anew(task, error):
+        if left is None and self._stops.start_over(task, error):
             self._begin(task, None, self._wanted[task])
         else:
             self._stop_task(task, str(left or error))

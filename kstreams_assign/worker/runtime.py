@@ -58,7 +58,7 @@ from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.lookup import Location, Lookup, Topology
 from kstreams_assign.worker.membership import Membership
 from kstreams_assign.worker.pace import LongRestores, paces
-from kstreams_assign.worker.past import Past
+from kstreams_assign.worker.predecessors import PredecessorCleanup
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.restoring import RestoreThread
@@ -306,7 +306,7 @@ class _Running:
             lambda membership: group_client(config, shape, admin, membership),
             self._early.adopted,
             self._ending.set,
-            Past(config, Members(local.directory.path, process), log),
+            PredecessorCleanup(config, Members(local.directory.path, process), log),
         )
         self._starts = StartPositions(config, shape.repartition_topics, admin, self._membership)
         self.lookup = Lookup(self._topology, lambda: self._membership.hosts, self._processor, self._restoring)

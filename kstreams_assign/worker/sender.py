@@ -1,8 +1,8 @@
-"""A thread that makes calls that wait for a broker, one after another, so that the processing loop need not.
+"""A thread that makes calls that wait for a broker, one after another, so that the processing loop does not wait.
 
-``concurrent.futures`` would do but for one thing: a call of librdkafka may never come back, whatever its timeout says
-(``send_offsets_to_transaction`` while the group's coordinator is gone). Such a call is left behind with its thread; the executor would
-wait for it, also at the program's end.
+``concurrent.futures`` does not suffice: a call of librdkafka may never return, whatever its timeout says
+(``send_offsets_to_transaction`` while the group has no coordinator). Such a call is left behind with its thread; an
+executor would wait for it, also at the program's end.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ _Work = tuple[Callable[[], Any], "Future[Any]"] | None
 
 @dataclass(slots=True)
 class _Line:
-    """The calls of one thread, and since when it makes the one that it makes."""
+    """The calls of one thread, and since when the current one runs."""
 
     calls: queue.SimpleQueue[_Work] = field(default_factory=queue.SimpleQueue)
     since_s: float | None = None
 
 
 class Sender:
-    """Used by one thread; the calls run on another."""
+    """Run calls on another thread. Used by one thread."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._begin()
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Call it once all calls before have come back."""
+        """Run a call after all earlier calls have returned."""
         future: Future[T] = Future()
         self._line.calls.put((work, future))
         return future
 
     def under_way_s(self) -> float:
-        """How long the call has taken that is under way; 0 where none is."""
+        """Return how long the current call runs; 0 if none does."""
         since = self._line.since_s
         return 0.0 if since is None else time.monotonic() - since
 
     def leave(self) -> None:
-        """Do not wait for the call that is under way any more, nor make those that wait behind it."""
+        """Leave the current call behind, and drop the calls that wait behind it."""
         left = self._line.calls
         while not left.empty():
             left.get_nowait()
@@ -54,7 +54,7 @@ class Sender:
         self._begin()
 
     def close(self, timeout_s: float) -> None:
-        """End the thread once all calls have come back; after ``timeout_s`` it is left behind."""
+        """End the thread after all calls have returned; leave it behind after ``timeout_s`` seconds."""
         self._line.calls.put(None)
         self._thread.join(timeout_s)
 
@@ -70,6 +70,6 @@ def _make_calls(line: _Line) -> None:
         line.since_s = time.monotonic()
         try:
             future.set_result(work())
-        except BaseException as error:  # noqa: BLE001  # raised again by whoever asks for the result
+        except BaseException as error:  # noqa: BLE001  # the future raises it
             future.set_exception(error)
         line.since_s = None

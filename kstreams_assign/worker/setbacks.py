@@ -1,7 +1,6 @@
-"""How long a task rests after its commit failed, before it is restored and runs again.
+"""How long a task pauses after its commit failed, before it is restored and runs again.
 
-What lives here: one growing pause a task. What must not: what a failure is, or what is done when the rest is over. Used on
-the processing loop's thread.
+What must not live here: what a failure is, or what happens after the pause. Used on the processing loop's thread.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _DOUBLINGS_MAX = 10
 
 
 class Setbacks:
-    """Failures in a row, and who rests because of them."""
+    """Failures in a row, and the tasks that pause because of them."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -23,7 +22,7 @@ class Setbacks:
         self._due_ms: dict[TaskId, int] = {}
 
     def rest(self, task: TaskId) -> int:
-        """Another failure: the task rests for twice as long as after the last, in milliseconds."""
+        """Note another failure; return the pause in milliseconds, twice as long as the last."""
         before = self._in_a_row.get(task, 0)
         self._in_a_row[task] = before + 1
         pause_ms = min(FIRST_MS << min(before, _DOUBLINGS_MAX), LONGEST_MS)
@@ -31,7 +30,7 @@ class Setbacks:
         return pause_ms
 
     def rested(self) -> list[TaskId]:
-        """Those whose rest is over; told once."""
+        """Return the tasks whose pause is over, once."""
         now_ms = self._now_ms()
         over = [task for task, due_ms in self._due_ms.items() if due_ms <= now_ms]
         for task in over:
@@ -39,11 +38,11 @@ class Setbacks:
         return over
 
     def wake(self, task: TaskId) -> None:
-        """Something else is asked of it: it rests no longer."""
+        """End the pause of a task, as something else is asked of it."""
         self._due_ms.pop(task, None)
 
     def well(self, tasks: Iterable[TaskId]) -> None:
-        """These have committed: the next failure is a first one."""
+        """Note that these tasks have committed, so their next failure is a first one."""
         if self._in_a_row:
             for task in tasks:
                 self._in_a_row.pop(task, None)

@@ -1,4 +1,4 @@
-"""Where input begins that has no committed offset, or whose committed offset the brokers no longer hold.
+"""Where a task starts to read an input partition without a committed offset, or whose offset the brokers deleted.
 
 What lives here: ``auto.offset.reset``. What must not: reading committed offsets, reading input. The idea: "latest" is
 another offset each time it is looked up, and the records between two answers would be lost. So an end offset is
@@ -19,7 +19,7 @@ from kstreams_assign.model import TopicPartition
 
 RETRY_S = 0.05
 PATIENCE_S = 0.5
-"""How long a rebalance is waited for; then other tasks' look-ups get their turn."""
+"""How long to wait for a rebalance; then other tasks' look-ups get their turn."""
 
 
 class LogEnds(Protocol):
@@ -58,7 +58,7 @@ class StartPositions:
         self._lost: dict[TopicPartition, int] = {}
 
     def lose(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Take note that the brokers do not hold these offsets. From any thread."""
+        """Note that the brokers do not hold these offsets. Call it from any thread."""
         self._lost.update(positions)
 
     def missing(
@@ -68,10 +68,10 @@ class StartPositions:
         return {p for p in partitions if p not in committed or committed[p] == self._lost.get(p)}
 
     def resolve(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, int]:
-        """Return where each of these begins. End offsets are committed first.
+        """Return where to start to read each partition; end offsets are committed first.
 
-        Waits for a moment for a rebalance under way. Raises ``BrokerUnavailable`` where that or a broker takes longer,
-        and where the partitions are not this member's any more: then what is committed has to be read again.
+        Waits briefly for a rebalance under way. Raises ``BrokerUnavailable`` if that or a broker takes longer, and if
+        the partitions are no longer this member's: then read the committed offsets again.
         """
         at_end = {p for p in partitions if self._latest and p.topic not in self._internal}
         at_start = set(partitions) - at_end
@@ -94,7 +94,7 @@ class StartPositions:
             threading.Event().wait(RETRY_S)
 
     def _commit_ends(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, int]:
-        """Under one membership from the first question to the commit: in the next one they may be another member's."""
+        """Look up and commit under one membership: in the next one the partitions may be another member's."""
         member = self._group.member()
         ends = self._log_ends.end_offsets(partitions, timeout_s)
         if self._group.member() != member or not self._group.owns(partitions):

@@ -1,8 +1,9 @@
-"""Tasks that stand still before an open transaction: whose it is, and whether it will end.
+"""Tasks that wait before an open transaction: whose it is, and whether it will end.
 
-Under exactly once changelogs and inputs are read as far as their first open transaction, and input positions are told once the group's offsets have
-none. Mostly a dead owner's, over at its timeout; one that hangs (KIP-664) never ends, and is told with the remedy. What must not live
-here: the judgement (``tasks.transactions``).
+Exactly once, changelogs and inputs are read up to their first open transaction, and the brokers return committed
+offsets once no transaction on them is open. Mostly it is a dead owner's and ends at its timeout. One that hangs
+(KIP-664) never ends; a warning names it with the remedy. What must not live here: the judgement
+(``tasks.transactions``).
 """
 
 from __future__ import annotations
@@ -25,39 +26,42 @@ from kstreams_assign.worker.input_progress import InputProgress
 from kstreams_assign.worker.sender import Sender
 
 STILL_MS = 10_000
-"""Who has not moved for so long is looked into; a commit takes less."""
+"""Look for a transaction after so long without progress; a commit takes less."""
 AGAIN_MS = 10_000
 IDLE_AGAIN_MS = 60_000
-"""Where nobody is held up but at the end of an input: there the last transaction's marker looks like a record to come."""
+"""Where tasks wait at the end of an input only: there the last transaction's marker looks like a record to come."""
 
 
 class Look(Protocol):
-    """Asks the brokers about these partitions, and with ``offsets`` about the one that holds the group's. Raises ``BrokerError``."""
+    """Ask the brokers for open transactions of these partitions. Raises ``BrokerError``.
+
+    ``offsets``: also of the partition that holds the group's committed offsets.
+    """
 
     def __call__(self, partitions: Iterable[TopicPartition], *, offsets: bool) -> list[Found]: ...
 
 
 def look_of(config: Config, admin: ClusterAdmin, log: EventLog, timeout_s: float) -> Look:
-    """A worker's. Where the group's offsets may not be looked at, which not all may, the rest is."""
+    """Return a worker's look. Without the right to look at the group's offsets, it looks at the rest."""
 
     def look(partitions: Iterable[TopicPartition], *, offsets: bool) -> list[Found]:
         with transactions_on_brokers(config.bootstrap_servers, config.client, timeout_s) as brokers:
-            found = brokers.look(partitions)
+            transactions = brokers.look(partitions)
             try:
                 if offsets:
-                    found += brokers.look([kept_in(admin, OFFSETS_TOPIC, config.application_id, timeout_s)])
+                    transactions += brokers.look([kept_in(admin, OFFSETS_TOPIC, config.application_id, timeout_s)])
             except BrokerError as cause:
                 log.emit("lookup_failed", what="transactions in the group's offsets", reason=str(cause))
-            return found
+            return transactions
 
     return look
 
 
 class Still(NamedTuple):
-    """Who has not moved for ``STILL_MS``, though there is more to read.
+    """Partitions and tasks without progress for ``STILL_MS``, though there is more to read.
 
-    ``changelogs``: the task that reads one, and the offset where it stands; ``inputs``: whose they are; ``without``: tasks whose input
-    positions the brokers do not tell.
+    ``changelogs``: each with the task that reads it and its position; ``inputs``: each with its task; ``without``:
+    tasks whose committed offsets the brokers do not return.
     """
 
     changelogs: Mapping[TopicPartition, tuple[TaskId, int]]
@@ -70,14 +74,14 @@ class Still(NamedTuple):
 
     @property
     def again_ms(self) -> int:
-        """How long after a question the next one is due."""
+        """Return the milliseconds between two questions."""
         return AGAIN_MS if self.changelogs or self.without else IDLE_AGAIN_MS
 
 
 def _changelogs(progress: Mapping[TaskId, TaskProgress], now_ms: int) -> dict[TopicPartition, tuple[TaskId, int]]:
-    still = {task: one for task, one in progress.items() if now_ms - one.moved_at_ms >= STILL_MS}
+    still = {task: each for task, each in progress.items() if now_ms - each.moved_at_ms >= STILL_MS}
     return {
-        name: (task, at.position) for task, one in still.items() for name, at in one.partitions.items() if not at.done
+        name: (task, at.position) for task, each in still.items() for name, at in each.partitions.items() if not at.done
     }
 
 
@@ -85,42 +89,42 @@ def _inputs(inputs: Mapping[TopicPartition, InputProgress], now_ms: int) -> dict
     return {name: at.task for name, at in inputs.items() if at.lag and now_ms - at.moved_at_ms >= STILL_MS}
 
 
-def held_up(application_id: str, found: Iterable[Found], still: Still) -> list[tuple[TaskId, Found]]:
-    """Which task waits for which of these.
+def held_up(application_id: str, transactions: Iterable[Found], still: Still) -> list[tuple[TaskId, Found]]:
+    """Return which task waits for which of these transactions.
 
-    Who stands before a transaction in a changelog waits for something else. Of an input only what hangs is told: others write there, whose ids
-    may not be ours to describe, and before it there may be slow work, or markers. The group's offsets share their partition with other
-    groups', so there only the application's own count.
+    A task whose position is before a transaction in a changelog waits for something else. Of inputs only hanging
+    transactions count: other applications write there, and before one there may be slow work, or markers. The group's
+    offsets share their partition with other groups', so there only the application's own transactions count.
     """
     waits = []
-    for one in found:
-        if one.open.partition in still.changelogs:
-            task, position = still.changelogs[one.open.partition]
-            waits += [(task, one)] if one.open.start_offset <= position else []
-        elif one.open.partition in still.inputs:
-            waits += [(still.inputs[one.open.partition], one)] if one.hanging else []
-        elif one.of(application_id) and one.open.partition.topic == OFFSETS_TOPIC:
-            waits += [(task, one) for task in still.without]
+    for each in transactions:
+        if each.open.partition in still.changelogs:
+            task, position = still.changelogs[each.open.partition]
+            waits += [(task, each)] if each.open.start_offset <= position else []
+        elif each.open.partition in still.inputs:
+            waits += [(still.inputs[each.open.partition], each)] if each.hanging else []
+        elif each.of(application_id) and each.open.partition.topic == OFFSETS_TOPIC:
+            waits += [(task, each) for task in still.without]
     return waits
 
 
 class WaitingTasks:
-    """Looks into it now and then, on a thread of its own. ``turn`` and ``close`` are one thread's; any may ask ``told``."""
+    """Look now and then, on a thread of its own. One thread calls ``turn`` and ``close``; any may call ``waiting``."""
 
     def __init__(self, application_id: str, bootstrap_servers: str, look: Look, log: EventLog) -> None:
         self._remedy = f"kstreams-assign transactions {application_id} -b {bootstrap_servers} --end"
-        """Finds by itself what has the application's name, and what it has committed offsets of."""
+        """The command finds the application's own topics, and those whose offsets it has committed."""
         self._application_id = application_id
         self._look = look
         self._log = log
         self._asking: Sender | None = None
         self._asked: Future[list[Found]] | None = None
         self._asked_at_ms = -IDLE_AGAIN_MS
-        self._found: Mapping[TaskId, Found] = {}
+        self._held_up: Mapping[TaskId, Found] = {}
 
-    def told(self) -> Mapping[TaskId, HeldUp]:
-        """The tasks that were found waiting when it was last looked into."""
-        return _held_up(self._found)
+    def waiting(self) -> Mapping[TaskId, HeldUp]:
+        """Return the tasks that waited at the last look."""
+        return _held_up(self._held_up)
 
     def turn(
         self,
@@ -129,14 +133,14 @@ class WaitingTasks:
         unanswered: Mapping[TaskId, int],
         now_ms: int,
     ) -> None:
-        """Take an answer that has come, and ask if it is time and there is a reason.
+        """Take an answer, and ask again if it is time and a task waits.
 
-        ``unanswered``: tasks whose input positions the brokers do not tell, and since when.
+        ``unanswered``: tasks whose committed offsets the brokers do not return, and since when.
         """
         without = sorted(task for task, since_ms in unanswered.items() if now_ms - since_ms >= STILL_MS)
         still = Still(_changelogs(progress, now_ms), _inputs(inputs, now_ms), without)
         waiting = still.tasks
-        self._tell({task: found for task, found in self._found.items() if task in waiting})
+        self._report({task: each for task, each in self._held_up.items() if task in waiting})
         if self._asked is not None:
             self._take(self._asked, still)
         elif waiting and now_ms - self._asked_at_ms >= still.again_ms:
@@ -144,7 +148,7 @@ class WaitingTasks:
             self._ask(sorted({*still.changelogs, *still.inputs}), offsets=bool(without))
 
     def close(self) -> None:
-        """Whoever asks is left behind."""
+        """Leave the thread that asks behind."""
         if self._asking is not None:
             self._asking.close(0)
 
@@ -157,28 +161,28 @@ class WaitingTasks:
             return
         self._asked = None
         try:
-            found = held_up(self._application_id, asked.result(), still)
+            transactions = held_up(self._application_id, asked.result(), still)
         except BrokerError as cause:
             self._log.emit("lookup_failed", what="open transactions", reason=str(cause))
             return
-        # Of several that one task waits for, one that does not end comes last, and is told.
-        self._tell(dict(sorted(found, key=lambda of: of[1].in_vain)))
+        # Of several transactions that one task waits for, one that does not end comes last, and is reported.
+        self._report(dict(sorted(transactions, key=lambda pair: pair[1].in_vain)))
 
-    def _tell(self, found: Mapping[TaskId, Found]) -> None:
-        told, self._found = _held_up(self._found), found
-        if (news := _held_up(found)) == told:
+    def _report(self, transactions: Mapping[TaskId, Found]) -> None:
+        before, self._held_up = _held_up(self._held_up), transactions
+        if (now := _held_up(transactions)) == before:
             return
         warnings = [
-            f"{task} waits: {news[task].text}; {self._remedy}{self._named(one.open.partition.topic)}"
-            for task, one in found.items()
-            if one.in_vain
+            f"{task} waits: {now[task].text}; {self._remedy}{self._named(each.open.partition.topic)}"
+            for task, each in transactions.items()
+            if each.in_vain
         ]
-        facts = [{"task": str(task), **facts_of(one)} for task, one in found.items()]
+        facts = [{"task": str(task), **facts_of(each)} for task, each in transactions.items()]
         self._log.emit("waiting_for_transactions", transactions=facts, warnings=warnings)
 
     def _named(self, topic: str) -> str:
         return "" if topic == OFFSETS_TOPIC or is_internal(self._application_id, topic) else f" --topic {topic}"
 
 
-def _held_up(found: Mapping[TaskId, Found]) -> dict[TaskId, HeldUp]:
-    return {task: HeldUp(in_words(one), one.in_vain) for task, one in found.items()}
+def _held_up(transactions: Mapping[TaskId, Found]) -> dict[TaskId, HeldUp]:
+    return {task: HeldUp(in_words(each), each.in_vain) for task, each in transactions.items()}

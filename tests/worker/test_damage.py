@@ -469,7 +469,7 @@ def test_pauses_grow_to_a_minute_and_a_stop_is_news_once() -> None:
     assert [news for _, news in told] == [True] + [False] * 8
     assert [pause for pause, _ in told] == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]
     assert (book.waits(TASK), book.due(59_999), book.due(60_000), book.waits(TASK)) == (True, [], [TASK], False)
-    assert (book.over(TASK), book.over(TASK), book.told()) == (True, False, {})
+    assert (book.over(TASK), book.over(TASK), book.stopped()) == (True, False, {})
 
 
 def test_closing_a_stopped_task_lets_it_go(folder: Path) -> None:

@@ -36,7 +36,7 @@ from kstreams_assign.wire import AssignmentInfo, encode_assignment
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.membership import Membership
-from kstreams_assign.worker.past import Past
+from kstreams_assign.worker.predecessors import PredecessorCleanup
 from tests.adapters.confluent_cluster import closed_port
 
 PROCESS = UUID(int=7)
@@ -127,7 +127,7 @@ class Case:
             self.connect,
             lambda _generation, _adopted, _standing: None,
             self.drained.set,
-            Past(config, None, log),
+            PredecessorCleanup(config, None, log),
         )
         self.thread = threading.Thread(target=self.run)
 

@@ -36,7 +36,7 @@ from kstreams_assign.worker.connecting import group_client
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.membership import Membership
-from kstreams_assign.worker.past import Past
+from kstreams_assign.worker.predecessors import PredecessorCleanup
 
 PARTITIONS = 4
 PATIENCE_S = 60
@@ -136,7 +136,7 @@ class Member:
             lambda membership: group_client(config, shape, process.admin, membership),
             lambda _generation, _adopted, _standing: None,
             lambda: None,
-            Past(config, None, log),
+            PredecessorCleanup(config, None, log),
         )
         self.threads = [threading.Thread(target=work) for work in (self._run, self._obey)]
         for thread in self.threads:

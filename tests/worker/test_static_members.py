@@ -63,7 +63,7 @@ def test_whose_state_is_gone_asks_for_a_rebalance_so_that_a_warm_copy_may_take_o
     shutil.rmtree(app.folder / "state-1")
     again = static(app, 1, num_standby_replicas=1)
     again.until(lambda events: len([event for event in events if event["event"] == "joining"]) >= 2)
-    reason = f"the state here does not fit the tasks that were given back: {', '.join(mine)}"
+    reason = f"state here is too far behind for the old assignment: {', '.join(mine)}"
     assert [event["reason"] for event in again.named("joining")][:2] == ["first join", reason]
     again.until(lambda events: len([event for event in events if event["event"] == "assigned"]) >= 2)
 

@@ -69,7 +69,7 @@ def told_at(waiting, progress, unanswered, now_ms, inputs=NO_INPUTS):
         asked.add_done_callback(lambda _: done.set())
         assert done.wait(60)
         waiting.turn(progress, inputs, unanswered, now_ms)
-    return {str(task): held.hangs for task, held in waiting.told().items()}
+    return {str(task): held.hangs for task, held in waiting.waiting().items()}
 
 
 def test_who_moves_or_is_at_its_end_is_not_looked_into(waiting, brokers):

@@ -58,7 +58,7 @@ class Parts:
             now_ms=wall_ms(),
             monotonic_ms=monotonic_ms(),
             stopped=self.restoring.stopped(),
-            waits=self.waiting.told(),
+            waits=self.waiting.waiting(),
             transactions_aborted_total=self.processor.commits.aborted_total,
             meters=meters,
         )

@@ -1,8 +1,8 @@
-"""The members that processes before this one left in the group when they were killed: they are taken out.
+"""Remove the predecessors from the group: the members of killed processes with this state directory.
 
-A rebalance waits for every member that it knows, for a dead one until its session ends. The successor therefore joins first, so
-that no generation is without it, and then takes its predecessors out (LeaveGroup by member id); the rebalance that its own join has
-begun then ends. Whoever joins without waiting has none, and asks nothing.
+A rebalance waits for every member, for a dead one until its session ends. The successor therefore joins first, so that
+no generation is without it, and then removes its predecessors (LeaveGroup by member id); the rebalance that its own
+join began then ends. A member whose join does not wait has no predecessor, and asks nothing.
 """
 
 from __future__ import annotations
@@ -16,41 +16,44 @@ from kstreams_assign.state.members import Members, Seat
 from kstreams_assign.worker.events import EventLog
 
 ANSWER_S = 5.0
-REASON = "it was killed; its successor on the same state directory joins"
+REASON = "its process was killed; a successor with the same state directory joins"
 
 
-class Past:
-    """``members`` is None for a member without a state directory: it knows of no predecessor. ``make_way`` waits; the rest does not."""
+class PredecessorCleanup:
+    """Remember the members of this state directory, and remove the dead ones; only ``remove`` waits for the brokers.
+
+    ``members`` is None for a member without a state directory, which knows of no predecessor.
+    """
 
     def __init__(self, config: Config, members: Members | None, log: EventLog) -> None:
         self._config = config
         self._members = members
         self._log = log
-        mine = config.group_instance_id  # a static member takes its seat over by joining
+        mine = config.group_instance_id  # a static member takes its own place over by joining
         before = members.before if members else ()
         self._dead = [seat for seat in before if seat.instance_id is None or seat.instance_id != mine]
-        self._in_the_queue = False
+        self._join_sent = False
 
     @property
-    def known(self) -> bool:
-        """Whether there may be dead members to take out."""
+    def any(self) -> bool:
+        """Return whether there may be dead members to remove."""
         return bool(self._dead)
 
     def joining(self, member_id: str) -> None:
-        """JoinGroup is about to leave; ``member_id`` is empty as long as the brokers have given none."""
+        """Note that JoinGroup is sent; ``member_id`` is empty until the brokers have given one."""
         if member_id and self._members:
             self._keep(self._members.joining, member_id)
-            self._in_the_queue = True
+            self._join_sent = True
 
     def joined(self, member_id: str) -> None:
-        """A join is over: nobody is waited for any more."""
+        """Note that a join is over, so it waits for no predecessor."""
         self._dead = []
         if self._members:
             self._keep(self._members.joined, member_id)
 
-    def make_way(self) -> None:
-        """Take the dead out, if a join of ours waits for them. Raises ``BrokerUnavailable``: then to be called again."""
-        if not self._dead or not self._in_the_queue:
+    def remove(self) -> None:
+        """Remove the dead members if this member's join waits for them. Raises ``BrokerUnavailable``; call it again."""
+        if not self._dead or not self._join_sent:
             return
         config = self._config
         try:
@@ -70,5 +73,5 @@ class Past:
         try:
             write(Seat(member_id, self._config.group_instance_id))
         except OSError as cause:
-            why = f"{cause}: should this process be killed, its successor waits until the session ends"
+            why = f"{cause}: if this process is killed, its successor waits until the session ends"
             self._log.emit("member_not_kept", warnings=[why])
