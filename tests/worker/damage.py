@@ -221,7 +221,7 @@ def check_it_stops_and_goes_on(rig: Rig, log: Log, because: str, cure: Callable[
     rig.until(lambda: any(stop.pauses > 1 for stop in rig.thread.stopped().values()))  # it was tried again
     assert rig.sums.report(owned_only=False).get(TASK) is None
     assert rig.told() == ["task_stopped"]
-    assert len([line for line in rig.warnings.lines if "task 0_3" in line]) == 1, rig.warnings.lines
+    assert len([line for line in rig.warnings.lines if "Task 0_3" in line]) == 1, rig.warnings.lines
     assert rig.contents(OTHER)[1]
     cure()
     rig.until(lambda: TASK in rig.handed)

@@ -92,7 +92,7 @@ def going(at=100, end=1_100, moved=400, partition=ALL_CHANGELOGS):
 
 def test_a_stopped_task_has_its_reason_unless_it_is_being_tried_at_this_moment():
     task = min(T)
-    stops = {task: Stop("no space left", 2, MONOTONIC_MS + 3_000, told=True)}
+    stops = {task: Stop("no space left", 2, MONOTONIC_MS + 3_000, reported=True)}
     status = status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, stopped=stops))
     [stopped] = [task for task in status.tasks if task.stopped]
     assert (stopped.task, stopped.state, stopped.stopped, stopped.retry_ms) == (task, "stopped", "no space left", 3_000)
