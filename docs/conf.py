@@ -21,6 +21,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {name: name for name in ("EventListener", "Event")}  # the union of all events is long
 autodoc_preserve_defaults = True
 autodoc_class_signature = "mixed"
 add_module_names = False
@@ -28,6 +29,8 @@ python_maximum_signature_line_length = 80
 
 html_theme = "furo"
 html_title = f"kstreams_assign {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_copyright = False
 html_show_sourcelink = False
 html_copy_source = False

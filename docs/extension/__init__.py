@@ -37,6 +37,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", _write_api)
     app.connect("env-get-outdated", _outdated)
     app.connect("source-read", _fill)
+    app.connect("autodoc-process-signature", _name_aliases)
     return {"parallel_read_safe": True}
 
 
@@ -69,3 +70,11 @@ def _part(name: str) -> str:
     if name not in PARTS:
         raise ExtensionError(f"<!-- generated: {name} -->: there are {', '.join(PARTS)}")
     return PARTS[name]()
+
+
+def _name_aliases(
+    _app: Sphinx, _what: str, _name: str, _value: object, _options: object, arguments: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Show an alias of ``autodoc_type_aliases`` by its name also in a union, where Sphinx shows its own class."""
+    alias = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
+    return arguments and alias.sub(r"\1", arguments), returns and alias.sub(r"\1", returns)

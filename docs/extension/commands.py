@@ -81,15 +81,11 @@ def _default(parameter: Any) -> str:
 
 def statuses_part() -> str:
     """Return what each exit status means."""
-    by_status: dict[int, list[str]] = {}
-    for error, status in EXIT_STATUS:
-        by_status.setdefault(status, []).append(f"`{error.__name__}`")
     meanings = {
         0: "The command did what it was asked to. Also: the reader of its output ended first (`| head`).",
         1: "The answer is no: a check failed, or what was asked about does not exist. Also any other error of this package.",
         2: "The arguments or the settings are wrong; nothing was started.",
         3: "A broker, Spark or another part cannot be reached.",
     }
-    assert by_status.keys() <= meanings.keys(), "a new exit status needs a meaning here"
-    rows = [(code(status), text, ", ".join(by_status.get(status, []))) for status, text in meanings.items()]
-    return table(("Status", "Meaning", "Errors"), rows)
+    assert {status for _, status in EXIT_STATUS} <= meanings.keys(), "a new exit status needs a meaning here"
+    return table(("Status", "Meaning"), [(code(status), text) for status, text in meanings.items()])

@@ -87,15 +87,14 @@ def _text(statement: ast.stmt) -> str:
 
 
 def metrics_part() -> str:
-    """Return a table of Kafka's metrics and one of ours."""
+    """Return a section for each metric, Kafka's first."""
     kafkas = [row for row in METRICS.values() if row.name.startswith("kafka_")]
     ours = [row for row in METRICS.values() if not row.name.startswith("kafka_")]
-    heads = ("Metric", "Kind", "Unit", "Labels", "Meaning")
-    return "\n".join(
-        f"## {title}\n\n{table(heads, map(_metric, rows))}"
-        for title, rows in (("Metrics of Kafka Streams", kafkas), ("Metrics of kstreams_assign", ours))
-    )
+    titles = (("Metrics of Kafka Streams", kafkas), ("Metrics of kstreams_assign", ours))
+    return "\n".join(f"## {title}\n\n" + "\n".join(map(_metric, rows)) for title, rows in titles)
 
 
-def _metric(row: MetricRow) -> tuple[str, str, str, str, str]:
-    return code(row.name), row.kind.value, row.unit, ", ".join(map(code, row.labels)), row.help
+def _metric(row: MetricRow) -> str:
+    kind = f"{row.kind.value}, in {row.unit}" if row.unit else row.kind.value
+    lines = [f"### `{row.name}`", "", row.help, "", f"- Kind: {kind}"]
+    return "\n".join([*lines, *([f"- Labels: {', '.join(map(code, row.labels))}"] if row.labels else []), ""])
