@@ -50,11 +50,7 @@ class Block:
 VERBS = (
     "same as",  # a part of a file in the repository, which has a test of its own: same as examples/word_count.py
     "run by",  # a test runs this block word for word: run by tests/mixed/test_guide.py
-    "run with broker",  # runs; localhost:9092 is a real broker
-    "run",  # runs to its end, exit status 0; in a console block the output is compared
-    "start with broker",  # runs until the page ends, then Ctrl-C; start with broker, "text that it prints"
-    "output",  # what the block before prints; a line of ... stands for any lines
-    "write",  # is written to a file in the page's folder: write word_count.py
+    "run",  # is run in an empty folder, exit status 0; what a console block shows must be what is printed
     "shown only",  # is not ours to test: shown only, a fragment of another program's configuration
 )
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -121,6 +122,28 @@ def test_a_shell_can_read_the_block_and_its_programs_their_arguments(block):
     page_text = (ROOT / block.page).read_text(encoding="utf-8")
     problems = {" ".join(words): problem(words, page_text) for words in commands(text)}
     assert {command: refused for command, refused in problems.items() if refused} == {}
+
+
+@pytest.mark.parametrize("block", [block for block in all_blocks() if block.verb == "run"], ids=str)
+def test_a_block_runs_and_prints_what_it_shows(block, tmp_path):
+    """``run``: each command of a block, in one folder, with the commands of this environment."""
+    text = shell_text(block.language, block.text)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e", "-c", text],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path, "COLUMNS": "80"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout
+    if block.language == "console":
+        commands_shown = {f"$ {line}" for line in text.splitlines()} | set(text.splitlines())
+        shown = [line for line in block.text.splitlines() if line not in commands_shown]
+        assert done.stdout.splitlines() == shown
 
 
 @pytest.mark.parametrize("block", blocks_of("toml"), ids=str)
