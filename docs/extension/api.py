@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import sys
+import textwrap
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 import kstreams_assign
 from extension.tables import markdown, table
 from kstreams_assign.cli import exit_status
 from kstreams_assign.errors import KStreamsAssignError
 
+_DIRECTIVES = {"Classes": "autoclass", "Functions": "autofunction", "Errors": "autoexception"}
 KINDS = ("Classes", "Functions", "Errors", "Types and constants")
 
 
@@ -32,13 +37,25 @@ def pages() -> dict[str, str]:
 
 
 def _page(name: str, value: object) -> str:
-    directive = {"Classes": "autoclass", "Functions": "autofunction", "Errors": "autoexception"}.get(
-        kind_of(value), "autodata"
-    )
+    directive = _DIRECTIVES.get(kind_of(value), "py:data")
     lines = [f"# {name}", "", "```{eval-rst}", ".. currentmodule:: kstreams_assign", "", f".. {directive}:: {name}"]
     if directive == "autoclass":
         lines += ["   :members:", "   :undoc-members:", "   :inherited-members: tuple, dict, object, Exception"]
+    if directive == "py:data":  # of a type alias Sphinx would show the whole value, and no text
+        lines += ["", textwrap.indent(_data_docstring(name), "   ")]
     return "\n".join([*lines, "```", ""])
+
+
+def _data_docstring(name: str) -> str:
+    """Return the string below the assignment of a public name that is not a class or function."""
+    for module in list(sys.modules.values()):
+        if not (module and module.__name__.startswith("kstreams_assign.") and name in vars(module)):
+            continue
+        for statement, below in pairwise(ast.parse(inspect.getsource(module)).body):
+            targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+            if [getattr(target, "id", "") for target in targets] == [name] and isinstance(below, ast.Expr):
+                return inspect.cleandoc(ast.literal_eval(below.value))
+    raise LookupError(f"{name}: write a string below its assignment that says what it is")
 
 
 def _index(names: Mapping[str, object]) -> str:
@@ -47,16 +64,18 @@ def _index(names: Mapping[str, object]) -> str:
         "Every public name of `kstreams_assign`. What is not listed here may change without notice.\n",
     ]
     for kind in KINDS:
-        rows = [(f"[`{name}`]({name}.md)", summary(value)) for name, value in names.items() if kind_of(value) == kind]
+        rows = [
+            (f"[`{name}`]({name}.md)", summary(name, value)) for name, value in names.items() if kind_of(value) == kind
+        ]
         if rows:
             parts += [f"## {kind}\n", table(("Name", "What it is"), rows)]
     parts += ["```{toctree}", ":hidden:", "", *names, "```", ""]
     return "\n".join(parts)
 
 
-def summary(value: object) -> str:
-    """Return the first line of a docstring."""
-    text = inspect.getdoc(value) if isinstance(value, type) or inspect.isroutine(value) else None
+def summary(name: str, value: object) -> str:
+    """Return the first paragraph of a docstring."""
+    text = inspect.getdoc(value) if isinstance(value, type) or inspect.isroutine(value) else _data_docstring(name)
     return markdown((text or "").split("\n\n")[0])
 
 
