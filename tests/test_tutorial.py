@@ -1,7 +1,8 @@
-"""The tutorial's pages, ``docs/tutorial/orders.md`` and ``docs/tutorial/sidecar.md``: their commands in order, and what they print.
+"""The pages ``docs/tutorial/orders.md`` and ``docs/tutorial/sidecar.md``: their commands in order, and what they print.
 
-A command that looks at something is repeated until it prints what the page shows: the page's lines have to be among the printed
-lines, in the same order. Times, ids and task lists are compared by their shape, rows of tables by their first cell.
+A command that looks at something is repeated until it prints what the page shows: the page's lines have to be among
+the printed lines, in the same order. Times, ids and task lists are compared by their shape, rows of tables by their
+first cell.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ SHAPES = (
     (r"generation \d+", "generation N"),
     (r"for \d+ min \d+ s|for \d+ \w+", "for N s"),
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
-    (r"pid: \d+|data_dir: .*", "BROKER"),
+    (r"pid: \d+|process \d+|data_dir: .*|data in .*:", "BROKER"),
 )
 pytestmark = pytest.mark.timeout(900)  # several waits, each with a limit of its own
 

@@ -1,4 +1,4 @@
-"""``docs/how-to/java.md``, word for word: its program and its commands, in order, against a real Java application."""
+"""``docs/how-to/java.md``, word for word: its program and commands, in their order, against a real Java application."""
 
 from __future__ import annotations
 
