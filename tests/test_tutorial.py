@@ -71,7 +71,7 @@ def shape(lines: Sequence[str]) -> list[str]:
 
 
 def has(printed: Sequence[str], shown: Sequence[str]) -> bool:
-    """Whether the shown lines were printed in this order; a count of records goes to standard error, so at any place."""
+    """Whether the shown lines were printed in this order; a count of records is on standard error, so at any place."""
     lines = shape(printed)
     rest = iter(lines)
     return all(line in (lines if line.endswith(" shown") else rest) for line in shape(shown))
