@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from kstreams_assign.adapters import log_secrets
 from kstreams_assign.adapters.java import find_java
 from kstreams_assign.errors import ExtraMissing, LocalBrokerError, SparkError
 from kstreams_assign.history.session import spark_session
@@ -175,6 +176,13 @@ PARTS: dict[str, Callable[[], str | None]] = {
 
 SPARKS_SOCKETS = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 """pyspark leaves the sockets of each collected frame to the garbage collector."""
+
+
+@pytest.fixture(autouse=True)
+def _secrets_of_this_test() -> Iterator[None]:
+    """Hide in a test's log the secrets of that test alone: a password ``1`` of another test hides every 1."""
+    yield
+    log_secrets._filter.secrets = frozenset()
 
 
 @pytest.fixture(scope="session")

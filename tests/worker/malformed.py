@@ -109,8 +109,19 @@ class RawMember:
 
 
 @contextmanager
-def raw_member(broker: str, group: str, topic: str, metadata: bytes, assignment: bytes = b"") -> Iterator[RawMember]:
-    """A member for as long as the block; then it leaves the group."""
+def raw_member(
+    broker: str,
+    group: str,
+    topic: str,
+    metadata: bytes,
+    assignment: bytes = b"",
+    *,
+    request_timeout_ms: int = 60_000,
+) -> Iterator[RawMember]:
+    """Hold a member for as long as the block; then it leaves the group.
+
+    A request that takes longer than ``request_timeout_ms`` costs it its member id, and a leader its leadership.
+    """
     assignor = _Writing(metadata, assignment)
     consumer = KafkaConsumer(
         topic,
@@ -119,7 +130,7 @@ def raw_member(broker: str, group: str, topic: str, metadata: bytes, assignment:
         enable_auto_commit=False,
         session_timeout_ms=60_000,
         max_poll_interval_ms=120_000,
-        request_timeout_ms=6_000,  # a LeaveGroup behind a JoinGroup that is never answered
+        request_timeout_ms=request_timeout_ms,
         partition_assignment_strategy=[assignor],
     )
     try:

@@ -55,7 +55,9 @@ def test_a_leader_survives_members_whose_subscription_is_damaged(app: App) -> No
 def test_a_failing_coordinator_is_outlived(app: App, kind: str) -> None:
     worker = app.start(1)
     worker.until_running(PARTITIONS)
-    with raw_member(app.broker, app.name, app.name, subscriptions(app.name)[kind]) as member:
+    damaged = subscriptions(app.name)[kind]
+    # its LeaveGroup waits behind a JoinGroup that is never answered
+    with raw_member(app.broker, app.name, app.name, damaged, request_timeout_ms=6_000) as member:
         until(lambda: bool(member.poll() or worker.named("broker_unavailable") or worker.error))
         assert worker.error is None
         assert "the group's coordinator failed" in worker.named("broker_unavailable")[0]["reason"]
