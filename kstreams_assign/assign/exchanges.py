@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from kstreams_assign.assign.holdings import Holdings
 from kstreams_assign.assign.prices import Prices
-from kstreams_assign.assign.seats import Room
+from kstreams_assign.assign.seats import OpenSeats
 from kstreams_assign.assign.subtopologies import Subtopologies
 
 Arc = tuple[int, int, int]
@@ -31,7 +31,9 @@ class Exchanges:
     seats.
     """
 
-    def __init__(self, held: Holdings, owners: list[int], room: Room, kinds: Subtopologies, prices: Prices) -> None:
+    def __init__(
+        self, held: Holdings, owners: list[int], room: OpenSeats, kinds: Subtopologies, prices: Prices
+    ) -> None:
         self.owners, self.low, self.high, self.kinds, self.prices = owners, room.low, room.high, kinds, prices
         self.clients, self.sorts = len(held.clients), len(kinds.share[0])
         self.client_nodes = self.clients * self.sorts

@@ -14,7 +14,7 @@ from itertools import chain, groupby
 from kstreams_assign.assign.exchanges import Exchanges
 from kstreams_assign.assign.holdings import NO_CLIENT, Holdings
 from kstreams_assign.assign.prices import Prices, Surplus, least_cost
-from kstreams_assign.assign.seats import Matching, Room
+from kstreams_assign.assign.seats import Matching, OpenSeats
 from kstreams_assign.assign.subtopologies import Subtopologies
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 
@@ -24,7 +24,7 @@ Pair = tuple[bool, int, int, int, int, int]
 Leavers = list[tuple[int, int, int, list[int]]]
 """A heap of (effect on the spread, lag, client, the tasks of a subtopology that may leave that client)."""
 
-SOME = 16
+COMPARED_TASKS = 16
 """How many tasks per client and subtopology have their replicas compared, beside four times those that may leave."""
 
 
@@ -40,7 +40,7 @@ def final_owners(held: Holdings) -> list[int]:
        lower bound proves it.
     """
     owners = list(held.owner)
-    room = Room.even(len(held.tasks), held.capacity)
+    room = OpenSeats.even(len(held.tasks), held.capacity)
     staying, choosy, anywhere = _sorted_out(held)
     leaving = Leaving(staying, room)
     prices = Prices(held)
@@ -104,7 +104,7 @@ class Leaving:
     If more clients have a task too many than shares round up, ``optional`` of them give one more than they must.
     """
 
-    def __init__(self, staying: list[list[int]], room: Room) -> None:
+    def __init__(self, staying: list[list[int]], room: OpenSeats) -> None:
         """Reserve the seats of the tasks that stay."""
         self.staying, self.room = staying, room
         self.must = [max(0, len(tasks) - high) for tasks, high in zip(staying, room.high, strict=True)]
@@ -140,7 +140,7 @@ class Leaving:
 class Moving:
     """Find new owners for tasks that leave, for tasks without a seat, and for tasks that may go anywhere."""
 
-    def __init__(self, held: Holdings, owners: list[int], room: Room, leaving: Leaving) -> None:
+    def __init__(self, held: Holdings, owners: list[int], room: OpenSeats, leaving: Leaving) -> None:
         self.held, self.owners, self.room, self.leaving = held, owners, room, leaving
         self.kinds = Subtopologies(held.tasks, held.capacity)
         self.kinds.add_all(owners)
@@ -245,7 +245,7 @@ class Moving:
         crowd = Counter(chain.from_iterable(lags[task] for task in staying))
         lightest = []
         for _, tasks in groupby(reversed(staying), key=self.kinds.of.__getitem__):
-            near = nsmallest(SOME + 4 * most, tasks, key=cold.__getitem__)
+            near = nsmallest(COMPARED_TASKS + 4 * most, tasks, key=cold.__getitem__)
             heights = self._heights(near, source, crowd)
             near.sort(key=lambda task: (cold[task], -heights[task]))
             lightest.append(near[most - 1 :: -1])

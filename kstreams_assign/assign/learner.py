@@ -55,7 +55,7 @@ class LearnerMarks:
         return f"({', '.join(texts)})"
 
 
-NEW = LearnerMarks()
+NO_MARKS = LearnerMarks()
 """The marks of a process that joins for the first time: none."""
 
 
@@ -192,7 +192,7 @@ def _give_stateless(board: Board, joined: Mapping[UUID, LearnerMarks], target: O
 def _marks(plan: Plan, joined: Mapping[UUID, LearnerMarks]) -> dict[UUID, LearnerMarks]:
     """Return the marks that each process receives: a task that it gave up and did not get back stays revoked."""
     return {
-        process: LearnerMarks(placed.active, joined.get(process, NEW).revoked - placed.active, placed.warmup)
+        process: LearnerMarks(placed.active, joined.get(process, NO_MARKS).revoked - placed.active, placed.warmup)
         for process, placed in plan.placements.items()
     }
 

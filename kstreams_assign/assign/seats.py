@@ -11,7 +11,7 @@ from kstreams_assign.assign.holdings import NO_CLIENT
 from kstreams_assign.assign.shares import even_shares
 
 
-class Room:
+class OpenSeats:
     """How many tasks each client may still take so that all end with their share, between ``low`` and ``high``.
 
     A client takes its share rounded down. The rest are ``spare`` seats, at most one for a client whose share is not an
@@ -24,7 +24,7 @@ class Room:
         self.count = [0] * len(low)
 
     @classmethod
-    def even(cls, tasks: int, capacity: Sequence[int]) -> Room:
+    def even(cls, tasks: int, capacity: Sequence[int]) -> OpenSeats:
         """Return even shares of this many tasks by threads."""
         shares = even_shares(tasks, capacity)
         return cls(tasks, [low for low, _ in shares], [high for _, high in shares])
@@ -51,7 +51,7 @@ class Matching:
     are ``full``.
     """
 
-    def __init__(self, room: Room, capacity: Sequence[int]) -> None:
+    def __init__(self, room: OpenSeats, capacity: Sequence[int]) -> None:
         self.room = room
         self.capacity = capacity
         self.seated: list[dict[int, list[int]]] = [{} for _ in capacity]

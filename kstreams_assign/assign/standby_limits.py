@@ -17,7 +17,7 @@ Shares = tuple[list[int], int]
 """How much goes to each client, and into how many parts one standby is divided."""
 
 EPSILON = 1e-6
-A_DOZEN = 12
+MISPLACED_STANDBYS_MAX = 12
 """This many misplaced standbys are cheap in any group. Up to 8 processes with equal threads never have more."""
 
 
@@ -52,7 +52,7 @@ class StandbyLimits:
         self.tags = tags
         self.loss_proof = tags is None
         displaced = self._lay_out()
-        if self.loss_proof and displaced > max(self.tasks / 4, A_DOZEN):
+        if self.loss_proof and displaced > max(self.tasks / 4, MISPLACED_STANDBYS_MAX):
             self.loss_proof = False
             self._lay_out()
         self.column_low = [int(share + EPSILON) for share in self.share]

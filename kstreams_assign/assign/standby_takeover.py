@@ -7,7 +7,7 @@ are exchanged.
 
 from __future__ import annotations
 
-from kstreams_assign.assign.seats import Matching, Room
+from kstreams_assign.assign.seats import Matching, OpenSeats
 from kstreams_assign.assign.standby_table import StandbyTable
 
 
@@ -28,7 +28,7 @@ def _give_heirs(table: StandbyTable, owner: int) -> bool:
     tasks = table.tasks_of[owner]
     low = [0 if client == owner else number for client, number in enumerate(low)]
     high = [0 if client == owner else number for client, number in enumerate(high)]
-    matching = Matching(Room(len(tasks), low, high), table.held.capacity)
+    matching = Matching(OpenSeats(len(tasks), low, high), table.held.capacity)
     without = [task for task in tasks if not _seated(table, task, matching)]
     exchanges = [_exchange(table, owner, task, matching) for task in without]
     return any(exchanges)

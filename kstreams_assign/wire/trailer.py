@@ -29,7 +29,7 @@ ENVELOPE = struct.Struct(">4sII")
 TRAILER_SIZE_MAX = 1 << 20
 """A group's whole metadata is one record of 1 MB by default, so no valid trailer is larger."""
 
-KEPT, KEPT_SIZE_MAX = 64, 4096
+TRAILERS_CACHED_MAX, CACHED_SIZE_MAX = 64, 4096
 """This many recently written or read trailers are cached; those that were read only up to this size."""
 
 SUBTOPOLOGY_DIGITS_MAX = 10
@@ -90,7 +90,7 @@ def trailer_bytes(trailer: MemberTrailer | GroupTrailer | None) -> bytes:
     return _member_bytes(trailer)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=TRAILERS_CACHED_MAX)
 def _member_bytes(trailer: MemberTrailer) -> bytes:
     """Encode a member's trailer; it is the same at most of its joins."""
     return _enveloped(_member_map(trailer))
@@ -103,12 +103,12 @@ def _enveloped(content: Mapping[str, Any]) -> bytes:
 
 def read_member_trailer(rest: bytes) -> tuple[MemberTrailer | None, str | None]:
     """Read the trailer after a subscription, or a warning why there is none; both are ``None`` without bytes."""
-    return _known(rest, _member_trailer) if len(rest) <= KEPT_SIZE_MAX else _read(rest, _member_trailer)
+    return _known(rest, _member_trailer) if len(rest) <= CACHED_SIZE_MAX else _read(rest, _member_trailer)
 
 
 def read_group_trailer(rest: bytes) -> tuple[GroupTrailer | None, str | None]:
     """Read the trailer after an assignment, or a warning why there is none; both are ``None`` without bytes."""
-    return _known(rest, _group_trailer) if len(rest) <= KEPT_SIZE_MAX else _read(rest, _group_trailer)
+    return _known(rest, _group_trailer) if len(rest) <= CACHED_SIZE_MAX else _read(rest, _group_trailer)
 
 
 def _read(rest: bytes, build: Callable[[Mapping[str, Any]], Trailer]) -> tuple[Trailer | None, str | None]:
@@ -116,31 +116,31 @@ def _read(rest: bytes, build: Callable[[Mapping[str, Any]], Trailer]) -> tuple[T
         return None, None
     try:
         return build(_opened(rest)), None
-    except _Damaged as damage:
+    except _InvalidTrailer as damage:
         return None, f"the {len(rest)} bytes after the last field are not a valid trailer: {damage}"
 
 
-_known = lru_cache(maxsize=KEPT)(_read)
+_known = lru_cache(maxsize=TRAILERS_CACHED_MAX)(_read)
 """Cached reading: the members of a group mostly send and receive the same trailers."""
 
 
-class _Damaged(Exception):
+class _InvalidTrailer(Exception):
     """Why these bytes are not a trailer. Never leaves this module."""
 
 
 def _opened(rest: bytes) -> Mapping[str, Any]:
     if len(rest) < ENVELOPE.size or not rest.startswith(MAGIC):
-        raise _Damaged("they do not begin with its marker")
+        raise _InvalidTrailer("they do not begin with its marker")
     _, size, checksum = ENVELOPE.unpack_from(rest)
     packed = rest[ENVELOPE.size : ENVELOPE.size + size]
     if size > TRAILER_SIZE_MAX or len(packed) < size:
-        raise _Damaged(f"it announces {size} bytes and has {len(packed)}")
+        raise _InvalidTrailer(f"it announces {size} bytes and has {len(packed)}")
     if zlib.crc32(packed) != checksum:
-        raise _Damaged("the checksum is wrong")
+        raise _InvalidTrailer("the checksum is wrong")
     try:
         content = msgpack.unpackb(packed, strict_map_key=False, use_list=False)
     except (ValueError, TypeError) as wrong:
-        raise _Damaged(f"invalid msgpack ({wrong})") from None
+        raise _InvalidTrailer(f"invalid msgpack ({wrong})") from None
     opened: Mapping[str, Any] = _typed(content, dict, "the content")
     return opened
 
@@ -221,7 +221,7 @@ def _by_process(content: Mapping[str, Any], key: str) -> dict[UUID, tuple[TaskId
 
 def _process(raw: object, key: str) -> UUID:
     if not isinstance(raw, bytes) or len(raw) != 16:
-        raise _Damaged(f"{key} contains an invalid process id")
+        raise _InvalidTrailer(f"{key} contains an invalid process id")
     return process_id(raw)
 
 
@@ -242,7 +242,7 @@ def _runs(tasks: Iterable[TaskId]) -> list[Any]:
 def _tasks(runs: object, key: str) -> tuple[TaskId, ...]:
     flat = _typed(runs, tuple, key)
     if len(flat) % 2:
-        raise _Damaged(f"{key} has a run without partitions")
+        raise _InvalidTrailer(f"{key} has a run without partitions")
     tasks: list[TaskId] = []
     for run, partitions in zip(flat[::2], flat[1::2], strict=True):
         subtopology, topology = _run_key(run, key)
@@ -255,7 +255,7 @@ def _run_key(run: object, key: str) -> tuple[int, str | None]:
         return _typed(run, int, key), None
     topology, _, subtopology = run.rpartition("__")
     if not subtopology.isdecimal() or len(subtopology) > SUBTOPOLOGY_DIGITS_MAX:
-        raise _Damaged(f"{key} contains an invalid task id")
+        raise _InvalidTrailer(f"{key} contains an invalid task id")
     return int(subtopology), topology
 
 
@@ -265,5 +265,5 @@ Kind = TypeVar("Kind")
 def _typed(value: object, kind: type[Kind], key: str) -> Any:
     """Return ``value`` if it has exactly that type: to Python a bool is an int, on the wire it is not."""
     if type(value) is not kind:
-        raise _Damaged(f"{key} has the wrong type")
+        raise _InvalidTrailer(f"{key} has the wrong type")
     return value

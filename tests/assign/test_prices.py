@@ -15,7 +15,7 @@ from kstreams_assign.assign.exchanges import Exchanges
 from kstreams_assign.assign.final_owners import final_owners
 from kstreams_assign.assign.holdings import Holdings
 from kstreams_assign.assign.prices import Prices
-from kstreams_assign.assign.seats import Room
+from kstreams_assign.assign.seats import OpenSeats
 from kstreams_assign.assign.subtopologies import Subtopologies
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
@@ -47,7 +47,7 @@ def exchanged(held, owners):
     better = list(owners)
     kinds = Subtopologies(held.tasks, held.capacity)
     kinds.add_all(better)
-    Exchanges(held, better, Room.even(len(held.tasks), held.capacity), kinds, Prices(held)).settle()
+    Exchanges(held, better, OpenSeats.even(len(held.tasks), held.capacity), kinds, Prices(held)).settle()
     return better
 
 
