@@ -79,18 +79,18 @@ def main(arguments: list[str]) -> None:
     if "assign" in options.only:
         settings = assign.Settings(java, options.quick, clock)
         for case in settings.cases:
-            found = assign.measure(settings, case)
-            show(f"Assignors, {case} (tasks x clients x threads x standbys)", found)
-            results += found
+            measured = assign.measure(settings, case)
+            show(f"Assignors, {case} (tasks x clients x threads x standbys)", measured)
+            results += measured
     if "leader" in options.only:
-        found = leader.measure(options.quick, clock)
-        show("A leader's whole rebalance, in a new process", found)
-        results += found
+        measured = leader.measure(options.quick, clock)
+        show("A leader's whole rebalance, in a new process", measured)
+        results += measured
     for name in [name for name in ASKED_FOR if name in options.only]:
         title, measure = ASKED_FOR[name]
-        found = measure(options.quick)
-        show(title, found)
-        results += found
+        measured = measure(options.quick)
+        show(title, measured)
+        results += measured
     total = leaders_total(results)
     if total:
         show("A leader of 1,000 members, warm: read every subscription, decide, write every assignment", [total])

@@ -1,8 +1,9 @@
 """Assignors: ours and Kafka's ``HighAvailabilityTaskAssignor`` in turn on the same problems.
 
-``first call`` is the first decision of a new process. Ours counts the import of the assignors too; Kafka's harness has loaded
-some of its classes while it made the problem. ``warm`` is the median of later calls. Making the clients is not on the clock.
-Each is run several times in turn with the other, in processes of its own, and the median of the runs counts.
+``first call`` is the first decision of a new process. Ours counts the import of the assignors too; Kafka's harness has
+loaded some of its classes while it made the problem. ``warm`` is the median of later calls. Making the clients is not
+on the clock. Each is run several times in turn with the other, in processes of its own, and the median of the runs
+counts.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Settings:
 
 def measure(settings: Settings, case: str) -> list[Result]:
     """The results of one case in both states."""
-    found: list[Result] = []
+    results: list[Result] = []
     for state in STATES:
         rows = _rows(settings, case, state)
         theirs = rows.pop(java_peer.NAME)
@@ -58,8 +59,8 @@ def measure(settings: Settings, case: str) -> list[Result]:
             work = f"assign {case} {state}" if name == LIKE_KAFKA else f"assign {name} {case} {state}"
             for kind, key, unit in _kinds(case, settings.clock):
                 ours, peer = _median(mine, key), _median(theirs, key) if theirs else None
-                found.append(Result(work + kind, ours, peer, java_peer.NAME, unit))
-    return found
+                results.append(Result(work + kind, ours, peer, java_peer.NAME, unit))
+    return results
 
 
 def _rows(settings: Settings, case: str, state: str) -> Rows:

@@ -3,8 +3,8 @@
     python -m bench.drain                  # drain: warmed up elsewhere, then handed over
     python -m bench.drain --close          # the same member just closes, for comparison
 
-One JSON line: the gap of each task that moved (last record of the old owner to the first of the new one, milliseconds), the
-longest silence of those that stayed, orders lost and applied twice.
+One JSON line: the gap of each task that moved (last record of the old owner to the first of the new one, milliseconds),
+the longest silence of those that stayed, orders lost and applied twice.
 """
 
 from __future__ import annotations

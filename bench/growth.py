@@ -6,8 +6,8 @@
     python -m bench.growth --mode interval --assignor high_availability --limit-s 7200
 
 Members are processes of their own, orders keep flowing, and the newcomer's state is cold. One JSON line: rounds and
-rebalances from the eleventh member's start until the leader wants nothing more, owner changes, the seconds that took, and
-the most extra copies that were on disk at a time. Not among the suites of ``python -m bench``: it takes minutes.
+rebalances from the eleventh member's start until the leader wants nothing more, owner changes, the seconds that took,
+and the most extra copies that were on disk at a time. Not among the suites of ``python -m bench``: it takes minutes.
 """
 
 from __future__ import annotations
@@ -87,12 +87,13 @@ def grow(stage: Stage, options: argparse.Namespace) -> dict[str, float | int]:
 
     await_that(stage, grown, options.limit_s, "the grown group is at rest")
     seconds = time.monotonic() - began
-    made = [one for one in board.decisions if one.kind == "round" and one.generation is not None][rounds_before:]
+    rounds = [decision for decision in board.decisions if decision.kind == "round" and decision.generation is not None]
+    made = rounds[rounds_before:]
     stage.do(StopOrders())
     return {
         "rounds": len(made),
         "rebalances": len(board.rebalances) - rebalances_before,
-        "owner_changes": sum(len(one.changed) for one in made),
+        "owner_changes": sum(len(decision.changed) for decision in made),
         "lower_bound": made[0].owner_changes_lower_bound,
         "warm_ups_at_a_time": copies[0],
         "seconds": round(seconds, 1),
@@ -101,14 +102,14 @@ def grow(stage: Stage, options: argparse.Namespace) -> dict[str, float | int]:
 
 def await_that(stage: Stage, condition: Callable[[], bool], limit_s: float, what: str) -> None:
     """Turn the stage until it is so."""
-    began = told = time.monotonic()
+    began = reported_at = time.monotonic()
     while not condition():
         stage.turn(0.2)
         now = time.monotonic()
         if now - began > limit_s:
             sys.exit(f"after {limit_s:.0f} s it was still not so that {what}")
-        if now - told > 10:
-            told = now
+        if now - reported_at > 10:
+            reported_at = now
             print(f"{now - began:6.0f} s: waiting until {what}; {_rounds(stage)} rounds so far", file=sys.stderr)
 
 
@@ -119,7 +120,7 @@ def at_rest(stage: Stage, members: int) -> bool:
 
 
 def _rounds(stage: Stage) -> int:
-    return sum(one.kind == "round" and one.generation is not None for one in stage.board.decisions)
+    return sum(decision.kind == "round" and decision.generation is not None for decision in stage.board.decisions)
 
 
 if __name__ == "__main__":

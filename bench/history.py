@@ -3,9 +3,9 @@
     python -m bench --only history            # 1,000 groups, 100 members, 10,000 generations; minutes
     python -m bench --only history --quick
 
-Each number of cores is a process of its own with its own JVM. What is timed is the second batch, which has the fleet; the
-first, of a few records, has started Spark's Python workers and let the JVM warm up. Beside it, without Spark: the derivation of
-the same records on one core, and of that the decoding alone.
+Each number of cores is a process of its own with its own JVM. What is timed is the second batch, which has the fleet;
+the first, of a few records, has started Spark's Python workers and let the JVM warm up. Beside it, without Spark: the
+derivation of the same records on one core, and of that the decoding alone.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def measure(quick: bool) -> list[Result]:
         big, warm = Path(folder, "fleet"), Path(folder, "warm")
         write_fleet(big, QUICK if quick else FLEET, workers=2)
         write_fleet(warm, WARM)
-        told = [_on_spark(cores, warm, big, Path(folder, f"out-{cores}")) for cores in CORES]
-        rates = [one["records"] / one["seconds"] for one in told]
+        runs = [_on_spark(cores, warm, big, Path(folder, f"out-{cores}")) for cores in CORES]
+        rates = [run_result["records"] / run_result["seconds"] for run_result in runs]
         deriving_s, decoding_s, records = _without_spark(big)
     return [
         Result("history records, one core of Spark", rates[0], records / deriving_s, "derivation alone", "1/s"),
@@ -55,8 +55,8 @@ def measure(quick: bool) -> list[Result]:
 
 def _on_spark(cores: int, warm: Path, big: Path, out: Path) -> dict[str, float]:
     command = [sys.executable, "-m", "bench.history", str(cores), str(warm), str(big), str(out)]
-    ((told,), _) = run(command)
-    return told
+    ((runs,), _) = run(command)
+    return runs
 
 
 def follow_two_batches(cores: int, warm: Path, big: Path, out: Path) -> BatchReport:

@@ -1,7 +1,7 @@
 """Kafka's own classes, compiled with a small harness of ours (``bench/java``) and run as a peer.
 
-The jars come from the same cache as the embedded broker's; ``bench/java/jars.lock`` adds kafka-streams. Kafka Streams' RocksDB
-is left out: nothing here opens a store. By hand: ``python -m bench.java_peer assign < problems.jsonl``.
+The jars come from the same cache as the embedded broker's; ``bench/java/jars.lock`` adds kafka-streams. Kafka Streams'
+RocksDB is left out: nothing here opens a store. By hand: ``python -m bench.java_peer assign < problems.jsonl``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ def _javas() -> Iterator[Path]:
 
 
 def compiled(java: Path, path: list[Path], folder: Path = SOURCES) -> Path:
-    """Where the classes of the sources in ``folder`` are, named after what they were made from. Raises ``NoJavaPeer``."""
+    """Where the classes of the sources in ``folder`` are, named after what they were made from.
+
+    Raises ``NoJavaPeer``.
+    """
     sources = sorted(folder.rglob("*.java"))
     made_from = hashlib.sha256(
         b"\0".join(

@@ -1,9 +1,10 @@
 """A leader's whole rebalance in a process of its own: read every subscription, decide, write every assignment.
 
-A converged group with several threads a process and one process that joins. ``first call`` counts all of ``decide`` but no
-import; ``memory`` is the largest resident memory of that process, members' bytes included. Kafka's leader needs a broker's
-metadata around it, so there is no peer here. Members name no endpoint: with one, each of them is sent the partitions
-of all others, which a group of this size cannot carry (``__consumer_offsets`` takes 1 MB for the whole group).
+A converged group with several threads a process and one process that joins. ``first call`` counts all of ``decide`` but
+no import; ``memory`` is the largest resident memory of that process, members' bytes included. Kafka's leader needs a
+broker's metadata around it, so there is no peer here. Members name no endpoint: with one, each of them is sent the
+partitions of all others, which a group of this size cannot carry (``__consumer_offsets`` takes 1 MB for the whole
+group).
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def measure(quick: bool, clock: str) -> list[Result]:
     return results
 
 
-def one_call(case: str, assignor: str, user_data: str, held: str) -> Json:
-    """Wall and processor milliseconds that a leader takes in this process, from everybody's bytes to everybody's bytes."""
+def first_call(case: str, assignor: str, user_data: str, held: str) -> Json:
+    """Return the wall and CPU milliseconds of a leader in this process, from all members' bytes to their answers."""
     size, dialect = Size.parse(case), DIALECTS[user_data]
     members = list(joined([*read(held), Held()], size.threads, user_data))
     counts = {TOPIC: size.tasks}
@@ -85,4 +86,4 @@ def sums(tasks: tuple[TaskId, ...], total: int) -> dict[TaskId, int]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(one_call(*sys.argv[1:4], held=sys.stdin.read())))
+    print(json.dumps(first_call(*sys.argv[1:4], held=sys.stdin.read())))

@@ -1,12 +1,12 @@
-"""Three Java instances replaced by three of ours, one at a time, under load, beside three replaced by Java: ``python -m bench.migration``.
+"""Replace three Java instances by three of ours, one at a time, under load; and, for comparison, by three of Java.
 
-    python -m bench.migration                      # 4 runs of some 5 minutes: to Python and to Java, leaving at close and as by default
-    python -m bench.migration --quick              # little state, so that no step waits for a probing interval
-    python -m bench.migration --leaving            # only with Java instances that leave the group when they are closed
+    python -m bench.migration              # 4 runs of some 5 minutes: to Python and to Java, leaving at close or not
+    python -m bench.migration --quick      # little state, so that no step waits for a probing interval
+    python -m bench.migration --leaving    # only with Java instances that leave the group when they are closed
 
-A step: the new instance joins, warms up and gets its share; the old one is closed, and its tasks go to their standbys. The silence of a
-task is the longest time between two records of its changelog partition while a step lasts, by the broker's clock. Java
-tells the group that it is closed only where ``CloseOptions`` say so; by default the group waits for its session.
+A step: the new instance joins, warms up and gets its share; the old one is closed, and its tasks go to their standbys.
+The silence of a task is the longest time between two records of its changelog partition in a step, by the broker's
+clock. Java leaves the group at close only if ``CloseOptions`` say so; by default the group waits for its session.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ PHASES: tuple[Phase, ...] = ("joins", "leaves")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How large. ``acceptable_recovery_lag`` below the state there is: newcomers warm up, and wait for the probing interval."""
+    """How large.
+
+    ``acceptable_recovery_lag`` below the state there is: newcomers warm up, and wait for the probing interval.
+    """
 
     partitions: int = 6
     standbys: int = 1
@@ -110,14 +113,14 @@ def _balance(apps: Sequence[AppProcess], plan: Plan, about: str) -> None:
 def _window(
     stage: Stage, phase: Phase, before: Sequence[AppProcess], after: Sequence[AppProcess], plan: Plan
 ) -> Window:
-    """From now until those who stay are balanced and every task is heard again: else a silence may belong to no window."""
+    """Measure until the remaining instances are balanced and each task writes again, so that no silence is missed."""
     owners, begin = _owners(before), time.time()
     _balance(after, plan, f"balance, once one {phase}")
-    told = stage.applied_to_each()
+    counts_before = stage.applied_to_each()
     until(
-        lambda: all(now >= then + HEARD for now, then in zip(stage.applied_to_each(), told, strict=True)),
+        lambda: all(now >= then + HEARD for now, then in zip(stage.applied_to_each(), counts_before, strict=True)),
         plan.limit_s,
-        f"everybody is heard, once one {phase}",
+        f"every task writes again, once one {phase}",
         after,
     )
     moved = {task for task, owner in _owners(after).items() if owners.get(task) is not owner}
@@ -168,7 +171,7 @@ class Comparison:
 
 def compare(plan: Plan, ways: Sequence[bool] = (True, False)) -> list[Result]:
     """To Python and to Java, in turn on one broker. Ends the process where an input was lost."""
-    found = Comparison()
+    comparison = Comparison()
     try:
         compiler()
     except (NoJavaPeer, LocalBrokerError) as missing:
@@ -184,11 +187,11 @@ def compare(plan: Plan, ways: Sequence[bool] = (True, False)) -> list[Result]:
                         broker.bootstrap_servers, name, Path(folder, name), plan.partitions, plan.standbys, timed=True
                     )
                 ) as stage:
-                    run = found.runs[leaves, to] = migrate(stage, to, plan, leaves=leaves)
+                    run = comparison.runs[leaves, to] = migrate(stage, to, plan, leaves=leaves)
                 print(f"{name}: {json.dumps(asdict(run))}", file=sys.stderr)
                 if run.counts.lost:
                     sys.exit(f"{name}: {run.counts.lost} inputs lost")
-    return list(found.results())
+    return list(comparison.results())
 
 
 def main(arguments: Sequence[str]) -> None:

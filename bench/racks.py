@@ -1,7 +1,8 @@
-"""Traffic between racks (KIP-925): what each strategy leaves of it, and how long deciding takes, beside Kafka's own classes.
+"""Traffic between racks (KIP-925) that each strategy leaves, and the time of a decision, beside Kafka's own classes.
 
-``python -m bench.racks --case 1000x50`` times one case alone. Partitions of random groups that are read from another rack, once such a
-group has come to rest; and one decision about a group that starts, told and answered as JSON lines on both sides.
+``python -m bench.racks --case 1000x50`` times one case alone. Partitions of random groups that are read from another
+rack, once such a group has come to rest; and one decision about a group that starts, told and answered as JSON lines on
+both sides.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def left_over(java: list[str] | None, count: int) -> list[Result]:
     """What each strategy leaves of the traffic between racks."""
     random = Random(925)  # noqa: S311 - a seed is a run
     groups = [group(random, random.randint(5, 60), random.randint(2, 9), random.choice([0, 1])) for _ in range(count)]
-    found = []
+    results = []
     with ExitStack() as ends:
         ours = ends.enter_context(closing(conversation(OURS)))
         theirs = ends.enter_context(closing(conversation(java))) if java else None
@@ -109,8 +110,8 @@ def left_over(java: list[str] | None, count: int) -> list[Result]:
                         if assignor == "high_availability" and mine != kafkas:
                             raise RuntimeError(f"{strategy}: {java_peer.NAME} decides otherwise: {json.dumps(problem)}")
                 work = f"{assignor} {strategy}, {count} groups"
-                found.append(Result(work, total, peers if theirs else None, java_peer.NAME, "partitions"))
-    return found
+                results.append(Result(work, total, peers if theirs else None, java_peer.NAME, "partitions"))
+    return results
 
 
 def times(java: list[str] | None, case: str) -> list[Result]:
@@ -118,17 +119,17 @@ def times(java: list[str] | None, case: str) -> list[Result]:
     tasks, processes = map(int, case.split("x"))
     random = Random(1)  # noqa: S311 - a seed is a run
     problem, small = group(random, tasks, processes, 1), group(random, 30, 4, 1)
-    found = []
+    results = []
     for strategy in STRATEGIES[1:]:
-        requests = [asked(one, "high_availability", strategy) for one in (small, problem)]
+        requests = [asked(problem_size, "high_availability", strategy) for problem_size in (small, problem)]
         mine, ours_ms = _last(OURS, requests)
         theirs_ms = None
         if java:
             kafkas, theirs_ms = _last(java, requests)
             if mine != kafkas:
                 raise RuntimeError(f"{case} {strategy}: {java_peer.NAME} decides otherwise")
-        found.append(Result(f"assign {case}x1x1 {strategy}", ours_ms, theirs_ms, java_peer.NAME, "ms"))
-    return found
+        results.append(Result(f"assign {case}x1x1 {strategy}", ours_ms, theirs_ms, java_peer.NAME, "ms"))
+    return results
 
 
 def _last(command: list[str], requests: list[Json]) -> tuple[Json, float]:
@@ -142,14 +143,14 @@ def measure(quick: bool) -> list[Result]:
         java: list[str] | None = java_peer.command()
     except java_peer.NoJavaPeer:
         java = None
-    found = left_over(java, 20 if quick else GROUPS)
-    found += [row for case in (QUICK_CASES if quick else CASES) for row in times(java, case)]
-    return found if quick else found + [row for case in OURS_ALONE for row in times(None, case)]
+    results = left_over(java, 20 if quick else GROUPS)
+    results += [row for case in (QUICK_CASES if quick else CASES) for row in times(java, case)]
+    return results if quick else results + [row for case in OURS_ALONE for row in times(None, case)]
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.racks", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--case", help="TASKSxPROCESSES, timed alone")
-    told = parser.parse_args()
-    rows = times(java_peer.command(), told.case) if told.case else measure(quick=False)
+    options = parser.parse_args()
+    rows = times(java_peer.command(), options.case) if options.case else measure(quick=False)
     show("Traffic between racks", rows)

@@ -1,6 +1,7 @@
 """What was measured, as tables for people and as ``bench/results.json`` for scripts.
 
-A row is one piece of work: ours, the peer's, and how many times as good ours is. Above 1 we are ahead, whatever the unit.
+A row is one piece of work: ours, the peer's, and how many times as good ours is. Above 1 we are ahead, whatever the
+unit.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Count per key through the sidecar's socket, on a real broker: records a second, from the first poll to the last commit.
+"""Count per key through the sidecar's socket, on a real broker: records per second, from first poll to last commit.
 
     python -m bench.sidecar                         # one partition, 10,000 keys, a million records
     python -m bench.sidecar --library               # the same work as a function of the library, for comparison
     python -m bench.sidecar --profile worker.prof   # where the worker's processing thread spends its time
 
-The worker, the application (this process) and the broker share the machine. Arrays both ways; the commit of a batch is on
-its way while the next is polled. The totals are read back from the changelog and compared. One JSON line.
+The worker, the application (this process) and the broker share the machine. Arrays both ways; the commit of a batch is
+on its way while the next is polled. The totals are read back from the changelog and compared. One JSON line.
 """
 
 from __future__ import annotations
@@ -78,15 +78,17 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--library", action="store_true", help="the library's Worker instead of the sidecar")
     parser.add_argument("--profile", type=Path, help="write the worker's profile there; slows it down")
     options = parser.parse_args(arguments)
-    found = run(Work(options.records, options.keys), library=options.library, profile=options.profile)
-    print(json.dumps({"records": options.records, "keys": options.keys, **found}))
+    measured = run(Work(options.records, options.keys), library=options.library, profile=options.profile)
+    print(json.dumps({"records": options.records, "keys": options.keys, **measured}))
 
 
 def measure(quick: bool) -> list[Result]:
     """The suite ``sidecar`` of ``python -m bench``."""
     work = Work(QUICK_RECORDS if quick else 1_000_000, 1_000 if quick else 10_000)
     rates = {"sidecar": run(work), "library": run(work, library=True)}
-    return [Result(f"count per key {name}", found["records_per_s"], None, "", "1/s") for name, found in rates.items()]
+    return [
+        Result(f"count per key {name}", measured["records_per_s"], None, "", "1/s") for name, measured in rates.items()
+    ]
 
 
 def run(work: Work, *, library: bool = False, profile: Path | None = None) -> dict[str, Any]:
@@ -202,14 +204,14 @@ def _counted(servers: str) -> Counter[bytes]:
     (end,) = admin.end_offsets([partition], WITHIN_S).values()
     reader = ConfluentChangelogReader(servers, group_id=APPLICATION, admin=admin)
     reader.add({partition: 0})
-    found: Counter[bytes] = Counter()
+    measured: Counter[bytes] = Counter()
     at = 0
     while at < end:
         for batch in reader.poll(1):
-            found.update({key: int(value or 0) - found[key] for key, value in batch.writes})
+            measured.update({key: int(value or 0) - measured[key] for key, value in batch.writes})
             at = batch.next_offset
     reader.close()
-    return found
+    return measured
 
 
 if __name__ == "__main__":

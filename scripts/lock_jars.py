@@ -22,10 +22,15 @@ def locked_lines(endpoint: str, folder: Path) -> list[str]:
     """One line per jar, ``group:artifact:version sha256``, sorted."""
     context = MavenContext(repo_cache=folder)
     lines = []
-    for found in jgo.resolve(endpoint):
-        jar = context.project(found.groupId, found.artifactId).at_version(found.version).artifact().resolve()
+    for dependency in jgo.resolve(endpoint):
+        jar = (
+            context.project(dependency.groupId, dependency.artifactId)
+            .at_version(dependency.version)
+            .artifact()
+            .resolve()
+        )
         digest = hashlib.sha256(jar.read_bytes()).hexdigest()
-        lines.append(f"{found.groupId}:{found.artifactId}:{found.version} {digest}")
+        lines.append(f"{dependency.groupId}:{dependency.artifactId}:{dependency.version} {digest}")
     return sorted(lines)
 
 

@@ -1,8 +1,8 @@
 """Write ``requirements.lock`` and ``requirements-demo.lock``: pins with hashes, no host named.
 
-The first has every package for development and all extras, the second those of them that ``make demo`` needs.
-Run through ``make lock`` when a dependency in ``pyproject.toml`` changes. Pins that still fit stay as they are; to move one,
-delete its lines first. Needs pip-tools, which ``make lock`` installs beside the project.
+The first has every package for development and all extras, the second those of them that ``make demo`` needs. Run
+through ``make lock`` when a dependency in ``pyproject.toml`` changes. Pins that still fit stay as they are; to move
+one, delete its lines first. Needs pip-tools, which ``make lock`` installs beside the project.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@
 The applications: library, sidecar, a loop by hand, Java Streams, Quix, Faust.
 
 Each application counts the same records (10,000 keys, one partition) with a RocksDB store, a changelog and one output
-record for each input record, at least once, with its own defaults. The rate is taken from the broker's clock: output records
-after the first batch, over the time between the first and the last. Faust, far slower, gets a tenth of the records. What
-the peers need is installed into an environment of their own, next to the project's.
+record for each input record, at least once, with its own defaults. The rate is taken from the broker's clock: output
+records after the first batch, over the time between the first and the last. Faust, far slower, gets a tenth of the
+records. What the peers need is installed into an environment of their own, next to the project's.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def compare(only: Sequence[str] = EVERYBODY, records: int = 500_000, runs: int =
                 rate = measure(servers, command, source, Path(folder, f"{name}-{run}"), wanted)
                 rates[name].append(rate)
                 print(f"run {run + 1}: {name} {rate:,.0f} records/s", file=sys.stderr)
-    return list(_compared({name: median(found) for name, found in rates.items()}))
+    return list(_compared({name: median(runs_per_s) for name, runs_per_s in rates.items()}))
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

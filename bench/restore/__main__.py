@@ -3,10 +3,11 @@
     python -m bench.restore                                # three runs of everything: one, four partitions, memory
     python -m bench.restore --records 200000 --runs 1
 
-Ours is a whole worker, from its assignment to the task that runs; Java Streams is timed from its listener's ``onRestoreStart`` to
-``onRestoreEnd``; raw is one loop around the two libraries below. Each is a process of its own with its own defaults, and every one
-starts with an empty folder. Values have 100 bytes where nothing else is said; each key is written once. Memory is a process's
-largest resident set: what may not grow with the changelog, nor with its values.
+Ours is a whole worker, from its assignment to the task that runs; Java Streams is timed from its listener's
+``onRestoreStart`` to ``onRestoreEnd``; raw is one loop around the two libraries below. Each is a process of its own
+with its own defaults, and every one starts with an empty folder. Values have 100 bytes where nothing else is said; each
+key is written once. Memory is a process's largest resident set: what may not grow with the changelog, nor with its
+values.
 """
 
 from __future__ import annotations
@@ -72,13 +73,13 @@ def compare(records: int = 1_000_000, runs: int = 3) -> list[Result]:
 
 def beside(servers: str, changelog: Changelog, runs: int) -> list[Result]:
     """Ours and the others in turn, so many times."""
-    found: dict[str, list[Run]] = {}
+    by_name: dict[str, list[Run]] = {}
     for _ in range(runs):
         for name, command in _commands(servers, changelog).items():
-            one = measure(command)
-            found.setdefault(name, []).append(one)
-            print(f"{changelog}: {name} {one.per_s:,.0f} records/s, {one.rss_mib:,.0f} MiB", file=sys.stderr)
-    ours, rates = _rate(found.pop("ours")), {name: _rate(those) for name, those in found.items()}
+            measured = measure(command)
+            by_name.setdefault(name, []).append(measured)
+            print(f"{changelog}: {name} {measured.per_s:,.0f} records/s, {measured.rss_mib:,.0f} MiB", file=sys.stderr)
+    ours, rates = _rate(by_name.pop("ours")), {name: _rate(those) for name, those in by_name.items()}
     pairs = rates.items() or [("", None)]
     return [Result(f"restore {changelog} beside {name}", ours, rate, name, "1/s") for name, rate in pairs]
 
@@ -87,15 +88,15 @@ def committed(servers: str, changelog: Changelog, runs: int) -> list[Result]:
     """Ours reading committed records alone, as exactly once does, beside ours reading all."""
     rates: dict[str, list[Run]] = {"exactly_once_v2": [], "at_least_once": []}
     for _ in range(runs):
-        for guarantee, found in rates.items():
-            found.append(measure(_ours(servers, changelog, guarantee)))
-            print(f"{changelog}: ours, {guarantee} {found[-1].per_s:,.0f} records/s", file=sys.stderr)
+        for guarantee, done in rates.items():
+            done.append(measure(_ours(servers, changelog, guarantee)))
+            print(f"{changelog}: ours, {guarantee} {done[-1].per_s:,.0f} records/s", file=sys.stderr)
     once, least = map(_rate, rates.values())
     return [Result(f"restore {changelog}, exactly once", once, least, "ours, at least once", "1/s")]
 
 
 def memory(servers: str, records: int) -> Iterator[Result]:
-    """The most that a worker took: beside a fifth, thrice as many, and a hundredth that are a hundred times as large."""
+    """Yield the peak memory of a worker, for different numbers and sizes of records."""
     usual = None
     for changelog in (
         Changelog(records // 5),
@@ -126,8 +127,8 @@ def measure(command: Sequence[str]) -> Run:
     """Start it on an empty folder (the word ``FOLDER``) and wait for its line."""
     with tempfile.TemporaryDirectory() as folder:
         words = [folder if word == "FOLDER" else word for word in command]
-        (told,), rss_mib = processes.run(words)
-    return Run(told["records"] / told["seconds"], rss_mib)
+        (facts,), rss_mib = processes.run(words)
+    return Run(facts["records"] / facts["seconds"], rss_mib)
 
 
 def fill(servers: str, changelog: Changelog) -> None:

@@ -1,8 +1,9 @@
 """What a running task feels of a copy that is restored beside it: ``python -m bench.restore.beside``.
 
-One process, as in a worker: the real restore thread brings a copy to the end of a changelog, while a second thread counts words in
-Python, as a running task does. Told are the words a second and the longest silence of that thread: alone, beside a copy, and beside
-an active task, whose budget is larger. Also: what 50 copies cost that have nothing to read.
+One process, as in a worker: the real restore thread brings a copy to the end of a changelog, while a second thread
+counts words in Python, as a running task does. Told are the words a second and the longest silence of that thread:
+alone, beside a copy, and beside an active task, whose budget is larger. Also: what 50 copies cost that have nothing to
+read.
 """
 
 from __future__ import annotations
@@ -90,12 +91,12 @@ def main() -> None:
     """One JSON line for each measurement."""
     changelog, idle = Changelog(1_000_000), Changelog(COPIES, partitions=COPIES)
     with LocalBroker() as broker, tempfile.TemporaryDirectory() as folder:
-        for one in (changelog, idle):
-            produce(broker.bootstrap_servers, one)
+        for topic in (changelog, idle):
+            produce(broker.bootstrap_servers, topic)
         for what in ("alone", "copy", "active", "alone"):
             with restoring(broker.bootstrap_servers, changelog, Path(folder, f"{what}-{time.monotonic()}")) as there:
-                told = beside(*there, what)
-            print(json.dumps({"beside": what, **told}), flush=True)
+                facts = beside(*there, what)
+            print(json.dumps({"beside": what, **facts}), flush=True)
         with restoring(broker.bootstrap_servers, idle, Path(folder, "idle")) as (thread, _):
             print(json.dumps(quiet(thread)), flush=True)
 

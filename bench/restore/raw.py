@@ -1,7 +1,7 @@
 """What the libraries below can do: read a partition with keys and values, and also write them into RocksDB.
 
-Arguments: servers, topic, folder, mode (``read`` or ``store``). A hand-written loop for one partition, with nothing that a
-worker needs around it: no offsets in the store, no other partitions, no progress. Prints one JSON line.
+Arguments: servers, topic, folder, mode (``read`` or ``store``). A hand-written loop for one partition, with nothing
+that a worker needs around it: no offsets in the store, no other partitions, no progress. Prints one JSON line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Applies changelogs to stores: active tasks until they are restored, standbys and warm-ups for as long as they are here.
+"""Apply changelogs to stores: active tasks until they are restored; standbys and warm-ups until they are removed.
 
 One thread owns a ``Restorer`` and calls ``step`` over and over; each call answers with events. A task's stores belong
 to the restorer from ``add`` until an event or ``remove`` hands them back, so no store is ever used by two threads.
@@ -65,7 +65,10 @@ class Damaged:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """These changelogs of a task have not existed for a while. It goes on being looked for; told once until it is found."""
+    """These changelogs of a task have not existed for a while.
+
+    It goes on being looked for; told once until it is found.
+    """
 
     task: TaskId
     changelogs: tuple[TopicPartition, ...]
@@ -93,11 +96,14 @@ class Pacing:
     """A changelog that does not exist yet is looked for again after this."""
     leaderless_retry_ms: int = 50
     leaderless_retry_max_ms: int = 5_000
-    """One that nobody leads just now: after the first of these, then after twice as long each time, up to the second."""
+    """One that nobody leads just now: after the first of these, then after twice as long each time, up to the second.
+    """
     missing_told_ms: int = 3_000
     """One that has not existed for so long is told of."""
     bounds_age_ms: int = 10_000
-    """A task that was restored for longer than this looks once more where its changelogs end, and whether they are the same."""
+    """A task that was restored for longer than this looks once more where its changelogs end, and whether they are the
+    same.
+    """
     standby_budget_records: int = 50_000
     """Standbys are not read while active tasks have more than this to restore."""
     stalled_ms: int = 3_000
@@ -131,7 +137,7 @@ class _Job:
 
     @property
     def restored(self) -> bool:
-        """An active task stands at its end."""
+        """Whether an active task is at its end."""
         return self.end_known and self.progress is not None and self.progress.done
 
 
@@ -164,7 +170,9 @@ class Restorer:
         Raises ``StateError`` if the task, or a changelog of it, is here already.
         """
         if task in self._jobs or not self._job_of.keys().isdisjoint(store_of):
-            raise StateError(f"task {task} or a changelog of it is restored already; promote or remove it instead")
+            raise StateError(
+                f"task {task}, or a changelog of it, is being restored already; promote or remove it instead"
+            )
         job = self._jobs[task] = _Job(task, stores, dict(store_of), purpose)
         self._job_of.update(dict.fromkeys(job.store_of, job))
 
@@ -182,7 +190,7 @@ class Restorer:
         return self._repurpose(task, Purpose.STANDBY)
 
     def queue(self, order: Sequence[TaskId], at_once: int) -> None:
-        """Of these tasks read only the first ``at_once`` that are not caught up, and those that are; all others as usual."""
+        """Of these tasks read the first ``at_once`` that are not caught up, and those that are; others as usual."""
         self._queue, self._at_once = tuple(order), at_once
 
     def remove(self, task: TaskId) -> TaskStores | None:
@@ -252,7 +260,11 @@ class Restorer:
         job.leaderless += 1
         if job.leaderless == LEADERLESS_TOLD:
             names = ", ".join(map(str, sorted(leaderless)))
-            _log.warning("task %s waits for its changelog %s: no broker that leads it answers", job.task, names)
+            _log.warning(
+                "task %s waits for its changelog %s: its leader does not answer; the restore tries again",
+                job.task,
+                names,
+            )
 
     def _note_missing(self, job: _Job, missing: tuple[TopicPartition, ...], now_ms: int) -> None:
         if job.missing_since_ms is None:
@@ -289,7 +301,9 @@ class Restorer:
             job.stores.identify(news)
 
     def _start_over(self, job: _Job, reason: str) -> None:
-        _log.warning("task %s starts over, its state is wiped: %s", job.task, reason)
+        _log.warning(
+            "task %s starts over: its state is wiped and restored from the changelog's start: %s", job.task, reason
+        )
         self._stop_reading(job.store_of)
         job.stores.wipe()
         job.progress, job.end_known, job.told = None, False, None
@@ -362,7 +376,7 @@ class Restorer:
     def _write(self, job: _Job, progress: TaskProgress, batch: ChangelogBatch) -> None:
         if not batch.in_range:
             self._reading.discard(batch.partition)
-            self._start_over(job, f"{batch.partition}: the changelog has no offset {batch.next_offset} any more")
+            self._start_over(job, f"{batch.partition}: the changelog no longer has offset {batch.next_offset}")
             job.look_up_at_ms = 0
             return
         advanced = progress.advanced(batch.partition, batch.next_offset, self._now_ms())
@@ -404,7 +418,7 @@ class Restorer:
 
     def _warn_once(self, error: BrokerUnavailable) -> None:
         if self._broker_answers:
-            _log.warning("restore waits for the broker: %s", error)
+            _log.warning("the restore waits for the broker and tries again: %s", error)
         self._broker_answers = False
 
 

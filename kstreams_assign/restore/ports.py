@@ -61,9 +61,12 @@ class TaskStores(Protocol):
 
 
 class Bounds(NamedTuple):
-    """First offset and high watermark of a changelog partition. ``topic_id``: another topic of the same name has another.
+    """First offset and high watermark of a changelog partition.
 
-    ``limit``: a source topic that is a changelog, too, is read to what the group has committed of it, and not to its end.
+    ``topic_id``: another topic of the same name has another.
+
+    ``limit``: a source topic that is a changelog, too, is read to what the group has committed of it, and not to its
+    end.
     """
 
     first: int

@@ -25,12 +25,12 @@ class Beginning(Enum):
     All but the first two wipe the task's stores and start over.
     """
 
-    FRESH = "the store holds nothing of it: read from its first offset"
-    CONTINUE = "the store's offset lies inside: read on from there"
-    OVERTAKEN = "it begins after the store's offset, so deletions were missed"
-    AHEAD = "it ends before the store's offset, so it is another changelog"
-    REPLACED = "it was deleted and made anew: its topic id is another"
-    ORPHANED = "the store has data and no offset of it"
+    FRESH = "the store has no offset of it: read from its first offset"
+    CONTINUE = "the store's offset is within its bounds: read from there"
+    OVERTAKEN = "it begins after the store's offset, so deletions may be missing"
+    AHEAD = "it ends before the store's offset, so it is not the store's changelog"
+    REPLACED = "it was deleted and created again: its topic id has changed"
+    ORPHANED = "the store has data but no offset of it"
 
     @property
     def wipes(self) -> bool:
@@ -40,8 +40,8 @@ class Beginning(Enum):
 def beginning(stored: int | None, first: int, end: int, *, replaced: bool = False, data: bool = False) -> Beginning:
     """Decide it from the store's next offset (``None``: it has none) and the changelog's bounds.
 
-    ``replaced``: the offset is of another topic of that name; ``data``: the store has entries. A stored 0 in a changelog
-    whose first offset moved on counts as fresh: nothing was ever read.
+    ``replaced``: the offset is of another topic of that name; ``data``: the store has entries. A stored 0 in a
+    changelog whose first offset moved on counts as fresh: nothing was ever read.
     """
     if not stored:
         return Beginning.ORPHANED if data else Beginning.FRESH

@@ -1,7 +1,7 @@
 """Topics that a command creates, read from its arguments: names with numbers of partitions.
 
-What must not live here: creating them (``adapters.confluent``), and internal topics, whose numbers follow from a topology
-(``internal``).
+What must not live here: creating them (``adapters.confluent``), and internal topics, whose numbers follow from a
+topology (``internal``).
 """
 
 from __future__ import annotations

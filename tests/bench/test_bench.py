@@ -70,9 +70,9 @@ def test_a_leaders_work_is_the_sum_of_its_parts():
 
 
 def test_both_are_measured_on_the_same_problem(java_peer):
-    found = assign.measure(assign.Settings(java_peer, quick=True, clock="_cpu"), "30x3x1x1")
-    assert {result.peer_name for result in found} == {"Kafka 4.3.1"}
-    assert all(result.peer and result.ours for result in found)
+    results = assign.measure(assign.Settings(java_peer, quick=True, clock="_cpu"), "30x3x1x1")
+    assert {result.peer_name for result in results} == {"Kafka 4.3.1"}
+    assert all(result.peer and result.ours for result in results)
 
 
 def test_times_of_different_answers_are_not_compared():
@@ -82,7 +82,7 @@ def test_times_of_different_answers_are_not_compared():
         assign._same_answers([*rows, {"assignment_sha256": "b"}], "1x1x1x1", "join")
 
 
-def test_memory_is_told_of_the_large_case_alone():
+def test_only_the_large_case_reports_memory():
     assert [unit for _, _, unit in assign._kinds("20000x200x4x1", "")] == ["ms", "ms", "MiB"]
     assert [key for _, key, _ in assign._kinds("1000x10x1000x1", "_cpu")] == ["warm_median_cpu_ms", "first_call_cpu_ms"]
 
@@ -104,19 +104,19 @@ def test_a_whole_groups_codec_work_is_told_in_milliseconds():
 
 
 def test_a_leaders_whole_rebalance_is_measured_in_each_language():
-    found = leader.measure(quick=True, clock="_cpu")
-    assert [(result.work.split(" ", 2)[2], result.unit) for result in found] == [
+    results = leader.measure(quick=True, clock="_cpu")
+    assert [(result.work.split(" ", 2)[2], result.unit) for result in results] == [
         (f"{assignor} {user_data} {kind}", unit)
         for assignor, user_data in leader.SETUPS
         for kind, unit in (("first call", "ms"), ("memory", "MiB"))
     ]
-    assert all(result.ours > 0 for result in found)
+    assert all(result.ours > 0 for result in results)
 
 
 def test_a_leader_that_another_assignor_stands_in_for_is_not_timed(monkeypatch):
     monkeypatch.setattr(leader, "known_assignors", dict)
     with pytest.raises(RuntimeError, match="2x1x1x0: high_availability decided for 2"):
-        leader.one_call("2x1x1x0", "least_movement", "apache", "0 1|\n")
+        leader.first_call("2x1x1x0", "least_movement", "apache", "0 1|\n")
 
 
 def test_a_measured_process_tells_its_lines_and_its_memory():

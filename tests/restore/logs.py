@@ -1,4 +1,4 @@
-"""A small but faithful changelog, and stores to restore it into: gaps, markers, open transactions, truncation, a broker that is away."""
+"""A small but faithful changelog with gaps, markers, open transactions, truncation and outages; stores to restore."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACING = Pacing(progress_interval_ms=1_000, standby_ends_interval_ms=5_000, stan
 
 @dataclass
 class Log:
-    """One changelog partition: ``entries[i]`` stands at offset ``first + i``; ``None`` is a marker or compacted away."""
+    """A changelog partition: ``entries[i]`` is at offset ``first + i``; ``None``: a marker, or compacted away."""
 
     first: int = 0
     entries: list = field(default_factory=list)
@@ -67,10 +67,10 @@ class LogReader:
     def poll(self, timeout_s):
         self._answer()
         batches = [self._batch(partition, at) for partition, at in list(self.positions.items())]
-        found = [batch for batch in batches if batch is not None]
-        if not found:
+        ready = [batch for batch in batches if batch is not None]
+        if not ready:
             self.now_ms += int(timeout_s * 1_000)
-        return found
+        return ready
 
     def bounds(self, partitions):
         self._answer()

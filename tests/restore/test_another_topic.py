@@ -10,7 +10,7 @@ from tests.restore.logs import P0, P1, PACING, Q0, T0, T1, DictStores, Log, LogR
 
 @pytest.mark.parametrize("count", [0, 3, 10, 25], ids="made anew with {} records".format)
 @pytest.mark.parametrize("purpose", Purpose)
-def test_a_changelog_made_anew_is_known_by_its_id_however_many_records_it_has(count, purpose):
+def test_a_recreated_changelog_is_recognised_by_its_id(count, purpose):
     reader = LogReader({P0: Log(entries=records(10), topic_id="old")})
     loop, stores = restorer(reader), DictStores()
     loop.add(T0, stores, {P0: "s"}, Purpose.STANDBY)
@@ -24,7 +24,7 @@ def test_a_changelog_made_anew_is_known_by_its_id_however_many_records_it_has(co
     assert (stores.data.get("s", {}), stores.ids) == (dict(records(count, 100)), {P0.topic: "new"})
 
 
-def test_a_changelog_made_anew_during_a_long_restore_is_noticed_before_the_task_is_handed_over():
+def test_a_changelog_recreated_during_a_restore_is_noticed_before_the_hand_over():
     reader = LogReader({P0: Log(entries=records(40), topic_id="old")})
     loop, stores = restorer(reader), DictStores()
     loop.add(T0, stores, {P0: "s"}, Purpose.ACTIVE)
@@ -51,7 +51,7 @@ def test_data_whose_offset_is_lost_is_wiped_since_what_was_deleted_meanwhile_wou
     assert stores.data == {"s": dict(records(3))}
 
 
-def test_a_missing_changelog_is_told_of_once_and_the_others_go_on():
+def test_a_missing_changelog_is_logged_once_and_the_others_go_on():
     reader = LogReader({P1: Log(entries=records(5))})
     loop = restorer(reader)
     loop.add(T0, DictStores(), {P0: "s", Q0: "t"}, Purpose.ACTIVE)

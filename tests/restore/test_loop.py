@@ -1,4 +1,4 @@
-"""The restorer over a small but faithful changelog: gaps, markers, open transactions, truncation, a broker that is away."""
+"""The restorer over a small but faithful changelog: gaps, markers, open transactions, truncation, outages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_an_active_task_is_restored_once_and_its_stores_come_back():
     assert (loop.tasks, reader.positions) == ({}, {})
 
 
-def test_an_active_task_that_lacks_nothing_is_restored_in_one_step_without_waiting():
+def test_an_active_task_without_lag_is_restored_in_a_step():
     reader = LogReader({P0: Log(entries=records(10))})
     loop = restorer(reader)
     loop.add(T0, DictStores({P0: 10}), {P0: "s"}, Purpose.ACTIVE)
@@ -176,9 +176,9 @@ def test_standbys_learn_how_their_ends_move_in_one_call_now_and_then():
     steps(loop, 2)
     log.append(*records(30, 2))
     log.held_back = 30
-    told = only(Progress, steps(loop, 60))
+    progress = only(Progress, steps(loop, 60))
     assert reader.bounds_asked == [[P0, P1]] * 2
-    assert [(event.task, event.progress.remaining) for event in told] == [(T0, 30)]
+    assert [(event.task, event.progress.remaining) for event in progress] == [(T0, 30)]
 
 
 @pytest.mark.parametrize("stored", [3, 99], ids=["below the changelog's start", "beyond its end"])
@@ -206,7 +206,7 @@ def test_a_changelog_truncated_under_a_reader_wipes_the_store_and_starts_over(ca
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-def test_a_changelog_made_anew_is_noticed_when_a_standby_is_promoted():
+def test_a_recreated_changelog_is_noticed_when_a_standby_is_promoted():
     reader = LogReader({P0: Log(entries=records(20))})
     loop, stores = restorer(reader), DictStores()
     loop.add(T0, stores, {P0: "s"}, Purpose.STANDBY)
@@ -247,15 +247,17 @@ def test_queued_warm_ups_are_read_in_order_and_no_more_at_a_time_than_allowed():
         assert sum(next(iter(stores[task].held.values())) < 8 for task in queued) <= 1
     assert [task for task in begun if task != TaskId(0, 1)] == [TaskId(0, 2), TaskId(0, 0), TaskId(0, 3)]
     steps(loop)
-    assert all(one.held == {ours[task]: 10} for task, one in stores.items()), "whoever had its turn is tailed on"
+    assert all(task_stores.held == {ours[task]: 10} for task, task_stores in stores.items()), (
+        "restored tasks are still tailed"
+    )
 
 
 def test_without_a_queue_all_warm_ups_are_read_again():
     reader = LogReader({P0: Log(entries=records(10)), P1: Log(entries=records(10))})
     loop, stores = restorer(reader), [DictStores(), DictStores()]
     loop.queue([T0, T1], at_once=1)
-    for task, partition, one in ((T0, P0, stores[0]), (T1, P1, stores[1])):
-        loop.add(task, one, {partition: "s"}, Purpose.STANDBY)
+    for task, partition, task_stores in ((T0, P0, stores[0]), (T1, P1, stores[1])):
+        loop.add(task, task_stores, {partition: "s"}, Purpose.STANDBY)
     loop.step(0.1)
     loop.step(0.1)
     assert not stores[1].held
@@ -307,7 +309,7 @@ def test_a_changelog_without_a_leader_holds_up_its_own_task_only_and_is_warned_a
     asked = len([names for names in reader.bounds_asked if P0 in names])
     assert 8 <= asked <= 12  # after 50 ms, 100 ms, ... 5 s
     assert [record.getMessage() for record in caplog.records] == [
-        f"task 0_0 waits for its changelog {P0}: no broker that leads it answers"
+        f"task 0_0 waits for its changelog {P0}: its leader does not answer; the restore tries again"
     ]
     reader.leaderless = set()
     steps(loop, 80)
@@ -351,16 +353,16 @@ def test_a_damaged_store_is_handed_back_with_its_error_and_the_others_go_on():
     assert reader.positions == {}
 
 
-def test_progress_is_told_at_once_and_then_once_an_interval():
+def test_progress_is_reported_at_once_and_then_once_an_interval():
     reader = LogReader({P0: Log(entries=records(900))}, batch_records=1)
     loop = restorer(reader)
     loop.add(T0, DictStores(), {P0: "s"}, Purpose.STANDBY)
-    told = []
+    progress = []
     for _ in range(30):
-        told += only(Progress, loop.step(0.1))
+        progress += only(Progress, loop.step(0.1))
         reader.now_ms += 100
-    assert [event.progress.position_sum for event in told] == [1, 11, 21]
-    assert {event.progress.end_sum for event in told} == {900}
+    assert [event.progress.position_sum for event in progress] == [1, 11, 21]
+    assert {event.progress.end_sum for event in progress} == {900}
 
 
 # Whatever happens on the way: what is handed back is the log read from a first offset it had, up to the stored offset.

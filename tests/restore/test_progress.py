@@ -135,7 +135,7 @@ def test_standbys_wait_while_active_tasks_have_more_than_the_budget_to_read():
     assert not standbys_wait([], 0, 3_000, 10)
 
 
-def test_an_active_task_that_is_stuck_holds_up_nobody():
+def test_a_stuck_active_task_holds_up_no_other():
     stuck = begun(0, 1_000)
     assert standbys_wait([stuck], 100, 3_000, 2_999)
     assert not standbys_wait([stuck], 100, 3_000, 3_000)

@@ -14,7 +14,7 @@ def test_active_tasks_move_side_by_side_and_come_to_their_ends_together():
     assert not only(Restored, steps(loop, 4))
     assert (stores[T0].held, stores[T1].held) == ({P0: 12}, {P1: 12})
     assert only(Restored, steps(loop, 10)) == [Restored(task, stores[task]) for task in (T0, T1)]
-    assert [one.data for one in stores.values()] == [{"s": dict(records(40))}] * 2
+    assert [task_stores.data for task_stores in stores.values()] == [{"s": dict(records(40))}] * 2
 
 
 def test_a_short_task_that_comes_later_is_handed_over_while_a_long_one_goes_on():

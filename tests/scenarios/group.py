@@ -1,15 +1,15 @@
-"""A group of instances between rebalances, as transcripts speak of it.
+"""A group of instances between rebalances, as transcripts describe it.
 
-    group standbys=1 acceptable_lag=100 end=1000     instances and what they hold: "I1: active T1 T3, standby T2@500"
+    group standbys=1 acceptable_lag=100 end=1000     instances and their tasks: "I1: active T1 T3, standby T2@500"
     join I3 threads=2                                a new instance without any state
-    leave I1                                         it is gone, with all it held
-    caught up [I3 [T4 ..]]                           these standbys and warm-ups have read to the end; without names, all
+    leave I1                                         it leaves, with all its tasks
+    caught up [I3 [T4 ..]]                           these standbys and warm-ups are at the end; without names, all
     assign high_availability                         decide and adopt; answers the new table
-    propose least_movement                           decide and tell, but leave the group as it is
+    propose least_movement                           decide and answer, but leave the group as it is
     propose least_movement 1                         the same in this version of the assignor
-    kip First Rebalance                              input: a table of the KIP; answers how the last decision differs from it
+    kip First Rebalance                              input: a table of the KIP; answers how the last decision differs
 
-``T2@500`` lags 500 offsets behind; without ``@`` a copy has caught up. ``T2`` has state, ``t2`` has none.
+``T2@500`` lags 500 offsets behind; without ``@`` a replica has caught up. ``T2`` has state, ``t2`` has none.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ class Group:
         return []
 
     def assign(self, words: list[str], given: list[str]) -> list[str]:
-        told = self.propose(words, given)
+        answer = self.propose(words, given)
         for name, instance in self.instances.items():
             placed = self.last[name]
             had = instance.lags | dict.fromkeys(instance.active, 0)
             instance.active = set(placed.active)
             instance.lags = {task: had.get(task, self.end[task]) for task in placed.standby | placed.warmup}
-        return told
+        return answer
 
     def propose(self, words: list[str], _: list[str]) -> list[str]:
         cluster = self.cluster()
@@ -156,7 +156,7 @@ def table(placements: dict[str, Placement]) -> list[str]:
 
 def read_table(lines: list[str]) -> dict[str, dict[str, frozenset[TaskId]]]:
     """Instance -> role -> tasks; a cell stands below the name of its instance."""
-    starts = [(found.group(), found.start()) for found in re.finditer(r"\S+", lines[0])]
+    starts = [(match.group(), match.start()) for match in re.finditer(r"\S+", lines[0])]
     ends = [start for _, start in starts[1:]] + [None]
     return {
         name: {

@@ -1,13 +1,13 @@
-"""The members of the learner assignor's seed between rebalances, as transcripts speak of them.
+"""The members of the learner assignor's seed between rebalances, as transcripts describe them.
 
     members S1[T1, T2], S2[T3]      a stable group; every member has a number
     new member S4                   it will join at the next rebalance
-    member gone S1                  it will not
+    member gone S1                  it will not join
     ready S4 T1                     the learner has learned the task
-    members join                    a rebalance begins: what is being learned is given up, and everyone tells their marks
+    members join                    a rebalance begins: learned tasks are given up, and all members report their marks
     leader assigns                  decide and adopt
 
-Both of the last two take the seed's table as input and answer with the lines that differ. Its ``//`` remarks do not count.
+The last two take the seed's table as input and answer with the lines that differ. Its ``//`` remarks do not count.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class LearnerGroup:
 
     def table(self) -> list[str]:
         return [
-            f"{name}{TASK.sub(lambda found: write_task(TaskId.parse(found.group())), str(marks))}"
+            f"{name}{TASK.sub(lambda match: write_task(TaskId.parse(match.group())), str(marks))}"
             for name, marks in self.marks.items()
         ]
 
@@ -110,6 +110,8 @@ TASK = re.compile(r"\d+_\d+")
 def differing(given: list[str], here: list[str]) -> list[str]:
     theirs = [line.partition("//")[0].strip() for line in given]
     left_out = [
-        f"not here: {line}" for line in theirs if line.partition("(")[0] not in {one.partition("(")[0] for one in here}
+        f"not here: {line}"
+        for line in theirs
+        if line.partition("(")[0] not in {other.partition("(")[0] for other in here}
     ]
     return [f"here: {line}" for line in here if line not in theirs] + left_out or ["the same"]

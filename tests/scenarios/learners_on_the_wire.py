@@ -1,7 +1,8 @@
-"""The seed's members as members of a simulated group: the same commands as ``learner_group``, but everything crosses the wire.
+"""The seed's members in a simulated group: the same commands as ``learner_group``, but over the real wire format.
 
-``new member`` and ``ready`` let time pass until the rebalance that follows is over; ``members join`` and ``leader assigns`` tell what was
-reported and what was assigned in it. Without anything new, ``members join`` has somebody ask for a rebalance.
+``new member`` and ``ready`` let time pass until the rebalance that follows is over; ``members join`` and ``leader
+assigns`` tell what was reported and what was assigned in it. Without anything new, ``members join`` has somebody ask
+for a rebalance.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ class Marks(Checker):
     def __init__(self) -> None:
         super().__init__()
         self.joined: dict[int, LearnerMarks] = {}
-        self.told: dict[int, LearnerMarks] = {}
+        self.assigned: dict[int, LearnerMarks] = {}
 
     def decided(self, process, members, question, decision) -> None:  # noqa: ARG002
-        place = {one.process_id: one for one in self.world.processes}
-        self.joined, self.told = {}, {}
+        place = {process.process_id: process for process in self.world.processes}
+        self.joined, self.assigned = {}, {}
         for who, consumers in read_group(members).processes.items():
             at = place[who]
-            owned = {TaskId(0, partition.partition) for one in consumers for partition in one.member.owned}
+            owned = {TaskId(0, partition.partition) for consumer in consumers for partition in consumer.member.owned}
             reported = consumers[0].info.reported_tasks
             running = {task for task, at_offset in reported.items() if at_offset == RUNNING_OFFSET_SUM}
             adopted = at.membership.adopted
@@ -50,7 +51,7 @@ class Marks(Checker):
             given_up = frozenset(running - owned)
             placed = decision.placements[who]
             self.joined[at.slot] = LearnerMarks(frozenset(owned), given_up, frozenset(learning))
-            self.told[at.slot] = LearnerMarks(placed.active, given_up - placed.active, placed.warmup)
+            self.assigned[at.slot] = LearnerMarks(placed.active, given_up - placed.active, placed.warmup)
 
 
 class LearnersOnTheWire:
@@ -92,8 +93,8 @@ class LearnersOnTheWire:
                 changelogs = self.world.shape.changelogs(APPLICATION, task).values()
                 disk.folders[task] = dict.fromkeys(changelogs, self.world.logs.ends[task])
             self.world.start(place(name))
-        self.one_rebalance()
-        assert {name: marks.assigned for name, marks in self.by_name(self.marks.told).items()} == {
+        self.single_rebalance()
+        assert {name: marks.assigned for name, marks in self.by_name(self.marks.assigned).items()} == {
             name: {TaskId(0, partition) for partition in tasks} for name, tasks in owned.items()
         }
         return []
@@ -101,26 +102,26 @@ class LearnersOnTheWire:
     def enter(self, name: str) -> list[str]:
         self.world.timeline.run(self.world.timeline.now_ms + BETWEEN_MS)
         self.world.start(place(name))
-        self.one_rebalance()
+        self.single_rebalance()
         return []
 
     def learned(self, name: str, task: str) -> list[str]:
         """Only who has learned the task asks; the others are not ready."""
-        self.one_rebalance()
+        self.single_rebalance()
         assert TaskId(0, place(task)) in self.marks.joined[place(name)].learning
         return []
 
     def join(self) -> list[str]:
         if not self.news:
             self.world.processes[0].membership.rejoin("a rebalance is asked for")
-            self.one_rebalance()
+            self.single_rebalance()
         return self.table(self.marks.joined)
 
     def assign(self) -> list[str]:
         self.news = False
-        return self.table(self.marks.told)
+        return self.table(self.marks.assigned)
 
-    def one_rebalance(self) -> None:
+    def single_rebalance(self) -> None:
         """Wait for the next; no other follows at once, so what changed hands did so in this one."""
         timeline, group = self.world.timeline, self.world.coordinator
         before = group.rebalances
@@ -135,8 +136,8 @@ class LearnersOnTheWire:
 
     def table(self, marks: dict[int, LearnerMarks]) -> list[str]:
         return [
-            f"{name}{TASK.sub(lambda found: f'T{TaskId.parse(found.group()).partition + 1}', str(told))}"
-            for name, told in self.by_name(marks).items()
+            f"{name}{TASK.sub(lambda match: f'T{TaskId.parse(match.group()).partition + 1}', str(assigned))}"
+            for name, assigned in self.by_name(marks).items()
         ]
 
 

@@ -39,14 +39,14 @@ def wall():
 @pytest.fixture
 def opened(tmp_path, clock, wall):
     """Opens the directory, again after a ``close`` too; closes it at the end."""
-    found = []
+    directories = []
 
     def open_(kind=StateDirectory, **named):
-        found.append(kind(tmp_path, "app", clock_ms=clock, wall_ms=wall, **named))
-        return found[-1]
+        directories.append(kind(tmp_path, "app", clock_ms=clock, wall_ms=wall, **named))
+        return directories[-1]
 
     yield open_
-    for directory in found:
+    for directory in directories:
         directory.close()
 
 

@@ -67,7 +67,7 @@ def make_folder(path: Path, text: str) -> None:
 
 
 def work_as_a_worker(root: Path, disk: Disk) -> None:
-    """A life of a process: wipes, empties, owns, retires, discards, begins anew, and the journal grows over its limit."""
+    """Live as a process: wipe, empty, own, retire, discard, start again, until the journal exceeds its limit."""
     journal.SIZE_MAX_BYTES = 900
     directory = StateDirectory(root, "app", clock_ms=lambda: 0, wall_ms=lambda: NOW_MS)
     wipe_old(directory, MAX_AGE_MS)
@@ -106,7 +106,7 @@ WORKS: dict[str, Callable[[Path, Disk], None]] = {
 
 def run(work: str, root: Path, die_at: int | None, *, half: bool = False) -> list[str] | None:
     """The calls it made; None if it died where it was to die. Anything else ends the program."""
-    told, tell = os.pipe()
+    reports, tell = os.pipe()
     child = os.fork()
     if not child:
         status = 1
@@ -120,7 +120,7 @@ def run(work: str, root: Path, die_at: int | None, *, half: bool = False) -> lis
         finally:
             os._exit(status)
     os.close(tell)
-    with os.fdopen(told) as file:
+    with os.fdopen(reports) as file:
         calls = file.read().split()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status == DIED:

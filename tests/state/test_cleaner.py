@@ -48,7 +48,7 @@ def process(opened, make_state, clock):
     return process
 
 
-def test_folders_nobody_owned_for_the_delay_go_with_their_bytes_and_their_sums(process):
+def test_folders_not_owned_for_the_delay_are_removed_with_their_bytes_and_sums(process):
     assert process.cleaner.run() == [T1, T2]
     assert process.directory.tasks_on_disk() == []
     assert list(process.directory.trash.path.iterdir()) == []
@@ -135,7 +135,7 @@ def test_a_run_that_fails_lets_go_of_the_mutex(opened):
     process = Process(opened(Watched))
 
     def fail() -> None:
-        raise OSError("the disk is gone")
+        raise OSError("the disk is missing")
 
     process.directory.at = fail
     assert process.cleaner.run() == []
@@ -185,18 +185,18 @@ def test_in_every_order_of_a_run_and_a_rebalance_what_was_reported_is_there_when
 
     come_in_between()
     directory.at = come_in_between
-    gone = process.cleaner.run()
+    removed = process.cleaner.run()
     directory.at = lambda: None
     for step in joining.steps:
         step()
-    assert set(joining.reported).isdisjoint(gone or [])
-    assert sorted([*directory.tasks_on_disk(), *(gone or [])]) == [T1, T2]
+    assert set(joining.reported).isdisjoint(removed or [])
+    assert sorted([*directory.tasks_on_disk(), *(removed or [])]) == [T1, T2]
 
 
 # A directory that goes away under the process.
 
 
-def test_a_directory_deleted_under_the_process_is_made_anew_and_locked(process, tmp_path, caplog):
+def test_a_directory_deleted_in_use_is_created_again_and_locked(process, tmp_path, caplog):
     directory = process.directory
     shutil.rmtree(directory.path)
     assert process.cleaner.run() == []
@@ -238,7 +238,7 @@ def test_a_directory_that_another_took_after_it_was_deleted_ends_the_process_wit
         process.cleaner.run()
 
 
-def test_a_disk_that_cannot_be_worked_with_ends_nobody_and_is_named_once(process, caplog):
+def test_a_disk_error_ends_no_process_and_is_logged_once(process, caplog):
     directory = process.directory
     directory.path.rename(directory.path.with_name("kept"))
     directory.path.write_text("in the way")

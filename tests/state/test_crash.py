@@ -37,7 +37,7 @@ def whole(folder: Path) -> str | None:
 
 @pytest.fixture
 def place():
-    """In memory where that can be: the work dies, not the machine, and a disk makes each of hundreds of renames wait."""
+    """Return a folder in memory if possible: only the process dies, and a disk would slow down hundreds of renames."""
     memory = Path("/dev/shm")
     with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         yield Path(folder)

@@ -33,13 +33,13 @@ def holder(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", _HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    process.told = process.stdout.readline().strip()
+    process.first_line = process.stdout.readline().strip()
     yield process
     process.kill()
     process.communicate()
 
 
-def test_another_process_is_kept_out_and_told_who_has_it(opened, holder):
+def test_another_process_is_refused_with_the_holders_pid(opened, holder):
     with pytest.raises(StateDirectoryLocked, match=rf"process {holder.pid} on host {os.uname().nodename}"):
         opened()
 
@@ -47,16 +47,16 @@ def test_another_process_is_kept_out_and_told_who_has_it(opened, holder):
 def test_the_directory_is_free_as_soon_as_its_process_is_killed_and_the_identity_stays(opened, holder):
     holder.kill()
     holder.wait()
-    assert str(opened().process_id) == holder.told
+    assert str(opened().process_id) == holder.first_line
 
 
-def test_two_objects_in_one_process_do_not_share_it_either(opened):
+def test_two_objects_of_a_process_cannot_share_it(opened):
     opened()
     with pytest.raises(StateDirectoryLocked, match=f"process {os.getpid()}"):
         opened()
 
 
-def test_who_only_looks_keeps_nobody_out(opened, tmp_path):
+def test_looking_at_the_lock_blocks_no_process(opened, tmp_path):
     """As ``drain`` and ``clean --dry-run`` do while a worker is started again."""
     opened().close()
     stop, looks = threading.Event(), []
@@ -177,7 +177,7 @@ def test_grace_of_a_folder_found_at_the_start_counts_from_the_start(opened, cloc
     assert directory.idle_tasks(500) == [T1]
 
 
-def test_a_task_locked_again_is_not_idle_and_its_grace_begins_anew(opened, clock, make_state):
+def test_a_task_locked_again_is_not_idle_and_its_delay_starts_again(opened, clock, make_state):
     directory = opened()
     make_state(directory, "0_1")
     clock.now_ms += 500
@@ -187,7 +187,7 @@ def test_a_task_locked_again_is_not_idle_and_its_grace_begins_anew(opened, clock
     assert not directory.retire(T1, 500)
 
 
-def test_a_retired_task_begins_anew_in_its_own_place(opened, make_state):
+def test_a_retired_task_starts_with_an_empty_folder(opened, make_state):
     directory = opened()
     for _ in range(3):
         make_state(directory, "0_1")
@@ -234,7 +234,7 @@ def test_closing_with_tasks_in_use_is_named(opened, caplog):
     assert "0_1" in caplog.text
 
 
-def test_whoever_locks_a_task_keeps_its_folder_whatever_a_cleaner_does_meanwhile(opened):
+def test_a_locked_task_keeps_its_folder_while_the_cleaner_runs(opened):
     """Real threads: an owner makes and looks for its folder between lock and release, a cleaner retires at will."""
     directory = opened()
     stop = threading.Event()

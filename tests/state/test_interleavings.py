@@ -1,4 +1,4 @@
-"""Members, their client, the loop, the cleaner and the broker in every order: what must never be is not, and nobody gets stuck."""
+"""Members, their client, the loop, the cleaner and the broker in every order: no violation, and no member is stuck."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.state.interleavings.planted import PLANTED
-from tests.state.interleavings.search import Found, stuck, walk
+from tests.state.interleavings.search import Walk, stuck, walk
 from tests.state.interleavings.steps import Plan, Rules
 from tests.state.interleavings.world import STABLE, World, first_world, plain
 
@@ -15,44 +15,44 @@ CALM = Plan(lost=False, close=False, fatal=False, wish=False)
 
 
 @pytest.fixture(scope="module")
-def calm() -> Found:
+def calm() -> Walk:
     """Two members that nothing ends: all worlds."""
     return walk(Rules(CALM), first_world(2, 1))
 
 
 @pytest.fixture(scope="module")
-def alone() -> Found:
+def alone() -> Walk:
     """One member whom everything befalls but a close, so that it must always get on: all worlds."""
     return walk(Rules(Plan(close=False, fatal=False)), first_world(1, 1))
 
 
-def test_one_member_whom_everything_befalls_and_the_cleaner_in_every_order() -> None:
-    found = walk(Rules(), first_world(1, 1))
-    assert found.complete
-    assert len(found.following) > 1_000
-    assert found.wrong == {}
+def test_a_member_with_every_event_and_the_cleaner_in_every_order() -> None:
+    walked = walk(Rules(), first_world(1, 1))
+    assert walked.complete
+    assert len(walked.following) > 1_000
+    assert walked.wrong == {}
 
 
-def test_two_members_and_the_cleaner_in_every_order(calm: Found) -> None:
+def test_two_members_and_the_cleaner_in_every_order(calm: Walk) -> None:
     assert calm.complete
     assert len(calm.following) > 5_000
     assert calm.wrong == {}
 
 
 def test_two_members_whom_everything_befalls_in_every_order_of_six_steps() -> None:
-    found = walk(Rules(), first_world(2, 1), 6)
-    assert sum(found.paths) > 100_000
-    assert found.wrong == {}
+    walked = walk(Rules(), first_world(2, 1), 6)
+    assert sum(walked.paths) > 100_000
+    assert walked.wrong == {}
 
 
-def test_interleavings_are_counted_as_one_by_one() -> None:
+def test_counted_interleavings_equal_enumerated_ones() -> None:
     rules = Rules()
 
-    def one_by_one(world: World, depth: int) -> int:
-        return 1 if depth == 0 else sum(one_by_one(plain(then), depth - 1) for _, then in rules.next_worlds(world))
+    def enumerated(world: World, depth: int) -> int:
+        return 1 if depth == 0 else sum(enumerated(plain(then), depth - 1) for _, then in rules.next_worlds(world))
 
     first = first_world(2, 1)
-    assert walk(rules, first, 4).paths == [one_by_one(first, depth) for depth in range(5)]
+    assert walk(rules, first, 4).paths == [enumerated(first, depth) for depth in range(5)]
 
 
 def cleaner_inside(world: World) -> bool:
@@ -63,13 +63,13 @@ def everybody_has_reported(world: World) -> bool:
     return len(world.mutex.reporting) == len(world.seats)
 
 
-def everybody_stable_and_told_the_truth(world: World) -> bool:
+def all_stable_with_a_true_report(world: World) -> bool:
     return all(seat.at_rest and seat.machine.state == STABLE and not seat.lacking for seat in world.seats)
 
 
-@pytest.mark.parametrize("goal", [cleaner_inside, everybody_has_reported, everybody_stable_and_told_the_truth])
+@pytest.mark.parametrize("goal", [cleaner_inside, everybody_has_reported, all_stable_with_a_true_report])
 @pytest.mark.parametrize("walked", ["calm", "alone"])
-def test_from_every_world_one_can_still_get_on(
+def test_every_world_can_still_reach_a_stable_one(
     walked: str, goal: Callable[[World], bool], request: pytest.FixtureRequest
 ) -> None:
     assert stuck(request.getfixturevalue(walked), goal) == set()
@@ -79,4 +79,4 @@ def test_from_every_world_one_can_still_get_on(
 def test_the_same_walk_finds_every_planted_mistake(planted: type[Rules]) -> None:
     wrong = PLANTED[planted]
     walks = (walk(planted(), first_world(members, 1), depth, stop_at=wrong) for members, depth in ((1, 12), (2, 8)))
-    assert any(wrong in found.wrong for found in walks)
+    assert any(wrong in walked.wrong for walked in walks)

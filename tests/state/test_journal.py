@@ -96,7 +96,7 @@ def test_a_clock_that_was_set_back_makes_nothing_old(opened, make_state, wall):
 
 
 @pytest.mark.parametrize(("max_age_ms", "wiped"), [(-1, []), (HOUR_MS, []), (HOUR_MS - 1, [T1]), (0, [T1])])
-def test_at_start_what_is_older_than_the_age_set_goes_and_minus_one_is_off(opened, make_state, wall, max_age_ms, wiped):
+def test_old_state_is_removed_at_start_unless_the_age_is_minus_one(opened, make_state, wall, max_age_ms, wiped):
     first = opened()
     for task in (T1, T2):
         first.lock_task(task)
@@ -127,7 +127,7 @@ def test_a_removal_reads_like_a_sentence(opened, make_state):
     assert delete == {"at": at, "did": "delete", "task": "0_1", "to": "0_1.0"}
 
 
-def test_what_nobody_retired_stays_in_the_trash_and_is_named_once(opened, make_state, caplog):
+def test_unrecorded_entries_stay_in_the_trash_and_are_logged_once(opened, make_state, caplog):
     directory = opened()
     make_state(directory, "0_1")
     directory.retire(T1, 0)
@@ -166,9 +166,9 @@ def test_a_rename_that_fails_is_taken_back_in_the_journal(opened, make_state, mo
     assert directory.tasks_on_disk() == [T1]
 
 
-@pytest.mark.parametrize(("number", "gone"), [(errno.ENOSPC, True), (errno.EIO, False)])
+@pytest.mark.parametrize(("number", "retired"), [(errno.ENOSPC, True), (errno.EIO, False)])
 def test_a_journal_that_cannot_be_written_stops_a_removal_unless_the_disk_is_full(
-    opened, make_state, monkeypatch, caplog, number, gone
+    opened, make_state, monkeypatch, caplog, number, retired
 ):
     """On a full disk nothing else makes room; the record is caught up on once there is some."""
     directory = opened()
@@ -179,17 +179,17 @@ def test_a_journal_that_cannot_be_written_stops_a_removal_unless_the_disk_is_ful
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", refuse)
-        assert directory.retire(T1, 0) is gone
+        assert directory.retire(T1, 0) is retired
         directory.lock_task(T2)
         directory.heartbeat()
     assert not (directory.path / "alive").exists()  # or what the old lines leave open would look younger
     assert "journal cannot be written" in caplog.text
     directory.release_task(T2)
-    told = read_journal(directory.path)
-    assert told.used["0_2"].did == "release"
-    assert set(told.trashed) == ({"0_1.0"} if gone else set())
+    contents = read_journal(directory.path)
+    assert contents.used["0_2"].did == "release"
+    assert set(contents.trashed) == ({"0_1.0"} if retired else set())
     directory.trash.empty()
-    assert directory.tasks_on_disk() == ([T2] if gone else [T1, T2])
+    assert directory.tasks_on_disk() == ([T2] if retired else [T1, T2])
 
 
 def test_the_file_stays_small_whatever_happens_and_keeps_what_matters(opened, make_state, monkeypatch, wall):
@@ -217,14 +217,14 @@ def test_the_file_stays_small_whatever_happens_and_keeps_what_matters(opened, ma
 def test_who_takes_a_folder_does_not_wait_for_the_record_of_its_removal_and_keeps_it(opened, make_state, monkeypatch):
     directory = opened()
     make_state(directory, "0_1", "0_2")
-    syncing, taken, gone = threading.Event(), threading.Event(), []
+    syncing, taken, retired = threading.Event(), threading.Event(), []
 
     def slow(_file) -> None:
         syncing.set()
         assert taken.wait(60)
 
     monkeypatch.setattr(os, "fsync", slow)
-    cleaner = threading.Thread(target=lambda: gone.append(directory.retire(T1, 0)))
+    cleaner = threading.Thread(target=lambda: retired.append(directory.retire(T1, 0)))
     cleaner.start()
     assert syncing.wait(60)
     assert (directory.lock_task(T1) / "data").exists()
@@ -232,7 +232,7 @@ def test_who_takes_a_folder_does_not_wait_for_the_record_of_its_removal_and_keep
     directory.release_task(T2)
     taken.set()
     cleaner.join()
-    assert gone == [False]
+    assert retired == [False]
     assert (directory.task_path(T1) / "data").exists()
     assert lines_of(directory)[-1]["did"] == "keep"
     assert not read_journal(directory.path).trashed
@@ -275,7 +275,7 @@ LINES = st.builds(
 
 
 @given(st.lists(LINES, max_size=30))
-def test_a_journal_that_is_written_anew_says_the_same(lines):
+def test_a_rewritten_journal_has_the_same_contents(lines):
     first = replay_lines(lines)
     again = replay_lines(read_line(line.to_text()) for line in first.lines(lambda _task: True))
     assert (again.opened, again.used, again.trashed) == (first.opened, first.used, first.trashed)
@@ -310,7 +310,7 @@ def test_what_is_no_line_is_passed_over(text):
         '{"at": "2026-01-01T00:00:00.000Z", "did": "own", "tas',
     ],
 )
-def test_a_line_of_somebody_else_or_a_torn_one_costs_nothing_but_itself(opened, make_state, wall, text):
+def test_foreign_and_torn_lines_are_skipped(opened, make_state, wall, text):
     first = opened()
     first.lock_task(T1)
     make_state(first, "0_1")

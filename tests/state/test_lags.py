@@ -36,7 +36,7 @@ def test_each_kind_of_task_is_reported_as_the_leader_reads_it():
     assert sums.report(owned_only=True) == {TASKS[0]: RUNNING_OFFSET_SUM, TASKS[1]: 7}
 
 
-def test_without_the_mutex_only_what_is_owned_and_assigned_is_told():
+def test_without_the_mutex_only_owned_and_assigned_tasks_are_reported():
     sums = OffsetSums()
     sums.running(TASKS[0])
     sums.restoring(TASKS[1], {A: 3})
@@ -72,7 +72,7 @@ def test_a_report_is_a_snapshot_in_order_also_with_named_topologies():
     assert list(report) == TASKS
 
 
-def test_of_the_dormant_those_whose_state_is_gone_are_forgotten_and_nobody_else():
+def test_only_dormant_tasks_with_deleted_state_are_forgotten():
     sums = OffsetSums()
     sums.running(TASKS[0])
     sums.restoring(TASKS[1], {A: 3})
@@ -93,11 +93,11 @@ def test_a_task_that_is_opened_or_closed_while_its_folder_is_looked_for_keeps_it
         TASKS[3]: lambda: sums.forget(TASKS[3]),
     }
 
-    def gone(task):
+    def is_there(task):
         meanwhile[task]()
         return False
 
-    sums.forget_missing(gone)
+    sums.forget_missing(is_there)
     assert sums.report(owned_only=False) == {TASKS[0]: RUNNING_OFFSET_SUM, TASKS[1]: 0, TASKS[2]: 10}
 
 

@@ -15,7 +15,7 @@ STRANGE = json.dumps({"process_id": str(ME), "members": [1, {}, {"member_id": 3}
 FIRST, SECOND, THIRD = Seat("app-1", None), Seat("app-2", None), Seat("app-3", "static-3")
 
 
-def test_whoever_is_killed_after_its_join_leaves_one_member_behind(tmp_path: Path) -> None:
+def test_a_process_killed_after_its_join_leaves_a_member(tmp_path: Path) -> None:
     killed = Members(tmp_path, ME)
     killed.joining(FIRST)
     killed.joined(SECOND)
@@ -23,19 +23,19 @@ def test_whoever_is_killed_after_its_join_leaves_one_member_behind(tmp_path: Pat
     assert Members(tmp_path, ME).before == (SECOND,)
 
 
-def test_whoever_is_killed_in_a_join_leaves_its_predecessors_behind_too(tmp_path: Path) -> None:
+def test_a_process_killed_in_a_join_leaves_its_predecessors_too(tmp_path: Path) -> None:
     Members(tmp_path, ME).joined(FIRST)
     Members(tmp_path, ME).joining(SECOND)
     Members(tmp_path, ME).joining(THIRD)
     assert Members(tmp_path, ME).before == (FIRST, SECOND, THIRD)
 
 
-def test_a_copy_of_the_directory_with_an_id_of_its_own_knows_nobody(tmp_path: Path) -> None:
+def test_a_copied_directory_with_another_id_lists_no_member(tmp_path: Path) -> None:
     Members(tmp_path, ME).joined(FIRST)
     assert Members(tmp_path, ANOTHER).before == ()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"process_id": 1}', STRANGE])
-def test_a_file_that_makes_no_sense_names_nobody(tmp_path: Path, text: str) -> None:
+def test_a_damaged_file_lists_no_member(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text, encoding="utf-8")
     assert Members(tmp_path, ME).before == ()

@@ -12,7 +12,7 @@ import pytest
 from kstreams_assign.state.mutex import MutexState, ReportMutex, hold_limit_ms
 
 MEMBERS = ("m1", "m2")
-NOBODY = MutexState()
+FREE = MutexState()
 
 
 def test_several_members_report_at_once_and_each_lets_go_for_itself():
@@ -70,7 +70,7 @@ def test_threads_never_meet_a_cleaner_inside():
         thread.start()
     for thread in threads:
         thread.join()
-    assert (clashes, inside, mutex.state) == ([], [], NOBODY)
+    assert (clashes, inside, mutex.state) == ([], [], FREE)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_join_tried_again_and_again_is_counted_from_its_first_try(bounded, clo
     assert bounded.try_clean()
 
 
-def test_a_hold_taken_anew_after_the_cleaner_lasts_as_long_as_the_first(bounded, clock):
+def test_a_hold_taken_again_after_the_cleaner_lasts_as_long_as_the_first(bounded, clock):
     bounded.try_report("m1")
     clock.now_ms += 1_000
     assert bounded.try_clean()
@@ -107,7 +107,7 @@ def test_a_hold_taken_anew_after_the_cleaner_lasts_as_long_as_the_first(bounded,
     assert bounded.release_report("m1")
 
 
-def test_one_member_in_time_keeps_the_cleaner_out_and_nobody_loses_a_hold(bounded, clock):
+def test_a_member_within_its_limit_blocks_the_cleaner_and_no_hold_is_lost(bounded, clock):
     bounded.try_report("m1")
     clock.now_ms += 600
     bounded.try_report("m2")

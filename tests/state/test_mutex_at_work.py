@@ -1,7 +1,7 @@
 """The mutex on real threads and files: several members of one process share a directory, its sums and its cleaner.
 
-A member here is its rebalance alone, without a group: report, be given what it reported, lock it, let go. What the model of
-``interleavings`` takes for one step is checked here to be one.
+A member here is its rebalance alone, without a group: report, be given what it reported, lock it, let go. What the
+model of ``interleavings`` takes for one step is checked here to be one.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class Rebalance:
         mine = self._given(reported)
         for task in mine:
             folder = self.process.directory.lock_task(task)
-            found = (folder / "data").exists()
-            self.kept += found
-            if not found:
+            there = (folder / "data").exists()
+            self.kept += there
+            if not there:
                 self.missing.append(task)
                 folder.mkdir(exist_ok=True)
             self.process.sums.running(task)
@@ -75,7 +75,7 @@ class Rebalance:
     def _given(self, reported: dict[TaskId, int]) -> list[TaskId]:
         """As a leader would: dormant tasks it was told of, each to one member at a time."""
         with self.process.given:
-            mine = [task for task, told in reported.items() if told >= 0 and task not in self.process.taken][:2]
+            mine = [task for task, answers in reported.items() if answers >= 0 and task not in self.process.taken][:2]
             self.process.taken.update(mine)
         return mine
 
@@ -102,16 +102,16 @@ def threads(*targets) -> Iterator[None]:
 ENOUGH = 30
 
 
-def test_members_of_one_process_find_what_they_reported_however_the_cleaner_runs(opened):
+def test_members_of_a_process_have_what_they_reported_while_the_cleaner_runs(opened):
     process = Process(opened(), ReportMutex())
     members = [Rebalance(process, name) for name in ("m1", "m2", "m3")]
-    over, gone = threading.Event(), []
+    over, removed = threading.Event(), []
 
     def clean() -> None:
         """Until everybody has had enough turns; what went is worked on again, elsewhere in the process."""
-        while len(gone) < ENOUGH or any(member.kept < ENOUGH for member in members):
+        while len(removed) < ENOUGH or any(member.kept < ENOUGH for member in members):
             for task in process.cleaner.run() or ():
-                gone.append(task)
+                removed.append(task)
                 with process.given:
                     if task not in process.taken:
                         process.put_down(task)
@@ -142,16 +142,16 @@ def test_no_report_waits_for_a_cleaner_that_hangs_on_the_disk(opened):
     process = Process(opened(Held), ReportMutex())
     process.put_down(TASKS[0])
     process.sums.running(TASKS[1])
-    told = []
+    answers = []
     with threads(process.cleaner.run):
         try:
             assert process.directory.renaming.wait(60)
-            with threads(lambda: told.append((process.mutex.try_report("m"), process.sums.report(owned_only=True)))):
+            with threads(lambda: answers.append((process.mutex.try_report("m"), process.sums.report(owned_only=True)))):
                 pass  # it came back while the cleaner still hangs
             assert not process.mutex.release_report("m")
         finally:
             process.directory.go_on.set()
-    assert told == [(False, {TASKS[1]: -2})]
+    assert answers == [(False, {TASKS[1]: -2})]
     assert process.mutex.try_report("m")
 
 
@@ -182,7 +182,7 @@ class Noted:
         self._lock.release()
 
 
-def test_nobody_takes_another_lock_within_the_mutexs_or_the_sums(opened):
+def test_no_lock_is_taken_while_the_mutex_or_the_sums_are_locked(opened):
     process = Process(opened(), ReportMutex())
     held, seen = threading.local(), set()
     for part, name in ((process.mutex, "mutex"), (process.sums, "sums"), (process.directory, "directory")):

@@ -86,7 +86,8 @@ def test_on_dark_paper_no_cell_of_the_summary_glares(page_file, chromium):
         page = browser.new_page(color_scheme="dark")
         page.goto(page_file.as_uri())
         shades = page.locator(".words td").evaluate_all(
-            "(cells) => cells.map((cell) => getComputedStyle(cell).backgroundColor.match(/[0-9]+/g).slice(0, 3).map(Number))"
+            "(cells) => cells.map((cell) => getComputedStyle(cell).backgroundColor.match(/[0-9]+/g).slice(0, "
+            "3).map(Number))"
         )
         browser.close()
     assert shades

@@ -1,4 +1,7 @@
-"""``python -m tests.state.interleavings --depth 14``: the deep walk. Exit status 1 if anything is wrong, with its story."""
+"""``python -m tests.state.interleavings --depth 14``: the deep walk.
+
+Exit status 1 if anything is wrong, with its story.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +25,19 @@ def main() -> int:
     asked = parser.parse_args()
     began = time.process_time()
     rules = Rules(Plan(**dict.fromkeys(asked.without, False)))
-    found = walk(rules, first_world(asked.members, asked.tasks), asked.depth)
-    steps = sum(map(len, found.following.values()))
-    told = (
-        f"{asked.members} members, {asked.tasks} tasks: {len(found.following):,} worlds, {steps:,} steps between them"
+    walked = walk(rules, first_world(asked.members, asked.tasks), asked.depth)
+    steps = sum(map(len, walked.following.values()))
+    summary = (
+        f"{asked.members} members, {asked.tasks} tasks: {len(walked.following):,} worlds, {steps:,} steps between them"
     )
     if asked.depth is not None:
-        told += f", {sum(found.paths):,} distinct interleavings of up to {asked.depth} steps"
+        summary += f", {sum(walked.paths):,} distinct interleavings of up to {asked.depth} steps"
     else:
-        told += ", every one that can be reached"
-    sys.stdout.write(f"{told}; {len(found.wrong)} wrongs; {time.process_time() - began:.0f} s of CPU\n")
-    for wrong, world in found.wrong.items():
-        sys.stdout.write("\n  ".join([f"{wrong}:", *found.story(world)]) + "\n")
-    return 1 if found.wrong else 0
+        summary += ", every one that can be reached"
+    sys.stdout.write(f"{summary}; {len(walked.wrong)} violations; {time.process_time() - began:.0f} s of CPU\n")
+    for wrong, world in walked.wrong.items():
+        sys.stdout.write("\n  ".join([f"{wrong}:", *walked.story(world)]) + "\n")
+    return 1 if walked.wrong else 0
 
 
 if __name__ == "__main__":

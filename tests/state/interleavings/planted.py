@@ -93,11 +93,13 @@ class RenamedAfterwards(Rules):
         if world.cleaner == "out" and world.taken:
             for task in sorted(world.taken & world.on_disk):
                 if world.owner(task) is None:
-                    gone = frozenset({task})
+                    deleted = frozenset({task})
                     yield (
                         "the cleaner renames late",
                         world._replace(
-                            on_disk=world.on_disk - gone, offered=world.offered - gone, taken=world.taken - gone
+                            on_disk=world.on_disk - deleted,
+                            offered=world.offered - deleted,
+                            taken=world.taken - deleted,
                         ),
                     )
             yield "the cleaner has renamed", world._replace(taken=NO_TASKS)
@@ -157,27 +159,27 @@ class WaitsForTheCleaner(Rules):
         return iter(()) if world.mutex.cleaning else super().client_steps(world, number, seat)
 
 
-GONE = "a folder is gone that a member has reported and may still be given"
+DELETED = "a folder is gone that a member has reported and may still be given"
 HELD = "no join is under way and the mutex is held"
 INSIDE = "the cleaner and a report are inside at once"
 UNTOLD = "the leader was told what is not so and will not be told otherwise"
 ASTRAY = "the mutex says that the cleaner runs and it does not, or the other way round"
 
 PLANTED: dict[type[Rules], str] = {
-    ReleasedWhenLost: GONE,
+    ReleasedWhenLost: DELETED,
     NotReleasedWhenClosed: "a closed member holds the mutex",
     NotReleasedWhenAdopted: HELD,
-    LateReleaseCounts: GONE,
+    LateReleaseCounts: DELETED,
     NotReleasedAfterAnError: "its thread has ended and the member holds the mutex",
     TakenByAClosedMember: "a closed member holds the mutex",
-    ReleasedWithTheAssignment: GONE,
-    HeldForTheCallOnly: GONE,
-    LeftByTheFirst: GONE,
+    ReleasedWithTheAssignment: DELETED,
+    HeldForTheCallOnly: DELETED,
+    LeftByTheFirst: DELETED,
     CleanedUnderTheReport: INSIDE,
-    RenamedAfterwards: GONE,
+    RenamedAfterwards: DELETED,
     DormantWithoutTheMutex: "dormant state was promised without the mutex",
     OwnedNotLookedAt: "a folder is gone that a member has locked",
-    SumNotForgotten: GONE,
+    SumNotForgotten: DELETED,
     NotEndedWhenItFails: ASTRAY,
     NoBound: STARVED,
     OverdueUnnoticed: UNTOLD,

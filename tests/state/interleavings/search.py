@@ -11,7 +11,7 @@ from tests.state.interleavings.world import STARVED, WAITS, World, plain, waits,
 
 
 @dataclass
-class Found:
+class Walk:
     """``following``: each world with those that can come next. ``paths[n]``: distinct interleavings of n steps."""
 
     following: dict[World, list[World]] = field(default_factory=dict)
@@ -29,59 +29,59 @@ class Found:
         return steps[::-1]
 
 
-def walk(rules: Rules, first: World, depth: int | None = None, *, stop_at: str | None = None) -> Found:
+def walk(rules: Rules, first: World, depth: int | None = None, *, stop_at: str | None = None) -> Walk:
     """Breadth first, so that the first wrong of each kind is told by a shortest story; ``depth``: None is to the end.
 
     With a depth interleavings are counted, exactly: each world of a layer with the number of orders of steps that end
     in it. ``stop_at``: a wrong that is enough.
     """
-    found = Found()
+    walked = Walk()
     layer: Counter[World] = Counter({first: 1})
-    while layer and (depth is None or len(found.paths) <= depth) and stop_at not in found.wrong:
-        found.paths.append(layer.total())
-        _look_at(layer, rules, found)
-        layer = _next_layer(layer, found, count=depth is not None)
-    found.complete = not layer
-    return found
+    while layer and (depth is None or len(walked.paths) <= depth) and stop_at not in walked.wrong:
+        walked.paths.append(layer.total())
+        _look_at(layer, rules, walked)
+        layer = _next_layer(layer, walked, count=depth is not None)
+    walked.complete = not layer
+    return walked
 
 
-def _look_at(layer: Iterable[World], rules: Rules, found: Found) -> None:
+def _look_at(layer: Iterable[World], rules: Rules, walked: Walk) -> None:
     """Expand what is new, and note what is wrong with it."""
-    for world in [world for world in layer if world not in found.following]:
+    for world in [world for world in layer if world not in walked.following]:
         for wrong in wrongs(world):
-            found.wrong.setdefault(wrong, world)
-        found.following[world] = following = []
+            walked.wrong.setdefault(wrong, world)
+        walked.following[world] = following = []
         for label, after in rules.next_worlds(world):
             then = plain(after)
             following.append(then)
-            if then not in found.following:
-                found.came_by.setdefault(then, (world, label))
+            if then not in walked.following:
+                walked.came_by.setdefault(then, (world, label))
         if waits(world, following):
-            found.wrong.setdefault(WAITS, world)
+            walked.wrong.setdefault(WAITS, world)
         if rules.starved(world):
-            found.wrong.setdefault(STARVED, world)
+            walked.wrong.setdefault(STARVED, world)
 
 
-def _next_layer(layer: Counter[World], found: Found, *, count: bool) -> Counter[World]:
+def _next_layer(layer: Counter[World], walked: Walk, *, count: bool) -> Counter[World]:
     following: Counter[World] = Counter()
     for world, ways in layer.items():
-        for then in found.following[world]:
-            if count or then not in found.following:
+        for then in walked.following[world]:
+            if count or then not in walked.following:
                 following[then] += ways
     return following
 
 
-def stuck(found: Found, goal: Callable[[World], bool]) -> set[World]:
+def stuck(walked: Walk, goal: Callable[[World], bool]) -> set[World]:
     """Worlds from which no order of steps leads to the goal. Only of a complete walk."""
     before: dict[World, list[World]] = {}
-    for world, following in found.following.items():
+    for world, following in walked.following.items():
         for then in following:
             before.setdefault(then, []).append(world)
-    reaching = {world for world in found.following if goal(world)}
+    reaching = {world for world in walked.following if goal(world)}
     waiting = list(reaching)
     while waiting:
         for world in before.get(waiting.pop(), ()):
             if world not in reaching:
                 reaching.add(world)
                 waiting.append(world)
-    return found.following.keys() - reaching
+    return walked.following.keys() - reaching

@@ -1,8 +1,8 @@
 """What may come next, as the members, their client, the loop and the cleaner of this package take it.
 
 The mutex and the members' machine are the real ones; the client's tries, the loop's orders, the directory and the
-cleaner are a small model of ``worker.membership``, ``worker.processing`` and ``state.cleaner``. Each step is what one thread does
-without another being able to come in between. ``planted`` overrides the methods that are one decision each.
+cleaner are a small model of ``worker.membership``, ``worker.processing`` and ``state.cleaner``. Each step is what one
+thread does without another being able to come in between. ``planted`` overrides the methods that are one decision each.
 """
 
 from __future__ import annotations
@@ -202,8 +202,8 @@ class Rules:
 
     def loop_steps(self, world: World, number: int, seat: Seat) -> Next:
         if seat.telling:  # between having released and saying so anything may come, but for the loop's own next step
-            told = world.with_seat(number, seat._replace(telling=""))
-            yield f"tells of its {seat.telling} release", self.tell_released(told, number, seat.telling)
+            reported = world.with_seat(number, seat._replace(telling=""))
+            yield f"tells of its {seat.telling} release", self.tell_released(reported, number, seat.telling)
             return
         if seat.orders:
             (order, tasks), rest = seat.orders[0], seat.orders[1:]
@@ -267,10 +267,10 @@ class Rules:
             return
         for task in sorted(world.on_disk):
             if self.may_go(world, task):
-                gone = frozenset({task})
+                deleted = frozenset({task})
                 yield (
                     f"the cleaner takes {task}",
-                    world._replace(on_disk=world.on_disk - gone, cleaner="took", taken=gone),
+                    world._replace(on_disk=world.on_disk - deleted, cleaner="took", taken=deleted),
                 )
         yield "the cleaner ends, or fails", world._replace(mutex=self.end_clean(world.mutex), cleaner="out")
 

@@ -1,7 +1,8 @@
-"""One process as a value: members that share a state directory, its cleaner, and what no order of steps may bring about.
+"""A process as a value: members that share a state directory, its cleaner, and the states that must never occur.
 
-A task's folder is there or not, locked by one member or by none; ``offered`` are tasks that the table of offset sums calls
-dormant. A member's *promise* is what it reported as dormant under the mutex, and lives until it has locked what it was given.
+A task's folder is there or not, locked by one member or by none; ``offered`` are tasks that the table of offset sums
+calls dormant. A member's *promise* is what it reported as dormant under the mutex, and lives until it has locked what
+it was given.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ WAITING = (JOINING, RELEASING)
 
 
 class Machine(NamedTuple):
-    """A member's machine without what cannot matter here: words of reasons, dates of probes. Generations are new or old."""
+    """A member's machine without what cannot matter here: words of reasons, dates of probes.
+
+    Generations are new or old.
+    """
 
     state: str = UNJOINED
     wish: str | None = None
@@ -80,12 +84,12 @@ def _plain(seat: Seat, *, holds: bool) -> Seat:
     if state == CLOSED:
         client = "left" if seat.client in ("idle", "left") else "sent"
         return Seat(Machine(state), client, orders=seat.orders, closing=seat.closing)
-    told = seat.client in ("sent", "answered") or state in (RELEASING, STABLE)
+    reported = seat.client in ("sent", "answered") or state in (RELEASING, STABLE)
     return seat._replace(
         under=seat.under or not promised,
         excused=seat.excused and (holds or bool(promised)),
         again=seat.again and state == STABLE,
-        lacking=seat.lacking and told,
+        lacking=seat.lacking and reported,
     )
 
 
