@@ -15,7 +15,7 @@ from kstreams_assign.adapters.confluent.transaction_log import logged_transactio
 from kstreams_assign.adapters.kafka_python.transactions import TransactionsOnBrokers, transactions_on_brokers
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, MalformedUserData
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.tasks.transactions import Decision, Found, decided, facts_of, in_words
+from kstreams_assign.tasks.transactions import Decision, ExaminedTransaction, decided, facts_of, in_words
 from kstreams_assign.topology.internal import is_internal
 from kstreams_assign.wire.transaction_log import LoggedTransaction
 
@@ -40,7 +40,7 @@ class Told:
     ``failed``: why it could not be ended.
     """
 
-    found: Found
+    found: ExaminedTransaction
     decision: Decision | None = None
     why: str = ""
     ended: Decision | None = None
@@ -134,7 +134,7 @@ class _Logs:
         self._asked = asked
         self._read: dict[str, list[LoggedTransaction] | str] = {}
 
-    def look_up(self, hanging: Found) -> Told:
+    def look_up(self, hanging: ExaminedTransaction) -> Told:
         """Raises ``BrokerUnavailable``: what could not be read in time may well tell."""
         known = hanging.coordinated
         assert known is not None  # or it would not be said to hang

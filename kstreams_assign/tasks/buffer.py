@@ -1,8 +1,8 @@
 """The writes of a task between two commits.
 
-They wait here, seen by the task's own reads, until the commit; then they go to the changelog and, as one batch with the
-changelog's new offsets, into the store. Until they are there they are still read here, from a second layer, while new
-writes go to the first. An application that dies rolls back by not having committed.
+They wait here, visible to the task's own reads. A commit sends them to the changelog and then writes them into the
+store, in one batch with the changelog's new offsets. Meanwhile reads see them in a second layer here, while new writes
+go to the first. A process that dies rolls back, as it has not committed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class Emitted(NamedTuple):
-    """A record on its way to an output topic; ``partition`` None lets Java's partitioner choose by key."""
+    """Hold a record for an output topic; with ``partition`` None the key decides, as in Java."""
 
     topic: str
     key: bytes | None
@@ -27,11 +27,11 @@ class Emitted(NamedTuple):
 
 
 class _Absent:
-    """Says that the buffer holds nothing for a key, where None says that the key was deleted."""
+    """Type of ``ABSENT``: the buffer has nothing for a key. None means that the key was deleted."""
 
 
 Row = tuple[str, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int | None, int | None]
-"""An ``Emitted`` as it waits.
+"""An ``Emitted`` in the buffer.
 
 The garbage collector does not track a plain tuple of bytes and numbers, but it tracks a named tuple.
 """
@@ -52,8 +52,8 @@ ABSENT = _Absent()
 class StoreWrites:
     """The newest write of each key of a store; None as a value deletes.
 
-    ``times`` has the milliseconds of each of ``writes``: the timestamp of its changelog record. ``leaving`` is what a
-    commit on its way took. ``size_bytes`` are all that was written since that commit, what was written over included.
+    ``times``: the timestamp of each write's changelog record, in milliseconds. ``leaving``: the writes of a commit on
+    its way. ``size_bytes``: all that was written since that commit began, overwritten values included.
     """
 
     writes: dict[bytes, bytes | None] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class StoreWrites:
         self.size_bytes += len(key) if value is None else len(key) + len(value)
 
     def put_many(self, entries: Mapping[bytes, bytes | None], times_ms: Mapping[bytes, int]) -> None:
-        """``times_ms`` has the same keys."""
+        """Put many entries; ``times_ms`` has the same keys."""
         self.writes.update(entries)
         self.times.update(times_ms)
         self.size_bytes += sum(map(len, entries)) + sum(map(len, filter(None, entries.values())))
@@ -77,7 +77,7 @@ class StoreWrites:
         return self.leaving.get(key, ABSENT) if newest is ABSENT else newest
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | _Absent | None]:
-        """As ``get``, for many keys."""
+        """Return what ``get`` returns, for many keys."""
         newest: list[bytes | _Absent | None] = list(map(self.writes.get, keys, repeat(ABSENT)))
         if self.leaving:
             older = map(self.leaving.get, keys, repeat(ABSENT))
@@ -87,9 +87,9 @@ class StoreWrites:
     def overlay(
         self, stored: Iterator[tuple[bytes, bytes]], start: bytes | None, end: bytes | None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Stored entries of a range, in the order they come, with these writes laid over them.
+        """Return the stored entries of a range in their order, merged with these writes.
 
-        Reads of ``stored`` no more than is asked for; ``reverse`` says that it comes in the opposite of byte order.
+        ``stored`` is read lazily; ``reverse`` means that it is in descending byte order.
         """
         ours = {**self.leaving, **self.writes}
         keys = [k for k in ours if (start is None or start <= k) and (end is None or k < end)]
@@ -99,7 +99,7 @@ class StoreWrites:
         return ((key, value) for key, value in merged if value is not None)
 
     def drop(self) -> None:
-        """Forget what no commit took."""
+        """Drop what no commit took."""
         self.writes, self.times, self.size_bytes = {}, {}, 0
 
 
@@ -112,7 +112,7 @@ class WriteBuffer:
     emitted_bytes: int = 0
 
     def of(self, store: str) -> StoreWrites:
-        """The writes of one store: the same object as long as the buffer lives."""
+        """Return the writes of one store: the same object as long as the buffer lives."""
         return self.stores.setdefault(store, StoreWrites())
 
     def emit_many(self, rows: Sequence[Row]) -> None:
@@ -120,7 +120,7 @@ class WriteBuffer:
         self.emitted_bytes += sum(len(key or b"") + len(value or b"") for _, key, value, *_ in rows)
 
     def take(self) -> Taken:
-        """Begin a commit: answer with what is here, which goes on being read until ``landed``."""
+        """Begin a commit: return all writes and records; reads see the writes until ``landed``."""
         written = {name: writes for name, writes in self.stores.items() if writes.writes}
         taken = Taken(
             {name: writes.writes for name, writes in written.items()},
@@ -133,18 +133,18 @@ class WriteBuffer:
         return taken
 
     def landed(self) -> None:
-        """What ``take`` took is in the store now."""
+        """Note that the store holds what ``take`` returned."""
         for writes in self.stores.values():
             writes.leaving = {}
 
     def drop(self) -> None:
-        """Forget what no ``take`` took."""
+        """Drop what no ``take`` returned."""
         for writes in self.stores.values():
             writes.drop()
         self.emitted, self.emitted_bytes = [], 0
 
     def size_bytes(self) -> int:
-        """Keys and values that were written and emitted since the last ``take``."""
+        """Return the bytes of keys and values that were written and emitted since the last ``take``."""
         return self.emitted_bytes + sum(writes.size_bytes for writes in self.stores.values())
 
     def __len__(self) -> int:

@@ -4,17 +4,16 @@ At least once:
 
     lease -> produce -> flush -> store -> offsets
 
-The lease is looked at before anything is sent, so that a process that slept does not write over its successor, and for
-as long as records are on their way: what has not arrived when it ends is taken back. The store follows the changelog,
-never the other way round, so a store cannot hold what its changelog lacks. Input offsets come last: a crash before them
-repeats work, it does not lose any.
+The lease is checked before anything is sent, so that a process that slept does not write over its successor, and while
+records are on their way: records that have not arrived when it ends are dropped. The store follows the changelog, so a
+store never holds what its changelog lacks. Input offsets come last: a crash before them repeats work, and loses none.
 
 Exactly once:
 
     lease -> begin -> produce -> flush -> offsets -> transaction -> store
 
-Changelogs, outputs and input offsets become true together, by the transaction; the store follows. A crash between the
-two is mended by the changelog. Whatever fails after ``begin`` is taken back, so that nobody ever reads it.
+The transaction commits changelogs, outputs and input offsets together; the store follows, and after a crash between the
+two the changelog restores it. A failure after ``begin`` aborts the transaction, so committed readers never see it.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ class CommitStep(Enum):
     STORE = "store"
     OFFSETS = "offsets"
     TRANSACTION = "transaction"  # commit it
-    ABORT = "abort"  # take the transaction back, and go on as failed
-    WITHDRAW = "withdraw"  # take the transaction back, and go on as fenced
+    ABORT = "abort"  # abort the transaction, and go on as failed
+    WITHDRAW = "withdraw"  # abort the transaction, and go on as fenced
     DONE = "done"
     DEFERRED = "deferred"  # everything but the offsets is done; they go with the next commit
-    FENCED = "fenced"  # the tasks are somebody else's: drop them
-    FAILED = "failed"  # nothing of it counts, the tasks are still ours: they go on from their last commit
+    FENCED = "fenced"  # the tasks are another member's: drop them
+    FAILED = "failed"  # nothing of it counts; the tasks are still here, and go on from their last commit
 
 
 class Outcome(Enum):
@@ -64,7 +63,7 @@ AT_LEAST_ONCE: Mapping[tuple[CommitStep, Outcome], CommitStep] = {
     (_C.OFFSETS, _O.DEFERRED): _C.DEFERRED,
     (_C.OFFSETS, _O.REFUSED): _C.FENCED,
 }
-"""(step, its outcome) -> what comes next."""
+"""(step, its outcome) -> the next step."""
 
 EXACTLY_ONCE: Mapping[tuple[CommitStep, Outcome], CommitStep] = {
     (_C.LEASE, _O.OK): _C.BEGIN,
@@ -90,9 +89,9 @@ EXACTLY_ONCE: Mapping[tuple[CommitStep, Outcome], CommitStep] = {
     (_C.ABORT, _O.OK): _C.FAILED,
     (_C.WITHDRAW, _O.OK): _C.FENCED,
 }
-"""The same under exactly once."""
+"""The same, exactly once."""
 
 
 def next_step(step: CommitStep, outcome: Outcome, *, exactly_once: bool = False) -> CommitStep:
-    """Raises ``KeyError`` for an outcome that a step cannot have."""
+    """Return the next step. Raises ``KeyError`` for an outcome that a step cannot have."""
     return (EXACTLY_ONCE if exactly_once else AT_LEAST_ONCE)[step, outcome]

@@ -1,9 +1,9 @@
 """A task's life in one process, as one table.
 
-A task arrives as an active or as a copy (standby or warm-up). An active restores, then runs; a copy tails its
-changelog. A copy that becomes active keeps its store and only reads on to the end of its changelog; an active that
-becomes a copy commits first and keeps its store. Whatever leaves is committed if it ran, closed, and then its directory
-is released. An active whose commit failed forgets what is not committed and restores anew; it stays where it is.
+A task is assigned as active or as a copy (standby or warm-up). An active task restores, then runs; a copy tails its
+changelog. A copy that becomes active keeps its store and reads on to the end of its changelog; an active task that
+becomes a copy commits first and keeps its store. A task that is revoked is committed if it ran, closed, and its
+directory released. An active task whose commit failed drops what is not committed and is restored; it stays here.
 
 Pure: the worker and the simulator drive the same table.
 """
@@ -29,16 +29,16 @@ class TaskEvent(Enum):
     MADE_ACTIVE = "made active"
     MADE_COPY = "made copy"
     RESTORED = "restored"
-    FAILED = "failed"  # its commit did not succeed, and it is still ours
+    FAILED = "failed"  # its commit failed, and it is still assigned here
     TAKEN_AWAY = "taken away"
     LOST = "lost"
 
 
 class Step(Enum):
-    """What has to be done for a move, in order. Each is finished before the next begins."""
+    """One step of a transition. Each is finished before the next begins."""
 
     COMMIT = "commit"  # flush, write the store, commit the input offsets
-    DISCARD_WRITES = "discard writes"  # forget what is not committed
+    DISCARD_WRITES = "discard writes"  # drop what is not committed
     STOP_READING_CHANGELOG = "stop reading changelog"
     OPEN = "open"  # lock the directory, open the store
     RESTORE = "restore"  # read the changelog to its end as of now
@@ -63,11 +63,11 @@ TRANSITIONS: Mapping[tuple[TaskState, TaskEvent], tuple[TaskState, tuple[Step, .
     (_S.RESTORING, _E.LOST): (_S.CLOSED, (Step.STOP_READING_CHANGELOG, Step.CLOSE)),
     (_S.TAILING, _E.LOST): (_S.CLOSED, (Step.STOP_READING_CHANGELOG, Step.CLOSE)),
 }
-"""(state, event) -> (next state, steps). A pair that is missing changes nothing: it is that already."""
+"""(state, event) -> (next state, steps). A missing pair changes nothing."""
 
 
 def move(state: TaskState, event: TaskEvent) -> tuple[TaskState, tuple[Step, ...]]:
-    """The next state and what to do for it."""
+    """Return the next state, and the steps to it."""
     return TRANSITIONS.get((state, event), (state, ()))
 
 
@@ -80,7 +80,7 @@ class Changes:
 
 
 def changes(current: Mapping[TaskId, TaskState], active: AbstractSet[TaskId], copies: AbstractSet[TaskId]) -> Changes:
-    """Compare what is here with what was assigned. A task that stays as it is does not appear."""
+    """Compare the present tasks with the assignment. A task that stays as it is does not appear."""
     leaving: dict[TaskId, TaskEvent] = {}
     arriving: dict[TaskId, TaskEvent] = {}
     for task in sorted(current.keys() - active - copies):

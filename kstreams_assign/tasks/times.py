@@ -1,9 +1,7 @@
-"""The time of an input partition, as a task works through it and hands it on.
+"""Partition time: the newest timestamp of an input partition's records up to the committed offset.
 
-What lives here: pure bookkeeping of one number a partition, and ``Position``, where a task begins to read. What must
-not: clocks, commits. The idea (Kafka: ``RecordQueue.partitionTime``): the newest timestamp of the records before the
-committed offset is committed with it, so that time does not go back when a task goes to another process, or another
-language.
+It is committed with that offset, so that time does not go back when a task moves to another process, or another
+language (Kafka: ``RecordQueue.partitionTime``). What must not live here: clocks, commits.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from kstreams_assign.wire.offset_metadata import OffsetMetadata, read_offset_met
 
 
 class Position(NamedTuple):
-    """Where to read on, and the metadata that was committed there."""
+    """The offset to read from, and the metadata that was committed with it."""
 
     offset: int
     metadata: str = ""
@@ -30,13 +28,13 @@ class PartitionTime:
         self._seen: list[tuple[int, int]] = []
 
     def saw(self, next_offset: int, time_ms: int) -> None:
-        """Records up to here were handed out, the newest of them of that time. They may come again after a rollback."""
+        """Note that records up to an offset were processed, and their newest time; a rollback may repeat them."""
         while self._seen and self._seen[-1][0] >= next_offset:
             self._seen.pop()
         self._seen.append((next_offset, time_ms))
 
     def commit(self, offset: int) -> str:
-        """The metadata to commit with this next offset. Offsets within what was seen at once count as before it."""
+        """Return the metadata to commit with this next offset. A batch counts once its last record is committed."""
         passed = [time_ms for next_offset, time_ms in self._seen if next_offset <= offset]
         del self._seen[: len(passed)]
         known = [] if self.time_ms is None else [self.time_ms]

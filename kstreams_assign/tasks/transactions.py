@@ -1,8 +1,8 @@
 """Transactions that a partition holds open, and whether they will ever end (KIP-664: hanging transactions).
 
-Readers of committed records get no further than the first open transaction of a partition. Its coordinator ends it, at
-its timeout at the latest, unless it takes it for ended already: then it hangs, and everybody waits for ever. What lives
-here: values, the judgement, the words. What must not: asking (``adapters.kafka_python.transactions``).
+Readers of committed records stop at the first open transaction of a partition. Its coordinator ends it, at its timeout
+at the latest, unless the coordinator believes that it has ended: then it hangs, and all readers wait for ever. What
+must not live here: requests to brokers (``adapters.kafka_python.transactions``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENDING: Mapping[str, Decision] = {
     "PrepareAbort": Decision.ABORT,
     "PrepareEpochFence": Decision.ABORT,
 }
-"""States in which a coordinator writes its markers -> which."""
+"""State in which a coordinator writes its markers -> their kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Coordinated:
-    """What a coordinator has under a transactional id, in Kafka's words (DescribeTransactions)."""
+    """What a coordinator knows of a transactional id, in Kafka's words (DescribeTransactions)."""
 
     transactional_id: str
     state: str
@@ -55,17 +55,17 @@ class Coordinated:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """An open transaction, and what its coordinator says; None where none that may be asked knows the producer."""
+class ExaminedTransaction:
+    """An open transaction with its coordinator's view; None if no coordinator that may be asked knows the producer."""
 
     open: OpenTransaction
     coordinated: Coordinated | None
 
     @property
     def hanging(self) -> bool:
-        """Its coordinator will write no marker for it, as it names the partition no more; whatever the epochs are.
+        """Return whether its coordinator will write no marker for it, as it no longer names the partition.
 
-        Never said where no coordinator knows the producer: its id may be gone, or be one that may not be described.
+        False if no coordinator knows the producer: its id may have expired, or may not be described.
         """
         known = self.coordinated
         return known is not None and not (known.state in AT_WORK and self.open.partition in known.partitions)
@@ -82,7 +82,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
-    """Why a task stands still: the words, and whether what it waits for never ends."""
+    """Why a task waits: a text, and whether its transaction never ends."""
 
     text: str
     hangs: bool
@@ -90,46 +90,46 @@ class HeldUp:
 
 def still_open(before: Iterable[OpenTransaction], after: Iterable[OpenTransaction]) -> list[OpenTransaction]:
     """Return the transactions of ``after`` that are also in ``before``; others have just ended or begun."""
-    there = {(one.partition, one.producer_id, one.start_offset) for one in before}
-    return [one for one in after if (one.partition, one.producer_id, one.start_offset) in there]
+    known = {(each.partition, each.producer_id, each.start_offset) for each in before}
+    return [each for each in after if (each.partition, each.producer_id, each.start_offset) in known]
 
 
 def decided(hanging: OpenTransaction, log: Iterable[LoggedTransaction]) -> Decision | None:
-    """How its coordinator ended it, by the coordinator's own log in order; None where the log does not tell (any more).
+    """Return how its coordinator ended it, by the coordinator's log in order; None if the log does not have it.
 
-    The last step that names the partition tells: any marker that followed an earlier end would have closed it. If that
-    is no end, none was decided.
+    The last step that names the partition decides: a marker after an earlier end would have closed the transaction. If
+    that step is no end, none was decided.
     """
-    of_producer = [one for one in log if one.producer_id == hanging.producer_id and one.state in AT_WORK]
-    last = next((one for one in reversed(of_producer) if hanging.partition in one.partitions), None)
+    of_producer = [step for step in log if step.producer_id == hanging.producer_id and step.state in AT_WORK]
+    last = next((step for step in reversed(of_producer) if hanging.partition in step.partitions), None)
     if last is None or last.producer_epoch < hanging.producer_epoch:
         return None
     return ENDING.get(last.state)
 
 
-def facts_of(found: Found) -> dict[str, Any]:
-    """For events and JSON; ``transactional_id`` is null where no coordinator knows the producer."""
+def facts_of(examined: ExaminedTransaction) -> dict[str, Any]:
+    """Return the facts for events and JSON; ``transactional_id`` is null if no coordinator knows the producer."""
     return {
-        "partition": str(found.open.partition),
-        "start_offset": found.open.start_offset,
-        "producer_id": found.open.producer_id,
-        "transactional_id": found.coordinated.transactional_id if found.coordinated else None,
-        "hanging": found.hanging,
+        "partition": str(examined.open.partition),
+        "start_offset": examined.open.start_offset,
+        "producer_id": examined.open.producer_id,
+        "transactional_id": examined.coordinated.transactional_id if examined.coordinated else None,
+        "hanging": examined.hanging,
     }
 
 
-def in_words(found: Found) -> str:
-    """One clause: what is open, whose it is, and whether it will end."""
-    where = f"{found.open.partition} has an open transaction from offset {found.open.start_offset} on"
-    known = found.coordinated
+def in_words(examined: ExaminedTransaction) -> str:
+    """Return one clause: the transaction, its owner, and whether it will end."""
+    where = f"{examined.open.partition} has an open transaction from offset {examined.open.start_offset} on"
+    known = examined.coordinated
     if known is None:
-        return f"{where}, of producer {found.open.producer_id}, which no coordinator that may be asked knows (any more)"
+        return f"{where}, of producer {examined.open.producer_id}, which no coordinator that may be asked knows"
     whose = f"{where}, of {known.transactional_id}"
-    if found.hanging:
+    if examined.hanging:
         past = (
-            "has left behind: its next one is under way"
+            "has left behind for the producer's next one"
             if known.state in AT_WORK
-            else f"takes for ended ({known.state})"
+            else f"believes to have ended ({known.state})"
         )
         return f"{whose}, which its coordinator {past}; it hangs, and does not end by itself"
     if known.state in ENDING:

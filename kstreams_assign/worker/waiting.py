@@ -19,7 +19,7 @@ from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress
-from kstreams_assign.tasks.transactions import Found, HeldUp, facts_of, in_words
+from kstreams_assign.tasks.transactions import ExaminedTransaction, HeldUp, facts_of, in_words
 from kstreams_assign.topology.internal import is_internal
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.input_progress import InputProgress
@@ -38,13 +38,13 @@ class Look(Protocol):
     ``offsets``: also of the partition that holds the group's committed offsets.
     """
 
-    def __call__(self, partitions: Iterable[TopicPartition], *, offsets: bool) -> list[Found]: ...
+    def __call__(self, partitions: Iterable[TopicPartition], *, offsets: bool) -> list[ExaminedTransaction]: ...
 
 
 def look_of(config: Config, admin: ClusterAdmin, log: EventLog, timeout_s: float) -> Look:
     """Return a worker's look. Without the right to look at the group's offsets, it looks at the rest."""
 
-    def look(partitions: Iterable[TopicPartition], *, offsets: bool) -> list[Found]:
+    def look(partitions: Iterable[TopicPartition], *, offsets: bool) -> list[ExaminedTransaction]:
         with transactions_on_brokers(config.bootstrap_servers, config.client, timeout_s) as brokers:
             transactions = brokers.look(partitions)
             try:
@@ -89,7 +89,9 @@ def _inputs(inputs: Mapping[TopicPartition, InputProgress], now_ms: int) -> dict
     return {name: at.task for name, at in inputs.items() if at.lag and now_ms - at.moved_at_ms >= STILL_MS}
 
 
-def held_up(application_id: str, transactions: Iterable[Found], still: Still) -> list[tuple[TaskId, Found]]:
+def held_up(
+    application_id: str, transactions: Iterable[ExaminedTransaction], still: Still
+) -> list[tuple[TaskId, ExaminedTransaction]]:
     """Return which task waits for which of these transactions.
 
     A task whose position is before a transaction in a changelog waits for something else. Of inputs only hanging
@@ -118,9 +120,9 @@ class WaitingTasks:
         self._look = look
         self._log = log
         self._asking: Sender | None = None
-        self._asked: Future[list[Found]] | None = None
+        self._asked: Future[list[ExaminedTransaction]] | None = None
         self._asked_at_ms = -IDLE_AGAIN_MS
-        self._held_up: Mapping[TaskId, Found] = {}
+        self._held_up: Mapping[TaskId, ExaminedTransaction] = {}
 
     def waiting(self) -> Mapping[TaskId, HeldUp]:
         """Return the tasks that waited at the last look."""
@@ -156,7 +158,7 @@ class WaitingTasks:
         self._asking = self._asking or Sender("kstreams-transactions")
         self._asked = self._asking.submit(lambda: self._look(partitions, offsets=offsets))
 
-    def _take(self, asked: Future[list[Found]], still: Still) -> None:
+    def _take(self, asked: Future[list[ExaminedTransaction]], still: Still) -> None:
         if not asked.done():
             return
         self._asked = None
@@ -168,7 +170,7 @@ class WaitingTasks:
         # Of several transactions that one task waits for, one that does not end comes last, and is reported.
         self._report(dict(sorted(transactions, key=lambda pair: pair[1].in_vain)))
 
-    def _report(self, transactions: Mapping[TaskId, Found]) -> None:
+    def _report(self, transactions: Mapping[TaskId, ExaminedTransaction]) -> None:
         before, self._held_up = _held_up(self._held_up), transactions
         if (now := _held_up(transactions)) == before:
             return
@@ -184,5 +186,5 @@ class WaitingTasks:
         return "" if topic == OFFSETS_TOPIC or is_internal(self._application_id, topic) else f" --topic {topic}"
 
 
-def _held_up(transactions: Mapping[TaskId, Found]) -> dict[TaskId, HeldUp]:
+def _held_up(transactions: Mapping[TaskId, ExaminedTransaction]) -> dict[TaskId, HeldUp]:
     return {task: HeldUp(in_words(each), each.in_vain) for task, each in transactions.items()}

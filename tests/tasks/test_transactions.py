@@ -10,7 +10,7 @@ from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.transactions import (
     Coordinated,
     Decision,
-    Found,
+    ExaminedTransaction,
     OpenTransaction,
     decided,
     in_words,
@@ -42,18 +42,18 @@ KNOWN = Coordinated("app-x", "Ongoing", 7, 3, 60_000, frozenset({HERE, ELSEWHERE
 )
 def test_what_its_coordinator_is_not_about_to_end_hangs(state, epoch, partitions, hangs):
     known = replace(KNOWN, state=state, producer_epoch=epoch, partitions=frozenset(partitions))
-    assert Found(OPEN, known).hanging is hangs
-    assert ("it hangs, and does not end by itself" in in_words(Found(OPEN, known))) is hangs
-    assert Found(OPEN, known).in_vain is hangs
+    assert ExaminedTransaction(OPEN, known).hanging is hangs
+    assert ("it hangs, and does not end by itself" in in_words(ExaminedTransaction(OPEN, known))) is hangs
+    assert ExaminedTransaction(OPEN, known).in_vain is hangs
 
 
 def test_nothing_is_said_to_hang_that_nobody_knows():
     """Who may not describe transactional ids is told of none."""
-    found = Found(OPEN, None)
+    found = ExaminedTransaction(OPEN, None)
     assert not found.hanging
     assert found.in_vain
     assert in_words(found) == (
-        "log-0 has an open transaction from offset 40 on, of producer 7, which no coordinator that may be asked knows (any more)"
+        "log-0 has an open transaction from offset 40 on, of producer 7, which no coordinator that may be asked knows"
     )
 
 
@@ -63,17 +63,17 @@ def test_nothing_is_said_to_hang_that_nobody_knows():
         ("Ongoing", "of app-x: it ends with its next commit, or 60 s after it began"),
         ("PrepareCommit", "of app-x, which its coordinator is about to commit"),
         ("PrepareAbort", "of app-x, which its coordinator is about to abort"),
-        ("CompleteCommit", "of app-x, which its coordinator takes for ended (CompleteCommit); it hangs, and"),
+        ("CompleteCommit", "of app-x, which its coordinator believes to have ended (CompleteCommit); it hangs, and"),
     ],
 )
 def test_words_tell_whose_it_is_and_what_comes(state, told):
-    assert told in in_words(Found(OPEN, replace(KNOWN, state=state)))
+    assert told in in_words(ExaminedTransaction(OPEN, replace(KNOWN, state=state)))
 
 
 def test_one_that_its_producer_has_left_behind_is_told_so():
     """Its next transaction is under way, and does not write here."""
-    assert "has left behind: its next one is under way; it hangs" in in_words(
-        Found(OPEN, replace(KNOWN, partitions=frozenset({ELSEWHERE})))
+    assert "has left behind for the producer's next one; it hangs" in in_words(
+        ExaminedTransaction(OPEN, replace(KNOWN, partitions=frozenset({ELSEWHERE})))
     )
 
 
@@ -84,9 +84,9 @@ def test_what_ended_or_began_while_its_coordinator_was_asked_does_not_count():
 
 
 def test_whose_it_is_shows_in_its_transactional_id():
-    assert Found(OPEN, KNOWN).of("app")
-    assert not Found(OPEN, KNOWN).of("ap")
-    assert not Found(OPEN, None).of("app")
+    assert ExaminedTransaction(OPEN, KNOWN).of("app")
+    assert not ExaminedTransaction(OPEN, KNOWN).of("ap")
+    assert not ExaminedTransaction(OPEN, None).of("app")
 
 
 def step(state, epoch=3, partitions=(HERE,), producer=7):

@@ -12,7 +12,7 @@ from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress
-from kstreams_assign.tasks.transactions import Coordinated, Found, OpenTransaction
+from kstreams_assign.tasks.transactions import Coordinated, ExaminedTransaction, OpenTransaction
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.waiting import AGAIN_MS, IDLE_AGAIN_MS, STILL_MS, WaitingTasks
@@ -21,7 +21,7 @@ T0, T1 = TaskId(0, 0), TaskId(0, 1)
 LOG, OFFSETS = TopicPartition("app-s-changelog", 0), TopicPartition(OFFSETS_TOPIC, 3)
 OPEN = OpenTransaction(LOG, producer_id=7, producer_epoch=0, coordinator_epoch=0, start_offset=40)
 KNOWN = Coordinated("app-x", "Ongoing", 7, 0, 60_000, frozenset({LOG, OFFSETS}))
-RUNNING, HANGING = Found(OPEN, KNOWN), Found(OPEN, replace(KNOWN, state="CompleteCommit"))
+RUNNING, HANGING = ExaminedTransaction(OPEN, KNOWN), ExaminedTransaction(OPEN, replace(KNOWN, state="CompleteCommit"))
 AT_40 = {T0: TaskProgress.begin({LOG: 40}, {LOG: 47}, 0)}
 AT_20 = {T0: TaskProgress.begin({LOG: 20}, {LOG: 47}, 0)}
 
@@ -35,7 +35,7 @@ class Brokers:
 
     def __init__(self) -> None:
         self.asked: list[tuple[list[TopicPartition], bool]] = []
-        self.answer: list[Found] | BrokerUnavailable = [HANGING]
+        self.answer: list[ExaminedTransaction] | BrokerUnavailable = [HANGING]
 
     def look(self, partitions, *, offsets):
         self.asked.append((list(partitions), offsets))
@@ -123,7 +123,7 @@ def test_of_two_that_a_task_waits_for_the_one_that_never_ends_is_told(waiting, b
 
 
 def test_one_whose_producer_nobody_knows_is_warned_of(waiting, brokers, events):
-    brokers.answer = [Found(OPEN, None)]
+    brokers.answer = [ExaminedTransaction(OPEN, None)]
     assert told_at(waiting, AT_40, {}, STILL_MS) == {"0_0": True}
     assert events[0]["warnings"]
 
@@ -158,7 +158,10 @@ def test_an_input_that_hangs_is_told_of_the_task_that_runs(waiting, brokers, eve
 def test_of_an_input_only_what_hangs_is_told(waiting, brokers, events):
     """Others write there: who may not be described is no one that nobody knows, and what is under way ends by itself."""
     at = replace(OPEN, partition=INPUT)
-    brokers.answer = [Found(at, None), Found(at, replace(KNOWN, partitions=frozenset({INPUT})))]
+    brokers.answer = [
+        ExaminedTransaction(at, None),
+        ExaminedTransaction(at, replace(KNOWN, partitions=frozenset({INPUT}))),
+    ]
     assert told_at(waiting, {}, {}, STILL_MS, BEHIND) == {}
     assert brokers.asked
     assert events == []

@@ -17,7 +17,7 @@ from kafka.structs import TopicPartition as KafkaTopicPartition
 from kstreams_assign.adapters.kafka_python.admin import Admin, connected
 from kstreams_assign.adapters.kafka_python.faults import translated
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.tasks.transactions import Coordinated, Decision, Found, OpenTransaction, still_open
+from kstreams_assign.tasks.transactions import Coordinated, Decision, ExaminedTransaction, OpenTransaction, still_open
 
 
 class TransactionsOnBrokers:
@@ -26,7 +26,7 @@ class TransactionsOnBrokers:
     def __init__(self, admin: _MarkingAdmin) -> None:
         self._admin = admin
 
-    def look(self, partitions: Iterable[TopicPartition]) -> list[Found]:
+    def look(self, partitions: Iterable[TopicPartition]) -> list[ExaminedTransaction]:
         """Return the open transactions of existing partitions, with their coordinators' state. Raises ``BrokerError``.
 
         DescribeProducers asks for the right to read the topic, DescribeTransactions to describe the transactional id.
@@ -37,7 +37,7 @@ class TransactionsOnBrokers:
             return []
         coordinated = self._coordinated({transaction.producer_id for transaction in before})
         there = still_open(before, self._open(sorted({transaction.partition for transaction in before})))
-        return [Found(transaction, coordinated.get(transaction.producer_id)) for transaction in there]
+        return [ExaminedTransaction(transaction, coordinated.get(transaction.producer_id)) for transaction in there]
 
     def committed(self, group: str) -> set[TopicPartition]:
         """The partitions that a group has committed offsets of. Raises ``BrokerError``."""
