@@ -6,10 +6,10 @@ where the log is lost, since all families are flushed as one. The write-ahead lo
 ``write`` finds the batch again. It is not synced: a machine that loses power loses its tail, data and offsets alike.
 
 ``rebuild`` is for what a changelog still holds: the database is opened again for bulk writes, without the log. Memory
-tables are vectors that the flush sorts in its own thread, as rocksdict holds Python's lock while it writes; when they are full
-all column families are flushed as one, so a crash loses the tail of data and offsets alike. The next ``write`` flushes
-and goes back; that flush takes the families one by one, the offsets last, so a process that dies in it leaves data that is
-ahead, over which restoring reads again.
+tables are vectors that the flush sorts in its own thread, as rocksdict holds Python's lock while it writes; when they
+are full all column families are flushed as one, so a crash loses the tail of data and offsets alike. The next ``write``
+flushes and goes back; that flush takes the families one by one, the offsets last, so a process that dies in it leaves
+data that is ahead, over which restoring reads again.
 
 What must not be here: when to write, what to restore. rocksdict raises bare ``Exception`` with RocksDB's text, which
 ``store_faults`` turns into this package's errors.
@@ -324,7 +324,7 @@ class RocksTaskStores:
             self._db.write(batch, options)
 
     def _begin_family(self, store: str) -> None:
-        """Create an empty family, under a name that no earlier family had. It counts once the default family names it."""
+        """Create an empty family under a new name. It counts once the default family names it."""
         family = f"{store}.{secrets.token_hex(8)}"
         self._db.create_column_family(family, self._memory.options(bulk=self._bulk)).close()
         self._put(family_key(store), family.encode())

@@ -67,6 +67,7 @@ def test_what_is_no_news_is_dropped_and_what_is_unknown_stays(kafka, caplog):
     kafka.info("(Re-)joining group app")
     kafka.warning("Task <...> ran for 0.135s (>0.100s threshold). It is blocking the event loop -- likely a tight ...")
     kafka.error("Error sending HeartbeatRequest to node coordinator-1 [KafkaConnectionError: connection reset]")
+    kafka.warning("Marking the coordinator dead (node coordinator-1) for group app: [Error 16] NotCoordinatorError.")
     for _ in range(3):
         kafka.error("Something that no table has")
     assert caplog.messages == ["Something that no table has"]
@@ -95,16 +96,17 @@ def test_a_level_that_the_application_has_set_is_kept(caplog):
                 "ipv4#127.0.0.1:9092 failed: Connection refused (after 0ms in state CONNECT)"
             ),
             (
-                "The connection to broker 127.0.0.1:9092 failed (Connect to ipv4#127.0.0.1:9092 failed: Connection refused); "
+                "The connection to broker 127.0.0.1:9092 failed "
+                "(Connect to ipv4#127.0.0.1:9092 failed: Connection refused); "
                 "the record clients connect again."
             ),
         ),
         (
-            "FAIL [rdkafka#consumer-2] [thrd:GroupCoordinator]: GroupCoordinator: 127.0.0.1:9092: Disconnected (after 9ms)",
+            "FAIL [rdkafka#consumer-2] [thrd:main]: GroupCoordinator: 127.0.0.1:9092: Disconnected (after 9ms)",
             "The connection to broker 127.0.0.1:9092 failed (Disconnected); the record clients connect again.",
         ),
         (
-            "FAIL [rdkafka#consumer-1] [thrd:ssl://kafka:9093/3]: ssl://kafka:9093/3: SSL handshake failed: Disconnected",
+            "FAIL [rdkafka#consumer-1] [thrd:main]: ssl://kafka:9093/3: SSL handshake failed: Disconnected",
             (
                 "The connection to broker kafka:9093 failed (SSL handshake failed: Disconnected); "
                 "the record clients connect again."

@@ -29,7 +29,7 @@ from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TopicPartition
 from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, until
 
-NOBODY = MemberId(-1, "", None)
+NO_MEMBER = MemberId(-1, "", None)
 """Who commits to a group without members."""
 
 Make = Callable[..., TransactionalProducer]
@@ -93,7 +93,7 @@ def test_records_and_offsets_become_true_together_or_not_at_all(broker: str, mak
         producer.begin(PATIENCE_S)
         producer.produce(*at, b"k", value, track=True)
         assert producer.flush(PATIENCE_S).keys() == {at}
-        producer.send_offsets({at: 7}, NOBODY, PATIENCE_S)
+        producer.send_offsets({at: 7}, NO_MEMBER, PATIENCE_S)
         end(PATIENCE_S)
         if end == producer.abort:
             assert committed_offset(broker, group, at) < 0

@@ -31,7 +31,7 @@ _FIRST_RECORDS = 64
 _SAMPLE_RECORDS = 32
 
 _LEARN_S = 0.5
-_LEARN_ONE_BY_ONE = 4
+_LEARN_SINGLY_MAX = 4
 
 _NEEDED: Mapping[str, Setting] = {
     "enable.auto.commit": False,
@@ -122,8 +122,8 @@ class Feed:
             raise error
         max_records = max(1, min(max_records, int(self._max_bytes / self._record_bytes)))
         with translating("read"):
-            # One consume() of many would wait for all of them, up to its timeout; each call lets go of Python's lock, which
-            # a busy thread gives back 5 ms later.
+            # One consume() of many would wait for all of them, up to its timeout. Each call lets go of Python's lock,
+            # which a busy thread gives back 5 ms later.
             messages = self._consumer.consume(max_records, 0)
             if not messages and timeout_s > 0:
                 messages = self._consumer.consume(1, timeout_s)
@@ -158,7 +158,7 @@ class Feed:
         self._known |= topics
         deadline = time.monotonic() + _LEARN_S
         # A request waits behind the fetch under way, so many topics are looked up by one request for all there are.
-        for topic in unknown if len(unknown) <= _LEARN_ONE_BY_ONE else [None]:
+        for topic in unknown if len(unknown) <= _LEARN_SINGLY_MAX else [None]:
             try:
                 self._consumer.list_topics(topic, max(0.0, deadline - time.monotonic()))
             except KafkaException as raised:

@@ -85,7 +85,7 @@ class FirstContact:
                 self._made = True
             except BrokerUnavailable as cause:
                 if time.monotonic() >= deadline:
-                    raise self._nobody(cause) from cause
+                    raise self._unreachable(cause) from cause
                 self.admin.poll(_BETWEEN_LOOKS_S)
 
     def _ask(self, deadline: float) -> None:
@@ -99,7 +99,7 @@ class FirstContact:
         with translating("describe the cluster"):
             asked.result()
 
-    def _nobody(self, cause: BrokerUnavailable) -> ConfigError | BrokerUnavailable:
+    def _unreachable(self, cause: BrokerUnavailable) -> ConfigError | BrokerUnavailable:
         heard = self._heard
         if heard.refusal is not None:
             return self._refused(heard.refusal)

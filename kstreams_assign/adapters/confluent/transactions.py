@@ -221,7 +221,7 @@ def group_metadata(group_id: str, member: MemberId) -> bytes:
 
 
 def librdkafka_writes(group_id: str, instance_id: str | None) -> bytes:
-    """Return the group metadata that a consumer of the installed librdkafka writes before it joins. Opens no connection."""
+    """Return the group metadata of a consumer of the installed librdkafka that never joined; opens no connection."""
     static = {} if instance_id is None else {"group.instance.id": instance_id}
     consumer = Consumer({"group.id": group_id, **static})
     try:

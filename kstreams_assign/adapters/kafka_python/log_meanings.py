@@ -20,6 +20,10 @@ KAFKA_PYTHON_MEANINGS = (
     meaning(r"node_id=bootstrap\S* .*Connection lost", None),
     meaning(r"^Error sending \w+ to node ", None),
     meaning(r"socket disconnected|: Error receiving network data|: Error sending request data|: Abort \(", None),
+    # The coordinator has moved or is loading, as for the first group of a cluster: the client finds it again.
+    meaning(
+        r"^Marking the coordinator dead .*(NotCoordinator|CoordinatorNotAvailable|CoordinatorLoadInProgress)", None
+    ),
     # The worker's events "lost", "commit_refused" and "broker_unavailable" tell these with what follows.
     meaning(r"^Heartbeat failed for group .*(not started or not valid|not +current)", None),
     meaning(r"^Heartbeat: local member_id was not recognized", None),

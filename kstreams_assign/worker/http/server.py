@@ -101,7 +101,10 @@ class StatusServer:
         self._server.status, self._server.log = status, log
         self._thread.start()
         open_to_all = [
-            f"{host_text(self.address)} is no loopback address: every client that reaches it may read names of topics, tasks and hosts"
+            (
+                f"{host_text(self.address)} is no loopback address: "
+                "every client that reaches it may read names of topics, tasks and hosts"
+            )
         ]
         log.emit(
             "http_listening", url=f"http://{host_text(self.address)}/", warnings=open_to_all if self._public else []

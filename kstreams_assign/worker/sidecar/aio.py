@@ -15,8 +15,8 @@ from kstreams_assign.errors import MalformedFrame, SidecarDisconnected, SidecarR
 from kstreams_assign.worker.sidecar.client import (
     RECEIVE_BYTES,
     Columns,
-    Found,
     InputRecord,
+    Range,
     read_answer,
     tcp_address,
 )
@@ -113,9 +113,9 @@ class AsyncSidecarClient:
         *,
         limit: int = 1_000,
         reverse: bool = False,
-    ) -> Found:
+    ) -> Range:
         fields = {"task": task, "store": store, "from": start, "to": end, "limit": limit, "reverse": reverse}
-        return Found(**await self._call("range", **fields))
+        return Range(**await self._call("range", **fields))
 
     async def emit(self, task: str, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> int:
         return int(await self._call("emit", task=task, topic=topic, keys=keys, values=values))

@@ -45,7 +45,7 @@ class Columns(NamedTuple):
     headers: Sequence[Sequence[tuple[str, bytes | None]] | None] | None
 
 
-class Found(NamedTuple):
+class Range(NamedTuple):
     """Entries of a range, and whether there are ``more``."""
 
     entries: Sequence[tuple[bytes, bytes]]
@@ -145,10 +145,10 @@ class SidecarClient:
         *,
         limit: int = 1_000,
         reverse: bool = False,
-    ) -> Found:
+    ) -> Range:
         """Entries with ``start <= key < end`` in byte order, or the opposite."""
         fields = {"task": task, "store": store, "from": start, "to": end, "limit": limit, "reverse": reverse}
-        return Found(**self._call("range", **fields))
+        return Range(**self._call("range", **fields))
 
     def emit(self, task: str, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> int:
         """Send records with the next commit; Java's partitioner chooses by key."""

@@ -29,7 +29,7 @@ Check = Callable[[Any], Any]
 
 
 class Request(NamedTuple):
-    """A request that has been checked: every field of its op is in ``fields``, None where an optional one is left out."""
+    """A checked request: ``fields`` has every field of its op, None for an optional field that is absent."""
 
     id: int
     op: str

@@ -179,15 +179,15 @@ def _emitted(fields: Fields, time_ms: int) -> list[Emitted]:
     """``time_ms`` is for records without a time of their own."""
     records, topic = fields["records"], fields["topic"]
     if records is not None and topic is None and fields["keys"] is None and fields["values"] is None:
-        return [_one(record, time_ms) for record in records]
+        return [_emitted_record(record, time_ms) for record in records]
     if topic is None:
         raise refused("bad_request", "either records, or topic with keys and values of one length")
     keys, values = _paired({**fields, "records": None if records is None else ()}, "records")
     return list(map(Emitted, repeat(topic), keys, values, repeat(()), repeat(None), repeat(time_ms)))
 
 
-def _one(record: Fields, time_ms: int) -> Emitted:
+def _emitted_record(record: Fields, time_ms: int) -> Emitted:
     headers = tuple((name, value) for name, value in record.get("headers") or ())
-    told_ms = record.get("timestamp_ms")
-    at_ms = time_ms if told_ms is None else told_ms
+    given_ms = record.get("timestamp_ms")
+    at_ms = time_ms if given_ms is None else given_ms
     return Emitted(record["topic"], record["key"], record["value"], headers, record.get("partition"), at_ms)

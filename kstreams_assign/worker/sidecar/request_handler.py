@@ -1,7 +1,7 @@
 """Carries out an application's requests, as the processing loop's labour and on its thread.
 
-What lives here: orders that wait (a poll for records, a commit for its end), and the events for the session. What each op
-does to a task is in ``ops``, the rules of commit and rollback in ``session_tasks``. What must not: sockets, bytes.
+What lives here: orders that wait (a poll for records, a commit for its end), and the events for the session. What each
+op does to a task is in ``ops``, the rules of commit and rollback in ``session_tasks``. What must not: sockets, bytes.
 
 The idea: the loop never waits for the application. Records are read only while a poll waits for them, work is committed
 only when the application says so, and between a commit's request and its beginning nothing else is carried out, so that

@@ -1,8 +1,8 @@
 """The socket: connections, each with its session machine, and the one that may work.
 
-What lives here: asyncio, in a thread of its own. What must not: what a request means (``session``, ``request_handler``). Bounds: a
-few connections that have not been let in, a time to say hello, a number of unanswered requests, and no reading from a
-peer that does not read.
+What lives here: asyncio, in a thread of its own. What must not: what a request means (``session``,
+``request_handler``). Bounds: a few connections that have not been let in, a time to say hello, a number of unanswered
+requests, and no reading from a peer that does not read.
 """
 
 from __future__ import annotations

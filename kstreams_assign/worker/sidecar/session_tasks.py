@@ -1,7 +1,7 @@
 """The running tasks as a session sees them: what it polled, what it wrote, what it may commit.
 
-What lives here: a ``SessionTask`` for each task, and the rules of commit and rollback over all of them. What must not: sockets,
-requests that wait. Used on the processing loop's thread.
+What lives here: a ``SessionTask`` for each task, and the rules of commit and rollback over all of them. What must not:
+sockets, requests that wait. Used on the processing loop's thread.
 """
 
 from __future__ import annotations

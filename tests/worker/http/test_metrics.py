@@ -21,7 +21,8 @@ READERS = {
     "": read_text,
     "application/openmetrics-text;version=1.0.0": read_open_metrics,
     # as Prometheus 3 asks
-    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=1.0.0;q=0.5": read_open_metrics,
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+    "text/plain;version=1.0.0;q=0.5": read_open_metrics,
 }
 
 
