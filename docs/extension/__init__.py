@@ -1,7 +1,7 @@
 """Fill the reference pages from the code while Sphinx reads them, so that they cannot miss anything.
 
-A page says where: ``<!-- generated: settings -->`` stands for what ``PARTS["settings"]`` returns. The pages of the Python API are
-written as files, one for each public name, into ``reference/api/``, which git ignores.
+A page says where: ``<!-- generated: settings -->`` stands for what ``PARTS["settings"]`` returns. The pages of the
+Python API are written as files, one for each public name, into ``reference/api/``, which git ignores.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("env-get-outdated", _outdated)
     app.connect("source-read", _fill)
     app.connect("autodoc-process-signature", _name_aliases)
+    app.connect("autodoc-process-docstring", _drop_field_numbers)
     return {"parallel_read_safe": True}
 
 
@@ -78,3 +79,10 @@ def _name_aliases(
     """Show an alias of ``autodoc_type_aliases`` by its name also in a union, where Sphinx shows its own class."""
     alias = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
     return arguments and alias.sub(r"\1", arguments), returns and alias.sub(r"\1", returns)
+
+
+def _drop_field_numbers(
+    _app: Sphinx, _what: str, _name: str, _value: object, _options: object, lines: list[str]
+) -> None:
+    """Leave out the text that Python gives each field of a named tuple."""
+    lines[:] = [line for line in lines if not line.startswith("Alias for field number ")]

@@ -83,7 +83,7 @@ def statuses_part() -> str:
     """Return what each exit status means."""
     meanings = {
         0: "The command did what it was asked to. Also: the reader of its output ended first (`| head`).",
-        1: "The answer is no: a check failed, or what was asked about does not exist. Also any other error of this package.",
+        1: "The answer is no: a check failed, or the named thing does not exist. Also any other error of this package.",
         2: "The arguments or the settings are wrong; nothing was started.",
         3: "A broker, Spark or another part cannot be reached.",
     }

@@ -14,10 +14,10 @@ def operations_part() -> str:
     return "\n".join(_operation(name, about) for name, about in PROTOCOL["ops"].items())
 
 
-def _operation(name: str, about: Mapping[str, Any]) -> str:
-    rows = [(code(field), _type(told), _presence(told)) for field, told in about["fields"].items()]
+def _operation(operation: str, about: Mapping[str, Any]) -> str:
+    rows = [(code(name), _type(field), _presence(field)) for name, field in about["fields"].items()]
     fields = table(("Field", "Type", "Default"), rows) if rows else "It has no fields.\n"
-    return f"### `{name}`\n\n{about['about']}\n\n{fields}\nReply (`ok`): `{about['ok']}`\n"
+    return f"### `{operation}`\n\n{about['about']}\n\n{fields}\nReply (`ok`): `{about['ok']}`\n"
 
 
 def _type(field: Mapping[str, Any]) -> str:

@@ -1,1 +1,1 @@
-"""The documentation: the site builds, its links lead somewhere, its code blocks are right, its reference is complete."""
+"""The documentation: the site builds, links lead somewhere, code blocks are right, the reference is complete."""

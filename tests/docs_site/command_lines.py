@@ -1,4 +1,4 @@
-"""The command lines in a block of shell: split into commands, and each read by the program it calls, without running it."""
+"""The command lines in a block of shell: each is read by the program that it calls, which does not run."""
 
 from __future__ import annotations
 

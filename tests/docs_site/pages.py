@@ -1,7 +1,7 @@
 """The project's Markdown as values: pages, their code blocks with markers, their links and headings.
 
-A comment right before a code block says how the block is tested beyond its default (``CONTRIBUTING.md`` lists the markers):
-``<!-- test: run -->``.
+A comment right before a code block says how the block is tested beyond its default (``CONTRIBUTING.md`` lists the
+markers): ``<!-- test: run -->``.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 By default, by language:
 
 - ``python``: compiles, and the type checker finds every name, argument and attribute of ours that it uses.
-- ``sh``, ``console`` (``$`` before a command, then its output): the shell can read it; every ``kstreams-assign`` line is read by the
-  command line itself; ``make`` targets, extras, scripts and modules exist.
+- ``sh``, ``console`` (``$`` before a command, then its output): the shell can read it; the command line itself reads
+  every ``kstreams-assign`` line; ``make`` targets, extras, scripts and modules exist.
 - ``toml``: parses, and a worker takes the settings. ``json``, ``yaml``: parse.
 - Another language is only highlighted; ``text`` is for what has none.
 

@@ -180,5 +180,5 @@ def test_the_sidecar_page_has_all_of(site, heading, key):
     names = re.findall(r'^    "(\w+)":', body, re.MULTILINE)
     assert len(names) > 3
     page = site / "reference" / "sidecar.html"
-    found = sections(page) if key == "ops" else first_cells(page, heading)
-    assert [name for name in names if name not in found] == []
+    listed = sections(page) if key == "ops" else first_cells(page, heading)
+    assert [name for name in names if name not in listed] == []
