@@ -254,6 +254,16 @@ def docker() -> None:
     """A Docker engine that answers, and the images; ``tests.docker.images`` names them."""
 
 
+SLOW = (
+    "tests/test_wheel.py",
+    "tests/test_plain_install.py",
+    "tests/test_conftest.py",
+    "tests/test_house.py",
+    "tests/docs_site/test_reference.py",
+    "tests/adapters/test_rocksdb_cut.py",
+)
+"""Beginnings of node ids: seconds each, or whole tools. ``make check`` leaves them out."""
+
 TOGETHER = (("tests/docker/", "tests/mixed/", "tests/releases/"), ("tests/history/",))
 """In a run by several processes one of them has all tests of such folders, the first of all: they share what costs much to start (a
 Spark), or keep a machine busy by themselves (containers, Java instances). Elsewhere the tests of one file stay together."""
@@ -264,10 +274,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark the users of a part before ``-m`` selects, then leave out the parts that are missing."""
     for item in items:
         parts = PARTS.keys() & set(getattr(item, "fixturenames", ()))
+        if _starts_a_broker(item):
+            parts.add("broker")
         for part in parts:
             item.add_marker(part)
             if part == "spark":
                 item.add_marker(pytest.mark.filterwarnings(SPARKS_SOCKETS))
+        if item.nodeid.startswith(SLOW):
+            item.add_marker("slow")
         if not any(item.get_closest_marker(name) for name in (*PARTS, "slow")):
             item.add_marker("quick")
     items.sort(key=lambda item: _place(item.nodeid))
@@ -276,6 +290,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[LEFT_OUT] = {}
     for part, reason in missing.items():
         left_out(config, items, part, reason)
+
+
+def _starts_a_broker(item: pytest.Item) -> bool:
+    """Whether the test, or one of its fixtures, starts a broker of its own."""
+    if not isinstance(item, pytest.Function):
+        return False
+    fixtures = [each.func for each_of_name in item._fixtureinfo.name2fixturedefs.values() for each in each_of_name]
+    codes = [getattr(function, "__code__", None) for function in (item.function, *fixtures)]
+    return any(code is not None and "LocalBroker" in code.co_names for code in codes)
 
 
 def _place(nodeid: str) -> int:
