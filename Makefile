@@ -22,8 +22,8 @@ demo: $(DEMO_READY) ## set up what it needs, then the main job on a real broker 
 	$(BIN)/kstreams-assign demo
 
 check: $(READY) ## set up, then the tests that need no broker, JVM, Docker or browser: about a minute
-	@echo "left out: tests that need a broker, Java, Spark, Node, Go, Docker or a browser, and those marked slow; make test has all" >&2
-	@$(BIN)/python -m pytest -q -m quick $(or $(ARGS),$(ALL))
+	@echo "left out: tests that need a broker, Java, Spark, Node, Go, Docker or a browser, and slow ones; generated examples are few; make test has all" >&2
+	@HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest -q -m quick $(or $(ARGS),$(ALL))
 
 test: $(READY) ## set up, then all tests, against the checkout and against the wheel
 	$(BIN)/python -m pytest $(or $(ARGS),$(ALL))

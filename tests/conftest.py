@@ -259,8 +259,13 @@ SLOW = (
     "tests/test_plain_install.py",
     "tests/test_conftest.py",
     "tests/test_house.py",
+    "tests/docs_site/test_build.py",
     "tests/docs_site/test_reference.py",
     "tests/adapters/test_rocksdb_cut.py",
+    "tests/assign/test_brute_force.py",
+    "tests/history/test_compaction.py",
+    "tests/state/test_crash.py",
+    "tests/test_pipe_end.py",
 )
 """Beginnings of node ids: seconds each, or whole tools. ``make check`` leaves them out."""
 

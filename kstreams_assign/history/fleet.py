@@ -20,7 +20,7 @@ from kstreams_assign.errors import ConfigError
 from kstreams_assign.history.replay import replay
 from kstreams_assign.history.session import failure, spark_session
 from kstreams_assign.observe.changes import Alternative
-from kstreams_assign.observe.settings import told_settings
+from kstreams_assign.observe.settings import read_settings
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch  # type: ignore[import-untyped]
@@ -94,7 +94,7 @@ def alternatives_of(settings: Iterable[str], assignors: Iterable[str]) -> list[A
         key, equals, text = pair.partition("=")
         values = [text] if key.replace(".", "_") == "rack_aware_assignment_tags" else text.split(",")
         for value in values:
-            for name, told in told_settings([f"{key}{equals}{value}"]).items():
+            for name, told in read_settings([f"{key}{equals}{value}"]).items():
                 if name == "assignor":
                     raise ConfigError(f"--set {pair}: name assignors with --assignor")
                 grid.setdefault(name, []).append(told)

@@ -1,4 +1,4 @@
-"""The log lines of the Kafka clients, which a command that ends by itself leaves out: its own error says what went wrong."""
+"""Leave out the log lines of the Kafka clients in commands whose own errors say what went wrong."""
 
 from __future__ import annotations
 

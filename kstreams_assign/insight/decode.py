@@ -29,11 +29,11 @@ def read_bytes(word: str) -> bytes:
             return _content(path.read_bytes())
         except OSError as cause:
             raise ConfigError(f"{path.absolute()}: {cause.strerror}; name a file that can be read") from cause
-    found = _from_text(word)
-    if found is None:
+    decoded = _from_text(word)
+    if decoded is None:
         shown = word if len(word) <= 40 else f"{word[:37]}..."
         raise ConfigError(f"{shown!r} is neither hex nor base64, nor a file; write - to read standard input")
-    return found
+    return decoded
 
 
 def _content(raw: bytes) -> bytes:
@@ -42,8 +42,8 @@ def _content(raw: bytes) -> bytes:
         text = raw.decode("ascii").strip()
     except UnicodeDecodeError:
         return raw
-    found = _from_text(text)
-    return raw if found is None else found
+    decoded = _from_text(text)
+    return raw if decoded is None else decoded
 
 
 def _from_text(text: str) -> bytes | None:

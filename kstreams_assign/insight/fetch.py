@@ -1,7 +1,7 @@
 """A group's snapshot from its brokers: describe it, read its last generation, look its topics and offsets up.
 
-What cannot be had (a topic that may not be read, offsets that nobody answers about) is left out and named in the snapshot's
-``gaps``; only who is in the group has to be had.
+What cannot be read (a topic without access, offsets that no broker returns) is left out and named in the snapshot's
+``gaps``; only the members of the group are required.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class GroupReader:
         self._timeout_s = timeout_s
 
     def snapshot(self, group: str) -> GroupSnapshot:
-        """The group now; one that rebalances is waited for, for two seconds.
+        """Return the group as it is now; wait two seconds for a rebalance to end.
 
         Raises ``GroupNotFound``, ``NotAStreamsGroup``, ``BrokerUnavailable``.
         """
@@ -69,7 +69,7 @@ class GroupReader:
         else:
             described_here = metadata is not None and _same(members, _recorded(metadata))
             if metadata is not None and not described_here:
-                gaps["generation"] = "the last record tells of another generation than the one described"
+                gaps["generation"] = "the last record is of another generation than the brokers describe"
         known = metadata if described_here else None
         counts = self._topics(group, members, gaps)
         ends, begins = self._bounds(group, counts, gaps)
@@ -103,7 +103,7 @@ class GroupReader:
             raise self._not_there(group)
         if described.state == "Empty" and not described.protocol_type:
             raise NotAStreamsGroup(
-                f"group {group} is a simple consumer group: offsets were committed under its name, but it never had members"
+                f"group {group} is a simple consumer group: it has committed offsets, but it never had members"
             )
         return described
 
@@ -127,7 +127,7 @@ class GroupReader:
         return None, None
 
     def _topics(self, group: str, members: tuple[GroupMember, ...], gaps: dict[str, str]) -> dict[str, int]:
-        """The topics that members subscribe to, and those named after the group: changelogs and repartition topics."""
+        """Return the topics that members subscribe to, and those named after the group (its internal topics)."""
         try:
             there = self._admin.topics(self._timeout_s)
         except BrokerError as cause:
@@ -142,18 +142,20 @@ class GroupReader:
         named = {t: n for t, n in counts.items() if t.startswith(f"{group}-") and t.endswith(CHANGELOG)}
         wanted = [TopicPartition(topic, number) for topic, count in named.items() for number in range(count)]
         try:
-            found = self._admin.bounds(wanted, self._timeout_s)
+            bounds = self._admin.bounds(wanted, self._timeout_s)
         except BrokerError as cause:
-            gaps["end_offsets"] = f"the changelogs' offsets could not be had: {cause}"
+            gaps["end_offsets"] = f"the changelogs' offsets could not be read: {cause}"
             return {}, {}
-        return {one: end for one, (_, end) in found.items()}, {one: begin for one, (begin, _) in found.items()}
+        return {partition: end for partition, (_, end) in bounds.items()}, {
+            partition: begin for partition, (begin, _) in bounds.items()
+        }
 
 
 @contextmanager
 def group_reader(
     bootstrap_servers: str, client: Mapping[str, str] | None = None, timeout_s: float = 10.0
 ) -> Iterator[GroupReader]:
-    """A reader for as long as the block. Raises ``BrokerUnavailable`` where no broker answers within ``timeout_s``."""
+    """Yield a reader. Raises ``BrokerUnavailable`` if no broker answers within ``timeout_s``."""
     refuse_settings(client or {})
     with ExitStack() as stack:
         stack.enter_context(without_client_logs(client or {}))
@@ -174,25 +176,39 @@ def take_snapshot(
 def _subscribed(member: GroupMember) -> tuple[str, ...]:
     try:
         return decode_consumer_subscription(member.subscription).topics
-    except MalformedUserData:  # told of where the group is decoded
+    except MalformedUserData:  # reported where the group is decoded
         return ()
 
 
 def _members(described: DescribedGroup) -> tuple[GroupMember, ...]:
     return tuple(
-        GroupMember(one.member_id, one.client_id, one.client_host, one.instance_id, one.metadata, one.assignment)
-        for one in sorted(described.members, key=lambda one: one.member_id)
+        GroupMember(
+            member.member_id,
+            member.client_id,
+            member.client_host,
+            member.instance_id,
+            member.metadata,
+            member.assignment,
+        )
+        for member in sorted(described.members, key=lambda member: member.member_id)
     )
 
 
 def _recorded(metadata: GroupMetadata) -> tuple[GroupMember, ...]:
     return tuple(
         GroupMember(
-            one.member_id, one.client_id, one.client_host, one.group_instance_id, one.subscription, one.assignment
+            member.member_id,
+            member.client_id,
+            member.client_host,
+            member.group_instance_id,
+            member.subscription,
+            member.assignment,
         )
-        for one in sorted(metadata.members, key=lambda one: one.member_id)
+        for member in sorted(metadata.members, key=lambda member: member.member_id)
     )
 
 
 def _same(members: tuple[GroupMember, ...], recorded: tuple[GroupMember, ...]) -> bool:
-    return {one.member_id: one.assignment for one in members} == {one.member_id: one.assignment for one in recorded}
+    return {member.member_id: member.assignment for member in members} == {
+        member.member_id: member.assignment for member in recorded
+    }

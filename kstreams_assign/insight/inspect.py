@@ -26,7 +26,7 @@ from kstreams_assign.observe.decoded import decode_group
 from kstreams_assign.observe.describe import Description, describe
 from kstreams_assign.observe.document import document
 from kstreams_assign.observe.lags import Stalled, stalled
-from kstreams_assign.observe.settings import settings_of, told_settings
+from kstreams_assign.observe.settings import read_settings, settings_of
 from kstreams_assign.observe.snapshot import GroupSnapshot, read_snapshot, snapshot_text
 from kstreams_assign.observe.topology import given_topology, inferred_topology
 from kstreams_assign.page.file import write_text
@@ -36,12 +36,12 @@ WATCH_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the caller wants to see, and what they tell of the group. ``topology`` is a file, ``told`` its settings."""
+    """What the caller wants to see. ``topology`` is a file; ``settings`` are the group's, as the caller gives them."""
 
     source: str
     bootstrap_servers: str | None = None
     topology: Path | None = None
-    told: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_s: float = 10.0
 
@@ -54,12 +54,12 @@ def asked(
     client: Iterable[str],
     timeout_s: float,
 ) -> Asked:
-    """Checked words of the command. Raises ``ConfigError`` for a setting that is none."""
-    return Asked(source, bootstrap_servers, topology, told_settings(settings), client_pairs(client), timeout_s)
+    """Check the arguments of the command. Raises ``ConfigError`` for a wrong setting."""
+    return Asked(source, bootstrap_servers, topology, read_settings(settings), client_pairs(client), timeout_s)
 
 
 def find_snapshot(wanted: Asked) -> GroupSnapshot:
-    """From the brokers if some are named, else from the file. Raises ``ConfigError`` where it is neither."""
+    """Take the snapshot from the brokers if they are given, else from the file. Raises ``ConfigError``."""
     if wanted.bootstrap_servers is not None:
         return take_snapshot(wanted.bootstrap_servers, wanted.source, wanted.client, wanted.timeout_s)
     path = Path(wanted.source).absolute()
@@ -69,18 +69,18 @@ def find_snapshot(wanted: Asked) -> GroupSnapshot:
 
 
 def observe(snapshot: GroupSnapshot, wanted: Asked) -> ObservedGroup:
-    """The snapshot with topology and settings. Raises ``NotAStreamsGroup``, ``ConfigError``."""
+    """Return the snapshot with topology and settings. Raises ``NotAStreamsGroup``, ``ConfigError``."""
     decoded = decode_group(snapshot)
     if wanted.topology is None:
         topology = inferred_topology(decoded)
     else:
         text = read_text(wanted.topology, "--topology")
         topology = given_topology(text, snapshot, str(wanted.topology.absolute()))
-    return ObservedGroup(decoded, topology, settings_of(decoded, wanted.told))
+    return ObservedGroup(decoded, topology, settings_of(decoded, wanted.settings))
 
 
 def inspect_once(wanted: Asked, *, as_json: bool, save: Path | None) -> None:
-    """Print the group as it is, and keep the snapshot in a file if one is named."""
+    """Print the group as it is; save the snapshot if ``save`` names a file."""
     snapshot = find_snapshot(wanted)
     if save is not None:
         write_text("--save", save, snapshot_text(snapshot))
@@ -92,28 +92,28 @@ def inspect_once(wanted: Asked, *, as_json: bool, save: Path | None) -> None:
 
 
 def watch(wanted: Asked, *, as_json: bool) -> None:
-    """The group every two seconds until Ctrl-C: on a terminal in place, else whenever something changed.
+    """Show the group every two seconds until Ctrl-C: on a terminal in place, else whenever something changed.
 
-    As JSON one line a change.
+    As JSON each change is one line.
     """
     console = Console()
     in_place = console.is_terminal and not as_json
     try:
         with Live(console=console, screen=True, auto_refresh=False) if in_place else nullcontext() as live:
-            told: dict[str, Any] | None = None
-            for about, slow in _seen(wanted):
+            shown: dict[str, Any] | None = None
+            for about, slow in _described(wanted):
                 if live is not None:
                     live.update(show(about, slow, assumed=False), refresh=True)
                     continue
                 facts = document(about, slow)
-                if _unchanging(facts) != told:
-                    told = _unchanging(facts)
-                    _tell(console, about, slow, json.dumps(facts) if as_json else None)
+                if _unchanging(facts) != shown:
+                    shown = _unchanging(facts)
+                    _print_change(console, about, slow, json.dumps(facts) if as_json else None)
     except KeyboardInterrupt:
         return
 
 
-def _tell(console: Console, about: Description, slow: Sequence[Stalled], line: str | None) -> None:
+def _print_change(console: Console, about: Description, slow: Sequence[Stalled], line: str | None) -> None:
     if line is None:
         console.print(show(about, slow, assumed=False))
         console.rule()
@@ -122,14 +122,14 @@ def _tell(console: Console, about: Description, slow: Sequence[Stalled], line: s
 
 
 def _unchanging(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what changes with every look."""
+    """Return the facts without those that change with every snapshot."""
     moving = {"taken_ms", "why"}
     still = {key: value for key, value in facts.items() if key not in moving}
-    return {**still, "processes": [{k: v for k, v in one.items() if k != "lags"} for one in facts["processes"]]}
+    return {**still, "processes": [{k: v for k, v in process.items() if k != "lags"} for process in facts["processes"]]}
 
 
-def _seen(wanted: Asked) -> Iterator[tuple[Description, list[Stalled]]]:
-    """One look after the other; with the copies that came no nearer since the join before."""
+def _described(wanted: Asked) -> Iterator[tuple[Description, list[Stalled]]]:
+    """Yield each snapshot described, with the replicas that made no progress since the previous join."""
     if wanted.bootstrap_servers is None:
         raise ConfigError("--watch needs --bootstrap-servers: a saved snapshot does not change")
     before: ObservedGroup | None = None
@@ -143,7 +143,7 @@ def _seen(wanted: Asked) -> Iterator[tuple[Description, list[Stalled]]]:
 
 
 def _snapshots(bootstrap_servers: str, wanted: Asked) -> Iterator[GroupSnapshot]:
-    """One every two seconds, without end. A connection that broke is made anew, once for each time that it worked."""
+    """Yield a snapshot every two seconds, without end. Reconnect once after each connection that had worked."""
     worked = True
     while worked:
         worked = False

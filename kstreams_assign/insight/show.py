@@ -1,4 +1,4 @@
-"""A description as something to look at: one table of processes, then the sentences, then what is only assumed.
+"""A description to look at: a table of processes, then sentences, then assumptions.
 
 Nothing is worked out here.
 """
@@ -27,14 +27,14 @@ WARM, COLD, QUIET = "green", "yellow", "dim"
 
 
 def show(about: Description, slow: Collection[Stalled] = (), *, assumed: bool = True) -> RenderableType:
-    """The whole picture of one moment."""
+    """Return the picture of one moment."""
     parts: list[RenderableType] = [_headline(about)]
     if about.group.decoded.processes:
         parts.append(_processes(about))
     parts.append(_bullets(reasons(about, slow), ""))
     if assumed and about.group.assumed and about.group.decoded.processes:
         parts.append(
-            Text("\nnot told by the group, so assumed (--topology FILE and --set KEY=VALUE tell better):", QUIET)
+            Text("\nassumed, as the group does not report it (--topology FILE and --set KEY=VALUE correct it):", QUIET)
         )
         lines = [f"{subject}: {why}" for subject, why in about.group.assumed.items()]
         parts.append(_bullets(first(lines, "assumptions; --json has all"), QUIET))
@@ -45,7 +45,9 @@ def _headline(about: Description) -> Text:
     group = about.group
     snapshot, decoded = group.decoded.snapshot, group.decoded
     names = process_names(decoded.view.processes)
-    leader = next((names[one.process_id] for one in decoded.processes if _has(one, snapshot.leader)), snapshot.leader)
+    leader = next(
+        (names[process.process_id] for process in decoded.processes if _has(process, snapshot.leader)), snapshot.leader
+    )
     balance = Text("balanced", WARM) if about.balanced else Text("not balanced", COLD)
     facts = [
         Text(snapshot.group, "bold"),
@@ -66,16 +68,16 @@ def _has(process: DecodedProcess, member_id: str | None) -> bool:
 def _processes(about: Description) -> Table:
     """One row a process, with its members below its name."""
     decoded = about.group.decoded
-    told = decoded.trailer is not None
-    caption = "(lag): where the changelogs end now, less what was told at the last join"
+    ours = decoded.trailer is not None
+    caption = "(lag): where the changelogs end now, less what was reported at the last join"
     table = Table(box=box.ROUNDED, show_lines=True, header_style="bold", caption=caption, caption_justify="left")
     names = process_names(decoded.view.processes)
     people = [_who(process, names[process.process_id]) for process in decoded.processes]
     name_width = min(NAME_WIDTH, max(len(line) for text in people for line in text.plain.splitlines()))
     table.add_column("process and members", overflow="fold", width=name_width)
-    for title in ("active", "standby (lag)" if told else "standby or warm-up (lag)"):
+    for title in ("active", "standby (lag)" if ours else "standby or warm-up (lag)"):
         table.add_column(title, overflow="fold")
-    if told:
+    if ours:
         table.add_column("warm-up (lag)", overflow="fold")
     for process, who in zip(decoded.processes, people, strict=True):
         row: list[RenderableType] = [
@@ -83,7 +85,7 @@ def _processes(about: Description) -> Table:
             _tasks(about, process, process.active),
             _tasks(about, process, process.standby),
         ]
-        table.add_row(*row, *([_tasks(about, process, process.warmup or ())] if told else []))
+        table.add_row(*row, *([_tasks(about, process, process.warmup or ())] if ours else []))
     return table
 
 
@@ -102,7 +104,7 @@ def _who(process: DecodedProcess, name: str) -> Text:
 
 
 def _members(process: DecodedProcess) -> list[str]:
-    """Client ids, with each one's tasks where a process has several members; who is to ask for the next rebalance."""
+    """Return client ids, with their tasks if there are several members, and which asks for the next rebalance."""
     lines = []
     for member in process.members:
         given, info = member.given, member.info
@@ -118,7 +120,7 @@ def _members(process: DecodedProcess) -> list[str]:
 
 
 def _client(process: DecodedProcess, client_id: str) -> str:
-    """Group and process stand in the name that a member has by itself: what comes behind, Java's thread, is enough here."""
+    """Return the thread's part of a generated client id: its row names group and process already."""
     _, here, thread = client_id.partition(str(process.process_id))
     return thread.lstrip("-").removesuffix("-consumer") if here else client_id
 

@@ -106,7 +106,7 @@ def topic_table(facts: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def _topic_facts(cluster: Cluster, *, internal: bool) -> list[dict[str, Any]]:
-    """Return a row a topic. ``records`` is the distance from first to end offset, null where a leader does not answer."""
+    """Return a row a topic. ``records`` is the distance from first to end offset; null if a leader does not answer."""
     admin = cluster.admin()
     counts = {
         name: count
@@ -239,16 +239,14 @@ def _records_until_end(
             end = unread.pop(at, None)
             if end is not None and offset < end:
                 print(
-                    f"{at} ends at offset {offset:,} of {end:,} for readers of committed records: a transaction is open "
-                    "there; kstreams-assign transactions looks into it, --uncommitted shows what it wrote",
+                    f"{at} ends at offset {offset:,} of {end:,} for readers of committed records: a transaction is "
+                    "open there; kstreams-assign transactions looks into it, --uncommitted shows what it wrote",
                     file=sys.stderr,
                 )
         if records or ended:
             deadline = time.monotonic() + timeout_s
         elif not reading.follow and time.monotonic() > deadline:
-            raise BrokerUnavailable(
-                f"{topic}: no record arrived for {timeout_s:g} s, and partitions are not at their end"
-            )
+            raise BrokerUnavailable(f"{topic}: no record arrived for {timeout_s:g} s before the end")
 
 
 class _Rows:

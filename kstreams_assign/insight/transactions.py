@@ -1,6 +1,7 @@
 """``kstreams-assign transactions``, the work: what an application's partitions hold open, and an end for what hangs.
 
-What lives here: which partitions, in what words. What must not: the judgement (``tasks.transactions``), the asking (adapters).
+What lives here: which partitions, and the texts. What must not: the judgement (``tasks.transactions``), requests
+(adapters).
 """
 
 from __future__ import annotations
@@ -34,13 +35,15 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """One open transaction. ``decision``: how its coordinator ended one that hangs, None with ``why`` where that is not known.
+class OpenedTransaction:
+    """An open transaction.
+
+    ``decision``: how its coordinator ended it if it hangs; None, with ``why``, if that is unknown.
 
     ``failed``: why it could not be ended.
     """
 
-    found: ExaminedTransaction
+    observed: ExaminedTransaction
     decision: Decision | None = None
     why: str = ""
     ended: Decision | None = None
@@ -48,70 +51,86 @@ class Told:
 
     @property
     def hangs(self) -> bool:
-        """Or may: nobody knows its producer any more."""
-        return self.found.in_vain and self.ended is None
+        """True too if no broker knows its producer any more."""
+        return self.observed.in_vain and self.ended is None
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was found. ``gaps``: what could not be looked at, and why."""
+    """The open transactions. ``gaps``: what could not be read, and why."""
 
-    open: list[Told]
+    open: list[OpenedTransaction]
     gaps: list[str]
 
 
 def open_transactions(asked: Asked) -> Look:
-    """Look, and end what hangs if that was asked for. Raises ``BrokerError``, ``ConfigError``."""
+    """Find open transactions; end those that hang if ``asked.end`` is set. Raises ``BrokerError``, ``ConfigError``."""
     admin = ClusterAdmin(asked.bootstrap_servers, asked.client)
     admin.reach(asked.timeout_s)
     with transactions_on_brokers(asked.bootstrap_servers, asked.client, asked.timeout_s) as brokers:
         here, offsets = _partitions(asked, admin, brokers)
         found, gaps = brokers.look(here), []
         try:
-            # Other groups have theirs open in the same partition; one that hangs may be about this group's offsets, whoever began it.
-            found += [one for one in brokers.look(offsets) if one.hanging or one.of(asked.application_id)]
+            # Other groups have transactions in the same partition; any that hangs may hold this group's offsets.
+            found += [
+                transaction
+                for transaction in brokers.look(offsets)
+                if transaction.hanging or transaction.of(asked.application_id)
+            ]
         except BrokerUnavailable:
             raise
         except BrokerError as cause:
             gaps.append(f"the group's committed offsets could not be looked at: {cause}")
         logs = _Logs(asked)
-        told = [logs.look_up(one) if one.hanging else Told(one) for one in found]
-        return Look([_ended(one, asked, brokers) if asked.end else one for one in told], gaps)
+        judged = [
+            logs.look_up(transaction) if transaction.hanging else OpenedTransaction(transaction)
+            for transaction in found
+        ]
+        return Look([_ended(transaction, asked, brokers) if asked.end else transaction for transaction in judged], gaps)
 
 
 def as_json(asked: Asked, look: Look) -> dict[str, Any]:
     """One object; ``decision`` and ``ended`` are ``commit``, ``abort`` or null."""
-    return {"application_id": asked.application_id, "open": [_facts(one) for one in look.open], "gaps": look.gaps}
+    return {
+        "application_id": asked.application_id,
+        "open": [_facts(transaction) for transaction in look.open],
+        "gaps": look.gaps,
+    }
 
 
 def as_lines(asked: Asked, look: Look) -> list[str]:
-    """A line for each, and what to do."""
+    """Return a line for each, with the remedy."""
     nothing = [] if look.open else [f"{asked.application_id}: no partition has an open transaction"]
-    return [*nothing, *(f"{in_words(one.found)}{_remedy(one)}" for one in look.open), *look.gaps]
+    return [
+        *nothing,
+        *(f"{in_words(transaction.observed)}{_remedy(transaction)}" for transaction in look.open),
+        *look.gaps,
+    ]
 
 
-def _remedy(told: Told) -> str:
-    at = told.found.open
-    if told.ended is not None:
-        return f"; ended now: {told.ended.value}"
-    if told.failed:
-        return f"; it could not be ended: {told.failed}"
-    if told.found.coordinated is None:
+def _remedy(transaction: OpenedTransaction) -> str:
+    at = transaction.observed.open
+    if transaction.ended is not None:
+        return f"; ended now: {transaction.ended.value}"
+    if transaction.failed:
+        return f"; it could not be ended: {transaction.failed}"
+    if transaction.observed.coordinated is None:
         drop = (
             f"abort --topic {at.partition.topic} --partition {at.partition.partition} --start-offset {at.start_offset}"
         )
         return f"; if it stays, Kafka's own tool drops what it wrote: kafka-transactions.sh ... {drop}"
-    if not told.found.hanging:
+    if not transaction.observed.hanging:
         return ""
-    if told.decision is None:
-        return f"; how it was to end is not known ({told.why}): --end --as commit, or --as abort, which drops what it wrote"
-    return f"; its coordinator had decided to {told.decision.value} it: --end writes that"
+    if transaction.decision is None:
+        how = "--end --as commit, or --as abort, which drops what it wrote"
+        return f"; how it was to end is not known ({transaction.why}): {how}"
+    return f"; its coordinator had decided to {transaction.decision.value} it: --end writes that"
 
 
 def _partitions(
     asked: Asked, admin: ClusterAdmin, brokers: TransactionsOnBrokers
 ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-    """Internal topics, topics that the group has committed offsets of, those that were named; and where its offsets are kept."""
+    """Return the partitions of internal, committed and named topics; and the partition of the group's offsets."""
     there = admin.topics(asked.timeout_s)
     if missing := sorted(set(asked.topics) - there.keys()):
         raise ConfigError(f"--topic {missing[0]}: there is no such topic")
@@ -122,9 +141,11 @@ def _partitions(
         raise ConfigError(
             f"{asked.application_id}: no topic is named after it, and it never committed: name some by --topic"
         )
-    found = [TopicPartition(name, number) for name in sorted(names) for number in range(there[name])]
+    partitions = [TopicPartition(name, number) for name in sorted(names) for number in range(there[name])]
     count = there.get(OFFSETS_TOPIC, 0)
-    return found, [TopicPartition(OFFSETS_TOPIC, coordinator_partition(asked.application_id, count))] if count else []
+    return partitions, [
+        TopicPartition(OFFSETS_TOPIC, coordinator_partition(asked.application_id, count))
+    ] if count else []
 
 
 class _Logs:
@@ -134,18 +155,18 @@ class _Logs:
         self._asked = asked
         self._read: dict[str, list[LoggedTransaction] | str] = {}
 
-    def look_up(self, hanging: ExaminedTransaction) -> Told:
-        """Raises ``BrokerUnavailable``: what could not be read in time may well tell."""
+    def look_up(self, hanging: ExaminedTransaction) -> OpenedTransaction:
+        """Raise ``BrokerUnavailable`` if the log cannot be read in time."""
         known = hanging.coordinated
         assert known is not None  # or it would not be said to hang
         log = self._log(known.transactional_id)
         if isinstance(log, str):
-            return Told(hanging, why=log)
+            return OpenedTransaction(hanging, why=log)
         decision = decided(hanging.open, log)
-        return Told(hanging, decision, "" if decision else "its coordinator's log does not tell")
+        return OpenedTransaction(hanging, decision, "" if decision else "its coordinator's log does not say")
 
     def _log(self, transactional_id: str) -> list[LoggedTransaction] | str:
-        """Or why it cannot be read by this user."""
+        """Return the log, or why this user cannot read it."""
         if transactional_id not in self._read:
             asked = self._asked
             try:
@@ -159,30 +180,30 @@ class _Logs:
         return self._read[transactional_id]
 
 
-def _ended(told: Told, asked: Asked, brokers: TransactionsOnBrokers) -> Told:
-    """``asked.given`` decides about the application's own alone, and where nothing else does."""
-    decision = told.decision or (asked.given if told.found.of(asked.application_id) else None)
-    if not told.found.hanging or decision is None:
-        return told
+def _ended(transaction: OpenedTransaction, asked: Asked, brokers: TransactionsOnBrokers) -> OpenedTransaction:
+    """End a transaction. ``asked.given`` decides only for the application's own, if its coordinator's log does not."""
+    decision = transaction.decision or (asked.given if transaction.observed.of(asked.application_id) else None)
+    if not transaction.observed.hanging or decision is None:
+        return transaction
     try:
-        # Its producer may live: so just before, whether it is still the same, and still left behind.
-        again = [one.open for one in brokers.look([told.found.open.partition]) if one.hanging]
-        if told.found.open not in again:
-            return replace(told, failed="it has changed meanwhile, look again")
-        brokers.end(told.found.open, decision)
+        # Its producer may be alive: check right before that it is the same transaction and still hangs.
+        again = [other.open for other in brokers.look([transaction.observed.open.partition]) if other.hanging]
+        if transaction.observed.open not in again:
+            return replace(transaction, failed="it has changed meanwhile, look again")
+        brokers.end(transaction.observed.open, decision)
     except BrokerError as cause:
-        return replace(told, failed=str(cause))
-    return replace(told, ended=decision)
+        return replace(transaction, failed=str(cause))
+    return replace(transaction, ended=decision)
 
 
-def _facts(told: Told) -> dict[str, Any]:
-    known = told.found.coordinated
+def _facts(transaction: OpenedTransaction) -> dict[str, Any]:
+    known = transaction.observed.coordinated
     return {
-        **facts_of(told.found),
-        "producer_epoch": told.found.open.producer_epoch,
+        **facts_of(transaction.observed),
+        "producer_epoch": transaction.observed.open.producer_epoch,
         "state": known.state if known else None,
-        "decision": told.decision.value if told.decision else None,
-        "ended": told.ended.value if told.ended else None,
-        "failed": told.failed or None,
-        "text": f"{in_words(told.found)}{_remedy(told)}",
+        "decision": transaction.decision.value if transaction.decision else None,
+        "ended": transaction.ended.value if transaction.ended else None,
+        "failed": transaction.failed or None,
+        "text": f"{in_words(transaction.observed)}{_remedy(transaction)}",
     }

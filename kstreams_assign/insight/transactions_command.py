@@ -26,10 +26,10 @@ def transactions(
     as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
     timeout_s: Timeout = 10.0,
 ) -> None:
-    """Find open transactions that keep an application waiting, and those that hang: nobody will ever end them.
+    """Find open transactions that keep an application waiting, and those that hang, so that only --end ends them.
 
-    Looks at changelogs, repartition topics, inputs, and the group's committed offsets; Java or Python. Exit status 1 while one hangs,
-    3 if no broker answers.
+    Looks at changelogs, repartition topics, inputs, and the group's committed offsets; Java or Python. Exit status 1
+    while a transaction hangs, 3 if no broker answers.
 
     Example: kstreams-assign transactions orders-app -b localhost:9092
     """
@@ -48,5 +48,5 @@ def transactions(
     with without_client_logs(asked.client):
         look = work.open_transactions(asked)
     print(json.dumps(work.as_json(asked, look), indent=2) if as_json else "\n".join(work.as_lines(asked, look)))
-    if any(one.hangs for one in look.open):
+    if any(transaction.hangs for transaction in look.open):
         raise typer.Exit(1)

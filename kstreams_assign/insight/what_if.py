@@ -26,7 +26,7 @@ from kstreams_assign.observe.alternatives import (
     names_of,
     played,
     process_called,
-    told_changes,
+    read_changes,
     without_repeats,
 )
 from kstreams_assign.observe.changes import Alternative
@@ -44,7 +44,7 @@ QUICK_SIZE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is asked for, in the caller's words. ``since``: an earlier snapshot, from which the restore rate is measured."""
+    """The change, in the caller's words. ``since``: an earlier snapshot, to measure the restore rate from."""
 
     add: int = 0
     add_java: int = 0
@@ -64,7 +64,7 @@ def what_if(wanted: Asked, change: Change, *, as_json: bool) -> None:
     ``find_snapshot`` does.
     """
     _refuse_too_many(change)
-    settings = told_changes(change.settings)
+    settings = read_changes(change.settings)
     group = observe(find_snapshot(wanted), wanted)
     state = state_of_group(group)
     asked = Alternative(
@@ -124,27 +124,27 @@ def _rate(group: ObservedGroup, change: Change) -> tuple[int | None, str]:
     )
     if change.since is None:
         return None, why
-    found = restore_rate(
+    rate = restore_rate(
         decode_group(read_snapshot(read_text(change.since, "--since"), str(change.since.absolute()))), group
     )
-    if found is None:
+    if rate is None:
         return None, f"not known: no copy read on, and was not at its end, between {change.since} and now"
-    return found, f"{found:,} offsets/s a process, measured since {change.since}"
+    return rate, f"{rate:,} offsets/s a process, measured since {change.since}"
 
 
 def _assumed(state: GroupState, asked: Alternative, rate_from: str) -> dict[str, str]:
     """What the predictions take for granted beside what the group does not tell."""
-    told = {key: getattr(state, key) for key in PACE}
-    shown = ", ".join(f"{key} {str(value).lower()}" for key, value in told.items())
-    found = {
+    pace = {key: getattr(state, key) for key in PACE}
+    shown = ", ".join(f"{key} {str(value).lower()}" for key, value in pace.items())
+    assumed = {
         "restore rate": rate_from,
         "pace": f"{shown}; members that are not ours wait for the probing interval",
         "change": "it comes at once: who leaves is gone and who comes is there at the same rebalance, without state",
         "settings and assignor": "changed at every member together; the restarts that this takes are not counted",
     }
     if asked.newcomers:
-        found["new process ids"] = "random; they sort last in the figures, and anywhere in the range of owner changes"
-    return found
+        assumed["new process ids"] = "random; they sort last in the figures, and anywhere in the range of owner changes"
+    return assumed
 
 
 def _document(

@@ -42,8 +42,8 @@ def what_if(
 ) -> None:
     """Play a group on with a change before it is made: owner changes, rebalances, time, what is at risk on the way.
 
-    Changes named together happen together. Beside the group's assignor stand others; what --set changes stands beside the group
-    as it is. Exit status 1 if there is no such group or it has no members, 3 if no broker answers.
+    Changes given together happen together. The output compares assignors, and the group with and without what --set
+    changes. Exit status 1 if there is no such group or it has no members, 3 if no broker answers.
 
     Example: kstreams-assign what-if orders-app -b localhost:9092 --add 1 --set max_warmup_replicas=8
     """

@@ -16,7 +16,7 @@ from kstreams_assign.observe.changes import Alternative
 from kstreams_assign.observe.decoded import DecodedGroup, DecodedProcess
 from kstreams_assign.observe.group_state import PACE, GroupState
 from kstreams_assign.observe.reasons import process_names
-from kstreams_assign.observe.settings import OURS, told_settings
+from kstreams_assign.observe.settings import OURS, read_settings
 from kstreams_assign.observe.what_if import Outcome, by_place, predict
 
 BY_PLACE_REBALANCES_MAX = 120
@@ -57,7 +57,7 @@ def _names(process: DecodedProcess) -> set[str]:
     return {str(process.process_id), *members, *([endpoint] if endpoint else [])}
 
 
-def told_changes(pairs: Iterable[str]) -> dict[str, Any]:
+def read_changes(pairs: Iterable[str]) -> dict[str, Any]:
     """``key=value`` texts of settings that an assignment or its pace depends on. Raises ``ConfigError``."""
     told: dict[str, Any] = {}
     others = []
@@ -67,7 +67,7 @@ def told_changes(pairs: Iterable[str]) -> dict[str, Any]:
             told[key.replace(".", "_")] = _pace(key.replace(".", "_"), text)
         else:
             others.append(pair)
-    return told | told_settings(others)
+    return told | read_settings(others)
 
 
 def _pace(key: str, text: str) -> bool | int:

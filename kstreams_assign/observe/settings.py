@@ -34,7 +34,7 @@ class Settings:
     assumed: Mapping[str, str] = field(default_factory=dict)
 
 
-def told_settings(pairs: Iterable[str]) -> dict[str, Any]:
+def read_settings(pairs: Iterable[str]) -> dict[str, Any]:
     """``key=value`` texts as values. Raises ``ConfigError`` naming the key, the value and what is allowed."""
     told: dict[str, Any] = {}
     for pair in pairs:

@@ -14,7 +14,7 @@ from kstreams_assign.adapters.confluent.committed import CommittedOffsets
 from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC, kept_in
 from kstreams_assign.adapters.kafka_python.transactions import transactions_on_brokers
 from kstreams_assign.errors import BrokerError, BrokerUnavailable
-from kstreams_assign.insight.transactions import Asked, Told, _ended
+from kstreams_assign.insight.transactions import Asked, OpenedTransaction, _ended
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.transactions import Decision
@@ -122,7 +122,7 @@ def test_what_changes_before_it_is_ended_stays(scene: str) -> None:
     with transactions_on_brokers(scene, timeout_s=60) as brokers:
         [found] = brokers.look([FOREIGN])
         before = replace(found, open=replace(found.open, start_offset=found.open.start_offset + 1))
-        told = _ended(Told(before), asked, brokers)
+        told = _ended(OpenedTransaction(before), asked, brokers)
     assert (told.ended, told.failed) == (None, "it has changed meanwhile, look again")
     assert read_committed(scene, FOREIGN) == []
 
@@ -134,7 +134,7 @@ def test_what_the_brokers_refuse_is_one_clear_error(scene: str) -> None:
         [found] = brokers.look([FOREIGN])
         with pytest.raises(BrokerError, match="commit the transaction in placed-1"):
             brokers.end(replace(found.open, producer_epoch=found.open.producer_epoch - 1), Decision.COMMIT)
-        assert _ended(Told(found), asked, brokers).ended is Decision.COMMIT
+        assert _ended(OpenedTransaction(found), asked, brokers).ended is Decision.COMMIT
     assert read_committed(scene, FOREIGN) == [b"foreign"]
 
 

@@ -7,12 +7,12 @@ import pytest
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.group.leader import settings_digest
-from kstreams_assign.observe.settings import settings_of, told_settings
+from kstreams_assign.observe.settings import read_settings, settings_of
 from tests.observe.seen_group import SeenGroup, scaled_out, settled
 
 
 def test_texts_become_values_under_kafkas_names_or_ours():
-    told = told_settings(
+    told = read_settings(
         ["acceptable.recovery.lag=0", "num_standby_replicas = 2", "rack_aware_assignment_tags=zone, cluster"]
     )
     assert told == {
@@ -38,7 +38,7 @@ def test_texts_become_values_under_kafkas_names_or_ours():
 )
 def test_a_wrong_setting_is_refused_by_key_and_value(pair, said):
     with pytest.raises(ConfigError) as refused:
-        told_settings([pair])
+        read_settings([pair])
     assert str(refused.value).startswith(said)
 
 
