@@ -64,7 +64,7 @@ def measure(settings: Settings, case: str) -> list[Result]:
 
 
 def _rows(settings: Settings, case: str, state: str) -> Rows:
-    """What each run of each assignor and of Kafka's class told, run in turn."""
+    """Return the output of each run of each assignor and of Kafka's class, run in turn."""
     ours = [name for name in MEASURED if name in ASSIGNORS]
     held = {name: _held(case, name) if state == "join" else "" for name in ours}
     rows: Rows = {name: [] for name in (*ours, java_peer.NAME)}
@@ -88,7 +88,7 @@ def _again(runs: int, spent_s: float, quick: bool) -> bool:
 
 
 def _kinds(case: str, clock: str) -> list[tuple[str, str, str]]:
-    """What is told of each case: its name, its key in a row, its unit."""
+    """Return what is reported of each case: its name, its key in a row, its unit."""
     times = [("", f"warm_median{clock}_ms", "ms"), (" first call", f"first_call{clock}_ms", "ms")]
     # the memory of small cases hides behind that of an interpreter
     return [*times, (" memory", "rss_mib", "MiB")] if Size.parse(case).tasks >= LARGE_TASKS else times

@@ -63,7 +63,7 @@ def first_call(case: str, assignor: str, user_data: str, held: str) -> Json:
 
 
 def joined(held: list[Held], threads: int, user_data: str) -> Iterator[JoinedMember]:
-    """Each process's threads as they join: what is held is told by one thread each, the standbys at the end."""
+    """Return each process's threads as they join; a thread of each reports its state, the standbys at the end."""
     dialect = DIALECTS[user_data]
     trailer = MemberTrailer(known_assignors())
     for number, process in enumerate(held):

@@ -1,6 +1,6 @@
 # Sourced by .ci/run: a Docker engine for the Docker tests. Installs one if there is none, starts it if none answers, and stops at
 # the end what it started. Everything stays on this machine: ports without an address are published on loopback, and a container's
-# look-up of a name that is none of the engine's asks nobody.
+# look-up of a name that the engine does not have asks no server.
 docker_up() {
     local missing=()
     command -v dockerd >/dev/null || missing+=(docker.io)

@@ -1,9 +1,9 @@
 """What a running task feels of a copy that is restored beside it: ``python -m bench.restore.beside``.
 
 One process, as in a worker: the real restore thread brings a copy to the end of a changelog, while a second thread
-counts words in Python, as a running task does. Told are the words a second and the longest silence of that thread:
-alone, beside a copy, and beside an active task, whose budget is larger. Also: what 50 copies cost that have nothing to
-read.
+counts words in Python, as a running task does. Reported are the words per second and the longest silence of that
+thread: alone, beside a copy, and beside an active task, whose budget is larger. Also: what 50 copies cost that have
+nothing to read.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Ready:
 
 
 class Counting:
-    """A thread that counts words until it is told to end."""
+    """A thread that counts words until it is asked to end."""
 
     def __init__(self) -> None:
         self.words = 0

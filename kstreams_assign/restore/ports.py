@@ -46,7 +46,7 @@ class TaskStores(Protocol):
         ...
 
     def identities(self) -> Mapping[str, str]:
-        """Topic -> its id, of the changelogs that the offsets are of, as ``identify`` was told."""
+        """Topic -> its id, of the changelogs that the offsets belong to, as given to ``identify``."""
         ...
 
     def identify(self, identities: Mapping[str, str]) -> None:
@@ -84,7 +84,7 @@ class ChangelogBatch(NamedTuple):
     """Records of one changelog partition, oldest first, and the offset to read next.
 
     ``next_offset`` also passes what holds no record: transaction markers, compacted offsets, the end of the log.
-    ``in_range`` is false when the log no longer has the offset asked for (truncated, or the topic made anew):
+    ``in_range`` is false when the log no longer has the offset asked for (truncated, or the topic created again):
     then ``writes`` is empty, ``next_offset`` is what was asked for, and the reader has stopped reading it.
     """
 
@@ -111,7 +111,7 @@ class ChangelogReader(Protocol):
         ...
 
     def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds | None]:
-        """Of each partition; one that does not exist yet is left out, and one that nobody leads just now is None.
+        """Of each partition; one that does not exist yet is left out, and one without a leader just now is None.
 
         The high watermark and not the last stable offset: an owner-to-be has to wait for what a transaction
         still holds back. Raises ``BrokerUnavailable``.

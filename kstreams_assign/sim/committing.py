@@ -42,7 +42,7 @@ class Share(NamedTuple):
 
 
 class Commits:
-    """At most one commit at a time, each interval, and when somebody waits for it; none while a join is under way."""
+    """One commit at a time, each interval and on request; none while a join is under way."""
 
     def __init__(self, process: Process) -> None:
         self._process = process

@@ -90,11 +90,11 @@ HARM: dict[str, tuple[Callable[[Facts], Facts], str]] = {
         lambda facts: replace(facts, writes=WITHOUT_2),
         "nothing_is_lost",
     ),
-    "an input written over by somebody who slept, under exactly-once": (
+    "an input overwritten by a process that slept, under exactly-once": (
         lambda facts: replace(facts, writes=WITHOUT_2, slept=frozenset({"w1.1"})),
         "nothing_is_lost",
     ),
-    "an input that was not told": (
+    "an input that was not emitted": (
         lambda facts: replace(facts, rows=facts.rows[1:]),
         "nothing_is_lost",
     ),
@@ -102,11 +102,11 @@ HARM: dict[str, tuple[Callable[[Facts], Facts], str]] = {
         lambda facts: replace(facts, writes=(*facts.writes, entry(9, "w1.1", 4, 4, 4, key=OTHER))),
         "nothing_is_applied_twice",
     ),
-    "an input told twice": (
+    "an input emitted twice": (
         lambda facts: replace(facts, rows=(*facts.rows, facts.rows[3])),
         "nothing_is_applied_twice",
     ),
-    "an id nobody sent": (
+    "an id that was never sent": (
         lambda facts: replace(facts, rows=(*facts.rows, Row(77, 0, 9, 4, "w1.1"))),
         "nothing_is_made_up",
     ),
@@ -150,7 +150,7 @@ HARM: dict[str, tuple[Callable[[Facts], Facts], str]] = {
         lambda facts: replace(facts, stores=(replace(STORE, entries={}, damage="Corruption", harmed=True),)),
         "stores_are_their_changelogs",
     ),
-    "a store that is damaged although nobody damaged it": (
+    "a store that is damaged, but not on purpose": (
         lambda facts: replace(facts, stores=(replace(STORE, damage="Corruption"),)),
         "damage_is_of_our_making",
     ),
@@ -241,7 +241,7 @@ def test_generations_start_again_after_the_coordinator_forgot_the_group():
     assert group_resets(facts) == 1
     forgotten = "generations_go_up: generation 0 follows 4"
     assert violations(facts) == [forgotten]
-    assert len(violations(replace(facts, generations=GOOD.generations))) == 2, "nothing began anew"
+    assert len(violations(replace(facts, generations=GOOD.generations))) == 2, "the group was not reset"
     two = replace(facts, writes=(*wrote, entry(6, "w3.1", 4, 4, key=OTHER)))
     wrong = "each_task_has_a_single_owner: task 0_0 was processed by w2.1, w3.1 in generation 4"
     assert sorted(violations(two)) == sorted([wrong, forgotten])

@@ -84,7 +84,7 @@ class Cast:
         all_apps = [*self._apps.values(), *both]
 
         def settled() -> bool:
-            """Return whether the final owner was *assigned* the task, which another member has until a lower id comes."""
+            """Return whether the final owner was *assigned* the task; another member has it until a lower id comes."""
             metadata = self._stage.metadata()
             assigned = {name: tasks for name, tasks in given(metadata).items() if any(app.signs(name) for app in both)}
             complete = len(metadata.members) == len(all_apps) and all(app.running for app in all_apps)

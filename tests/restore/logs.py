@@ -85,7 +85,7 @@ class LogReader:
 
     def _answer(self) -> None:
         if self.away:
-            raise BrokerUnavailable("nobody answers")
+            raise BrokerUnavailable("no broker answers")
 
     def _batch(self, partition, at):
         log = self.logs.get(partition)

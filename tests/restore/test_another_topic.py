@@ -8,7 +8,7 @@ from kstreams_assign.restore.loop import Missing, Purpose, Restored, StartedOver
 from tests.restore.logs import P0, P1, PACING, Q0, T0, T1, DictStores, Log, LogReader, only, records, restorer, steps
 
 
-@pytest.mark.parametrize("count", [0, 3, 10, 25], ids="made anew with {} records".format)
+@pytest.mark.parametrize("count", [0, 3, 10, 25], ids="created again with {} records".format)
 @pytest.mark.parametrize("purpose", Purpose)
 def test_a_recreated_changelog_is_recognised_by_its_id(count, purpose):
     reader = LogReader({P0: Log(entries=records(10), topic_id="old")})

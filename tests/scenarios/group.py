@@ -144,7 +144,7 @@ class Group:
 
 
 def table(placements: dict[str, Placement]) -> list[str]:
-    """Roles by instances, as the KIP draws them; a role that nobody has is left out."""
+    """Roles by instances, as the KIP draws them; an empty role is left out."""
     rows = [["", *placements]]
     for role, tasks_of in ROLES.items():
         cells = [write_tasks(tasks_of(placed)) for placed in placements.values()]

@@ -34,7 +34,7 @@ END = 50_000
 
 
 class LearnerGroup:
-    """What each member was told, what is being learned of it, and which learners are ready."""
+    """Each member's assignment, the tasks that others learn from it, and the learners that are ready."""
 
     def __init__(self) -> None:
         self.marks: dict[str, LearnerMarks] = {}

@@ -29,7 +29,7 @@ BETWEEN_MS = 10_000
 
 
 class Marks(Checker):
-    """What members told and were told in the last rebalance, by place."""
+    """The members' reports and assignments in the last rebalance, by place."""
 
     invariant = "marks are kept"
 

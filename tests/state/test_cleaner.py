@@ -1,4 +1,4 @@
-"""The cleaner on a real directory: it takes what nobody owns and nobody was promised, in every order of steps."""
+"""The cleaner on a real directory: it removes only folders that are neither owned nor reported, in every order."""
 
 from __future__ import annotations
 

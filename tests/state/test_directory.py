@@ -205,7 +205,7 @@ def test_a_damaged_folder_is_discarded_while_its_task_stays_locked(opened, make_
     directory.discard(T1)
     assert not directory.task_path(T1).exists()
     assert (directory.trash.path / "0_1.0" / "data").exists(), (
-        "to delete it takes long; whoever discards has work to do"
+        "to delete it takes long; the caller of discard must not wait for it"
     )
     assert list(read_journal(directory.path).trashed) == ["0_1.0"]
     with pytest.raises(StateError, match="in use"):

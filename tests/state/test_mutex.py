@@ -83,10 +83,10 @@ def test_a_hold_ends_when_the_cleaner_wants_in_and_the_rebalance_has_taken_longe
     clock.now_ms += 999
     assert not bounded.try_clean()
     clock.now_ms += 1
-    assert bounded.state.reporting == {"m1"}  # nobody was in need of it so far
+    assert bounded.state.reporting == {"m1"}  # the cleaner has not asked for it yet
     assert bounded.try_clean()
     bounded.end_clean()
-    assert not bounded.release_report("m1"), "it is told that its report was not kept"
+    assert not bounded.release_report("m1"), "its report was not protected"
 
 
 def test_a_join_tried_again_and_again_is_counted_from_its_first_try(bounded, clock):

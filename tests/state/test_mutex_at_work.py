@@ -73,7 +73,7 @@ class Rebalance:
             self._close(task)
 
     def _given(self, reported: dict[TaskId, int]) -> list[TaskId]:
-        """As a leader would: dormant tasks it was told of, each to one member at a time."""
+        """As a leader would: reported dormant tasks, each to one member at a time."""
         with self.process.given:
             mine = [task for task, answers in reported.items() if answers >= 0 and task not in self.process.taken][:2]
             self.process.taken.update(mine)

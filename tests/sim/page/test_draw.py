@@ -70,7 +70,7 @@ def test_a_browser_shows_the_pauses_of_each_policy(page_file, chromium):
             "(svg) => [...svg.querySelectorAll('.idle')].filter((one) => one.getBoundingClientRect().width >= 2).length"
         )
         eager, ours = (page.locator(".timeline").nth(at).evaluate(red) for at in (0, 1))
-        assert eager == 9 + 3  # whoever keeps a task is paused as well as who moves
+        assert eager == 9 + 3  # tasks that stay are paused as well as those that move
         assert ours <= 3
         for width in in_each_look(page):
             assert page_width(page) == width

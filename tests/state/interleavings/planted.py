@@ -14,7 +14,7 @@ from tests.state.interleavings.world import NO_TASKS, STARVED, WAITS, Seat, Task
 
 
 class ReleasedWhenLost(Rules):
-    """Membership is lost when the client has reported anew already, so that this report has no mutex."""
+    """Membership is lost after the client has reported again, so that this report has no mutex."""
 
     def actions(self, event: m.Event, actions: Sequence[m.Action]) -> Sequence[m.Action]:
         return [*actions, m.ReleaseMutex()] if isinstance(event, m.MembershipLost) else actions
@@ -37,14 +37,14 @@ class NotReleasedWhenAdopted(Rules):
 
 
 class LateReleaseCounts(Rules):
-    """Between the release and the word of it the member was fenced, joined anew, and has another assignment by now."""
+    """Between the release and its report the member was fenced, joined again, and got another assignment."""
 
     def tell_released(self, world: World, number: int, _telling: str) -> World:
         return super().tell_released(world, number, NEWEST)
 
 
 class NotReleasedAfterAnError(Rules):
-    """The thread that joins ends by an error, and nobody closes the member."""
+    """The thread that joins ends by an error, and the member is not closed."""
 
     def fail(self, world: World, number: int) -> World:
         return world.with_seat(number, world.seats[number]._replace(client="left", promised=NO_TASKS, orders=()))
@@ -118,7 +118,7 @@ class DormantWithoutTheMutex(Rules):
 
 
 class OwnedNotLookedAt(Rules):
-    """The cleaner takes what somebody works with."""
+    """The cleaner removes a folder in use."""
 
     def may_go(self, _world: World, _task: str) -> bool:
         return True
@@ -159,10 +159,10 @@ class WaitsForTheCleaner(Rules):
         return iter(()) if world.mutex.cleaning else super().client_steps(world, number, seat)
 
 
-DELETED = "a folder is gone that a member has reported and may still be given"
+DELETED = "a folder that a member has reported and may still be assigned is deleted"
 HELD = "no join is under way and the mutex is held"
 INSIDE = "the cleaner and a report are inside at once"
-UNTOLD = "the leader was told what is not so and will not be told otherwise"
+UNCORRECTED = "the leader has a wrong report and will not get another"
 ASTRAY = "the mutex says that the cleaner runs and it does not, or the other way round"
 
 PLANTED: dict[type[Rules], str] = {
@@ -178,10 +178,10 @@ PLANTED: dict[type[Rules], str] = {
     CleanedUnderTheReport: INSIDE,
     RenamedAfterwards: DELETED,
     DormantWithoutTheMutex: "dormant state was promised without the mutex",
-    OwnedNotLookedAt: "a folder is gone that a member has locked",
+    OwnedNotLookedAt: "a folder that a member has locked is deleted",
     SumNotForgotten: DELETED,
     NotEndedWhenItFails: ASTRAY,
     NoBound: STARVED,
-    OverdueUnnoticed: UNTOLD,
+    OverdueUnnoticed: UNCORRECTED,
     WaitsForTheCleaner: WAITS,
 }

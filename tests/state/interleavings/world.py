@@ -38,7 +38,7 @@ class Seat(NamedTuple):
     under: bool = True  # the report was made while the mutex was held
     excused: bool = False  # the hold was overdue before the assignment was adopted
     again: bool = False  # Membership._report_again
-    lacking: bool = False  # the leader was told less, or other, than what is here
+    lacking: bool = False  # the leader's report has less, or other state, than the disk
     orders: tuple[tuple[str, Tasks], ...] = ()
     closing: Tasks = NO_TASKS
     releasing: bool = False
@@ -107,7 +107,7 @@ def wrongs(world: World) -> Iterator[str]:
     if mutex.cleaning != (world.cleaner != "out"):
         yield "the mutex says that the cleaner runs and it does not, or the other way round"
     if not world.on_disk >= {task for task, _ in world.locks}:
-        yield "a folder is gone that a member has locked"
+        yield "a folder that a member has locked is deleted"
     for number, seat in enumerate(world.seats):
         yield from _wrongs_of(world, number, seat)
 
@@ -117,7 +117,7 @@ def _wrongs_of(world: World, number: int, seat: Seat) -> Iterator[str]:
     if seat.promised and not seat.under:
         yield "dormant state was promised without the mutex"
     if seat.promised and not seat.excused and not seat.closed and not seat.promised <= world.on_disk:
-        yield "a folder is gone that a member has reported and may still be given"
+        yield "a folder that a member has reported and may still be assigned is deleted"
     if holds and seat.closed:
         yield "a closed member holds the mutex"
     if holds and seat.at_rest:
@@ -127,7 +127,7 @@ def _wrongs_of(world: World, number: int, seat: Seat) -> Iterator[str]:
     if holds and seat.excused:
         yield "a hold that was overdue has ended and is held"
     if seat.at_rest and seat.machine.state == STABLE and seat.lacking and not seat.again:
-        yield "the leader was told what is not so and will not be told otherwise"
+        yield "the leader has a wrong report and will not get another"
 
 
 WAITS = "a JoinGroup waits for the cleaner"
