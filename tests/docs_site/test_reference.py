@@ -74,7 +74,7 @@ def test_every_key_of_a_topology_is_described(site):
         node.args[0].value
         for node in ast.walk(tree(PACKAGE / "worker" / "sidecar" / "settings.py"))
         if isinstance(node, ast.Call)
-        and ast.unparse(node.func) in {"table.get", "store.get", "found.get"}
+        and ast.unparse(node.func) in {"table.get", "store.get", "topology_table.get"}
         and isinstance(node.args[0], ast.Constant)
     }
     described = plain((site / "reference" / "settings.html").read_text().partition("The topology in a worker")[2])
