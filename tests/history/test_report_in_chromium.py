@@ -138,6 +138,18 @@ def test_the_group_in_trouble_is_shown_first_with_all_its_bars_and_plots(opened,
     assert page.locator("#fleet-causes .bars path").count() > 5
 
 
+def test_many_tasks_without_a_standby_fit_into_the_timeline(opened, tmp_path):
+    story = Story({"orders": 40})
+    story.start(1)
+    story.rebalance()
+    story.rebalance()
+    write_tables(tmp_path, joined_tables([derived("orders-app", story)]))
+    report(tmp_path, tmp_path / "page.html")
+    page = opened(tmp_path / "page.html")
+    page.click("#timeline .tools button:text-is('fit')")
+    assert (page.get_attribute("#timeline", "data-rows"), bars_in(page)) == ("40", 40)
+
+
 def test_another_group_is_chosen_by_the_box_the_link_and_the_address(opened, fleet_page):
     page = opened(fleet_page)
     page.select_option("#choose", "1")
@@ -177,15 +189,15 @@ def test_hovering_tells_task_instance_generations_and_lag(opened, fleet_page):
     )
     assert warm.startswith("0_")
     box = view.bounding_box()
-    found = []
+    texts = []
     for y in range(6, int(box["height"]), 6):
         page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + y)
-        found.append(page.text_content("#timeline .tip"))
-    (told,) = {text for text in found if f"{warm}: warm-up" in text}
-    assert "on 4 w4:8080" in told
-    assert "Generations 2 to 7" in told
-    assert "Lag as it joined generation 7: " in told
-    assert "Generation 7: probe (certain)" in told
+        texts.append(page.text_content("#timeline .tip"))
+    (text,) = {text for text in texts if f"{warm}: warm-up" in text}
+    assert "on 4 w4:8080" in text
+    assert "Generations 2 to 7" in text
+    assert "Lag as it joined generation 7: " in text
+    assert "Generation 7: probe (certain)" in text
 
 
 def test_keys_walk_through_tasks_and_generations_and_what_they_find_is_said(opened, fleet_page):

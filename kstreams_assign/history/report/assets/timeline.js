@@ -238,7 +238,7 @@ const Timeline = (() => {
         if (this.fit) {
           gap = fitted > 14 ? 3 : fitted > 5 ? 1 : 0;
           const room = fitted - gap;
-          lane = room >= 5 + 2 * lanes ? Math.max(1, Math.floor((room * 0.45) / lanes) - 1) : 0;
+          lane = lanes && room >= 5 + 2 * lanes ? Math.max(1, Math.floor((room * 0.45) / lanes) - 1) : 0;
           active = room - lanes * (lane ? lane + 1 : 0);
         }
         const height = active + lanes * (lane ? lane + 1 : 0) + gap;
@@ -249,7 +249,7 @@ const Timeline = (() => {
       this.cursor = null;
     }
 
-    // By the last owner, then by when it came: who has much shows as a block, and what was handed over as its stairs.
+    // By the last owner, then by when it came: a process' tasks show as a block, and its moves as stairs.
     compareOwners(one, other) {
       const { bars } = this.group;
       const last = (task) => this.rowsOf[task].reduce((best, at) => (bars[at + 3] === ACTIVE && (best < 0 || bars[at + 5] >= bars[best + 5]) ? at : best), -1);
