@@ -160,7 +160,7 @@ def test_tables_without_a_checkpoint_are_refused_before_they_double(tmp_path):
     layout = Layout(tmp_path)
     run(layout, BATCHES[:1])
     layout.checkpoint.rename(tmp_path / "elsewhere")
-    with pytest.raises(ConfigError, match=r"_checkpoint is gone.*new folder"):
+    with pytest.raises(ConfigError, match=r"_checkpoint was deleted.*new folder"):
         layout.check()
 
 
