@@ -41,13 +41,13 @@ def until_newest(
     admin = ClusterAdmin(broker)
     reader = ConfluentChangelogReader(broker, group_id="newest", admin=admin, read_committed=read_committed)
     reader.add({TopicPartition(changelog, partition): 0 for partition in range(partitions)})
-    found: dict[bytes, int] = {}
+    totals: dict[bytes, int] = {}
     deadline = time.monotonic() + timeout_s
-    while found != wanted and time.monotonic() < deadline:
+    while totals != wanted and time.monotonic() < deadline:
         for batch in reader.poll(0.3):
-            found.update((key, read(value)) for key, value in batch.writes if value is not None)
+            totals.update((key, read(value)) for key, value in batch.writes if value is not None)
     reader.close()
-    assert found == wanted
+    assert totals == wanted
 
 
 def until(met: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
@@ -84,7 +84,7 @@ class App:
         self._producer.flush(PATIENCE_S)
         self.sent.update(keys)
 
-    def send_one(self, key: bytes, value: bytes) -> None:
+    def send_unflushed(self, key: bytes, value: bytes) -> None:
         """Without waiting until the broker has it."""
         self._producer.produce(self.name, None, key, value)
         self.sent[key] += 1
@@ -181,4 +181,4 @@ class Running:
 
 def _states(events: Sequence[Mapping[str, Any]], state: str) -> list[str]:
     last = next((e for e in reversed(events) if e["event"] == "status"), None)
-    return [task for task, told in last["tasks"].items() if told["state"] == state] if last else []
+    return [task for task, task_status in last["tasks"].items() if task_status["state"] == state] if last else []

@@ -27,6 +27,6 @@ def _only_described_events(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
-    found = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
-    yield found
-    found.stop()
+    app = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
+    yield app
+    app.stop()

@@ -33,7 +33,7 @@ TOTALS = Store("totals")
 IN_TABLES, STORED, IN_LOG = 300, 400, 450
 PATIENCE_S = 60.0
 PACING = Pacing(missing_retry_ms=50, missing_told_ms=100, leaderless_retry_ms=5, standby_ends_interval_ms=50)
-TOLD = ("task_stopped", "task_resumed", "store_discarded", "store_wiped")
+TASK_EVENTS = ("task_stopped", "task_resumed", "store_discarded", "store_wiped")
 
 BEFORE = """
 import os, sys
@@ -68,10 +68,10 @@ class QuietReader(LogReader):
     """Waits where there is nothing to read, as the real one does."""
 
     def poll(self, timeout_s: float) -> Any:
-        found = super().poll(timeout_s)
-        if not found:
+        batches = super().poll(timeout_s)
+        if not batches:
             threading.Event().wait(timeout_s)
-        return found
+        return batches
 
 
 class Rig:
@@ -157,7 +157,7 @@ class Rig:
             while not (met := wanted()) and self._error is None and time.monotonic() < deadline:
                 self._news.wait(0.02)  # some of it comes without news
         assert self._error is None, self._error
-        assert met, (self.told(), self.warnings.lines)
+        assert met, (self.event_names(), self.warnings.lines)
 
     def until_running(self) -> None:
         """Begin, and wait until both tasks have been handed over."""
@@ -170,13 +170,13 @@ class Rig:
         assert stores is not None
         return stores
 
-    def until_told(self, name: str) -> Mapping[str, Any]:
-        self.until(lambda: name in self.told())
+    def until_event(self, name: str) -> Mapping[str, Any]:
+        self.until(lambda: name in self.event_names())
         return next(event for event in self.events if event["event"] == name)
 
-    def told(self) -> list[str]:
+    def event_names(self) -> list[str]:
         """What was told of the damaged task."""
-        return [e["event"] for e in self.events if e["event"] in TOLD and e["task"] == str(TASK)]
+        return [e["event"] for e in self.events if e["event"] in TASK_EVENTS and e["task"] == str(TASK)]
 
     def begin(self, *tasks: TaskId) -> None:
         for task in tasks or (TASK, OTHER):
@@ -214,17 +214,17 @@ def check_stopped_then_cured(root: Path, log: Log, because: str, damage: Callabl
 
 def check_it_stops_and_goes_on(rig: Rig, log: Log, because: str, cure: Callable[[], object]) -> None:
     """What ``check_stopped_then_cured`` checks, of a task that was given to the thread and cannot work."""
-    stopped = rig.until_told("task_stopped")
+    stopped = rig.until_event("task_stopped")
     assert because in stopped["reason"], stopped
     assert str(rig.directory.task_path(TASK)) in stopped["reason"], stopped
     assert stopped["retry_ms"] > 0
     rig.until(lambda: any(stop.pauses > 1 for stop in rig.thread.stopped().values()))  # it was tried again
     assert rig.sums.report(owned_only=False).get(TASK) is None
-    assert rig.told() == ["task_stopped"]
+    assert rig.event_names() == ["task_stopped"]
     assert len([line for line in rig.warnings.lines if "Task 0_3" in line]) == 1, rig.warnings.lines
     assert rig.contents(OTHER)[1]
     cure()
     rig.until(lambda: TASK in rig.handed)
-    assert rig.told() == ["task_stopped", "task_resumed"]
+    assert rig.event_names() == ["task_stopped", "task_resumed"]
     assert rig.thread.stopped() == {}
     assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})

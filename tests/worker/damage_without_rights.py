@@ -31,7 +31,7 @@ from tests.worker.damage import (
     entries,
 )
 
-NOBODY = 65_534
+UNPRIVILEGED_ID = 65_534
 SMALL_BYTES = 96 << 10
 FREE_FILES = 5
 """Opening the store needs some ten: its tables, and files to write, do not get theirs."""
@@ -162,9 +162,9 @@ def made_for(root: str, crashed: Path) -> None:
     open_task_stores(Path(root, "first"), []).close()  # imports what it imports late, while that can be read
     if os.geteuid() == 0:
         for path in [Path(root), *Path(root).rglob("*")]:
-            os.chown(path, NOBODY, NOBODY)
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+            os.chown(path, UNPRIVILEGED_ID, UNPRIVILEGED_ID)
+        os.setgid(UNPRIVILEGED_ID)
+        os.setuid(UNPRIVILEGED_ID)
 
 
 if __name__ == "__main__":

@@ -43,12 +43,12 @@ def rebalance(app: App, count: int, limit_s: float, **settings: Any) -> dict[str
             else:
                 _ask(steady, steady[asked % 2])
     app.until_counted(read_committed=True)
-    told = {name: sum(len(worker.named(name)) for worker in app.workers) for name in UNWANTED}
+    unwanted_counts = {name: sum(len(worker.named(name)) for worker in app.workers) for name in UNWANTED}
     return {
         "rebalances": _generation(steady[0]) - first,
         "seconds": round(time.monotonic() - began, 1),
         "inputs": app.sent.total(),
-        **told,
+        **unwanted_counts,
         "exact": committed_outputs(app) == each_once(app),
     }
 

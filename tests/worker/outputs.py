@@ -24,17 +24,17 @@ def committed_outputs(app: App) -> Outputs:
         }
     )
     consumer.assign([ClientPartition(f"{app.name}-counts", p, 0) for p in range(PARTITIONS)])
-    found: Outputs = Counter()
+    outputs: Outputs = Counter()
     at_end: set[int] = set()  # an end that moves on is told again
     while len(at_end) < PARTITIONS:
         for message in consumer.consume(1_000, 1.0):
             error = message.error()
             if error is None:
-                found[message.key(), message.value()] += 1
+                outputs[message.key(), message.value()] += 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 at_end.add(message.partition())
     consumer.close()
-    return found
+    return outputs
 
 
 def each_once(app: App) -> Outputs:

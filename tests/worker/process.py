@@ -21,7 +21,7 @@ class Process:
     """One process, tied to this test by its standard input, and its events."""
 
     def __init__(self, app: App, number: int, **settings: Any) -> None:
-        told = {
+        config = {
             "application_id": app.name,
             "bootstrap_servers": app.broker,
             "state_dir": str(app.folder / f"state-{number}"),
@@ -31,7 +31,7 @@ class Process:
         self.events: list[Mapping[str, Any]] = []
         self._news = threading.Condition()
         self._popen = subprocess.Popen(
-            [sys.executable, "-m", "tests.worker.process", json.dumps(told)],
+            [sys.executable, "-m", "tests.worker.process", json.dumps(config)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -84,7 +84,7 @@ class Process:
 def _running(event: Mapping[str, Any]) -> int | None:
     if event["event"] != "status":
         return None
-    return sum(told["state"] == "running" for told in event["tasks"].values())
+    return sum(task_status["state"] == "running" for task_status in event["tasks"].values())
 
 
 def main(text: str) -> None:

@@ -66,14 +66,14 @@ WITHOUT_TLS = client(security_protocol="SASL_PLAINTEXT", ssl_ca_location="")
 @pytest.fixture(scope="module")
 def asking(broker: str) -> Iterator[LocalBroker]:  # noqa: ARG001  # the part
     """A broker that asks who is there, and lets everybody do all."""
-    with LocalBroker(users=USERS) as found:
-        yield found
+    with LocalBroker(users=USERS) as local_broker:
+        yield local_broker
 
 
 @pytest.fixture(scope="module")
 def guarded(broker: str) -> Iterator[LocalBroker]:  # noqa: ARG001  # the part
-    with LocalBroker(tls=PEM, users=USERS, settings=RIGHTS) as found:
-        yield found
+    with LocalBroker(tls=PEM, users=USERS, settings=RIGHTS) as local_broker:
+        yield local_broker
 
 
 class Right(NamedTuple):
@@ -171,18 +171,18 @@ def test_the_rights_that_the_guide_names_suffice(
         worker.until_event("purge_failed")
     else:
         until(lambda: any(start for start, _ in admin.bounds(between, PATIENCE_S).values()))
-    told = CliRunner().invoke(
+    result = CliRunner().invoke(
         command_line, ["inspect", name, "-b", servers, *as_arguments(mine)], catch_exceptions=False
     )
     worker.stop()
-    assert told.exit_code == 0, told.output
+    assert result.exit_code == 0, result.output
     assert worker.named("early_probing_off") == []
     off = {event["what"] for event in worker.named("lookup_failed")}
     assert off == ({"max.message.bytes of __consumer_offsets", "settings of changelogs"} if least else set())
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "setting_text"),
     [
         ({"sasl_password": "wrong-word"}, "sasl.username = 'orders-app', sasl.password (its value is not shown): "),
         ({"sasl_mechanism": "SCRAM-SHA-256"}, "sasl.mechanism = 'SCRAM-SHA-256'"),
@@ -190,7 +190,7 @@ def test_the_rights_that_the_guide_names_suffice(
     ],
 )
 def test_who_is_not_let_in_is_told_so_at_once_and_by_which_setting(
-    guarded: LocalBroker, tmp_path: Path, settings: Mapping[str, str], told: str
+    guarded: LocalBroker, tmp_path: Path, settings: Mapping[str, str], setting_text: str
 ) -> None:
     servers, refused = guarded.bootstrap_servers, client(**settings)
     config = Config(application_id="refused", bootstrap_servers=servers, state_dir=str(tmp_path), client=refused)
@@ -202,7 +202,7 @@ def test_who_is_not_let_in_is_told_so_at_once_and_by_which_setting(
     assert isinstance(answer.exception, ConfigError)
     for text in (str(error), str(answer.exception)):
         assert "security.protocol = 'SASL_SSL'" in text
-        assert told in text
+        assert setting_text in text
         assert refused["sasl.password"] not in text
 
 
@@ -222,8 +222,10 @@ def test_who_speaks_another_protocol_is_asked_whether_it_is_the_right_one(guarde
 @pytest.fixture(scope="module")
 def wary(broker: str) -> Iterator[LocalBroker]:  # noqa: ARG001  # the part
     """A broker that wants to see a certificate of its clients, too."""
-    with LocalBroker(tls=PEM, users=USERS, settings={"listener.name.sasl_ssl.ssl.client.auth": "required"}) as found:
-        yield found
+    with LocalBroker(
+        tls=PEM, users=USERS, settings={"listener.name.sasl_ssl.ssl.client.auth": "required"}
+    ) as local_broker:
+        yield local_broker
 
 
 @pytest.mark.parametrize(

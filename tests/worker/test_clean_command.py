@@ -46,8 +46,8 @@ def run(tmp_path):
     (tmp_path / "worker.toml").write_text(settings + stores + unlogged)
 
     def clean(*words: str, as_json: bool = True) -> dict | str:
-        told = ["clean", "--config", str(tmp_path / "worker.toml"), *words, *(["--json"] if as_json else [])]
-        result = CliRunner().invoke(app, told)
+        arguments = ["clean", "--config", str(tmp_path / "worker.toml"), *words, *(["--json"] if as_json else [])]
+        result = CliRunner().invoke(app, arguments)
         if isinstance(result.exception, KStreamsAssignError):
             raise result.exception
         assert result.exit_code == 0, result.output
@@ -57,15 +57,15 @@ def run(tmp_path):
 
 
 def names(facts: dict, *, goes: bool) -> list[str]:
-    return [one["name"] for one in facts["folders"] if one["goes"] is goes]
+    return [folder["name"] for folder in facts["folders"] if folder["goes"] is goes]
 
 
 def everything(path) -> dict:
-    return {one.relative_to(path): one.is_file() and one.read_bytes() for one in path.rglob("*")}
+    return {file.relative_to(path): file.is_file() and file.read_bytes() for file in path.rglob("*")}
 
 
 def why(facts: dict, name: str) -> str:
-    return next(one["why"] for one in facts["folders"] if one["name"] == name)
+    return next(folder["why"] for folder in facts["folders"] if folder["name"] == name)
 
 
 def test_a_dry_run_says_what_would_go_and_why_the_rest_stays_and_changes_nothing(state, run):
@@ -85,8 +85,8 @@ def test_a_dry_run_says_what_would_go_and_why_the_rest_stays_and_changes_nothing
 def test_a_clean_takes_what_a_dry_run_says_and_the_process_stays_the_same(state, run, tmp_path):
     process = (state / "process").read_bytes()
     planned, facts = run("--dry-run"), run()
-    assert [(one["name"], one["goes"]) for one in facts["folders"]] == [
-        (one["name"], one["goes"]) for one in planned["folders"]
+    assert [(folder["name"], folder["goes"]) for folder in facts["folders"]] == [
+        (folder["name"], folder["goes"]) for folder in planned["folders"]
     ]
     left = sorted(path.name for path in state.iterdir() if not path.name.startswith("."))
     assert left == ["1_0", "journal", "notes.txt", "process"]
@@ -104,7 +104,7 @@ def test_an_age_spares_what_is_younger(run, monkeypatch):
     facts = run("--older-than", "36h")
     assert names(facts, goes=True) == ["0_0", ".trash/0_7.0"]
     assert why(facts, "0_1") == "used more recently than the requested age"
-    assert [one["idle_ms"] for one in facts["folders"][:2]] == [3 * DAY_MS, DAY_MS]
+    assert [folder["idle_ms"] for folder in facts["folders"][:2]] == [3 * DAY_MS, DAY_MS]
 
 
 def test_named_tasks_go_alone_even_without_a_changelog(state, run):
@@ -166,5 +166,5 @@ def test_an_age_without_a_unit_that_is_known_is_refused(text):
 
 
 def test_ages_are_read_in_their_units():
-    told = [duration_ms(text) for text in ("500ms", "45s", "30m", "12h", "7d", "0s")]
-    assert told == [500, 45_000, 1_800_000, 43_200_000, 7 * DAY_MS, 0]
+    ages_ms = [duration_ms(text) for text in ("500ms", "45s", "30m", "12h", "7d", "0s")]
+    assert ages_ms == [500, 45_000, 1_800_000, 43_200_000, 7 * DAY_MS, 0]

@@ -24,11 +24,11 @@ Start = Callable[..., Process]
 def start(app: App) -> Iterator[Start]:
     started: list[Process] = []
 
-    def one(number: int, **settings: Any) -> Process:
+    def start_process(number: int, **settings: Any) -> Process:
         started.append(Process(app, number, **SETTINGS, **settings))
         return started[-1]
 
-    yield one
+    yield start_process
     for process in started:
         process.kill()
 
@@ -67,9 +67,9 @@ def test_whoever_is_killed_over_and_over_takes_all_its_dead_out(app: App, start:
     other = app.start(2, **SETTINGS)
     other.until_running(PARTITIONS)
     for _ in range(2):
-        one = start(1)
-        one.until(lambda events: any(e["event"] == "joining" for e in events))
-        one.kill()
+        process = start(1)
+        process.until(lambda events: any(e["event"] == "joining" for e in events))
+        process.kill()
     last = start(1)
     last.until_running(PARTITIONS // 2)
     assert last.seconds < SESSION_MS / 1000 / 2

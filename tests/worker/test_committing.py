@@ -107,12 +107,12 @@ class Desk:
         (_, end) = self.admin.bounds([self.changelog], PATIENCE_S)[self.changelog]
         reader = ConfluentChangelogReader(self.broker, group_id="c", admin=self.admin, read_committed=True)
         reader.add({self.changelog: 0})
-        found = reached = 0
+        records = reached = 0
         while reached < end:
             for batch in reader.poll(1.0):
-                found, reached = found + len(batch.writes), batch.next_offset
+                records, reached = records + len(batch.writes), batch.next_offset
         reader.close()
-        return found
+        return records
 
     def written(self) -> tuple[int, int]:
         ends = self.admin.end_offsets([self.changelog, self.output], PATIENCE_S)
@@ -128,20 +128,20 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def exact(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Desk]:
     """The same under exactly once."""
     name = re.sub(r"[^a-z0-9]+", "-", request.node.name)[-80:]
-    found = Desk(broker, name, tmp_path / "store", exactly_once=True)
-    yield found
-    found.committer.close()
-    found.stores.close()
-    found.producer.close()
+    exact = Desk(broker, name, tmp_path / "store", exactly_once=True)
+    yield exact
+    exact.committer.close()
+    exact.stores.close()
+    exact.producer.close()
 
 
 @pytest.fixture
 def desk(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Desk]:
-    found = Desk(broker, request.node.name[:80], tmp_path / "store")
-    yield found
-    found.committer.close()
-    found.stores.close()
-    found.producer.close()
+    desk = Desk(broker, request.node.name[:80], tmp_path / "store")
+    yield desk
+    desk.committer.close()
+    desk.stores.close()
+    desk.producer.close()
 
 
 def test_everything_is_in_its_place_after_a_commit(desk: Desk) -> None:

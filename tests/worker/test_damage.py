@@ -46,7 +46,7 @@ class End(Enum):
 
     GOES_ON = ()
     WIPED = ("store_wiped",)
-    ANEW = ("store_discarded",)
+    DISCARDED = ("store_discarded",)
 
 
 class Case(NamedTuple):
@@ -173,27 +173,27 @@ TO_STORE = [
     Case("no folder", shutil.rmtree, End.GOES_ON),
     Case("an empty folder", an_empty_folder, End.GOES_ON),
     Case("a link to the folder", a_link, End.GOES_ON),
-    Case("a file where the folder should be", a_file_for_a_folder, End.ANEW),
+    Case("a file where the folder should be", a_file_for_a_folder, End.DISCARDED),
     Case("foreign files in the folder and beside it", strangers, End.GOES_ON),
-    *(Case(f"{name} missing", gone(name), End.ANEW) for name in ("CURRENT", "MANIFEST-*", "*.sst")),
-    *(Case(f"{name} empty", cut(name, 0), End.ANEW) for name in ("CURRENT", "MANIFEST-*", "*.sst")),
-    *(Case(f"{name} cut", cut(name, 0.6), End.ANEW) for name in ("CURRENT", "MANIFEST-*", "*.sst")),
-    *(Case(f"{name} turned over", turned_over(name), End.ANEW) for name in ("CURRENT", "MANIFEST-*")),
-    *(Case(f"{name} a folder", a_folder(name), End.ANEW) for name in ("CURRENT", "MANIFEST-*", "*.sst")),
+    *(Case(f"{name} missing", gone(name), End.DISCARDED) for name in ("CURRENT", "MANIFEST-*", "*.sst")),
+    *(Case(f"{name} empty", cut(name, 0), End.DISCARDED) for name in ("CURRENT", "MANIFEST-*", "*.sst")),
+    *(Case(f"{name} cut", cut(name, 0.6), End.DISCARDED) for name in ("CURRENT", "MANIFEST-*", "*.sst")),
+    *(Case(f"{name} turned over", turned_over(name), End.DISCARDED) for name in ("CURRENT", "MANIFEST-*")),
+    *(Case(f"{name} a folder", a_folder(name), End.DISCARDED) for name in ("CURRENT", "MANIFEST-*", "*.sst")),
     *(Case(f"{name} missing", gone(name), End.GOES_ON) for name in BESIDE),
     *(Case(f"{name} turned over", turned_over(name), End.GOES_ON) for name in BESIDE),
-    *(Case(f"{name} a folder", a_folder(name), End.ANEW) for name in ("IDENTITY", "LOCK", "rocksdict*")),
+    *(Case(f"{name} a folder", a_folder(name), End.DISCARDED) for name in ("IDENTITY", "LOCK", "rocksdict*")),
     *(Case(f"{name} a folder", a_folder(name), End.GOES_ON) for name in ("OPTIONS-*", "LOG")),
     Case("all OPTIONS missing", all_gone("OPTIONS-*"), End.GOES_ON),
     Case("all logs missing", all_gone("*.log"), End.GOES_ON),
     Case("a log turned over", turned_over("*.log"), End.GOES_ON),
     Case("a log a folder", a_folder("*.log"), End.GOES_ON),
     *(Case(f"a log cut at {n} of 12", cut("*.log", n / 12), End.GOES_ON) for n in range(12)),
-    Case("a table that a newer RocksDB wrote", a_newer_table, End.ANEW),
-    Case("a database with another comparator", another_comparator, End.ANEW),
-    Case("values with timestamps", values_with_timestamps, End.ANEW),
-    Case("another layout", another_layout, End.ANEW),
-    Case("an offset that is none", an_offset_that_is_none, End.ANEW),
+    Case("a table that a newer RocksDB wrote", a_newer_table, End.DISCARDED),
+    Case("a database with another comparator", another_comparator, End.DISCARDED),
+    Case("values with timestamps", values_with_timestamps, End.DISCARDED),
+    Case("another layout", another_layout, End.DISCARDED),
+    Case("an offset that is none", an_offset_that_is_none, End.DISCARDED),
     Case("an offset ahead of the changelog", an_offset_ahead, End.WIPED),
     Case("data without an offset", no_offset, End.WIPED),
 ]
@@ -239,7 +239,7 @@ def check_restored(folder: Path, log: Log, end: End, store: Store = TOTALS) -> N
     with Rig(folder.parents[1], log, store) as rig:
         rig.until_running()
         assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end} if log.end else {})
-        assert tuple(rig.told()) == end.value
+        assert tuple(rig.event_names()) == end.value
         assert len(rig.warnings.lines) == len(end.value), rig.warnings.lines
         assert all("0_3" in line for line in rig.warnings.lines)
 
@@ -257,11 +257,11 @@ def test_a_changelog_that_is_another_now_is_read_from_its_start(case: Changed, f
 
 
 def test_values_without_timestamps_are_no_use_to_a_store_that_has_them_now(folder: Path) -> None:
-    check_restored(folder, whole(), End.ANEW, replace(TOTALS, timestamped=True))
+    check_restored(folder, whole(), End.DISCARDED, replace(TOTALS, timestamped=True))
 
 
 def test_a_store_without_a_changelog_begins_empty_where_its_values_have_no_timestamps(folder: Path) -> None:
-    check_restored(folder, Log(), End.ANEW, replace(TOTALS, timestamped=True, logged=False))
+    check_restored(folder, Log(), End.DISCARDED, replace(TOTALS, timestamped=True, logged=False))
 
 
 def test_a_disk_that_fails_stops_the_task_until_it_can_be_read(folder: Path) -> None:
@@ -314,12 +314,12 @@ def test_a_link_to_a_disk_that_is_away_stops_the_task_until_it_is_back(folder: P
 def test_a_missing_changelog_stops_the_task_until_it_is_there(folder: Path) -> None:
     with Rig(folder.parents[1], None) as rig:
         rig.begin()
-        stopped = rig.until_told("task_stopped")
+        stopped = rig.until_event("task_stopped")
         assert "app-totals-changelog-3 does not exist" in stopped["reason"]
         rig.until(lambda: OTHER in rig.handed)
         rig.reader.logs[CHANGELOG] = log = whole()
         rig.until(lambda: TASK in rig.handed)
-        assert rig.told() == ["task_stopped", "task_resumed"]
+        assert rig.event_names() == ["task_stopped", "task_resumed"]
         assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
 
 
@@ -334,7 +334,7 @@ def test_a_changelog_that_nobody_leads_holds_up_its_own_task_alone(folder: Path)
         rig.reader.leaderless.clear()
         rig.until(lambda: TASK in rig.handed)
         assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
-        assert (rig.told(), len(rig.warnings.lines)) == ([], 1)
+        assert (rig.event_names(), len(rig.warnings.lines)) == ([], 1)
 
 
 @pytest.mark.parametrize("count", [0, STORED, IN_LOG, IN_LOG + 50])
@@ -344,11 +344,11 @@ def test_a_changelog_made_anew_under_a_copy_is_read_from_its_start(folder: Path,
         rig.thread.tail(TASK, None)
         rig.until(lambda: TASK in rig.thread.progress() and rig.thread.progress()[TASK].done)
         rig.reader.logs[CHANGELOG] = log
-        rig.until_told("store_wiped")
+        rig.until_event("store_wiped")
         rig.thread.restore(TASK, None, [])
         rig.until(lambda: TASK in rig.handed)
         assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end} if log.end else {})
-        assert rig.told() == ["store_wiped"]
+        assert rig.event_names() == ["store_wiped"]
 
 
 def test_a_changelog_made_anew_under_a_task_that_is_restored_is_read_from_its_start(folder: Path) -> None:
@@ -359,7 +359,7 @@ def test_a_changelog_made_anew_under_a_task_that_is_restored_is_read_from_its_st
         rig.reader.logs[CHANGELOG] = log
         rig.until(lambda: TASK in rig.handed)
         assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
-        assert rig.told() == ["store_wiped"]
+        assert rig.event_names() == ["store_wiped"]
 
 
 def test_damage_met_by_a_reader_of_a_running_task_costs_that_task_a_restore(folder: Path) -> None:
@@ -373,7 +373,7 @@ def test_damage_met_by_a_reader_of_a_running_task_costs_that_task_a_restore(fold
         rig.thread.failed(TASK, stores, [], met.value)
         rig.until(lambda: TASK in rig.handed)
         assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
-        assert rig.told() == ["store_discarded"]
+        assert rig.event_names() == ["store_discarded"]
 
 
 def test_damage_met_by_a_reader_of_a_copy_costs_that_copy_a_restore(folder: Path) -> None:
@@ -383,10 +383,10 @@ def test_damage_met_by_a_reader_of_a_copy_costs_that_copy_a_restore(folder: Path
         rig.thread.tail(TASK, None)
         rig.until(lambda: TASK in rig.thread.progress() and rig.thread.progress()[TASK].done)
         for key in sorted({key for key, _ in log.entries})[::20]:
-            found: Future[Value | None] = Future()
-            rig.thread.peek(TASK, "totals", key, found)
-            found.result(60)
-        rig.until_told("store_discarded")
+            peeked: Future[Value | None] = Future()
+            rig.thread.peek(TASK, "totals", key, peeked)
+            peeked.result(60)
+        rig.until_event("store_discarded")
         rig.thread.restore(TASK, None, [])
         rig.until(lambda: TASK in rig.handed)
         assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
@@ -405,7 +405,7 @@ def test_a_running_task_whose_state_directory_was_deleted_is_restored_once_it_ne
         rig.thread.failed(TASK, stores, [], met.value)
         rig.until(lambda: TASK in rig.handed)
         assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
-        assert rig.told() == ["store_discarded"]
+        assert rig.event_names() == ["store_discarded"]
 
 
 def commit_on_and_on(stores: TaskStores, log: Log) -> None:
@@ -422,13 +422,13 @@ def test_damage_met_by_a_compaction_of_a_copy_costs_that_copy_a_restore(folder: 
     with Rig(folder.parents[1], log, memory=RocksMemory(write_buffer_bytes=64 << 10)) as rig:
         rig.thread.tail(TASK, None)
         rig.until(lambda: TASK in rig.thread.progress() and rig.thread.progress()[TASK].done)
-        assert rig.told() == []
+        assert rig.event_names() == []
         log.append(*[(b"%04d" % (n % 311), os.urandom(1_000)) for n in range(2_000)])
-        rig.until_told("store_discarded")
+        rig.until_event("store_discarded")
         rig.thread.restore(TASK, None, [])
         rig.until(lambda: TASK in rig.handed)
         assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
-        assert rig.told() == ["store_discarded"]
+        assert rig.event_names() == ["store_discarded"]
 
 
 def test_a_store_that_is_damaged_once_more_after_it_worked_is_made_anew_at_once_again(folder: Path) -> None:
@@ -437,7 +437,7 @@ def test_a_store_that_is_damaged_once_more_after_it_worked_is_made_anew_at_once_
         for _ in range(2):
             rig.thread.failed(TASK, rig.handed.pop(TASK), [], StoreDamaged("spoilt"))
             rig.until(lambda: TASK in rig.handed)
-        assert rig.told() == ["store_discarded"] * 2  # it worked in between, so each is a first one
+        assert rig.event_names() == ["store_discarded"] * 2  # it worked in between, so each is a first one
 
 
 def test_a_store_that_is_damaged_again_right_after_it_was_made_anew_stops_the_task(folder: Path) -> None:
@@ -446,14 +446,14 @@ def test_a_store_that_is_damaged_again_right_after_it_was_made_anew_stops_the_ta
     with Rig(folder.parents[1], log) as rig:
         rig.spoil = spoilt
         rig.begin()
-        stopped = rig.until_told("task_stopped")
+        stopped = rig.until_event("task_stopped")
         assert "lacks its file CURRENT" in stopped["reason"], stopped
-        assert rig.told()[:3] == ["store_discarded", "store_discarded", "task_stopped"]
+        assert rig.event_names()[:3] == ["store_discarded", "store_discarded", "task_stopped"]
         rig.until(lambda: any(stop.pauses > 2 for stop in rig.thread.stopped().values()))
         rig.until(lambda: OTHER in rig.handed)
         rig.spoil = lambda _: None
         rig.until(lambda: TASK in rig.handed)
-        assert [name for name in rig.told() if name != "store_discarded"] == ["task_stopped", "task_resumed"]
+        assert [name for name in rig.event_names() if name != "store_discarded"] == ["task_stopped", "task_resumed"]
         assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
 
 
@@ -465,9 +465,9 @@ def spoilt(folder: Path) -> None:
 
 def test_pauses_grow_to_a_minute_and_a_stop_is_news_once() -> None:
     book = Stops()
-    told = [book.pause(TASK, "full", now_ms=0) for _ in range(9)]
-    assert [news for _, news in told] == [True] + [False] * 8
-    assert [pause for pause, _ in told] == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]
+    pauses = [book.pause(TASK, "full", now_ms=0) for _ in range(9)]
+    assert [news for _, news in pauses] == [True] + [False] * 8
+    assert [pause for pause, _ in pauses] == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]
     assert (book.waits(TASK), book.due(59_999), book.due(60_000), book.waits(TASK)) == (True, [], [TASK], False)
     assert (book.over(TASK), book.over(TASK), book.stopped()) == (True, False, {})
 
@@ -476,7 +476,7 @@ def test_closing_a_stopped_task_lets_it_go(folder: Path) -> None:
     holder = open_task_stores(folder, ["totals"])
     with Rig(folder.parents[1], whole()) as rig:
         rig.begin()
-        rig.until_told("task_stopped")
+        rig.until_event("task_stopped")
         rig.thread.close(TASK, None)
         rig.until(lambda: TASK in rig.closed_tasks)
         assert rig.thread.stopped() == {}

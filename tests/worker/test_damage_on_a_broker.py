@@ -20,9 +20,9 @@ KEYS = [b"key-%d" % n for n in range(40)]
 
 @pytest.fixture
 def app(broker: str, tmp_path: Path) -> Iterator[App]:
-    found = App(broker, f"damage-{uuid4().hex[:8]}", tmp_path)
-    yield found
-    found.stop()
+    app = App(broker, f"damage-{uuid4().hex[:8]}", tmp_path)
+    yield app
+    app.stop()
 
 
 def changelog(app: App) -> str:

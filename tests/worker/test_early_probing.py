@@ -77,7 +77,8 @@ def test_with_the_queue_all_warm_ups_are_handed_over_in_one_rebalance(broker: st
         second = app.start(2, **settings)
         second.until_running(PARTITIONS // 2)
         decisions = sorted(first.named("decision") + second.named("decision"), key=lambda event: event["time_ms"])
-        assert [len(one["changed"]) for one in decisions if one["kind"] == "round"] == [0, 0, PARTITIONS // 2]
+        rounds = [decision for decision in decisions if decision["kind"] == "round"]
+        assert [len(decision["changed"]) for decision in rounds] == [0, 0, PARTITIONS // 2]
         app.send(WORDS)
         app.until_counted()
     finally:

@@ -37,8 +37,8 @@ class Held(Trash):
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[StateDirectory]:
-    with StateDirectory(tmp_path, "app", clock_ms=lambda: 0) as found:
-        yield found
+    with StateDirectory(tmp_path, "app", clock_ms=lambda: 0) as directory:
+        yield directory
 
 
 @pytest.fixture
@@ -115,14 +115,14 @@ def test_a_disk_that_fails_is_named_once_and_tried_again(
 def test_any_other_error_is_told_to_who_guards_the_threads(directory: StateDirectory) -> None:
     trash = Broken(directory.trash.path, directory._journal)
     trash.error = ValueError("a bug")
-    told = []
+    errors = []
 
     def guarded(work: Callable[[], None]) -> None:
         with pytest.raises(ValueError, match="a bug") as caught:
             work()
-        told.append(caught.value)
+        errors.append(caught.value)
 
     emptying = Emptying(trash, guarded)
     emptying.ask()
     emptying.close()
-    assert told == [trash.error]
+    assert errors == [trash.error]

@@ -23,9 +23,9 @@ PATIENT = {**SETTINGS, "session_timeout_ms": 30_000}
 
 @pytest.fixture
 def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
-    found = App(broker, re.sub(r"[^a-z0-9]+", "-", request.node.name)[-60:].strip("-"), tmp_path)
-    yield found
-    found.stop()
+    app = App(broker, re.sub(r"[^a-z0-9]+", "-", request.node.name)[-60:].strip("-"), tmp_path)
+    yield app
+    app.stop()
 
 
 def assert_each_once(app: App) -> None:

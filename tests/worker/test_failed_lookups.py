@@ -17,9 +17,9 @@ WORDS = [b"word-%d" % (n % 97) for n in range(500)]
 
 @pytest.fixture
 def app(broker: str, tmp_path: Path) -> Iterator[App]:
-    found = App(broker, "failed-lookups", tmp_path)
-    yield found
-    found.stop()
+    app = App(broker, "failed-lookups", tmp_path)
+    yield app
+    app.stop()
 
 
 def test_whoever_has_tasks_keeps_them_until_ends_can_be_had_again(app: App, monkeypatch: pytest.MonkeyPatch) -> None:

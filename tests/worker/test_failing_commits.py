@@ -48,7 +48,7 @@ def test_a_broker_that_stands_still_fails_the_tasks_back_and_nothing_storms(own:
     app.until_committed()  # or that would be waited for first, and then the lease is over before the record is given up
     joined = len(worker.named("joining"))
     armed.set()
-    app.send_one(b"word-1", LAST_STRAW)
+    app.send_unflushed(b"word-1", LAST_STRAW)
     try:
         worker.until_event("task_failed")
     finally:
@@ -58,7 +58,7 @@ def test_a_broker_that_stands_still_fails_the_tasks_back_and_nothing_storms(own:
     assert len(worker.named("joining")) - joined <= 1
 
     armed.set()
-    app.send_one(b"word-1", LAST_STRAW)
+    app.send_unflushed(b"word-1", LAST_STRAW)
     worker.until(lambda _: own_is_stopped(own))
     started = time.monotonic()
     try:

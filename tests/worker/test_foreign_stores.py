@@ -61,16 +61,16 @@ class Headers:
     def logged_headers(self, store: str) -> RecordHeaders | None:
         """What Java wrote beside the value."""
         changelog = TopicPartition(changelog_topic(self.NAME, store), 0)
-        found: list[Record] = []
+        records: list[Record] = []
         with closing(InputConsumer(self.broker, group_id="looks")) as reader:
             reader.add({changelog: 0})
 
             def read() -> bool:
-                found.extend(reader.poll(100, 0.2).get(changelog, ()))
-                return bool(found)
+                records.extend(reader.poll(100, 0.2).get(changelog, ()))
+                return bool(records)
 
             until(read, 60, f"Java has written to {store}", [self.java])
-        return found[0].headers
+        return records[0].headers
 
     def worker(self, headed: Store) -> Running:
         config = Config(

@@ -33,10 +33,10 @@ def test_offsets_sent_under_this_membership_are_taken_and_those_of_a_stale_or_an
         stale = group_metadata(config.application_id, mine._replace(generation=mine.generation - 1))
         strange = group_metadata(config.application_id, mine._replace(member_id="another"))
         producer = transactional(broker)
-        for told, refusal in ((stale, "ILLEGAL_GENERATION"), (strange, another)):
+        for metadata, refusal in ((stale, "ILLEGAL_GENERATION"), (strange, another)):
             producer.begin_transaction()
             with pytest.raises(KafkaException, match=refusal):
-                producer.send_offsets_to_transaction([ClientPartition(*at, 3)], told, PATIENCE_S)
+                producer.send_offsets_to_transaction([ClientPartition(*at, 3)], metadata, PATIENCE_S)
             producer.abort_transaction(PATIENCE_S)
         producer.begin_transaction()
         producer.send_offsets_to_transaction([ClientPartition(*at, 5)], member.group_metadata(), PATIENCE_S)

@@ -115,4 +115,4 @@ def test_topics_that_match_a_pattern_are_read_and_those_that_appear_later_too(ap
     app.send(f"{app.name}-us", 0, b"second")
     app.send(f"{app.name}-eu", 0, b"third")
     assert [value for _, _, value in app.seen] == [b"first", b"second", b"third"]
-    until(lambda: running.worker.read("last", b"last"), lambda found: found == b"third")  # once it is committed
+    until(lambda: running.worker.read("last", b"last"), lambda value: value == b"third")  # once it is committed

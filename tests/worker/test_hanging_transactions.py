@@ -32,15 +32,15 @@ def app(own_broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(waiting, "STILL_MS", 1_000)
     monkeypatch.setattr(waiting, "AGAIN_MS", 500)
     monkeypatch.setattr(waiting, "IDLE_AGAIN_MS", 500)
-    found = App(own_broker.bootstrap_servers, "counting", tmp_path)
-    yield found
-    found.stop()
+    app = App(own_broker.bootstrap_servers, "counting", tmp_path)
+    yield app
+    app.stop()
 
 
 def tasks(worker: Running) -> dict[str, str | None]:
     """Task -> what it waits for."""
-    told = json.loads(ask(port_of(worker), "/tasks")[1])
-    return {one["task"]: one["waits_for"] for one in told}
+    statuses = json.loads(ask(port_of(worker), "/tasks")[1])
+    return {status["task"]: status["waits_for"] for status in statuses}
 
 
 def test_an_input_that_hangs_under_a_running_task_is_told_and_ended(own_broker: LocalBroker, app: App) -> None:
@@ -83,7 +83,7 @@ def test_a_changelog_and_the_offsets_that_hang_are_told_and_ended(own_broker: Lo
     second.until(lambda _: sample in ask(port_of(second), "/metrics")[1])
 
     ended = open_transactions(Asked("counting", app.broker, end=True, timeout_s=60)).open
-    assert {one.ended for one in ended} == {one.decision for one in ended} != {None}
+    assert {transaction.ended for transaction in ended} == {transaction.decision for transaction in ended} != {None}
     second.until_running(PARTITIONS)
     second.until(lambda _: not any(tasks(second).values()))
     last = second.named("waiting_for_transactions")[-1]

@@ -99,7 +99,7 @@ def test_the_largest_value_goes_into_output_and_changelog_and_comes_back_from_th
     second.until_running(PARTITIONS)
     assert second.worker.read("totals", b"abc") == b"a" * (LARGEST - 3)
     extra = 1
-    app.send_one(b"abd", b"x")
+    app.send_unflushed(b"abd", b"x")
     error = second.until_error()
     assert isinstance(error, RecordRefused)
     assert f"{LARGEST + 1:,} bytes: raise max.message.bytes" in str(error)

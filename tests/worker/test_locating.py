@@ -7,7 +7,7 @@ import pytest
 from kstreams_assign.model import HostInfo, Store, SubtopologyShape, TopicPartition
 from kstreams_assign.worker.locating import locate, murmur2, partition_of
 
-ONE, TWO = HostInfo("one", 1), HostInfo("two", 2)
+HOST_1, HOST_2 = HostInfo("one", 1), HostInfo("two", 2)
 SHAPE = SubtopologyShape(("orders",), (Store("totals"),))
 
 
@@ -30,8 +30,8 @@ def test_the_hash_is_kafkas(key, hashed):
 def test_a_key_is_found_where_its_partition_is():
     number = partition_of(b"ann", 4)
     mine, other = TopicPartition("orders", number), TopicPartition("orders", (number + 1) % 4)
-    found = locate(SHAPE, 4, b"ann", {ONE: (other,), TWO: (mine,)}, {ONE: (mine,), TWO: (other,)})
-    assert found == {"active": "two:2", "standbys": ["one:1"]}
+    location = locate(SHAPE, 4, b"ann", {HOST_1: (other,), HOST_2: (mine,)}, {HOST_1: (mine,), HOST_2: (other,)})
+    assert location == {"active": "two:2", "standbys": ["one:1"]}
 
 
 def test_without_endpoints_nothing_is_known():

@@ -99,7 +99,7 @@ class Case:
         self.mutex = ReportMutex(clock_ms=self.clock, hold_ms=HOLD_MS)
         self.sums.running(RUNS)
         self.sums.dormant(DORMANT, {CHANGELOG: 5})
-        self.told: list[Mapping[TaskId, int]] = []
+        self.reports: list[Mapping[TaskId, int]] = []
         self.user_data = b""
         self.joins: list[str] = []
         self.dropped: list[str] = []
@@ -108,19 +108,19 @@ class Case:
         self.error: BaseException | None = None
         config = Config(
             application_id="app",
-            bootstrap_servers=(nobody := closed_port()),
+            bootstrap_servers=(address := closed_port()),
             state_dir="unused",
             user_data=user_data,  # type: ignore[arg-type]
             session_timeout_ms=1_500,  # of which a leader's look-ups take a third
         )
         log = EventLog(str(PROCESS), self.hear)
-        committed = CommittedOffsets(nobody, None, group_id="app")
+        committed = CommittedOffsets(address, None, group_id="app")
         self.membership = Membership(
             config,
             SHAPE,
             PROCESS,
             self,
-            Leading(config, SHAPE, PROCESS, ClusterAdmin(nobody), committed, log),
+            Leading(config, SHAPE, PROCESS, ClusterAdmin(address), committed, log),
             self.sums,
             self.mutex,
             log,
@@ -184,9 +184,9 @@ class Case:
 
     def report(self, membership: Membership | None = None) -> None:
         _, self.user_data = (membership or self.membership).subscription()
-        told = APACHE.read_report(self.user_data)
-        assert isinstance(told, MemberReport)
-        self.told.append(told.task_offset_sums)
+        report = APACHE.read_report(self.user_data)
+        assert isinstance(report, MemberReport)
+        self.reports.append(report.task_offset_sums)
 
     def decide(self, membership: Membership) -> MemberAssignment:
         """Elected: decide for the group, which is this member."""
@@ -227,7 +227,7 @@ def assign(membership: Membership) -> None:
 def test_it_is_held_from_the_report_until_the_tasks_are_locked(case: Case) -> None:
     case.play(case.report)
     assert case.held
-    assert case.told == [{RUNS: -2, DORMANT: 5}]
+    assert case.reports == [{RUNS: -2, DORMANT: 5}]
     case.play(assign)
     assert case.held
     case.let_go()
@@ -348,7 +348,7 @@ def test_a_member_closed_in_the_midst_of_a_join_lets_go_and_a_late_try_of_the_cl
 
     case.play(closed_meanwhile)
     assert not case.held
-    assert case.told[-1] == {}  # and nothing was promised that could not be kept
+    assert case.reports[-1] == {}  # and nothing was promised that could not be kept
     assert case.mutex.try_clean()
 
 
@@ -377,7 +377,7 @@ def test_a_member_that_drained_lets_go(case: Case) -> None:
 def test_what_the_cleaner_kept_from_a_report_is_reported_when_it_is_through_and_not_before(case: Case) -> None:
     assert case.mutex.try_clean()
     case.play(case.report)
-    assert case.told == [{}]
+    assert case.reports == [{}]
     case.play(assign)
     case.let_go()
     for _ in range(3):  # three turns of the membership's thread
@@ -388,7 +388,7 @@ def test_what_the_cleaner_kept_from_a_report_is_reported_when_it_is_through_and_
     case.mutex.end_clean()
     case.until_joining("the cleaner ran during the last rebalance")
     case.play(case.report)
-    assert case.told[-1] == {RUNS: -2, DORMANT: 5}
+    assert case.reports[-1] == {RUNS: -2, DORMANT: 5}
     case.play(assign)
     case.let_go()
     assert not case.held
@@ -403,10 +403,10 @@ def test_while_the_cleaner_runs_only_that_is_reported_which_stays_locked(case: C
     case.membership.rejoin("a member joined")
     case.until_joining("a member joined")
     case.play(case.report)
-    assert case.told[-1] == {RUNS: -2}
+    assert case.reports[-1] == {RUNS: -2}
     case.play(Membership.lost)
     case.play(case.report)
-    assert case.told[-1] == {}
+    assert case.reports[-1] == {}
 
 
 def test_a_join_that_is_never_answered_lets_the_cleaner_in_and_reports_again_once_it_is(case: Case) -> None:
@@ -419,7 +419,7 @@ def test_a_join_that_is_never_answered_lets_the_cleaner_in_and_reports_again_onc
     case.let_go()
     case.until_joining("the cleaner ran during the last rebalance")
     case.play(case.report)
-    assert case.told[-1] == {RUNS: -2}
+    assert case.reports[-1] == {RUNS: -2}
 
 
 def test_a_listener_that_waits_for_another_caller_holds_up_no_member() -> None:
@@ -442,5 +442,5 @@ def test_a_listener_that_waits_for_another_caller_holds_up_no_member() -> None:
 @pytest.mark.parametrize("user_data", ["apache", "kip441"])
 def test_no_two_joins_say_the_same_or_the_brokers_would_take_no_notice_of_a_probe(user_data: str) -> None:
     case = Case(user_data)
-    told = [case.membership.subscription()[1] for _ in range(4)]
-    assert len(set(told)) == 4
+    subscriptions = [case.membership.subscription()[1] for _ in range(4)]
+    assert len(set(subscriptions)) == 4

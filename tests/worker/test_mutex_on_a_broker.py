@@ -215,9 +215,9 @@ class Member:
 
 @pytest.fixture
 def process(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Process]:
-    found = Process(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:60], tmp_path)
-    yield found
-    found.close()
+    process = Process(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:60], tmp_path)
+    yield process
+    process.close()
 
 
 def both_at_work(process: Process) -> tuple[Member, Member]:

@@ -17,8 +17,8 @@ def restoring(end: int = 100_000) -> TaskProgress:
 
 def test_a_status_tells_rate_and_time_left_of_what_is_not_at_its_end():
     finished = TaskProgress.begin({P0: 5}, {P0: 5}, 0)
-    told = paces({T1: finished, T0: restoring()}, 1_000)
-    assert told == {"0_0": {"remaining": 90_000, "offsets_per_s": 10_000, "left_ms": 9_000}}
+    pace_by_task = paces({T1: finished, T0: restoring()}, 1_000)
+    assert pace_by_task == {"0_0": {"remaining": 90_000, "offsets_per_s": 10_000, "left_ms": 9_000}}
 
 
 def test_a_restore_that_stands_still_has_grown_slower():
@@ -34,9 +34,14 @@ def test_one_line_for_all_comes_once_a_restore_takes_long_and_again_at_intervals
     lines = LongRestores(1_000)
     both = {T0: restoring(), T1: restoring(200_000)}
     times = range(0, LONG_MS + 2 * AGAIN_MS + 1, 1_000)
-    told = {at: line for at in times if (line := lines.line(paces(both, at), at))}
-    assert list(told) == [LONG_MS, LONG_MS + AGAIN_MS, LONG_MS + 2 * AGAIN_MS]
-    assert told[LONG_MS] == {"tasks": ["0_0", "0_1"], "remaining": 280_000, "offsets_per_s": 4_000, "left_s": 95}
+    line_by_time = {at: line for at in times if (line := lines.line(paces(both, at), at))}
+    assert list(line_by_time) == [LONG_MS, LONG_MS + AGAIN_MS, LONG_MS + 2 * AGAIN_MS]
+    assert line_by_time[LONG_MS] == {
+        "tasks": ["0_0", "0_1"],
+        "remaining": 280_000,
+        "offsets_per_s": 4_000,
+        "left_s": 95,
+    }
 
 
 def test_a_copy_that_follows_and_a_short_restore_are_worth_no_line():

@@ -39,7 +39,7 @@ class HeldGroup(Group):
     def __init__(self) -> None:
         super().__init__()
         self.asked, self.answer = threading.Event(), threading.Event()
-        self.told: list[machine.Event] = []
+        self.events: list[machine.Event] = []
 
     def commit(
         self, offsets: Mapping[TopicPartition, int], timeout_s: float, metadata: Mapping[TopicPartition, str]
@@ -53,7 +53,7 @@ class HeldGroup(Group):
         return True
 
     def handle(self, event: machine.Event) -> None:
-        self.told.append(event)
+        self.events.append(event)
 
 
 class Orders:
@@ -111,7 +111,7 @@ class Room:
         self.loop.ready(TASK, self.desk.stores, {self.source: Position(0, "")}, 0)
         self.loop._turn()
         self.orders.given.clear()
-        self.group.told.clear()
+        self.group.events.clear()
 
     def commit_on_its_way(self) -> None:
         running = self.loop._held[TASK].running
@@ -137,10 +137,10 @@ class Room:
 
 @pytest.fixture
 def room(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Room]:
-    found = Room(broker, re.sub(r"[^a-z0-9]+", "-", request.node.name)[-60:], tmp_path)
-    found.run()
-    yield found
-    found.close()
+    room = Room(broker, re.sub(r"[^a-z0-9]+", "-", request.node.name)[-60:], tmp_path)
+    room.run()
+    yield room
+    room.close()
 
 
 @pytest.mark.parametrize(("adopted", "order"), [(NOTHING, "close"), (A_COPY, "tail")], ids=["away", "copy"])
@@ -176,10 +176,10 @@ def test_a_release_is_told_with_the_generation_that_took_the_tasks(room: Room) -
     room.loop._turn()
     room.loop._turn()
     assert room.orders.given == [("close", room.desk.stores)]
-    assert room.group.told == []
+    assert room.group.events == []
     room.loop.closed(TASK)
     room.loop._turn()
-    assert room.group.told == [machine.TasksReleased(7)]
+    assert room.group.events == [machine.TasksReleased(7)]
 
 
 def test_input_lags_count_what_is_still_to_be_worked_on(room: Room) -> None:

@@ -37,8 +37,8 @@ class Racked:
         until(lambda: ClusterAdmin(brokers).partition_counts([self.topic], 60), bool)
 
     def java(self, rack: str, **settings: str) -> StreamsApp:
-        told = {"client.rack": rack, **RACK_AWARE, **settings}
-        app = StreamsApp(self.brokers, self.name, self.folder / "java", [self.topic], settings=told)
+        merged = {"client.rack": rack, **RACK_AWARE, **settings}
+        app = StreamsApp(self.brokers, self.name, self.folder / "java", [self.topic], settings=merged)
         self.ends.callback(app.close)
         return app
 
@@ -84,9 +84,9 @@ def racked(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iter
 
 
 def test_where_replicas_are_is_told_by_the_cluster(racked: Racked) -> None:
-    told = ClusterAdmin(racked.brokers).replica_racks([racked.topic, "no-such-topic"], 60)
+    racks_by_partition = ClusterAdmin(racked.brokers).replica_racks([racked.topic, "no-such-topic"], 60)
     racks = [frozenset("b"), frozenset("b"), frozenset("a"), frozenset("a")]
-    assert told == {TopicPartition(racked.topic, number): rack for number, rack in enumerate(racks)}
+    assert racks_by_partition == {TopicPartition(racked.topic, number): rack for number, rack in enumerate(racks)}
 
 
 def test_python_leads_and_gives_java_what_is_in_its_rack(racked: Racked) -> None:

@@ -71,8 +71,10 @@ def made_topics(broker: str, application_id: str) -> dict[str, tuple[int, dict[s
     }
     admin = AdminClient({"bootstrap.servers": broker})
     asked = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name) for name in there])
-    told = {at.name: {key: entry.value for key, entry in one.result(PATIENCE_S).items()} for at, one in asked.items()}
-    return {name.removeprefix(start): (n, told[name]) for name, n in there.items()}
+    settings_by_topic = {
+        at.name: {key: entry.value for key, entry in future.result(PATIENCE_S).items()} for at, future in asked.items()
+    }
+    return {name.removeprefix(start): (n, settings_by_topic[name]) for name, n in there.items()}
 
 
 @pytest.fixture
@@ -148,7 +150,7 @@ def test_java_and_we_make_the_same_topics_for_the_same_topology(broker: str, tmp
     names = {
         b"name of " + key for key in keys
     }  # some of which Java had not worked on, and the heir does so after it has begun to run
-    until(lambda: {heir.worker.read("customers", key) for key in keys}, lambda found: found == names)
+    until(lambda: {heir.worker.read("customers", key) for key in keys}, lambda read: read == names)
 
 
 class Words:
@@ -206,7 +208,7 @@ def test_one_group_of_both_languages_counts_every_word_through_a_repartition_top
     again.until(lambda _: len(again.active) == PARTITIONS)
     decisions = ours.named("decision")
     assert decisions, "Python leads"
-    assert not [text for one in decisions for text in one["warnings"] if "another topology" in text]
+    assert not [text for decision in decisions for text in decision["warnings"] if "another topology" in text]
     words.count_more()
 
 

@@ -31,10 +31,10 @@ class Waiting(LogReader):
 
     def poll(self, timeout_s):
         self.polls += 1
-        found = super().poll(timeout_s)
-        if not found:
+        batches = super().poll(timeout_s)
+        if not batches:
             threading.Event().wait(timeout_s)
-        return found
+        return batches
 
 
 @pytest.fixture
@@ -104,12 +104,12 @@ def test_copies_without_news_are_looked_after_seldom_and_orders_do_not_wait_for_
         pause.wait(QUIET_S * 10)
         polls, took_s = reader.polls - before, time.monotonic() - began_s  # longer where the machine is busy
         assert 1 <= polls <= took_s / QUIET_S + 2
-        found: Future = Future()
+        peeked: Future = Future()
         answered: queue.SimpleQueue[int] = queue.SimpleQueue()
-        found.add_done_callback(lambda _: answered.put(reader.polls))  # by its thread, in the midst of its turn
+        peeked.add_done_callback(lambda _: answered.put(reader.polls))  # by its thread, in the midst of its turn
         before = reader.polls
-        thread.peek(TASK, "totals", b"key-1", found)
-        assert found.result(60) == (b"value-1",)
+        thread.peek(TASK, "totals", b"key-1", peeked)
+        assert peeked.result(60) == (b"value-1",)
         assert answered.get(timeout=60) - before <= 2
     finally:
         thread.stop()

@@ -26,9 +26,9 @@ CHANGELOG = TopicPartition("app-totals-changelog", 3)
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[StateDirectory]:
-    found = StateDirectory(tmp_path, "app", clock_ms=monotonic_ms)
-    yield found
-    found.close()
+    directory = StateDirectory(tmp_path, "app", clock_ms=monotonic_ms)
+    yield directory
+    directory.close()
 
 
 def thread_of(directory: StateDirectory, sums: OffsetSums) -> RestoreThread:

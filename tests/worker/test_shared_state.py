@@ -55,7 +55,7 @@ SECOND = [
 """And we on these."""
 
 
-class Told(NamedTuple):
+class SeenState(NamedTuple):
     """What the worker's function saw."""
 
     plain: Mapping[bytes, bytes]
@@ -69,7 +69,7 @@ class Passage:
 
     began_ms: int
     from_java: Shown
-    ours: Told
+    ours: SeenState
     from_ours: Shown
     running: Mapping[str, object]
     outputs: Sequence[Message] = ()
@@ -77,19 +77,19 @@ class Passage:
 
     def kept(self, *sent: Sent) -> dict[bytes, tuple[bytes, int]]:
         """Key -> value and time, as stores should hold them after these."""
-        found: dict[bytes, tuple[bytes, int]] = {}
+        values: dict[bytes, tuple[bytes, int]] = {}
         for record in sent:
-            found.pop(record.key, None)
+            values.pop(record.key, None)
             if record.value is not None:
-                found[record.key] = record.value, self.began_ms + record.after_ms
-        return found
+                values[record.key] = record.value, self.began_ms + record.after_ms
+        return values
 
 
 def values(kept: Mapping[bytes, tuple[bytes, int]]) -> dict[bytes, bytes]:
     return {key: value for key, (value, _) in kept.items()}
 
 
-def keep_into(told: list[Told], topic: str) -> Subtopology:
+def keep_into(seen: list[SeenState], topic: str) -> Subtopology:
     """What ``Shared.java`` does, in Python."""
 
     def keep(task: Task, records: Sequence[Record]) -> None:
@@ -97,8 +97,8 @@ def keep_into(told: list[Told], topic: str) -> Subtopology:
         for record in records:
             assert record.key is not None
             if record.key == SHOW:
-                told.append(
-                    Told(dict(plain.range()), dict(stamped.range_with_timestamps()), task.partition_time(topic))
+                seen.append(
+                    SeenState(dict(plain.range()), dict(stamped.range_with_timestamps()), task.partition_time(topic))
                 )
                 continue
             for store in (plain, stamped):
@@ -115,9 +115,9 @@ def keep_into(told: list[Told], topic: str) -> Subtopology:
 def until(look: Callable[[], T], good: Callable[[T], bool], timeout_s: float = PATIENCE_S) -> T:
     """Look again and again until what is found is good."""
     deadline = time.monotonic() + timeout_s
-    while not good(found := look()):
-        assert time.monotonic() < deadline, found
-    return found
+    while not good(value := look()):
+        assert time.monotonic() < deadline, value
+    return value
 
 
 def whole_log(broker: str, topic: str, count: int) -> list[Message]:
@@ -125,9 +125,9 @@ def whole_log(broker: str, topic: str, count: int) -> list[Message]:
     consumer = Consumer({"bootstrap.servers": broker, "group.id": "reads-alone", "auto.offset.reset": "earliest"})
     with closing(consumer):
         consumer.assign([ClientPartition(topic, 0, 0)])
-        found: list[Message] = []
-        until(lambda: found.extend(consumer.consume(100, 0.1)), lambda _: len(found) >= count)
-    return found
+        messages: list[Message] = []
+        until(lambda: messages.extend(consumer.consume(100, 0.1)), lambda _: len(messages) >= count)
+    return messages
 
 
 def send(broker: str, topic: str, began_ms: int, sent: Sequence[Sent]) -> None:
@@ -173,11 +173,11 @@ def pass_over(broker: str, name: str, guarantee: str, folder: Path, ends: ExitSt
         session_timeout_ms=30_000,
         processing_guarantee=guarantee,
     )
-    told: list[Told] = []
-    worker = Running(config, [keep_into(told, topic)])
+    seen: list[SeenState] = []
+    worker = Running(config, [keep_into(seen, topic)])
     ends.callback(worker.stop)
     send(broker, topic, began_ms, [Sent(SHOW, b"", 5)])
-    worker.until(lambda _: bool(told))
+    worker.until(lambda _: bool(seen))
     send(broker, topic, began_ms, SECOND)
     outputs = whole_log(broker, f"{topic}-out", len(FIRST) + len(SECOND))
     worker.stop()
@@ -185,7 +185,7 @@ def pass_over(broker: str, name: str, guarantee: str, folder: Path, ends: ExitSt
     second = java(2)
     from_ours = until(second.stores, lambda shown: shown.time_ms != -2)
     changelogs = {store: whole_log(broker, f"{name}-{store}-changelog", 10) for store in ("plain", "stamped")}
-    return Passage(began_ms, from_java, told[0], from_ours, worker.named("running")[0], outputs, changelogs)
+    return Passage(began_ms, from_java, seen[0], from_ours, worker.named("running")[0], outputs, changelogs)
 
 
 def test_we_read_javas_plain_store(passage: Passage) -> None:
@@ -217,14 +217,14 @@ def test_tombstones_go_both_ways(passage: Passage) -> None:
 def test_changelog_records_have_the_time_of_the_record_that_caused_them_whoever_wrote_them(
     passage: Passage, store: str
 ) -> None:
-    found = {(m.key(), m.value(), m.timestamp()[1]) for m in passage.changelogs[store]}
+    records = {(m.key(), m.value(), m.timestamp()[1]) for m in passage.changelogs[store]}
     sent = {(key, value, passage.began_ms + after) for key, value, after, _ in (*FIRST, *SECOND)}
-    assert found == sent
+    assert records == sent
 
 
 def test_outputs_have_their_inputs_time_and_headers_whoever_sent_them(passage: Passage) -> None:
-    found = [(m.key(), m.value(), m.timestamp()[1] - passage.began_ms, m.headers()) for m in passage.outputs]
-    assert found == [tuple(sent) for sent in (*FIRST, *SECOND)]
+    records = [(m.key(), m.value(), m.timestamp()[1] - passage.began_ms, m.headers()) for m in passage.outputs]
+    assert records == [tuple(sent) for sent in (*FIRST, *SECOND)]
 
 
 def test_we_go_on_from_javas_partition_time(passage: Passage) -> None:

@@ -24,9 +24,9 @@ WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
 
 @pytest.fixture
 def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
-    found = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
-    yield found
-    found.stop()
+    app = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
+    yield app
+    app.stop()
 
 
 @pytest.mark.parametrize("asking", [0, 1], ids=["the-leader", "a-follower"])
@@ -53,23 +53,23 @@ def test_whoever_asks_all_members_commit_and_end(app: App, asking: int) -> None:
 
 def test_a_group_member_hears_of_it_as_an_assignment_without_tasks_and_then_as_an_error(app: App) -> None:
     config = Config(application_id=app.name, bootstrap_servers=app.broker, session_timeout_ms=30_000)
-    told: list[bool] = []
+    had_tasks: list[bool] = []
 
     def obey(event: GroupEvent | None) -> None:
         if isinstance(event, CommitDue):
             member.ready_to_join()
         if isinstance(event, Assignment):
-            told.append(bool(event.active))
+            had_tasks.append(bool(event.active))
             member.let_go()
             if event.active:
                 member.shut_application_down()
 
     with GroupMember(config, [SubtopologyShape((app.name,))], uuid4()) as member:
-        while len(told) < 2:
+        while len(had_tasks) < 2:
             obey(member.poll(1))
         with pytest.raises(ShutdownRequested):
             member.poll(60)
-    assert told == [True, False]
+    assert had_tasks == [True, False]
 
 
 def test_members_that_have_no_word_for_it_say_so(app: App) -> None:

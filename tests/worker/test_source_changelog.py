@@ -69,9 +69,9 @@ def table(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterat
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_a_table_is_restored_to_what_is_committed_and_no_changelog_is_made(table: Table, guarantee: str) -> None:
     table.send(b"first")
-    one = table.start(1, processing_guarantee=guarantee)
-    one.until(lambda _: len(table.seen) == len(KEYS))
-    one.stop()
+    worker = table.start(1, processing_guarantee=guarantee)
+    worker.until(lambda _: len(table.seen) == len(KEYS))
+    worker.stop()
     table.send(b"second")
     shutil.rmtree(table.folder / "1")
     two = table.start(2, processing_guarantee=guarantee)
@@ -86,13 +86,13 @@ def test_a_table_is_restored_to_what_is_committed_and_no_changelog_is_made(table
 
 def test_a_standby_follows_the_commits_and_takes_over_warm(table: Table) -> None:
     settings = {"num_standby_replicas": 1, "acceptable_recovery_lag": 0}
-    one, two = table.start(1, **settings), table.start(2, **settings)
+    first, second = table.start(1, **settings), table.start(2, **settings)
     for values in (1, 2):
         table.send(b"value-%d" % values)
         until(lambda n=values: len(table.seen) == n * len(KEYS))
-        until(lambda n=values: held_by(two) == {b"value-%d" % n})
-    one.stop()
-    two.until_running(PARTITIONS)
+        until(lambda n=values: held_by(second) == {b"value-%d" % n})
+    first.stop()
+    second.until_running(PARTITIONS)
     table.send(b"last")
     until(lambda: len(table.seen) == 3 * len(KEYS))
     assert set(table.seen[-len(KEYS) :]) == {(b"value-2", b"last")}

@@ -27,9 +27,9 @@ SETTINGS: Mapping[str, Any] = {
 
 @pytest.fixture
 def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
-    found = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
-    yield found
-    found.stop()
+    app = App(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:70], tmp_path)
+    yield app
+    app.stop()
 
 
 def static(app: App, number: int, **more: Any) -> Running:

@@ -24,8 +24,8 @@ PATIENCE_S = 60.0
 
 @pytest.fixture(scope="module")
 def broker_with_tls(broker: str) -> Iterator[LocalBroker]:  # noqa: ARG001  # the part
-    with LocalBroker(tls=PEM) as found:
-        yield found
+    with LocalBroker(tls=PEM) as local_broker:
+        yield local_broker
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

@@ -56,12 +56,12 @@ def events() -> list:
 
 @pytest.fixture
 def waiting(brokers, events) -> Iterator[WaitingTasks]:
-    found = WaitingTasks("app", "b:1", brokers.look, EventLog("p", events.append))
-    yield found
-    found.close()
+    waiting = WaitingTasks("app", "b:1", brokers.look, EventLog("p", events.append))
+    yield waiting
+    waiting.close()
 
 
-def told_at(waiting, progress, unanswered, now_ms, inputs=NO_INPUTS):
+def waits_at(waiting, progress, unanswered, now_ms, inputs=NO_INPUTS):
     """Ask at this time, and take the answer once it has come."""
     waiting.turn(progress, inputs, unanswered, now_ms)
     if (asked := waiting._asked) is not None:
@@ -73,45 +73,45 @@ def told_at(waiting, progress, unanswered, now_ms, inputs=NO_INPUTS):
 
 
 def test_who_moves_or_is_at_its_end_is_not_looked_into(waiting, brokers):
-    assert told_at(waiting, AT_40, {}, STILL_MS - 1) == {}
-    assert told_at(waiting, {T0: TaskProgress.begin({LOG: 47}, {LOG: 47}, 0)}, {}, STILL_MS) == {}
-    assert told_at(waiting, {}, {T1: 1}, STILL_MS) == {}
+    assert waits_at(waiting, AT_40, {}, STILL_MS - 1) == {}
+    assert waits_at(waiting, {T0: TaskProgress.begin({LOG: 47}, {LOG: 47}, 0)}, {}, STILL_MS) == {}
+    assert waits_at(waiting, {}, {T1: 1}, STILL_MS) == {}
     assert brokers.asked == []
 
 
 def test_a_transaction_that_hangs_is_told_with_the_remedy_until_it_is_over(waiting, brokers, events):
-    assert told_at(waiting, AT_40, {}, STILL_MS) == {"0_0": True}
+    assert waits_at(waiting, AT_40, {}, STILL_MS) == {"0_0": True}
     assert brokers.asked == [([LOG], False)]
-    assert told_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS - 1) == {"0_0": True}
+    assert waits_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS - 1) == {"0_0": True}
     assert len(brokers.asked) == 1
-    assert told_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS) == {"0_0": True}
+    assert waits_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS) == {"0_0": True}
     assert len(brokers.asked) == 2
     [event] = events  # once, as it stays the same
     [warning] = event["warnings"]
     assert warning.endswith("; kstreams-assign transactions app -b b:1 --end")
     assert event["transactions"][0]["transactional_id"] == "app-x"
-    assert told_at(waiting, {}, {}, STILL_MS + AGAIN_MS + 1) == {}
+    assert waits_at(waiting, {}, {}, STILL_MS + AGAIN_MS + 1) == {}
     assert events[-1]["warnings"] == events[-1]["transactions"] == []
 
 
 def test_one_that_will_end_is_told_without_a_warning(waiting, brokers, events):
     brokers.answer = [RUNNING]
-    assert told_at(waiting, AT_40, {}, STILL_MS) == {"0_0": False}
+    assert waits_at(waiting, AT_40, {}, STILL_MS) == {"0_0": False}
     assert events[0]["warnings"] == []
 
 
 def test_who_stands_before_the_transaction_waits_for_something_else(waiting):
     """A warm-up whose turn has not come, say; the owner's transaction is open at the end of its changelog."""
-    assert told_at(waiting, AT_20, {}, STILL_MS) == {}
+    assert waits_at(waiting, AT_20, {}, STILL_MS) == {}
 
 
 def test_the_groups_offsets_hold_up_who_waits_for_them_if_they_hang(waiting, brokers):
     hanging = replace(HANGING, open=replace(OPEN, partition=OFFSETS))
     brokers.answer = [hanging]
-    assert told_at(waiting, {}, {T0: 0, T1: 5}, STILL_MS) == {"0_0": True}
+    assert waits_at(waiting, {}, {T0: 0, T1: 5}, STILL_MS) == {"0_0": True}
     assert brokers.asked == [([], True)]
     brokers.answer = [replace(hanging, coordinated=replace(KNOWN, transactional_id="other-x"))]  # another group's
-    assert told_at(waiting, {}, {T0: 0, T1: 5}, STILL_MS + AGAIN_MS) == {}
+    assert waits_at(waiting, {}, {T0: 0, T1: 5}, STILL_MS + AGAIN_MS) == {}
 
 
 def test_of_two_that_a_task_waits_for_the_one_that_never_ends_is_told(waiting, brokers):
@@ -119,40 +119,40 @@ def test_of_two_that_a_task_waits_for_the_one_that_never_ends_is_told(waiting, b
     will_end = replace(RUNNING, open=replace(OPEN, partition=other))
     brokers.answer = [HANGING, will_end]
     both = {T0: TaskProgress.begin({LOG: 40, other: 40}, {LOG: 47, other: 47}, 0)}
-    assert told_at(waiting, both, {}, STILL_MS) == {"0_0": True}
+    assert waits_at(waiting, both, {}, STILL_MS) == {"0_0": True}
 
 
 def test_one_whose_producer_nobody_knows_is_warned_of(waiting, brokers, events):
     brokers.answer = [ExaminedTransaction(OPEN, None)]
-    assert told_at(waiting, AT_40, {}, STILL_MS) == {"0_0": True}
+    assert waits_at(waiting, AT_40, {}, STILL_MS) == {"0_0": True}
     assert events[0]["warnings"]
 
 
 def test_who_goes_on_is_no_longer_told_of_whatever_the_brokers_answer(waiting, brokers):
     both = {**AT_40, T1: TaskProgress.begin({OFFSETS: 1}, {OFFSETS: 2}, 0)}
-    assert told_at(waiting, both, {}, STILL_MS) == {"0_0": True}
+    assert waits_at(waiting, both, {}, STILL_MS) == {"0_0": True}
     brokers.answer = BrokerUnavailable("nobody")
     del both[T0]
-    assert told_at(waiting, both, {}, STILL_MS + AGAIN_MS) == {}
+    assert waits_at(waiting, both, {}, STILL_MS + AGAIN_MS) == {}
 
 
 def test_brokers_that_do_not_answer_are_told_and_asked_again(waiting, brokers, events):
     brokers.answer = BrokerUnavailable("nobody")
-    assert told_at(waiting, AT_40, {}, STILL_MS) == {}
+    assert waits_at(waiting, AT_40, {}, STILL_MS) == {}
     assert (events[0]["event"], events[0]["what"]) == ("lookup_failed", "open transactions")
     brokers.answer = [HANGING]
-    assert told_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS) == {"0_0": True}
+    assert waits_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS) == {"0_0": True}
 
 
 def test_an_input_that_hangs_is_told_of_the_task_that_runs(waiting, brokers, events):
     brokers.answer = [replace(HANGING, open=replace(OPEN, partition=INPUT))]  # from 40 on: 5 to 39 are markers
-    assert told_at(waiting, {}, {}, STILL_MS - 1, BEHIND) == {}
+    assert waits_at(waiting, {}, {}, STILL_MS - 1, BEHIND) == {}
     assert brokers.asked == []
-    assert told_at(waiting, {}, {}, STILL_MS, BEHIND) == {"0_1": True}
+    assert waits_at(waiting, {}, {}, STILL_MS, BEHIND) == {"0_1": True}
     assert brokers.asked == [([INPUT], False)]
     assert events[0]["warnings"][0].endswith(" --end --topic in"), "or nobody would look there"
     at_end = {INPUT: BEHIND[INPUT]._replace(position=50)}
-    assert told_at(waiting, {}, {}, STILL_MS + 1, at_end) == {}
+    assert waits_at(waiting, {}, {}, STILL_MS + 1, at_end) == {}
 
 
 def test_of_an_input_only_what_hangs_is_told(waiting, brokers, events):
@@ -162,17 +162,17 @@ def test_of_an_input_only_what_hangs_is_told(waiting, brokers, events):
         ExaminedTransaction(at, None),
         ExaminedTransaction(at, replace(KNOWN, partitions=frozenset({INPUT}))),
     ]
-    assert told_at(waiting, {}, {}, STILL_MS, BEHIND) == {}
+    assert waits_at(waiting, {}, {}, STILL_MS, BEHIND) == {}
     assert brokers.asked
     assert events == []
 
 
 def test_the_end_of_an_input_is_looked_at_seldom_and_a_changelog_at_once(waiting, brokers):
     brokers.answer = []
-    assert told_at(waiting, {}, {}, STILL_MS, BEHIND) == {}
-    assert told_at(waiting, {}, {}, STILL_MS + IDLE_AGAIN_MS - 1, BEHIND) == {}
+    assert waits_at(waiting, {}, {}, STILL_MS, BEHIND) == {}
+    assert waits_at(waiting, {}, {}, STILL_MS + IDLE_AGAIN_MS - 1, BEHIND) == {}
     assert len(brokers.asked) == 1
-    assert told_at(waiting, AT_40, {}, STILL_MS + IDLE_AGAIN_MS - 1, BEHIND) == {}
+    assert waits_at(waiting, AT_40, {}, STILL_MS + IDLE_AGAIN_MS - 1, BEHIND) == {}
     assert brokers.asked[1:] == [([LOG, INPUT], False)]
 
 

@@ -28,7 +28,7 @@ def main() -> int:
     print(f"logs and state of each run: {folder}", file=sys.stderr)
     began = time.monotonic()
     wanted = frozenset(options.phase or PHASES)
-    scenarios = [one for one in SCENARIOS if wanted.intersection(one.phases)]
+    scenarios = [scenario for scenario in SCENARIOS if wanted.intersection(scenario.phases)]
     with LocalBroker() as broker, cluster_at(broker.bootstrap_servers) as cluster:
         sweep = Sweep(cluster, folder, options.guarantee, options.at_once, until_s=began + options.seconds)
         outcomes, planned = _run(sweep, scenarios, wanted, everything=options.all)
@@ -37,20 +37,20 @@ def main() -> int:
         "guarantee": options.guarantee,
         "points": len(outcomes),
         "left_out": planned - len(outcomes),
-        **Counter(one.word.replace(" ", "_") for one in outcomes),
-        "sites": len({one.point.site for one in outcomes}),
+        **Counter(outcome.word.replace(" ", "_") for outcome in outcomes),
+        "sites": len({outcome.point.site for outcome in outcomes}),
         "seconds": round(time.monotonic() - began, 1),
     }
     print(json.dumps(facts))
-    return 1 if any(one.wrong for one in outcomes) else 0
+    return 1 if any(outcome.wrong for outcome in outcomes) else 0
 
 
 def _run(
     sweep: Sweep, scenarios: Sequence[Scenario], wanted: frozenset[str], *, everything: bool
 ) -> tuple[list[Outcome], int]:
     """What came of all points, and how many there are."""
-    recordings = [(one, sweep.record(one)) for one in scenarios]
-    kept = [(one, {at: n for at, n in seen.items() if at[0] in wanted}) for one, seen in recordings]
+    recordings = [(scenario, sweep.record(scenario)) for scenario in scenarios]
+    kept = [(scenario, {at: n for at, n in seen.items() if at[0] in wanted}) for scenario, seen in recordings]
     plan = chosen(kept, everything=everything)
     outcomes: list[Outcome] = []
     for scenario, points in plan:
@@ -61,7 +61,7 @@ def _run(
 
 
 def line(outcome: Outcome) -> str:
-    wrong = "".join(f"\n    {one}" for one in outcome.wrong)
+    wrong = "".join(f"\n    {finding}" for finding in outcome.wrong)
     where = f"\n    {outcome.folder}" if wrong else ""
     return f"{outcome.word:<12}{outcome.seconds:5.1f} s  {outcome.point}; then {outcome.successor}{where}{wrong}"
 
@@ -69,8 +69,8 @@ def line(outcome: Outcome) -> str:
 def table(outcomes: Iterable[Outcome]) -> str:
     """Phase by phase and site by site: how many points, and what came of them."""
     counts: dict[tuple[str, str], Counter[str]] = {}
-    for one in outcomes:
-        counts.setdefault((one.point.phase, one.point.site), Counter())[one.word] += 1
+    for outcome in outcomes:
+        counts.setdefault((outcome.point.phase, outcome.point.site), Counter())[outcome.word] += 1
     width = max((len(site) for _, site in counts), default=4)
     head = f"{'phase':<10} {'call site':<{width}} {'points':>6} " + " ".join(f"{word:>11}" for word in WORDS)
     rows = [

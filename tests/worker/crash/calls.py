@@ -78,10 +78,10 @@ class Watch:
             return work()
         site, phase = f"{caller}: {name}", self.phase
         if name in POLLS:
-            found = work()
-            if found:
+            result = work()
+            if result:
                 self._end_at(phase, site, self._next(phase, site), "after")
-            return found
+            return result
         nth = self._next(phase, site)
         self._end_at(phase, site, nth, "before")
         try:
@@ -126,16 +126,16 @@ def install(watch: Watch, folder: str) -> None:
 
 def _caller() -> str | None:
     """The function of the product from which this call came, if it can be outside of the rooms that meet the libraries."""
-    found: str | None = None
+    caller: str | None = None
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         path = frame.f_code.co_filename
         if "/kstreams_assign/" in path:
-            found = frame.f_code.co_qualname.replace(".<locals>.<lambda>", "").replace(".<locals>", "")
+            caller = frame.f_code.co_qualname.replace(".<locals>.<lambda>", "").replace(".<locals>", "")
             if not any(room in path for room in _ROOMS):
-                return found
+                return caller
         frame = frame.f_back
-    return found
+    return caller
 
 
 def _replace_in_adapters(library_class: type, counting: object) -> None:
@@ -147,8 +147,8 @@ def _replace_in_adapters(library_class: type, counting: object) -> None:
 
 def _method(owner: type, name: str) -> Callable[..., Any]:
     assert hasattr(owner, name), f"{owner.__name__} has no {name}, so nobody would die there"
-    found: Callable[..., Any] = getattr(owner, name)
-    return found
+    method: Callable[..., Any] = getattr(owner, name)
+    return method
 
 
 def _counted(watch: Watch, owner: str, method: Callable[..., T]) -> Callable[..., T]:
@@ -181,8 +181,8 @@ def _counting_store(watch: Watch) -> Any:
             return family
 
         def __getattr__(self, name: str) -> Any:
-            found = getattr(self._store, name)
-            return _counted(watch, "Rdict", found) if name in STORE else found
+            method = getattr(self._store, name)
+            return _counted(watch, "Rdict", method) if name in STORE else method
 
     return Store
 
@@ -222,8 +222,8 @@ class _File:
         self._file = file
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._file, name)
-        return _counted(self._watch, "file", found) if name in {"write", "flush", "truncate", "close"} else found
+        method = getattr(self._file, name)
+        return _counted(self._watch, "file", method) if name in {"write", "flush", "truncate", "close"} else method
 
     def __enter__(self) -> Self:
         return self

@@ -24,14 +24,14 @@ class Left:
 
 def replayed(changelog: Iterable[Line], partition: int, before: int | None = None) -> dict[bytes, bytes]:
     """What a store holds that has read this far."""
-    found: dict[bytes, bytes] = {}
+    values: dict[bytes, bytes] = {}
     for line in changelog:
         if line.partition == partition and (before is None or line.offset < before) and line.key is not None:
             if line.value is None:
-                found.pop(line.key, None)
+                values.pop(line.key, None)
             else:
-                found[line.key] = line.value
-    return found
+                values[line.key] = line.value
+    return values
 
 
 def wrong_folders(

@@ -52,7 +52,7 @@ def busiest_phases(seen: Recording) -> Recording:
     return {(phase, site): count for (phase, site), count in seen.items() if busiest[site] == phase}
 
 
-def one_a_site(seen: Recording, after_only: frozenset[str]) -> list[Point]:
+def point_per_site(seen: Recording, after_only: frozenset[str]) -> list[Point]:
     """One point each; sides take turns, and late occurrences take turns with first ones."""
     turns: Iterator[tuple[Side, int]] = cycle([("after", 0), ("before", -1), ("before", 0), ("after", -1)])
     return [

@@ -38,7 +38,7 @@ class Folder(NamedTuple):
 
 def read_topics(servers: str, topics: Iterable[str], *, committed: bool) -> dict[str, list[Line]]:
     """Everything in these topics, in the order of each partition; with ``committed`` only what transactions committed."""
-    found: dict[str, list[Line]] = {topic: [] for topic in topics}
+    lines: dict[str, list[Line]] = {topic: [] for topic in topics}
     settings = {
         "bootstrap.servers": servers,
         "group.id": "reading-alone",
@@ -49,7 +49,7 @@ def read_topics(servers: str, topics: Iterable[str], *, committed: bool) -> dict
         "isolation.level": "read_committed" if committed else "read_uncommitted",
     }
     with closing(Consumer(settings)) as consumer:
-        places = [TopicPartition(topic, partition, 0) for topic in found for partition in range(PARTITIONS)]
+        places = [TopicPartition(topic, partition, 0) for topic in lines for partition in range(PARTITIONS)]
         consumer.assign(places)
         left = {(place.topic, place.partition) for place in places}
         while left:
@@ -57,13 +57,13 @@ def read_topics(servers: str, topics: Iterable[str], *, committed: bool) -> dict
             assert messages, f"the ends of {sorted(left)} did not come"
             for message in messages:
                 if message.error() is None:
-                    found[message.topic()].append(
+                    lines[message.topic()].append(
                         Line(message.partition(), message.offset(), message.key(), message.value())
                     )
                 else:
                     assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
                     left.discard((message.topic(), message.partition()))  # an end that moves on comes again
-    return found
+    return lines
 
 
 def settled(admin: AdminClient, topics: Iterable[str]) -> bool:
@@ -84,8 +84,10 @@ def committed_offsets(admin: AdminClient, group: str, topic: str | None = None) 
     (answer,) = admin.list_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(group)], request_timeout=WAIT_S
     ).values()
-    told = {at.partition: at.offset for at in answer.result(WAIT_S).topic_partitions if at.topic == (topic or group)}
-    return {partition: max(0, told.get(partition, 0)) for partition in range(PARTITIONS)}
+    next_offsets = {
+        at.partition: at.offset for at in answer.result(WAIT_S).topic_partitions if at.topic == (topic or group)
+    }
+    return {partition: max(0, next_offsets.get(partition, 0)) for partition in range(PARTITIONS)}
 
 
 def read_folders(state: Path) -> list[Folder]:
@@ -104,11 +106,11 @@ def _read_folder(path: Path, partition: int) -> Folder:
     read_only = rocksdict.AccessType.read_only()
     database = rocksdict.Rdict(str(path), options, {k: v for k, v in families.items() if k != "default"}, read_only)
     try:
-        told = dict(database.items())
-        offsets = [struct.unpack(">Q", value)[0] for key, value in told.items() if key.startswith(b"o")]
+        system = dict(database.items())
+        offsets = [struct.unpack(">Q", value)[0] for key, value in system.items() if key.startswith(b"o")]
         assert len(offsets) <= 1, offsets
         entries: dict[bytes, bytes] = {}
-        if name := told.get(b"c" + STORE.encode()):
+        if name := system.get(b"c" + STORE.encode()):
             family = database.get_column_family(name.decode())
             entries = dict(family.items())
             family.close()

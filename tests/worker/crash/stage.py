@@ -53,25 +53,27 @@ class Cluster:
         self.servers = servers
         self.admin = AdminClient({"bootstrap.servers": servers})
         self._groups = KafkaAdminClient(bootstrap_servers=servers.split(","))
-        self._one_at_a_time = threading.Lock()
+        self._groups_lock = threading.Lock()
 
     def close(self) -> None:
         self._groups.close()
 
     def create(self, applications: Iterable[str], *, changelogs: bool) -> None:
         """All topics of these applications, in one request."""
-        names = [(name, {}) for one in applications for name in (one, app.answers_topic(one))]
+        names = [(name, {}) for application in applications for name in (application, app.answers_topic(application))]
         if changelogs:
-            names += [(app.changelog_topic(one), {"cleanup.policy": "compact"}) for one in applications]
+            names += [(app.changelog_topic(application), {"cleanup.policy": "compact"}) for application in applications]
         new = [NewTopic(name, app.PARTITIONS, 1, config=config) for name, config in names]
         for made in self.admin.create_topics(new, operation_timeout=WAIT_S).values():
             made.result(WAIT_S)
 
     def remove_member(self, group: str, client: str) -> None:
         """Do at once to a dead member what the broker does when its session is over."""
-        with self._one_at_a_time:
+        with self._groups_lock:
             members = self._groups.describe_groups([group])[group]["members"]
-            gone = [MemberToRemove(member_id=one["member_id"]) for one in members if one["client_id"] == client]
+            gone = [
+                MemberToRemove(member_id=member["member_id"]) for member in members if member["client_id"] == client
+            ]
             if gone:
                 self._groups.remove_group_members(group, gone)
 
@@ -104,12 +106,12 @@ class Actor:
 
     def recording(self) -> Recording:
         """What it tells at its end."""
-        found: Recording = {}
+        recording: Recording = {}
         with suppress(EOFError):
-            while not found:
-                told = self.pipe.recv()
-                found = told if isinstance(told, dict) else {}
-        return found
+            while not recording:
+                message = self.pipe.recv()
+                recording = message if isinstance(message, dict) else {}
+        return recording
 
     def ended(self) -> int:
         """Its exit status; negative for the signal that killed it."""
@@ -122,8 +124,8 @@ class Actor:
     @property
     def exit_code(self) -> int | None:
         with _exits:
-            found: int | None = self.process.exitcode
-            return found
+            code: int | None = self.process.exitcode
+            return code
 
     def ask_to_close(self) -> None:
         with suppress(BrokenPipeError):
@@ -296,10 +298,10 @@ def changelog_of(count: int) -> list[tuple[bytes, bytes]]:
     return records
 
 
-def until(found: Callable[[], Any], what: str) -> Any:
+def until(look: Callable[[], Any], what: str) -> Any:
     """Wait for an answer."""
     deadline, pause = time.monotonic() + LIMIT_S, threading.Event()
-    while (answer := found()) is None:
+    while (answer := look()) is None:
         if time.monotonic() > deadline:
             raise Stuck(f"not in {LIMIT_S:.0f} s: {what}")
         pause.wait(LOOK_S)

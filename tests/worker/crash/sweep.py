@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.worker.crash import app
 from tests.worker.crash.calls import after_only
 from tests.worker.crash.checks import Left, wrong_answers, wrong_folders, wrong_state
-from tests.worker.crash.points import Point, Recording, all_points, busiest_phases, one_a_site
+from tests.worker.crash.points import Point, Recording, all_points, busiest_phases, point_per_site
 from tests.worker.crash.reading import committed_offsets, end_offsets, read_folders, read_topics, settled
 from tests.worker.crash.stage import (
     AHEAD_BY,
@@ -156,18 +156,18 @@ class Sweep:
                     for stage, (point, kind) in zip(stages, some, strict=True)
                 ]
                 ended = [play.result() for play in under_way]
-            again = [one for one in ended if one.too_late]
-            yield from (one for one in ended if not one.too_late)
-            yield from self.play(scenario, [replace(one.point, nth=one.point.nth // 2) for one in again])
+            again = [outcome for outcome in ended if outcome.too_late]
+            yield from (outcome for outcome in ended if not outcome.too_late)
+            yield from self.play(scenario, [replace(outcome.point, nth=outcome.point.nth // 2) for outcome in again])
 
     def play_until_reached(self, scenario: Scenario, points: Sequence[Point]) -> Iterator[Outcome]:
         """As ``play``; what no life came to is tried in others, for lives differ."""
         missed = list(points)
         for _ in range(TRIES):
             ended = list(self.play(scenario, missed))
-            missed = [one.point for one in ended if one.word == NOT_REACHED]
-            yield from (one for one in ended if one.word != NOT_REACHED)
-        yield from (one for one in ended if one.word == NOT_REACHED)
+            missed = [outcome.point for outcome in ended if outcome.word == NOT_REACHED]
+            yield from (outcome for outcome in ended if outcome.word != NOT_REACHED)
+        yield from (outcome for outcome in ended if outcome.word == NOT_REACHED)
 
     def _stages(self, scenarios: Sequence[Scenario]) -> list[Stage]:
         names = [f"{self.run}-{next(self._numbers)}" for _ in scenarios]
@@ -280,12 +280,12 @@ def chosen(recordings: Sequence[tuple[Scenario, Recording]], *, everything: bool
     Once in all scenarios of a process alone, and once in those where another takes over.
     """
     if everything:
-        return [(one, all_points(seen, after_only(seen))) for one, seen in recordings]
+        return [(scenario, all_points(seen, after_only(seen))) for scenario, seen in recordings]
     known: dict[bool, set[str]] = {False: set(), True: set()}
     plan: list[tuple[Scenario, list[Point]]] = []
-    for one, seen in recordings:
-        group = known[one.rebalance is not None]
+    for scenario, seen in recordings:
+        group = known[scenario.rebalance is not None]
         fresh = {at: n for at, n in busiest_phases(seen).items() if at[1] not in group}
         group.update(site for _, site in fresh)
-        plan.append((one, one_a_site(fresh, after_only(fresh))))
+        plan.append((scenario, point_per_site(fresh, after_only(fresh))))
     return plan

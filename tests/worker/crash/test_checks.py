@@ -8,7 +8,7 @@ import pytest
 
 from tests.worker.crash import app
 from tests.worker.crash.checks import Left, replayed, wrong_answers, wrong_folders, wrong_state
-from tests.worker.crash.points import Point, all_points, busiest_phases, occurrences, one_a_site
+from tests.worker.crash.points import Point, all_points, busiest_phases, occurrences, point_per_site
 from tests.worker.crash.reading import Folder, Line
 from tests.worker.crash.stage import changelog_of
 
@@ -98,12 +98,12 @@ def test_a_point_stands_for_each_class_of_occurrence_on_both_sides():
 def test_what_only_counts_once_it_brought_something_is_died_at_afterwards():
     seen = {("commit", "a"): 2}
     assert {point.side for point in all_points(seen, frozenset({"a"}))} == {"after"}
-    assert {point.side for point in one_a_site(seen, frozenset({"a"}))} == {"after"}
+    assert {point.side for point in point_per_site(seen, frozenset({"a"}))} == {"after"}
 
 
 def test_each_site_is_taken_once_where_it_is_called_most():
     seen = {("restore", "a"): 1, ("commit", "a"): 7, ("close", "b"): 1}
-    assert one_a_site(busiest_phases(seen), frozenset()) == [
+    assert point_per_site(busiest_phases(seen), frozenset()) == [
         Point("commit", "a", 1, "after"),
         Point("close", "b", 1, "before"),
     ]

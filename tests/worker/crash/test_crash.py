@@ -20,8 +20,8 @@ pytestmark = pytest.mark.timeout(400)
 
 @pytest.fixture(scope="module")
 def cluster(broker):
-    with cluster_at(broker) as found:
-        yield found
+    with cluster_at(broker) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def sweep(cluster, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plan(sweep):
-    return chosen([(one, sweep.record(one)) for one in SCENARIOS], everything=False)
+    return chosen([(scenario, sweep.record(scenario)) for scenario in SCENARIOS], everything=False)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def exact_plan(exact_sweep):
     """What only exactly once does, and all that a commit and a hand-over do: by a process that comes again, as its own id takes over at once."""
     plan = {}
     for phase, whole in EXACT_PHASES.items():
-        scenario = replace(next(one for one in SCENARIOS if phase in one.phases), successors=(SAME,))
+        scenario = replace(next(known for known in SCENARIOS if phase in known.phases), successors=(SAME,))
         ((_, points),) = chosen([(scenario, exact_sweep.record(scenario))], everything=False)
         plan[phase] = (scenario, [point for point in points if point.phase in whole or "ransact" in point.site])
     return plan
@@ -64,13 +64,13 @@ def exact_plan(exact_sweep):
 def killed(sweep, scenario, points):
     """Die at each of them; it is all right that somebody does and nothing is wrong afterwards."""
     outcomes = list(sweep.play_until_reached(scenario, points))
-    assert [(str(one.point), one.successor, one.wrong) for one in outcomes if one.wrong] == []
-    assert [str(one.point) for one in outcomes if not one.reached] == []
+    assert [(str(outcome.point), outcome.successor, outcome.wrong) for outcome in outcomes if outcome.wrong] == []
+    assert [str(outcome.point) for outcome in outcomes if not outcome.reached] == []
     assert len(outcomes) == len(points)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("number", range(len(SCENARIOS)), ids=["-".join(one.phases) for one in SCENARIOS])
+@pytest.mark.parametrize("number", range(len(SCENARIOS)), ids=["-".join(scenario.phases) for scenario in SCENARIOS])
 def test_a_worker_killed_at_any_call_leaves_nothing_lost_and_no_store_wrong(sweep, plan, number, part):
     scenario, points = plan[number]
     killed(sweep, scenario, points[part::PARTS])
@@ -88,7 +88,7 @@ def test_killed_at_any_call_of_a_transaction_each_input_is_applied_once(exact_sw
 
 
 @pytest.mark.parametrize(
-    ("guarantee", "planted", "site", "side", "found"),
+    ("guarantee", "planted", "site", "side", "message"),
     [
         (AT_LEAST_ONCE, "offsets before records", "Membership.commit: GroupClient.commit", "after", "lost"),
         (AT_LEAST_ONCE, "store before changelog", "Committer._write: Rdict.write", "after", "holds"),
@@ -96,9 +96,9 @@ def test_killed_at_any_call_of_a_transaction_each_input_is_applied_once(exact_sw
         (EXACTLY_ONCE, "transaction without offsets", "Committer._write: Rdict.write", "before", "twice"),
     ],
 )
-def test_a_commit_in_a_wrong_order_is_found(cluster, tmp_path, guarantee, planted, site, side, found):
+def test_a_commit_in_a_wrong_order_is_found(cluster, tmp_path, guarantee, planted, site, side, message):
     mistaken = Sweep(cluster, tmp_path, guarantee, run=planted.replace(" ", "-"), planted=planted)
     scenario = replace(SCENARIOS[0], successors=(SAME,))
     (outcome,) = mistaken.play(scenario, [Point("commit", site, 2, side)])
     assert outcome.reached
-    assert any(found in said for said in outcome.wrong), outcome.wrong
+    assert any(message in finding for finding in outcome.wrong), outcome.wrong
