@@ -1,4 +1,4 @@
-"""A small application for the worker's tests: counts words, and keeps every event it is told."""
+"""A small application for the worker's tests: it counts words and keeps every event that the worker reports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def until_newest(
     timeout_s: float = PATIENCE_S,
     read_committed: bool = False,
 ) -> None:
-    """Follow a changelog, whoever writes it, until its newest totals are these; ``read`` makes a total of a value."""
+    """Follow a changelog until its newest totals are ``wanted``; ``read`` makes a total of a value."""
     admin = ClusterAdmin(broker)
     reader = ConfluentChangelogReader(broker, group_id="newest", admin=admin, read_committed=read_committed)
     reader.add({TopicPartition(changelog, partition): 0 for partition in range(partitions)})
@@ -51,7 +51,7 @@ def until_newest(
 
 
 def until(met: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
-    """Wait for what nothing tells of."""
+    """Wait for a condition that no event reports."""
     deadline = time.monotonic() + timeout_s
     while not met():
         assert time.monotonic() < deadline
@@ -61,7 +61,7 @@ def until(met: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
 def send_words(
     broker: str, topic: str, records: Iterable[tuple[bytes | None, bytes]], client: Mapping[str, str]
 ) -> None:
-    """Keys and values, with a producer of its own; returns once the broker has them."""
+    """Send keys and values with a producer of its own; return once the broker has them."""
     with closing(RecordProducer(broker, client, delivery_timeout_ms=60_000)) as producer:
         for key, value in records:
             producer.produce(topic, None, key, value)
@@ -69,7 +69,7 @@ def send_words(
 
 
 class App:
-    """One application on the broker: its topics, its workers, what was sent and what came of it."""
+    """One application on the broker: its topics, its workers and what was sent."""
 
     def __init__(self, broker: str, name: str, folder: Path) -> None:
         self.broker, self.name, self.folder = broker, name, folder
@@ -85,7 +85,7 @@ class App:
         self.sent.update(keys)
 
     def send_unflushed(self, key: bytes, value: bytes) -> None:
-        """Without waiting until the broker has it."""
+        """Send a record without waiting until the broker has it."""
         self._producer.produce(self.name, None, key, value)
         self.sent[key] += 1
 
@@ -102,12 +102,12 @@ class App:
         return running
 
     def until_counted(self, timeout_s: float = PATIENCE_S, *, read_committed: bool = False) -> None:
-        """Follow the changelog until its newest totals are what was sent, word by word."""
+        """Follow the changelog until its newest totals are the words sent."""
         changelog = f"{self.name}-totals-changelog"
         until_newest(self.broker, changelog, PARTITIONS, self.sent, timeout_s=timeout_s, read_committed=read_committed)
 
     def until_committed(self) -> None:
-        """Wait until the group has committed all that was sent: then no commit is on its way."""
+        """Wait until the group has committed all that was sent: no commit is under way then."""
         partitions = [TopicPartition(self.name, partition) for partition in range(PARTITIONS)]
         deadline = time.monotonic() + PATIENCE_S
         with closing(CommittedOffsets(self.broker, None, group_id=self.name)) as committed:
@@ -121,7 +121,7 @@ class App:
 
 
 class Running:
-    """A worker in a thread of its own, and its events."""
+    """A worker in its own thread, and its events."""
 
     def __init__(self, config: Config, topology: Sequence[Subtopology], **arguments: Any) -> None:
         self.events: list[Mapping[str, Any]] = []
@@ -134,7 +134,7 @@ class Running:
     def _run(self) -> None:
         try:
             self.worker.run()
-        except BaseException as error:  # noqa: BLE001  # looked at by the test
+        except BaseException as error:  # noqa: BLE001  # the test reads it
             self.error = error
             with self._news:
                 self._news.notify_all()
@@ -145,7 +145,7 @@ class Running:
             self._news.notify_all()
 
     def until(self, wanted: Callable[[Sequence[Mapping[str, Any]]], bool], timeout_s: float = PATIENCE_S) -> None:
-        """Wait until the events say so."""
+        """Wait until the events satisfy ``wanted``."""
         with self._news:
             met = self._news.wait_for(lambda: wanted(self.events) or self.error is not None, timeout_s)
         assert self.error is None, self.error
@@ -155,12 +155,12 @@ class Running:
         self.until(lambda events: any(e["event"] == name and facts.items() <= e.items() for e in events))
 
     def until_running(self, tasks: int) -> None:
-        """Wait until so many tasks run, as a status from now on tells; the last one may be of before what is waited for."""
+        """Wait until a status from now on reports so many running tasks; the last status may be out of date."""
         since = len(self.events)
         self.until(lambda events: len(_states(events[since:], "running")) == tasks)
 
     def until_error(self, timeout_s: float = PATIENCE_S) -> BaseException:
-        """Wait until the worker ends with an error, and answer with it."""
+        """Wait until the worker ends with an error, and return the error."""
         with self._news:
             assert self._news.wait_for(lambda: self.error is not None, timeout_s), self.events[-5:]
         assert self.error is not None
@@ -174,7 +174,7 @@ class Running:
         self.join()
 
     def join(self) -> None:
-        """Wait for its end."""
+        """Wait until the worker has ended."""
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the worker did not end"
 

@@ -15,7 +15,7 @@ from tests.worker.described import refuse_undescribed
 
 @pytest.fixture(autouse=True)
 def _only_described_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail, on the thread that reports it, for an event that differs from its type in ``kstreams_assign.events``."""
+    """Fail, on the reporting thread, for an event that differs from its type in ``kstreams_assign.events``."""
     emit = EventLog.emit
 
     def checked(self: EventLog, event: str, **facts: object) -> None:

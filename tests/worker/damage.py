@@ -1,6 +1,6 @@
-"""A restore thread at work on real stores and files, over a changelog in memory; and a task folder to be damaged.
+"""A restore thread at work on real stores and files, over a changelog in memory; and a task folder to damage.
 
-Used by the table of damages in this process, and by ``damage_without_rights`` in one that has less rights and less disk.
+``test_damage`` uses it in its own process, ``damage_without_rights`` in one with fewer rights and less disk.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ os._exit(0)  # as a crash leaves it: tables, and a log with the rest
 
 
 def entries(count: int, salt: int = 0) -> list[tuple[bytes, bytes | None]]:
-    """A changelog: keys come again, some are deleted. Values do not compress away."""
+    """Return a changelog: keys come again, some are deleted. Values do not compress well."""
     return [
         (b"%04d" % (n * 7 % 311), None if n % 13 == 5 else b"%d" % (n + salt) + b"%x" % ((n + salt) ** 9) * 3)
         for n in range(count)
@@ -65,7 +65,7 @@ def left_by_a_crash(folder: Path) -> None:
 
 
 class QuietReader(LogReader):
-    """Waits where there is nothing to read, as the real one does."""
+    """Waits where there is nothing to read, as the real reader does."""
 
     def poll(self, timeout_s: float) -> Any:
         batches = super().poll(timeout_s)
@@ -75,7 +75,7 @@ class QuietReader(LogReader):
 
 
 class Rig:
-    """One process's restore thread, with the task that is damaged and another that must go on."""
+    """One process's restore thread, with the damaged task and another that must go on."""
 
     def __init__(self, root: Path, log: Log | None, store: Store = TOTALS, memory: RocksMemory | None = None) -> None:
         self.spoil: Callable[[Path], object] = lambda _: None
@@ -89,7 +89,7 @@ class Rig:
         self.directory = StateDirectory(root, "app", clock_ms=monotonic_ms)
         self.warnings = _Warnings()
         self._store = store
-        self._memory = memory or RocksMemory()  # a cache of its own: copies of one folder look the same to a shared one
+        self._memory = memory or RocksMemory()  # its own cache: replicas of one folder look the same to a shared cache
         self.thread = RestoreThread(
             TopologyShape((SubtopologyShape(("orders",), (store,)),)),
             "app",
@@ -126,7 +126,7 @@ class Rig:
     def _run(self) -> None:
         try:
             self.thread.run()
-        except BaseException as error:  # noqa: BLE001  # raised again by the test's thread
+        except BaseException as error:  # noqa: BLE001  # the test's thread raises it again
             self._error = error
 
     def _open(self, task: TaskId) -> TaskStores:
@@ -155,7 +155,7 @@ class Rig:
         deadline = time.monotonic() + PATIENCE_S
         with self._news:
             while not (met := wanted()) and self._error is None and time.monotonic() < deadline:
-                self._news.wait(0.02)  # some of it comes without news
+                self._news.wait(0.02)  # some changes come without a notification
         assert self._error is None, self._error
         assert met, (self.event_names(), self.warnings.lines)
 
@@ -165,7 +165,7 @@ class Rig:
         self.until(lambda: {TASK, OTHER} <= self.handed.keys())
 
     def take(self) -> TaskStores:
-        """The stores of the damaged task, as who runs it has them."""
+        """Return the stores of the damaged task, as the processor has them."""
         stores = self.handed.pop(TASK)
         assert stores is not None
         return stores
@@ -175,7 +175,7 @@ class Rig:
         return next(event for event in self.events if event["event"] == name)
 
     def event_names(self) -> list[str]:
-        """What was told of the damaged task."""
+        """Return the events of the damaged task."""
         return [e["event"] for e in self.events if e["event"] in TASK_EVENTS and e["task"] == str(TASK)]
 
     def begin(self, *tasks: TaskId) -> None:
@@ -189,7 +189,7 @@ class Rig:
 
 
 class _Warnings(logging.Handler):
-    """Log lines that people see."""
+    """Log lines of warnings."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -200,9 +200,9 @@ class _Warnings(logging.Handler):
 
 
 def check_stopped_then_cured(root: Path, log: Log, because: str, damage: Callable[[], Callable[[], object]]) -> None:
-    """The task stops with one word that says why and what to do, the other goes on; once mended it works by itself.
+    """Check that the task stops with a reason and a remedy, that the other goes on, and that it resumes once mended.
 
-    ``damage`` is done while the other runs, and answers with how it is mended.
+    ``damage`` is done while the other task runs, and returns its cure.
     """
     with Rig(root, log) as rig:
         rig.begin(OTHER)
@@ -213,12 +213,12 @@ def check_stopped_then_cured(root: Path, log: Log, because: str, damage: Callabl
 
 
 def check_it_stops_and_goes_on(rig: Rig, log: Log, because: str, cure: Callable[[], object]) -> None:
-    """What ``check_stopped_then_cured`` checks, of a task that was given to the thread and cannot work."""
+    """Check the same for a task that was given to the thread and cannot work."""
     stopped = rig.until_event("task_stopped")
     assert because in stopped["reason"], stopped
     assert str(rig.directory.task_path(TASK)) in stopped["reason"], stopped
     assert stopped["retry_ms"] > 0
-    rig.until(lambda: any(stop.pauses > 1 for stop in rig.thread.stopped().values()))  # it was tried again
+    rig.until(lambda: any(stop.pauses > 1 for stop in rig.thread.stopped().values()))  # the thread has tried it again
     assert rig.sums.report(owned_only=False).get(TASK) is None
     assert rig.event_names() == ["task_stopped"]
     assert len([line for line in rig.warnings.lines if "Task 0_3" in line]) == 1, rig.warnings.lines

@@ -1,8 +1,8 @@
-"""A process that is not root, whose files may not grow, or be more, at times: what stops a task, and that it goes on once mended.
+"""A process that is not root, with limits on its files: each case stops a task, and the task resumes once mended.
 
-Rights mean nothing to root, so it becomes somebody else; a limit on the size of files (``RLIMIT_FSIZE``) is a full disk that needs
-no mount, here and in a container alike. Prints the name of each case that ended as it should; the first that does not
-raises. Started by ``test_damage`` with the task folder that is to be damaged.
+File permissions do not bind root, so the process changes its user. A limit on the size of files (``RLIMIT_FSIZE``) acts
+as a full disk without a mount, here and in a container alike. Prints the name of each case that ended as it should; the
+first that does not raises. ``test_damage`` starts it with the task folder to damage.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def whole() -> Log:
 
 
 def without(path: Path, mode: int) -> Callable[[], object]:
-    """Take rights away; what is returned gives them back."""
+    """Take rights away; the returned function gives them back."""
     before = path.stat().st_mode & 0o777
     path.chmod(mode)
     return lambda: path.chmod(before)
@@ -57,7 +57,7 @@ def files_up_to(size_bytes: int) -> Callable[[], object]:
 
 
 def few_more_files() -> Callable[[], object]:
-    """As ``ulimit -n`` would, but for those that are open."""
+    """Limit the number of files as ``ulimit -n`` does, above those that are open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest_free = os.dup(0)
     os.close(lowest_free)
@@ -66,13 +66,13 @@ def few_more_files() -> Callable[[], object]:
 
 
 def damaged_in_a_fixed_place(folder: Path) -> Callable[[], object]:
-    """It can neither be read nor leave the state directory; what is returned deletes what is in it, by hand."""
+    """Damage a folder that can be neither read nor moved away; the returned function deletes its content."""
     (folder / "CURRENT").unlink()
     give_back = without(folder.parent, 0o500)
 
     def delete() -> None:
         for file in sorted(folder.iterdir(), key=lambda file: file.name.startswith("MANIFEST")):
-            file.unlink()  # the manifest last: whoever looks before that sees damage
+            file.unlink()  # the manifest last: a reader that comes before sees damage
         give_back()
 
     return delete
@@ -106,7 +106,7 @@ def no_space_while_restoring(folder: Path) -> None:
 
 
 def no_space_while_committing(folder: Path) -> None:
-    """As after a failed commit: the records are in the changelog, and the stores come back as they are."""
+    """As after a failed commit: the records are in the changelog, and the stores come back unchanged."""
     log = whole()
     with Rig(folder.parents[1], log) as rig:
         rig.until_running()
@@ -156,10 +156,10 @@ def main(crashed: Path) -> None:
 
 
 def made_for(root: str, crashed: Path) -> None:
-    """A copy for each case, of somebody who is not root; that is who goes on from here."""
+    """Copy the folder for each case, and become an unprivileged user."""
     for case in CASES:
         shutil.copytree(crashed, Path(root, case.__name__, "app", "0_3"))
-    open_task_stores(Path(root, "first"), []).close()  # imports what it imports late, while that can be read
+    open_task_stores(Path(root, "first"), []).close()  # loads its late imports while the files can be read
     if os.geteuid() == 0:
         for path in [Path(root), *Path(root).rglob("*")]:
             os.chown(path, UNPRIVILEGED_ID, UNPRIVILEGED_ID)

@@ -1,8 +1,9 @@
-"""Kill a worker at its I/O calls, one run a call, on a broker of its own, and print what came of it.
+"""Kill a worker at its I/O calls, one run a call, on a broker of its own, and print the outcomes.
 
     python -m tests.worker.crash --guarantee at_least_once --phase commit --all
 
-Without --all each call site is taken once, and once more while another process takes over. Exit status 1 if anything was lost, applied twice or left wrong.
+Without --all each call site is taken once, and once more while another process takes over. Exit status 1 if anything
+was lost, applied twice or left wrong.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def main() -> int:
 def _run(
     sweep: Sweep, scenarios: Sequence[Scenario], wanted: frozenset[str], *, everything: bool
 ) -> tuple[list[Outcome], int]:
-    """What came of all points, and how many there are."""
+    """Return the outcome of each point, and the number of points."""
     recordings = [(scenario, sweep.record(scenario)) for scenario in scenarios]
     kept = [(scenario, {at: n for at, n in seen.items() if at[0] in wanted}) for scenario, seen in recordings]
     plan = chosen(kept, everything=everything)
@@ -67,7 +68,7 @@ def line(outcome: Outcome) -> str:
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """Phase by phase and site by site: how many points, and what came of them."""
+    """Count the points and their outcomes by phase and site."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for outcome in outcomes:
         counts.setdefault((outcome.point.phase, outcome.point.site), Counter())[outcome.word] += 1

@@ -1,6 +1,6 @@
-"""The application that is killed: each key's value lists the input offsets that were applied to it, each input is answered.
+"""The application that is killed: each key's value lists the input offsets applied to it, and each input has an answer.
 
-So what was lost and what was applied twice can be read from the state alone, and from the answers alone.
+The state alone, and the answers alone, show what was lost and what was applied twice.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def between_topic(application: str) -> str:
 
 
 def apply(task: Task, records: Sequence[Record], to: str | None = None) -> None:
-    """The work. Answers go ``to`` a topic of this name, or at once to where they are looked for."""
+    """Apply the records. Answers go ``to`` a topic of this name, or directly to the answers topic."""
     store = task.store(STORE)
     for record in records:
         assert record.key is not None
@@ -54,7 +54,7 @@ def apply(task: Task, records: Sequence[Record], to: str | None = None) -> None:
 
 
 def topology(application: str, work=apply, *, purges: bool = False) -> list[Subtopology]:
-    """Its input topic has the application's name. ``purges``: its answers go through a repartition topic."""
+    """Build the topology; the input topic has the application's name. ``purges``: through a repartition topic."""
     answers = answers_topic(application)
     if not purges:
         return [Subtopology(process=work, sources=[application], stores=[STORE], sinks=[answers])]

@@ -1,9 +1,9 @@
-"""The I/O calls of a worker, counted where its adapters meet a client library, a store or a file; and death at one of them.
+"""Count a worker's I/O calls where its adapters meet a client library, a store or a file; kill it at one of them.
 
-``install`` replaces the libraries' classes in the adapters' modules by counting ones, and the functions of ``os`` and ``open``
-for the files below one folder. Nothing in the product knows of it. A call site is the method that was called and the place
-outside of ``adapters`` and ``state`` that it was called from. A question that brings nothing (a poll of an empty queue) does
-not count, or counts would depend on the weather.
+``install`` replaces the libraries' classes in the adapters' modules by counting ones, and the functions of ``os`` and
+for the files below one folder. The product does not know of it. A call site is the method that was called, and
+the place outside ``adapters`` and ``state`` that called it. A call that returns nothing (a poll of an empty queue) does
+not count: such counts would differ from run to run.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ GROUP_ADMIN = ("__init__", "remove_group_members", "list_group_offsets", "close"
 CALLBACKS = ("subscription", "lead", "assigned")
 """Of the membership: asked by the client just before JoinGroup, before SyncGroup, and with the assignment."""
 FILES = ("mkdir", "rename", "replace", "unlink", "remove", "rmdir", "fsync", "ftruncate", "truncate", "write", "utime")
-"""``os.open`` and ``os.pwrite`` are the journal's alone (``state.journal``): ``tests.state.crashing`` dies at each of those."""
+"""``os.open`` and ``os.pwrite`` belong to the journal alone: ``tests.state.crashing`` dies at each of those."""
 _ROOMS = ("/kstreams_assign/adapters/", "/kstreams_assign/state/")
 
 
 class Watch:
-    """Counts the calls of one process by ``phase``, and kills it at one of them if there is one."""
+    """Counts the calls of one process by ``phase``, and kills the process at ``point``, if there is one."""
 
     def __init__(self, point: Point | None, phase: str) -> None:
         self.phase = phase
@@ -68,11 +68,11 @@ class Watch:
             return dict(self._counts)
 
     def count(self, phase: str, name: str) -> int:
-        """How many calls of this method so far, from all places."""
+        """Return how many calls of this method came so far, from all places."""
         return sum(n for (where, site), n in self.seen().items() if where == phase and site.endswith(f": {name}"))
 
     def call(self, name: str, work: Callable[[], T]) -> T:
-        """Do the work, as a call that counts if it comes from the product."""
+        """Do the work, and count the call if it comes from the product."""
         caller = _caller()
         if caller is None:
             return work()
@@ -86,7 +86,7 @@ class Watch:
         self._end_at(phase, site, nth, "before")
         try:
             return work()
-        finally:  # refused or not
+        finally:  # whether or not the call failed
             self._end_at(phase, site, nth, "after")
 
     def _next(self, phase: str, site: str) -> int:
@@ -101,12 +101,12 @@ class Watch:
 
 
 def after_only(seen: Recording) -> frozenset[str]:
-    """The sites among these where a process dies only after the call."""
+    """Return the sites at which a process dies only after the call."""
     return frozenset(site for _, site in seen if site.rpartition(": ")[2] in POLLS)
 
 
 def install(watch: Watch, folder: str) -> None:
-    """Count from now on; of files only those below ``folder``. Before the worker is made, once a process."""
+    """Count from now on; of files only those below ``folder``. Call it once a process, before the worker is made."""
     for library_class, names in (
         (confluent_kafka.Producer, PRODUCER),
         (confluent_kafka.Consumer, CONSUMER),
@@ -125,7 +125,7 @@ def install(watch: Watch, folder: str) -> None:
 
 
 def _caller() -> str | None:
-    """The function of the product from which this call came, if it can be outside of the rooms that meet the libraries."""
+    """Return the function of the product that made this call, if possible one outside the rooms of the libraries."""
     caller: str | None = None
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
@@ -165,7 +165,7 @@ def _counting_class(watch: Watch, base: type, names: tuple[str, ...]) -> type:
 
 
 def _counting_store(watch: Watch) -> Any:
-    """A database cannot be inherited from, so this one has one."""
+    """Return a counting database; it wraps one, because ``Rdict`` cannot be inherited from."""
     for name in STORE:
         _method(rocksdict.Rdict, name)
 
@@ -197,7 +197,7 @@ def _count_files(watch: Watch, folder: str) -> None:
 def _counted_file_call(watch: Watch, folder: str, function: Callable[..., T]) -> Callable[..., T]:
     @wraps(function)
     def counted(target: Any, *args: Any, **kwargs: Any) -> T:
-        # A number is an open file, and a name beside one is below it; the product opens none outside of its folder.
+        # A number is an open file, and a relative name is below it; the product opens none outside its folder.
         if not (isinstance(target, int) or "dir_fd" in kwargs or str(target).startswith(folder)):
             return function(target, *args, **kwargs)
         return watch.call(f"os.{function.__name__}", lambda: function(target, *args, **kwargs))
@@ -215,7 +215,7 @@ def _counted_open(watch: Watch, folder: str, opened: Callable[..., Any]) -> Call
 
 
 class _File:
-    """An open file whose writes count."""
+    """An open file that counts its writes."""
 
     def __init__(self, watch: Watch, file: Any) -> None:
         self._watch = watch
@@ -232,4 +232,4 @@ class _File:
         self.close()
 
 
-assert rocksdb_adapter  # its module must be there when classes are replaced
+assert rocksdb_adapter  # the module must be imported when classes are replaced

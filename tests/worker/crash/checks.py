@@ -1,4 +1,4 @@
-"""What must hold of what a killed worker and its successor left: pure functions over what was read. Each answers with what is wrong."""
+"""Check what a killed worker and its successor left. Pure functions; each returns the violations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.worker.crash.reading import Folder, Line
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Everything at the end. ``committed`` are the next input offsets that the group had when the process was killed."""
+    """The topics at the end. ``committed``: the group's next input offsets when the process was killed."""
 
     inputs: Sequence[Line]
     changelog: Sequence[Line]
@@ -23,7 +23,7 @@ class Left:
 
 
 def replayed(changelog: Iterable[Line], partition: int, before: int | None = None) -> dict[bytes, bytes]:
-    """What a store holds that has read this far."""
+    """Return what a store holds after it has read the changelog up to ``before``."""
     values: dict[bytes, bytes] = {}
     for line in changelog:
         if line.partition == partition and (before is None or line.offset < before) and line.key is not None:
@@ -37,10 +37,10 @@ def replayed(changelog: Iterable[Line], partition: int, before: int | None = Non
 def wrong_folders(
     folders: Iterable[Folder], changelog: Sequence[Line], ends: Mapping[int, int], *, in_bulk: bool = False
 ) -> list[str]:
-    """No store is ahead of its changelog, and each holds what its changelog has up to the offset that it says.
+    """Check that no store is ahead of its changelog, and that each holds the changelog up to the offset in the store.
 
-    ``in_bulk``: a restore in bulk may have been cut off while it flushed, data first and offsets last. Then the store holds what
-    the changelog has up to that offset or a later one.
+    ``in_bulk``: a restore in bulk may have stopped in a flush, which writes data first and offsets last. Then the store
+    holds the changelog up to that offset or a later one.
     """
     wrong: list[str] = []
     for folder in folders:
@@ -58,7 +58,7 @@ def wrong_folders(
 
 
 def wrong_state(left: Left) -> list[str]:
-    """Every input is applied; once, but for what was not committed when the process was killed."""
+    """Every input is applied, and applied once if it was committed when the process was killed."""
     wrong: list[str] = []
     for partition in sorted({line.partition for line in left.inputs}):
         state = replayed(left.changelog, partition)
@@ -73,7 +73,7 @@ def wrong_state(left: Left) -> list[str]:
 
 
 def wrong_answers(left: Left) -> list[str]:
-    """As the state: every input is answered, and twice only where that is allowed."""
+    """Every input has an answer; a second answer is allowed as in ``wrong_state``."""
     wrong: list[str] = []
     given = Counter(line.value for line in left.answers)
     for partition in sorted({line.partition for line in left.inputs}):
@@ -87,10 +87,11 @@ def wrong_answers(left: Left) -> list[str]:
 def _about(
     what: str, partition: int, left: Left, lost: Sequence[int], twice: Sequence[int], strange: Sequence[int]
 ) -> list[str]:
-    """At least once, an input may be applied again whose commit had not been answered."""
-    bad = [offset for offset in twice if left.exact or offset < left.committed.get(partition, 0)]
+    """List the violations. At least once, an input may be applied again if its commit was not answered."""
+    committed = dict(left.committed)
+    bad = [offset for offset in twice if left.exact or offset < committed.get(partition, 0)]
     return [
-        f"{what} of partition {partition}: inputs {says}: {list(offsets)} (committed at the kill: {dict(left.committed)})"
+        f"{what} of partition {partition}: inputs {says}: {list(offsets)} (committed at the kill: {committed})"
         for says, offsets in (("lost", lost), ("applied twice", bad), ("that never were", strange))
         if offsets
     ]

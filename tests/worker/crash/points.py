@@ -1,4 +1,4 @@
-"""Where a worker can be killed: the calls that a recording saw, and which of them to kill it at. Pure."""
+"""Where a worker can be killed: the calls of a recording, and which of them to choose. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Recording = Mapping[tuple[str, str], int]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One call of a phase: the ``nth`` at this site, counted from 1, and whether the process dies before or after it."""
+    """One call of a phase: the ``nth`` at this site, counted from 1; the process dies before or after it (``side``)."""
 
     phase: str
     site: str
@@ -28,12 +28,12 @@ class Point:
 
 
 def occurrences(count: int) -> list[int]:
-    """First, second, one in the middle and a late one of so many. The very last may not come in another run."""
+    """Return the first, second, a middle and a late occurrence. Another run may not reach the very last."""
     return sorted({1, min(2, count), (count + 1) // 2, max(1, count * 3 // 4)})
 
 
 def all_points(seen: Recording, after_only: frozenset[str]) -> list[Point]:
-    """Each phase, call site, class of occurrence and side. ``after_only``: sites whose calls count once they brought something."""
+    """Return points for each phase, site, class of occurrence and side. ``after_only``: sites that die only after."""
     return [
         Point(phase, site, nth, side)
         for (phase, site), count in seen.items()
@@ -44,7 +44,7 @@ def all_points(seen: Recording, after_only: frozenset[str]) -> list[Point]:
 
 
 def busiest_phases(seen: Recording) -> Recording:
-    """Each call site in the phase that makes most calls there."""
+    """Keep each call site in the phase that makes most calls there."""
     busiest: dict[str, str] = {}
     for (phase, site), count in seen.items():
         if site not in busiest or count > seen[busiest[site], site]:
@@ -53,7 +53,7 @@ def busiest_phases(seen: Recording) -> Recording:
 
 
 def point_per_site(seen: Recording, after_only: frozenset[str]) -> list[Point]:
-    """One point each; sides take turns, and late occurrences take turns with first ones."""
+    """Return one point a site; sides alternate, and late occurrences alternate with first ones."""
     turns: Iterator[tuple[Side, int]] = cycle([("after", 0), ("before", -1), ("before", 0), ("after", -1)])
     return [
         Point(phase, site, occurrences(count)[index], "after" if site in after_only else side)

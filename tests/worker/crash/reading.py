@@ -1,4 +1,4 @@
-"""What topics, the group and task folders hold, read with the bare client libraries: nothing of the product's reading is used."""
+"""Read topics, committed offsets and task folders with the bare client libraries, without the product's readers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Line(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """One task's state on disk. ``offset`` is the next changelog offset it says it holds; None: it says nothing."""
+    """One task's state on disk. ``offset``: the next changelog offset that the store records, or None."""
 
     where: str
     partition: int
@@ -37,7 +37,7 @@ class Folder(NamedTuple):
 
 
 def read_topics(servers: str, topics: Iterable[str], *, committed: bool) -> dict[str, list[Line]]:
-    """Everything in these topics, in the order of each partition; with ``committed`` only what transactions committed."""
+    """Return all records of these topics, in partition order; with ``committed`` as a committed reader sees them."""
     lines: dict[str, list[Line]] = {topic: [] for topic in topics}
     settings = {
         "bootstrap.servers": servers,
@@ -62,17 +62,17 @@ def read_topics(servers: str, topics: Iterable[str], *, committed: bool) -> dict
                     )
                 else:
                     assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                    left.discard((message.topic(), message.partition()))  # an end that moves on comes again
+                    left.discard((message.topic(), message.partition()))  # an end that moves on is reported again
     return lines
 
 
 def settled(admin: AdminClient, topics: Iterable[str]) -> bool:
-    """Whether no transaction is open in these: one that is committed gets its markers a moment later, partition by partition."""
+    """Whether no transaction is open in these topics; markers come after a commit, partition by partition."""
     return all(end_offsets(admin, topic) == end_offsets(admin, topic, committed=True) for topic in topics)
 
 
 def end_offsets(admin: AdminClient, topic: str, *, committed: bool = False) -> dict[int, int]:
-    """High watermarks; with ``committed`` last stable offsets."""
+    """Return high watermarks; with ``committed`` last stable offsets."""
     asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(PARTITIONS)}
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     answers = admin.list_offsets(asked, isolation_level=level, request_timeout=WAIT_S)
@@ -80,7 +80,7 @@ def end_offsets(admin: AdminClient, topic: str, *, committed: bool = False) -> d
 
 
 def committed_offsets(admin: AdminClient, group: str, topic: str | None = None) -> dict[int, int]:
-    """The group's next offsets in a topic, by default its input, which has the group's name; 0 where it has none."""
+    """Return the group's next offsets in a topic (by default the input, named as the group); 0 where it has none."""
     (answer,) = admin.list_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(group)], request_timeout=WAIT_S
     ).values()
@@ -91,7 +91,7 @@ def committed_offsets(admin: AdminClient, group: str, topic: str | None = None) 
 
 
 def read_folders(state: Path) -> list[Folder]:
-    """Each task's database below a state directory that nobody has open, by its layout on disk."""
+    """Read each task's database below a state directory that no process has open, by its layout on disk."""
     return [
         _read_folder(path, partition)
         for partition in range(PARTITIONS)

@@ -1,4 +1,4 @@
-"""Topics, state directories and processes of one run on a real broker, and waiting for what becomes of them."""
+"""Topics, state directories and processes of one run on a real broker, and waiting for their outcomes."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _exits = threading.Lock()
 
 
 class Stuck(AssertionError):
-    """Something that must happen did not happen in time."""
+    """An expected event did not happen in time."""
 
 
 class Cluster:
-    """The broker, asked by several threads."""
+    """The broker, used by several threads."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
@@ -59,7 +59,7 @@ class Cluster:
         self._groups.close()
 
     def create(self, applications: Iterable[str], *, changelogs: bool) -> None:
-        """All topics of these applications, in one request."""
+        """Create all topics of these applications, in one request."""
         names = [(name, {}) for application in applications for name in (application, app.answers_topic(application))]
         if changelogs:
             names += [(app.changelog_topic(application), {"cleanup.policy": "compact"}) for application in applications]
@@ -68,7 +68,7 @@ class Cluster:
             made.result(WAIT_S)
 
     def remove_member(self, group: str, client: str) -> None:
-        """Do at once to a dead member what the broker does when its session is over."""
+        """Remove a dead member at once, as the broker does when its session ends."""
         with self._groups_lock:
             members = self._groups.describe_groups([group])[group]["members"]
             gone = [
@@ -80,7 +80,7 @@ class Cluster:
 
 @dataclass(slots=True)
 class Actor:
-    """A process of the play."""
+    """A process of a run."""
 
     role: str
     process: Any
@@ -88,7 +88,7 @@ class Actor:
     log: Path
 
     def said(self, phase: str) -> bool:
-        """Whether it says that it enters this phase before it ends, within the limit."""
+        """Whether the process reports this phase before it ends, within the limit."""
         deadline = time.monotonic() + LIMIT_S
         with suppress(EOFError, ConnectionResetError):
             while self.pipe.poll(max(0.0, deadline - time.monotonic())):
@@ -99,13 +99,13 @@ class Actor:
         return False
 
     def outlives(self, other: Actor, word: str) -> bool:
-        """Wait until ``other`` says ``word``; False if this one ends first."""
+        """Wait until ``other`` reports ``word``; False if this process ends first."""
         if not wait([self.process.sentinel, other.pipe, other.process.sentinel], LIMIT_S):
             raise Stuck(f"{other.role} did not come to {word!r} in {LIMIT_S:.0f} s")
         return self.exit_code is None and other.said(word)
 
     def recording(self) -> Recording:
-        """What it tells at its end."""
+        """Return the recording that the process sends at its end."""
         recording: Recording = {}
         with suppress(EOFError):
             while not recording:
@@ -114,7 +114,7 @@ class Actor:
         return recording
 
     def ended(self) -> int:
-        """Its exit status; negative for the signal that killed it."""
+        """Return its exit status; negative for the signal that killed it."""
         wait([self.process.sentinel], LIMIT_S)
         code = self.exit_code
         if code is None:
@@ -133,7 +133,7 @@ class Actor:
 
 
 class Stage:
-    """One application, from its seed to its last check."""
+    """One application, from its first records to its last check."""
 
     def __init__(
         self,
@@ -193,8 +193,8 @@ class Stage:
     # --- before ---------------------------------------------------------------
 
     def seed(self) -> None:
-        """The application has worked already: inputs, their changelog, their answers, its offsets; and more inputs wait."""
-        # A topic that is new to its broker is looked for again soon.
+        """Set up an application that has worked: inputs, changelog, answers and offsets; and more inputs wait."""
+        # The broker may not know a new topic at once, so look again soon.
         settings = {"linger.ms": 5, "topic.metadata.refresh.fast.interval.ms": 50}
         producer = Producer({"bootstrap.servers": self.cluster.servers, **settings})
         self._produce(producer, self.seeded + WAITING)
@@ -211,7 +211,7 @@ class Stage:
                 producer.produce(self.name, b"", app.key_of(offset), partition)
 
     def killed_at_work(self) -> None:
-        """A process has begun to work in the victim's place and was killed: the group still waits for it, and more inputs wait."""
+        """Kill a process that worked before the victim: the group still waits for its member, and more inputs wait."""
         before = self.start(PREDECESSOR, self.state_of(VICTIM))
         assert before.said(RUNNING), f"{PREDECESSOR} never ran: {last_line(before.log)}"
         before.process.kill()
@@ -222,7 +222,7 @@ class Stage:
         assert not producer.flush(WAIT_S), f"more inputs of {self.name} could not be sent in {WAIT_S:.0f} s"
 
     def _offsets_set(self) -> bool | None:
-        """Not at once on a broker that never had a group."""
+        """Commit the offsets; None as long as a broker without groups cannot do it."""
         places = [TopicPartition(self.name, partition, self.seeded) for partition in range(app.PARTITIONS)]
         asked = [ConsumerGroupTopicPartitions(self.name, places)]
         (answer,) = self.cluster.admin.alter_consumer_group_offsets(asked, request_timeout=FIRST_S).values()
@@ -231,7 +231,7 @@ class Stage:
         return None
 
     def store_at(self, partition: int, count: int, *, says: int | None = None) -> Path:
-        """A task folder that has read so many changelog records, and ``says`` that it has read others."""
+        """Make a task folder with so many changelog records; ``says``: the offset that it records, if another."""
         path = self.state_of(VICTIM) / self.name / f"0_{partition}"
         stores = open_task_stores(path, [app.STORE])
         place = Partition(app.changelog_topic(self.name), partition)
@@ -256,7 +256,7 @@ class Stage:
         until(done, "every input is committed")
 
     def _between(self) -> list[Line]:
-        """What is on its way from the inputs to their answers."""
+        """Return the records between the inputs and their answers."""
         topic = app.between_topic(self.name)
         lines = read_topics(self.cluster.servers, [topic], committed=self._guarantee == EXACT)[topic]
         committed = committed_offsets(self.cluster.admin, self.name, topic)
@@ -268,7 +268,7 @@ class Stage:
             assert code in (None, -9) or actor.role == VICTIM, f"{actor.role} ended with {code}: {last_line(actor.log)}"
 
     def close_all(self) -> list[str]:
-        """End who still lives; what is wrong with how they ended."""
+        """End the processes that still run; return what was wrong with their ends."""
         living = [actor for actor in self.actors if actor.exit_code is None]
         for actor in living:
             actor.ask_to_close()
@@ -279,7 +279,7 @@ class Stage:
         ]
 
     def end(self) -> None:
-        """Leave no process behind."""
+        """Kill the processes that are left."""
         for actor in self.actors:
             if actor.exit_code is None:
                 actor.process.kill()
@@ -288,7 +288,7 @@ class Stage:
 
 
 def changelog_of(count: int) -> list[tuple[bytes, bytes]]:
-    """The changelog records of the first so many inputs of a partition."""
+    """Return the changelog records of the first so many inputs of a partition."""
     state: dict[bytes, bytes] = {}
     records: list[tuple[bytes, bytes]] = []
     for offset in range(count):
@@ -299,7 +299,7 @@ def changelog_of(count: int) -> list[tuple[bytes, bytes]]:
 
 
 def until(look: Callable[[], Any], what: str) -> Any:
-    """Wait for an answer."""
+    """Wait until ``look`` returns an answer."""
     deadline, pause = time.monotonic() + LIMIT_S, threading.Event()
     while (answer := look()) is None:
         if time.monotonic() > deadline:

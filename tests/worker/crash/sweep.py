@@ -1,4 +1,4 @@
-"""Record each scenario once, then play it again for each point: kill, look at what is left, let somebody finish, judge."""
+"""Record each scenario once, then repeat it for each point: kill, check, let a successor finish, check again."""
 
 from __future__ import annotations
 
@@ -49,20 +49,21 @@ def spoilt(stage: Stage) -> None:
 
 
 def killed_before(stage: Stage) -> None:
-    """A process was killed in this directory, and its member is in the group as long as its session."""
+    """A process was killed in this directory; its member stays in the group until its session ends."""
     stage.killed_at_work()
 
 
 def nothing(_stage: Stage) -> None:
-    """Nobody has worked here before."""
+    """No process has worked here before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What the watched process lives through. ``first`` names the phase until its tasks run; ``phases``: what is looked at.
+    """A watched process's run. ``first`` names the phase until its tasks run; ``phases``: the phases to test.
 
-    ``rebalance`` is the phase in which it loses tasks: to another process, which may be the one that finishes (``ANOTHER``),
-    or, ``expelled``, because the broker takes it for dead. ``purges``: its answers go through a topic whose consumed records are deleted.
+    ``rebalance`` is the phase in which it loses tasks: to another process, which may be the successor (``ANOTHER``),
+    or, ``expelled``, because the broker takes it for dead. ``purges``: its answers go through a topic whose consumed
+    records are deleted.
     """
 
     first: str
@@ -77,7 +78,7 @@ class Scenario:
 
     @property
     def breaks(self) -> tuple[str, ...]:
-        """The events that begin ``rebalance``."""
+        """Return the events that begin ``rebalance``."""
         return ("commit_refused", "transaction_aborted", "lost") if self.expelled else ("joining",)
 
     @property
@@ -101,7 +102,7 @@ PHASES = tuple(dict.fromkeys(phase for scenario in SCENARIOS for phase in scenar
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one point. ``reached``: the process made that call, and died there."""
+    """The outcome of one point. ``reached``: the process made that call, and died there."""
 
     point: Point
     successor: str
@@ -112,7 +113,7 @@ class Outcome:
 
     @property
     def too_late(self) -> bool:
-        """Not every life makes the same number of calls."""
+        """Whether this run made fewer calls than the recorded one."""
         return not (self.reached or self.wrong) and self.point.nth > 1
 
     @property
@@ -122,7 +123,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Sweep:
-    """Plays on one broker, several at a time."""
+    """Runs points on one broker, several at a time."""
 
     cluster: Cluster
     folder: Path
@@ -135,14 +136,14 @@ class Sweep:
     _numbers: Iterator[int] = field(default_factory=count)
 
     def record(self, scenario: Scenario) -> Recording:
-        """The calls of a life that nobody ends; raises ``AssertionError`` where even that goes wrong."""
+        """Return the calls of a process that is not killed; raise ``AssertionError`` if even that goes wrong."""
         (stage,) = self._stages([scenario])
         seen, wrong = self._recorded(stage, scenario)
         assert not wrong, wrong
         return {(phase, site): n for (phase, site), n in seen.items() if phase in scenario.phases}
 
     def play(self, scenario: Scenario, points: Sequence[Point]) -> Iterator[Outcome]:
-        """Each point once, as it ends; successors take turns."""
+        """Run each point once; yield each outcome as it ends; successors alternate."""
         kinds = [scenario.successors[number % len(scenario.successors)] for number in range(len(points))]
         plays = list(zip(points, kinds, strict=True))
         step = self.at_once * 8
@@ -161,7 +162,7 @@ class Sweep:
             yield from self.play(scenario, [replace(outcome.point, nth=outcome.point.nth // 2) for outcome in again])
 
     def play_until_reached(self, scenario: Scenario, points: Sequence[Point]) -> Iterator[Outcome]:
-        """As ``play``; what no life came to is tried in others, for lives differ."""
+        """As ``play``; try points that no run reached in other scenarios' runs, as runs differ."""
         missed = list(points)
         for _ in range(TRIES):
             ended = list(self.play(scenario, missed))
@@ -187,7 +188,7 @@ class Sweep:
         self.cluster.create(names, changelogs=scenarios[0].seeded > 0)
         return made
 
-    # --- one play ---------------------------------------------------------------
+    # --- one run ----------------------------------------------------------------
 
     def _recorded(self, stage: Stage, scenario: Scenario) -> tuple[Recording, list[str]]:
         try:
@@ -236,7 +237,7 @@ class Sweep:
         return victim
 
     def _rebalanced(self, stage: Stage, scenario: Scenario, victim: Actor) -> bool:
-        """Whether it has lived to see it."""
+        """Whether the process reached the rebalance."""
         if scenario.expelled:
             assert scenario.rebalance is not None
             stage.floor = committed_offsets(self.cluster.admin, stage.name)
@@ -245,12 +246,12 @@ class Sweep:
         return victim.outlives(stage.start(HEIR, stage.state_of(HEIR)), RUNNING)
 
     def _finish(self, stage: Stage, scenario: Scenario, successor: str, committed: Mapping[int, int]) -> list[str]:
-        """Let whoever is left do the rest, and judge it."""
+        """Let the successor do the rest, and check the result."""
         if successor != ANOTHER:
             stage.start(SUCCESSOR, stage.state_of(VICTIM if successor == SAME else SUCCESSOR))
         stage.until_done()
         wrong = stage.close_all()
-        # What the victim left was judged before, where nobody has taken it over.
+        # What the victim left was checked before, where no process has taken it over.
         for role in (VICTIM, HEIR, SUCCESSOR) if successor == SAME else (HEIR, SUCCESSOR):
             wrong += self._folders(stage, role)
             wrong += [
@@ -261,7 +262,7 @@ class Sweep:
         until(lambda: settled(self.cluster.admin, names) or None, "no transaction is open")
         lines = read_topics(self.cluster.servers, names, committed=exact)
         left = Left(*(lines[name] for name in names), stage.floor or committed, stage.seeded, exact)
-        # What is between two subtopologies may be answered again although its input is committed.
+        # A record between two subtopologies may be answered again although its input is committed.
         answered = replace(left, committed={}) if scenario.purges else left
         return [*wrong, *wrong_state(left), *wrong_answers(answered)]
 
@@ -275,9 +276,9 @@ class Sweep:
 
 
 def chosen(recordings: Sequence[tuple[Scenario, Recording]], *, everything: bool) -> list[tuple[Scenario, list[Point]]]:
-    """What to die at: every class of occurrence in each phase, on both sides; or every call site once.
+    """Choose the points: every class of occurrence in each phase, on both sides; or every call site once.
 
-    Once in all scenarios of a process alone, and once in those where another takes over.
+    Once in the scenarios with a single process, and once in those in which another takes over.
     """
     if everything:
         return [(scenario, all_points(seen, after_only(seen))) for scenario, seen in recordings]

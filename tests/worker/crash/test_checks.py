@@ -1,4 +1,4 @@
-"""The checks can fail: each is shown what it has to find."""
+"""Each check fails for what it has to detect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def applied_again(offset: int) -> Left:
     return replace(WHOLE, changelog=[*CHANGELOG, Line(0, COUNT, key, value)])
 
 
-def test_what_is_whole_has_nothing_wrong():
+def test_a_complete_result_passes():
     assert wrong_state(WHOLE) + wrong_answers(WHOLE) == []
     assert wrong_state(replace(WHOLE, exact=True)) + wrong_answers(replace(WHOLE, exact=True)) == []
 
@@ -35,24 +35,24 @@ def test_an_input_that_is_not_in_the_state_is_lost():
     assert f"lost: [{COUNT - 1}]" in said
 
 
-def test_an_input_without_an_answer_is_lost_but_for_those_of_before():
+def test_an_input_without_an_answer_is_lost_unless_it_was_seeded():
     (said,) = wrong_answers(replace(WHOLE, answers=ANSWERS[:3] + ANSWERS[4:]))
     assert "lost: [3]" in said
     assert wrong_answers(replace(WHOLE, answers=ANSWERS[4:], seeded=4)) == []
 
 
-def test_an_input_in_the_state_that_nobody_sent_is_told():
+def test_an_input_in_the_state_that_was_never_sent_is_reported():
     (said,) = wrong_state(replace(WHOLE, inputs=INPUTS[:-1]))
     assert f"never were: [{COUNT - 1}]" in said
 
 
-def test_what_was_not_committed_may_be_applied_again_and_what_was_may_not():
+def test_only_uncommitted_inputs_may_be_applied_again():
     assert wrong_state(applied_again(8)) == []
     (said,) = wrong_state(applied_again(7))
     assert "twice: [7]" in said
 
 
-def test_exactly_once_nothing_may_be_applied_again():
+def test_exactly_once_no_input_may_be_applied_again():
     (said,) = wrong_state(replace(applied_again(8), exact=True))
     assert "twice: [8]" in said
     (said,) = wrong_answers(replace(WHOLE, answers=[*ANSWERS, ANSWERS[9]], exact=True))
@@ -74,12 +74,12 @@ def test_a_store_may_lag_behind_its_changelog():
     ],
     ids=["ahead", "newer-than-it-says", "older-than-it-says", "says-nothing"],
 )
-def test_a_store_that_is_not_its_changelog_is_found(folder, says):
+def test_a_store_that_differs_from_its_changelog_is_reported(folder, says):
     (said,) = wrong_folders([folder], CHANGELOG, {0: COUNT})
     assert says in said
 
 
-def test_a_restore_in_bulk_that_was_cut_off_may_hold_more_than_it_says_but_nothing_else():
+def test_an_interrupted_bulk_restore_may_hold_more_than_its_offset_says():
     newer = Folder("f", 0, 7, replayed(CHANGELOG, 0, 9))
     assert wrong_folders([newer], CHANGELOG, {0: COUNT}, in_bulk=True) == []
     assert wrong_folders([newer._replace(offset=None)], CHANGELOG, {0: COUNT}, in_bulk=True) == []
@@ -95,13 +95,13 @@ def test_a_point_stands_for_each_class_of_occurrence_on_both_sides():
     assert len(all_points({("commit", "a"): 100, ("commit", "b"): 1}, frozenset())) == 10
 
 
-def test_what_only_counts_once_it_brought_something_is_died_at_afterwards():
+def test_a_poll_is_a_point_only_after_it_returned_records():
     seen = {("commit", "a"): 2}
     assert {point.side for point in all_points(seen, frozenset({"a"}))} == {"after"}
     assert {point.side for point in point_per_site(seen, frozenset({"a"}))} == {"after"}
 
 
-def test_each_site_is_taken_once_where_it_is_called_most():
+def test_each_site_is_taken_once_in_its_busiest_phase():
     seen = {("restore", "a"): 1, ("commit", "a"): 7, ("close", "b"): 1}
     assert point_per_site(busiest_phases(seen), frozenset()) == [
         Point("commit", "a", 1, "after"),

@@ -1,4 +1,4 @@
-"""A worker is killed once at every place where it does I/O; each time nothing is lost and its state is right afterwards."""
+"""A worker is killed once at each place where it does I/O; nothing is lost and its state is right afterwards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.worker.crash.stage import cluster_at
 from tests.worker.crash.sweep import SAME, SCENARIOS, Sweep, chosen
 
 AT_LEAST_ONCE, EXACTLY_ONCE = GUARANTEES
-PARTS = 3  # of a scenario's points, as a test may take so long only
+PARTS = 3  # of a scenario's points, as one test may take only so long
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -39,7 +39,7 @@ def exact_sweep(cluster, tmp_path_factory):
     return Sweep(cluster, tmp_path_factory.mktemp("exact"), EXACTLY_ONCE, run="exact")
 
 
-def test_each_call_to_the_brokers_is_looked_at(plan):
+def test_the_plan_has_each_call_to_the_brokers(plan):
     named = {"Consumer": CONSUMER, "AdminClient": ADMIN, "GroupClient": GROUP, "Admin": GROUP_ADMIN}
     named["Membership"] = CALLBACKS
     seen = {point.site.rpartition(": ")[2] for _, points in plan for point in points}
@@ -52,7 +52,7 @@ EXACT_PHASES = {"restore": {"commit"}, "hand-over": {"hand-over"}, "expelled": s
 
 @pytest.fixture(scope="module")
 def exact_plan(exact_sweep):
-    """What only exactly once does, and all that a commit and a hand-over do: by a process that comes again, as its own id takes over at once."""
+    """The calls of a transaction; the successor has the same process id, so it takes over at once."""
     plan = {}
     for phase, whole in EXACT_PHASES.items():
         scenario = replace(next(known for known in SCENARIOS if phase in known.phases), successors=(SAME,))
@@ -62,7 +62,7 @@ def exact_plan(exact_sweep):
 
 
 def killed(sweep, scenario, points):
-    """Die at each of them; it is all right that somebody does and nothing is wrong afterwards."""
+    """Kill a worker at each point; check that it died there and that nothing is wrong afterwards."""
     outcomes = list(sweep.play_until_reached(scenario, points))
     assert [(str(outcome.point), outcome.successor, outcome.wrong) for outcome in outcomes if outcome.wrong] == []
     assert [str(outcome.point) for outcome in outcomes if not outcome.reached] == []
@@ -76,7 +76,7 @@ def test_a_worker_killed_at_any_call_leaves_nothing_lost_and_no_store_wrong(swee
     killed(sweep, scenario, points[part::PARTS])
 
 
-def test_each_call_of_a_transaction_is_looked_at(exact_plan):
+def test_the_plan_has_each_call_of_a_transaction(exact_plan):
     assert {"init_transactions", "begin_transaction", "send_offsets_to_transaction", "commit_transaction"} <= {
         point.site.rpartition(".")[2] for _, points in exact_plan.values() for point in points
     }
@@ -96,7 +96,7 @@ def test_killed_at_any_call_of_a_transaction_each_input_is_applied_once(exact_sw
         (EXACTLY_ONCE, "transaction without offsets", "Committer._write: Rdict.write", "before", "twice"),
     ],
 )
-def test_a_commit_in_a_wrong_order_is_found(cluster, tmp_path, guarantee, planted, site, side, message):
+def test_a_commit_in_a_wrong_order_is_reported(cluster, tmp_path, guarantee, planted, site, side, message):
     mistaken = Sweep(cluster, tmp_path, guarantee, run=planted.replace(" ", "-"), planted=planted)
     scenario = replace(SCENARIOS[0], successors=(SAME,))
     (outcome,) = mistaken.play(scenario, [Point("commit", site, 2, side)])

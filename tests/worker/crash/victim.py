@@ -1,7 +1,7 @@
-"""A worker in a process of its own: recorded, killed at a point, or left alone to finish what another began.
+"""A worker in its own process: recorded, killed at a point, or left to finish another's work.
 
-Started by fork from a process that has imported everything and has made no client. It is told to close through a pipe, and
-ends with whoever started it.
+It is forked from a process that has imported everything and has made no client. A message through a pipe closes it, and
+it ends with the process that started it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BATCH_RECORDS = 4
 FED = 12  # inputs a partition, sent in the middle of a rebalance
 WRITTEN_BEFORE_CLOSE = 5  # batches in the stores
 PURGED_BEFORE_CLOSE = 4  # requests to delete what is consumed,
-WRITTEN_AT_MOST = 80  # if they come
+WRITTEN_AT_MOST = 80  # if the purges do not come
 CLOSE = "close"
 RUNNING = "running"
 ORPHANED = 3
@@ -38,10 +38,11 @@ ORPHANED = 3
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a process is to do. ``watched``: it is the one whose calls count.
+    """What a process has to do. ``watched``: its calls are counted.
 
-    ``phase`` is how they are labelled until its tasks run, ``rebalance`` how from the first of the events ``breaks`` on;
-    without, it closes by itself in the middle of its work. ``planted`` names a mistake that it is to make. ``purges``: as ``app.topology``.
+    ``phase`` labels the calls until its tasks run, ``rebalance`` those from the first of the events ``breaks`` on;
+    without it, the process closes by itself in the middle of its work. ``planted`` names a mistake to make. ``purges``:
+    as in ``app.topology``.
     """
 
     config: Mapping[str, Any]
@@ -57,7 +58,7 @@ class Part:
 
 
 class _Played:
-    """The watched process's own events, as phases of its life."""
+    """The watched process's own events, as phases."""
 
     def __init__(self, part: Part, pipe: Connection, watch: Watch) -> None:
         self._part = part
@@ -77,7 +78,7 @@ class _Played:
             self._running.add(event["task"])
             if self._active <= self._running and self._watch.phase == self._part.phase:
                 self._enter("commit")
-                if self._part.feeds:  # a task may have been through with its inputs before the last one ran
+                if self._part.feeds:  # a task may have finished its inputs before the last one ran
                     self._feed(BATCH_RECORDS, range(app.PARTITIONS))
         elif self._part.rebalance and event["event"] in self._part.breaks:
             self._break(self._part.rebalance)
@@ -89,7 +90,7 @@ class _Played:
                 self._feed(FED, range(app.PARTITIONS))
 
     def work(self, task: Task, records: Sequence[Record], to: str | None = None) -> None:
-        """Each batch brings the next, so that there is always more to do."""
+        """Send more inputs with each batch, so that there is always more to do."""
         app.apply(task, records, to)
         if self._part.feeds and self._watch.phase == "commit":
             if self._part.rebalance or not self._seen_enough():
@@ -117,13 +118,13 @@ class _Played:
         self._worker.run()
 
     def _close(self) -> None:
-        """The end of what is looked at."""
+        """Close the worker: the recording ends here."""
         self._watch.phase = "over"
         assert self._worker is not None
         self._worker.close()
 
     def _feed(self, count: int, partitions: Iterable[int]) -> None:
-        """So many more inputs for each of these partitions, now."""
+        """Send so many more inputs to each of these partitions, now."""
         for partition in partitions:
             for number in range(count):
                 self._feeder.produce(self._name, b"", app.key_of(number), partition)
@@ -136,14 +137,14 @@ class _Played:
 
 
 def small_batches() -> None:
-    """So that a few inputs make many commits, and a few changelog records a restore in bulk and its end."""
+    """Let a few inputs make many commits, and a few changelog records a restore in bulk and its end."""
     assert runtime.RESTORE_BATCH_RECORDS > BATCH_RECORDS
     runtime.RESTORE_BATCH_RECORDS = BATCH_RECORDS
     runtime.PACING = replace(runtime.PACING, rebuild_records=2 * BATCH_RECORDS)
 
 
 def _ordered(table: Mapping[tuple[CommitStep, Outcome], CommitStep], steps: Sequence[CommitStep]) -> None:
-    """Have a commit that goes well go this way."""
+    """Let a successful commit take its steps in this order."""
     assert isinstance(table, dict)
     table.update({(step, Outcome.OK): then for step, then in pairwise(steps)})
 
@@ -163,11 +164,11 @@ PLANTS: Mapping[str, Callable[[], None]] = {
         EXACTLY_ONCE, (_C.LEASE, _C.BEGIN, _C.PRODUCE, _C.FLUSH, _C.TRANSACTION, _C.STORE, _C.DONE)
     ),
 }
-"""Mistakes that a commit could make, to see that they are found."""
+"""Mistakes that a commit could make; the checks have to report them."""
 
 
 def closed_by(pipe: Connection, close: Callable[[], None]) -> None:
-    """Close when told so; die with whoever started this process."""
+    """Close when the pipe says so; die with the process that started this one."""
 
     def listen() -> None:
         try:
@@ -180,7 +181,7 @@ def closed_by(pipe: Connection, close: Callable[[], None]) -> None:
 
 
 def main(part: Part, pipe: Connection) -> None:
-    """The process. What it recorded goes through the pipe at its end; an error ends it with its trace in the log."""
+    """Run the process. Its recording goes through the pipe at its end; an error ends it with its trace in the log."""
     log = Path(part.log).open("a", buffering=1, encoding="utf-8")  # noqa: SIM115  # for as long as the process lives
     sys.stderr = sys.stdout = log
     logging.basicConfig(stream=log, level=logging.INFO, format="%(asctime)s %(threadName)s %(message)s")
