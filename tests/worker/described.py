@@ -10,12 +10,12 @@ from kstreams_assign import events
 
 
 def event_types() -> dict[str, type]:
-    """Name of an event -> its type."""
+    """Return the type of each event by name."""
     return {get_args(get_type_hints(kind)["event"])[0]: kind for kind in get_args(events.Event)}
 
 
 def refuse_undescribed(reported: Iterable[Mapping[str, Any]]) -> None:
-    """Fail for an event that no type describes, and for a field that differs from the type."""
+    """Fail for an event without a type, and for a field that differs from the type."""
     types = event_types()
     for event in reported:
         kind = types.get(event["event"])

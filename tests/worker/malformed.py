@@ -65,7 +65,7 @@ COORDINATOR_FAILS = frozenset(
 
 
 class _Writing(AbstractPartitionAssignor):  # type: ignore[misc]
-    """Writes the bytes it is given; as a leader, ``assignment`` to each other member."""
+    """Writes the given bytes; as a leader, writes ``assignment`` for each other member."""
 
     name = "stream"
 
@@ -89,7 +89,7 @@ class _Writing(AbstractPartitionAssignor):  # type: ignore[misc]
 
 
 class RawMember:
-    """A member of a Streams group that writes bytes of its own choice. ``user_data``: what the leader answered last."""
+    """A member of a Streams group that writes bytes of its own choice. ``user_data``: the leader's last answer."""
 
     def __init__(self, consumer: KafkaConsumer, assignor: _Writing) -> None:
         self._consumer, self._assignor = consumer, assignor
@@ -118,7 +118,7 @@ def raw_member(
     *,
     request_timeout_ms: int = 60_000,
 ) -> Iterator[RawMember]:
-    """Hold a member for as long as the block; then it leaves the group.
+    """Hold a member during the block; then it leaves the group.
 
     A request that takes longer than ``request_timeout_ms`` costs it its member id, and a leader its leadership.
     """

@@ -1,8 +1,8 @@
-"""Rebalances one after another without a fault, under load: no transaction may be aborted because of one.
+"""Rebalances one after another without a fault, under load: none of them may abort a transaction.
 
-``python -m tests.worker.many_rebalances --count 100 --guarantee exactly_once_v2`` starts a broker of its own and two workers. Either
-of them asks for a rebalance in turn; each tenth time a third worker joins, and leaves again. The last line is JSON; exit status 1
-where anything was aborted, lost or counted twice, 2 where the count was not reached within ``--seconds``.
+``python -m tests.worker.many_rebalances --count 100 --guarantee exactly_once_v2`` starts a broker of its own and two
+workers. They ask for a rebalance in turn; each tenth time a third worker joins and leaves again. The last line is JSON;
+exit status 1 if anything was aborted, lost or counted twice, 2 if the count was not reached within ``--seconds``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNWANTED = ("transaction_aborted", "delivery_failed", "task_failed", "commit_ref
 
 
 def rebalance(app: App, count: int, limit_s: float, **settings: Any) -> dict[str, Any]:
-    """Bring about ``count`` rebalances under load; what happened, as facts."""
+    """Cause ``count`` rebalances under load; return the facts."""
     steady = [app.start(number, **settings) for number in (1, 2)]
     for worker in steady:
         worker.until_running(PARTITIONS // 2)
@@ -80,7 +80,7 @@ def _all_beyond(everybody: list[Running], generation: int) -> None:
 
 @contextmanager
 def _load(app: App) -> Iterator[None]:
-    """Records all the while."""
+    """Send records all the while."""
     over = threading.Event()
 
     def send() -> None:

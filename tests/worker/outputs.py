@@ -1,4 +1,4 @@
-"""What committed readers find in the output topic of ``tests.worker.app``, and what they should."""
+"""The records in the output topic of ``tests.worker.app`` as a committed reader sees them, and the expected ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Outputs = Counter[tuple[bytes | None, bytes | None]]
 
 
 def committed_outputs(app: App) -> Outputs:
-    """All that a committed reader finds."""
+    """Return all outputs that a committed reader sees."""
     consumer = Consumer(
         {
             "bootstrap.servers": app.broker,
@@ -25,7 +25,7 @@ def committed_outputs(app: App) -> Outputs:
     )
     consumer.assign([ClientPartition(f"{app.name}-counts", p, 0) for p in range(PARTITIONS)])
     outputs: Outputs = Counter()
-    at_end: set[int] = set()  # an end that moves on is told again
+    at_end: set[int] = set()  # an end that moves on is reported again
     while len(at_end) < PARTITIONS:
         for message in consumer.consume(1_000, 1.0):
             error = message.error()
@@ -38,5 +38,5 @@ def committed_outputs(app: App) -> Outputs:
 
 
 def each_once(app: App) -> Outputs:
-    """Each word's outputs are 1, 2, 3, ... up to how often it was sent."""
+    """Return the expected outputs: 1, 2, 3, ... for each word, up to how often it was sent."""
     return Counter({(word, b"%d" % n): 1 for word, times in app.sent.items() for n in range(1, times + 1)})

@@ -1,4 +1,4 @@
-"""A counting worker as a process of its own, to be killed: ``python -m tests.worker.process SETTINGS``, a JSON object."""
+"""A counting worker in its own process, to be killed: ``python -m tests.worker.process SETTINGS``, a JSON object."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Process:
 
     @property
     def seconds(self) -> float:
-        """From its first event to its last."""
+        """Return the time from its first event to its last."""
         return float(self.events[-1]["time_ms"] - self.events[0]["time_ms"]) / 1000
 
     def until_running(self, tasks: int) -> None:
@@ -61,7 +61,7 @@ class Process:
         self._end()
 
     def close(self) -> int:
-        """Ask it to end; its exit status."""
+        """Ask it to end; return its exit status."""
         self._popen.terminate()
         return self._end()
 

@@ -1,7 +1,7 @@
 """Hostile frames for a sidecar: ``python -m tests.worker.sidecar_fuzz --count 1000000 [--seed 7] [--socket app.sock]``.
 
-Without ``--socket`` they go to the session's machine in this process, which has to keep its promises; with it to a running
-worker, which has to answer a session of good manners afterwards. Prints one JSON line; exit 1 where something broke.
+Without ``--socket`` they go to a session's machine in this process, which has to keep its promises; with it to a
+running worker, which has to answer a well-behaved session afterwards. Prints one JSON line; exit 1 on a violation.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from kstreams_assign.worker.sidecar.session import Do, HangUp, Opened, RollBack,
 
 SELDOM = ("hello", "commit", "close", "drop")
 OFTEN = tuple(op for op in PROTOCOL["ops"] if op not in (*SELDOM, "drain"))
-"""Not drain: a worker that is told to leave leaves, whoever says so in a session."""
+"""Without drain: a worker leaves when any session asks for it."""
 
 
 class Hostile:
-    """Frames from a seed: broken ones, strange ones, and good ones that mean nonsense."""
+    """Frames from a seed: broken ones, strange ones, and well-formed ones that make no sense."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -48,7 +48,7 @@ class Hostile:
         )
 
     def frames(self) -> Iterator[tuple[bytes, bool]]:
-        """Frames, and whether the peer hangs up after them: behind most noise nothing more would be read anyway."""
+        """Yield frames, and whether the peer hangs up after each: after most noise the worker reads nothing more."""
         patient = (self._strange_request, self._nonsense, self._flipped)
         while True:
             kind = self._random.choice(self._kinds)
@@ -58,7 +58,7 @@ class Hostile:
         return frame({"id": 0, "op": "hello", "version": VERSION})
 
     def cuts(self, stream: bytes) -> list[bytes]:
-        """The stream in pieces of any size."""
+        """Cut the stream into pieces of any size."""
         places = sorted(self._random.randrange(len(stream) + 1) for _ in range(self._random.randrange(4)))
         return [stream[a:b] for a, b in zip([0, *places], [*places, len(stream)], strict=True)]
 
@@ -84,7 +84,7 @@ class Hostile:
         return self._random.choice(("id", "op", "task", "keys", "topic", "key", "value", "", 7, b"k"))
 
     def _strange_request(self) -> bytes:
-        """A request with a field or two of another type, too many, or too few."""
+        """Return a request with a field or two of another type, too many, or too few."""
         r = self._random
         message = self._request()
         for _ in range(r.randrange(1, 3)):
@@ -153,7 +153,7 @@ class Hostile:
 
 
 class Machine:
-    """The session's machine in this process; every request that it lets through is answered at once."""
+    """The session's machine in this process; each request that it accepts is answered at once."""
 
     def __init__(self, hostile: Hostile) -> None:
         self._hostile = hostile
@@ -193,7 +193,7 @@ class Machine:
 
 
 class Wire:
-    """A running worker. Its answers are read and counted; after a hang-up a new connection is made."""
+    """A running worker. Its answers are read and counted; a new connection follows each hang-up."""
 
     def __init__(self, hostile: Hostile, path: str) -> None:
         self._hostile = hostile
@@ -224,7 +224,7 @@ class Wire:
             self._end()
 
     def _read(self, made: socket.socket, wait_s: float | None) -> None:
-        """What has come so far; without ``wait_s`` everything until the worker hangs up, which it must."""
+        """Read what has come so far; without ``wait_s``, everything until the worker hangs up, which it must."""
         while select.select([made], [], [], wait_s)[0]:
             data = made.recv(1 << 18)
             if not data:
@@ -246,7 +246,7 @@ class Wire:
 
 
 def polite_session(path: str) -> None:
-    """The worker still does what it is there for; the last of the strange sessions may take a moment to end."""
+    """Check that the worker still works; the last of the strange sessions may take a moment to end."""
     deadline = time.monotonic() + 100
     while True:
         try:
@@ -266,7 +266,7 @@ def run(count: int, seed: int, path: str | None = None) -> dict[str, Any]:
     target = Wire(hostile, path) if path else Machine(hostile)
     frames = hostile.frames()
     started = time.monotonic()
-    for _ in range(count):  # each is one frame, or what a peer takes for one
+    for _ in range(count):  # each is one frame, or bytes that a peer takes for one
         target.send(*next(frames))
     target.finish()
     seconds = round(time.monotonic() - started, 1)

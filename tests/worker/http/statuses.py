@@ -1,4 +1,4 @@
-"""Statuses to look at: a settled worker, and one whose group warms up for a newcomer."""
+"""Example statuses: a settled worker, and one whose group warms up a newcomer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ METERS = Meters(
 
 
 def settled(**changes) -> Status:
-    """It runs two tasks, keeps a standby, and nothing is under way."""
+    """The worker runs two tasks and keeps a standby; nothing is under way."""
     status = Status(
         application_id="shop",
         process_id=HERE,
@@ -79,7 +79,7 @@ def warm_up(partition: int, progress: ReplicaProgress | None, **more) -> WarmUp:
 
 
 def warming(name: str = "newcomer") -> Status:
-    """A third process is being warmed up, as the leader sees it; one replica is slow."""
+    """A third process warms up, as the leader sees it; one replica is slow."""
     newcomer = Holder(NEW, HostInfo(name, 80), (), (), (task(0), task(1)))
     return settled(
         holders=(*settled().holders, newcomer),

@@ -20,14 +20,14 @@ from tests.worker.http.statuses import HERE, NOW_MS, settled, task, warming
 READERS = {
     "": read_text,
     "application/openmetrics-text;version=1.0.0": read_open_metrics,
-    # as Prometheus 3 asks
+    # what Prometheus 3 sends
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
     "text/plain;version=1.0.0;q=0.5": read_open_metrics,
 }
 
 
 def samples(status, accept=""):
-    """Name and labels -> value."""
+    """Return the values by name and labels."""
     body, _ = exposition(status, accept)
     families = READERS[accept](body.decode())
     return {
@@ -38,7 +38,7 @@ def samples(status, accept=""):
 
 
 @pytest.mark.parametrize("accept", READERS)
-def test_both_formats_say_what_the_status_says(accept):
+def test_both_formats_have_the_values_of_the_status(accept):
     values = samples(warming(), accept)
     assert values["kafka_streams_stream_thread_metrics_process_total",] == 123_456
     assert values["kafka_streams_stream_thread_metrics_commit_total",] == 1_234
@@ -58,7 +58,7 @@ def test_both_formats_say_what_the_status_says(accept):
     assert values["kstreams_assign_input_lag", "orders", "1"] == 250
 
 
-def test_what_is_not_known_is_left_out_and_not_made_up():
+def test_an_unknown_value_has_no_sample():
     values = samples(settled(generation=None, tasks=(TaskStatus(task(0), "active", "restoring", None),)))
     names = {name for name, *_ in values}
     assert not names & {"kstreams_assign_generation", "kstreams_assign_next_probe_timestamp_seconds"}
@@ -66,7 +66,7 @@ def test_what_is_not_known_is_left_out_and_not_made_up():
     assert values["kafka_streams_stream_state_updater_metrics_active_restoring_tasks",] == 1
 
 
-def test_what_is_restored_has_its_rate_under_kafkas_name():
+def test_the_restore_rate_has_kafkas_name():
     restoring = TaskStatus(task(0), "active", "restoring", ReplicaProgress(1_000, 0.5, 250.0, 4_000))
     values = samples(settled(tasks=(restoring, *settled().tasks[1:])))
     assert values["kafka_streams_stream_task_metrics_restore_rate", "0_0"] == 250
@@ -121,14 +121,14 @@ def test_every_family_is_in_the_table_with_its_kind_labels_and_help(accept):
 
 
 def is_of(family, row: MetricRow) -> bool:
-    """Text of the older format calls an info metric a gauge, by its sample's name."""
+    """Return whether a family belongs to a row; text of the older format calls an info metric a gauge."""
     names = {row.name, row.name.removesuffix("_total"), f"{row.name}_info" if row.kind is Kind.INFO else row.name}
     kinds = {row.kind.value, *({"gauge"} if row.kind is Kind.INFO else ())}
     return family.name in names and family.type in kinds
 
 
 def everything():
-    """A status with a sample of every metric."""
+    """Return a status with a sample of every metric."""
     waits = HeldUp("a transaction hangs", hangs=True)
     stopped = TaskStatus(
         task(3), "active", "stopped", ReplicaProgress(1, 0.5, 2.0, 3), stopped="no space left", waits=waits
@@ -154,12 +154,12 @@ def test_names_are_unique():
     assert len(METRICS) == len(ROWS)
 
 
-def test_readings_share_nothing():
+def test_readings_do_not_share_objects():
     assert samples(settled()) != samples(warming())
     assert samples(settled()) == samples(settled())
 
 
-def test_a_stopped_task_is_a_sample_of_its_own_and_keeps_the_client_from_running():
+def test_a_stopped_task_has_its_own_sample_and_the_client_is_not_running():
     stopped = TaskStatus(task(0), "active", "stopped", None, stopped="no space left", retry_ms=4_000)
     values = samples(settled(tasks=(stopped,)))
     assert values["kstreams_assign_task_stopped", "0_0", "active"] == 1

@@ -24,7 +24,7 @@ WITHIN_S = 90
 SETTINGS = {
     "acceptable_recovery_lag": 0,
     "max_warmup_replicas": PARTITIONS,
-    "early_probing_floor_ms": 9_000,  # the time to see what is said meanwhile
+    "early_probing_floor_ms": 9_000,  # leaves time to look at the worker meanwhile
     "http": "127.0.0.1:0",
 }
 
@@ -44,7 +44,7 @@ def port_of(running):
 
 
 def until(running, path, code, pattern=""):
-    """Ask after each of its events until it answers so; and with what it answered."""
+    """Ask after each of its events until the answer matches; return the answer."""
     port, answers = port_of(running), []
 
     def answered_so(_events):
@@ -60,7 +60,7 @@ def started(app, number, **settings):
     return running, port_of(running)
 
 
-def test_while_a_newcomer_warms_up_neither_may_be_scaled_and_both_say_why(app):
+def test_while_a_newcomer_warms_up_both_workers_report_why_they_may_not_be_scaled(app):
     app.send(WORDS)
     first, old = started(app, 1, application_server="old:80")
     first.until_running(PARTITIONS)
@@ -95,7 +95,7 @@ def pass_on(task, records):
 
 
 def test_a_scale_out_that_moves_stateless_tasks_alone_is_soon_over(app):
-    """The newcomer warms up copies that become standbys, and no owner changes with that."""
+    """The newcomer warms up replicas that become standbys; no owner changes."""
     stateless = f"{app.name}-clicks"
     ClusterAdmin(app.broker).create_topics({stateless: 6, f"{stateless}-out": 1}, WITHIN_S)
     app.send(WORDS)
@@ -131,7 +131,7 @@ def test_a_scale_out_that_moves_stateless_tasks_alone_is_soon_over(app):
 
 
 class AskedAtOnce(Running):
-    """A worker that is asked before it has begun to join: it tells of its address on the way to that."""
+    """A worker that is asked before it joins: it reports its address first."""
 
     def _hear(self, event):
         if event["event"] == "http_listening":
@@ -140,7 +140,7 @@ class AskedAtOnce(Running):
         super()._hear(event)
 
 
-def test_it_is_alive_at_once_and_ready_when_its_state_is_restored(app):
+def test_a_worker_is_alive_at_once_and_ready_when_its_state_is_restored(app):
     app.send(WORDS)
     config = Config(app.name, app.broker, str(app.folder / "state"), session_timeout_ms=30_000, http="127.0.0.1:0")
     running = AskedAtOnce(config, [Subtopology(count, [app.name], ["totals"], [f"{app.name}-counts"])])
@@ -169,7 +169,7 @@ def until_line(process, pattern):
     return next(match for line in process.stderr if (match := re.search(pattern, line)))
 
 
-def test_the_sidecar_as_a_program_tells_its_address_serves_it_and_leaves_nothing(broker, tmp_path):
+def test_the_sidecar_as_a_program_reports_and_serves_its_address_and_leaves_nothing(broker, tmp_path):
     ClusterAdmin(broker).create_topics({"http-orders": 1}, WITHIN_S)
     settings = tmp_path / "worker.toml"
     settings.write_text(
@@ -220,7 +220,7 @@ def test_metrics_move_as_records_flow(app):
     assert info["application_id"] == app.name
 
 
-def test_what_is_restored_and_what_a_standby_reads_is_counted(app):
+def test_restored_records_and_a_standbys_records_are_counted(app):
     app.send(WORDS)
     first, _ = started(app, 1)
     first.until_running(PARTITIONS)
@@ -236,7 +236,7 @@ def test_what_is_restored_and_what_a_standby_reads_is_counted(app):
 
 
 def metrics_of(port):
-    """Name -> labels and value of each sample."""
+    """Return the samples of each name: labels and value."""
     samples = {}
     for family in read_text(ask(port, "/metrics")[1]):
         for sample in family.samples:

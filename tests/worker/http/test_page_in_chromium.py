@@ -1,4 +1,4 @@
-"""The status page in a browser: tasks, lags, rates, why it still probes; and that names from the data run nothing."""
+"""The status page in a browser: tasks, lags, rates, why it probes; and names from the data run no code."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Shown:
 
 @pytest.fixture
 def opened(browser):
-    """Open the page on a status. At the end its console must be empty and all its requests of its own server."""
+    """Open the page on a status. At the end its console is empty, and all its requests went to its own server."""
     pages = []
 
     def open_page(status, **options):
@@ -66,7 +66,7 @@ def opened(browser):
         assert {url for url in shown.requests if not url.startswith("data:")} == allowed
 
 
-def test_it_shows_task_process_changelog_progress_rate_and_time_left(opened):
+def test_the_page_shows_task_process_changelog_progress_rate_and_time_left(opened):
     shown = opened(warming())
     assert shown.page.text_content("h1") == "shop"
     assert shown.page.locator(".verdict").all_text_contents() == ["Live", "Ready", "Do not scale now"]
@@ -87,7 +87,7 @@ def test_it_shows_task_process_changelog_progress_rate_and_time_left(opened):
     assert processes.nth(2).locator(".chip.warmup").all_text_contents() == ["0_0", "0_1"]
 
 
-def test_it_updates_itself_and_says_when_the_worker_does_not_answer(opened):
+def test_the_page_updates_itself_and_shows_when_the_worker_does_not_answer(opened):
     shown = opened(warming())
     shown.page.evaluate("window.still = true")
     now = settled()
@@ -119,7 +119,7 @@ def test_names_are_shown_as_text_and_not_run(opened):
     assert "unsafe" not in POLICY
 
 
-def test_a_replica_of_which_little_is_known_is_shown_as_such(opened):
+def test_a_replica_with_unknown_values_is_shown_as_such(opened):
     tasks = (
         TaskStatus(TaskId(1, 0), "active", "restoring", None),
         TaskStatus(TaskId(1, 1), "standby", "tailing", ReplicaProgress(9)),
@@ -138,7 +138,7 @@ def test_a_task_without_a_changelog_has_no_share_restored(opened):
 
 
 @pytest.mark.parametrize("status", [warming, settled])
-def test_it_can_be_read_at_each_width_on_light_and_dark_paper(opened, status):
+def test_the_page_is_readable_at_each_width_in_light_and_dark(opened, status):
     names = "orders-0.orders.shop.svc.cluster.local"
     holders = (*status().holders, Holder(NEW, HostInfo(names, 80), (), None, (task(0), task(1))))
     page = opened(replace(status(), holders=holders, application_id=names)).page
@@ -157,7 +157,7 @@ def test_on_a_narrow_screen_each_value_has_its_label(opened):
     assert labels == ["none", "role", "state", "restored", "changelog lag", "restored/s", "time left", "largest lag in"]
 
 
-def test_dark_is_dark(opened):
+def test_the_dark_page_has_a_dark_background(opened):
     page = opened(settled(), color_scheme="dark").page
     shade = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(shade) == "rgb(21, 24, 28)"

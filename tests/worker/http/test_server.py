@@ -1,4 +1,4 @@
-"""The server over real sockets: what it answers, and what it does not let others do to it."""
+"""The server over real sockets: its answers, and the requests that it refuses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WITHIN_S = 60
 
 @contextmanager
 def serving(status=settled, host="127.0.0.1"):
-    """A server, its port, and its events."""
+    """Yield a server, its port and its events."""
     events = []
     server = StatusServer(HostInfo(host, 0))
     server.start(status, EventLog("process", events.append))
@@ -43,7 +43,7 @@ def ask(port, path, method="GET", **headers):
 
 
 def reply_to(port, raw):
-    """All that comes back for these bytes."""
+    """Return all bytes that come back for these."""
     with socket.create_connection(("127.0.0.1", port), timeout=WITHIN_S) as connection:
         connection.sendall(raw)
         return b"".join(iter(lambda: connection.recv(65_536), b""))
@@ -91,12 +91,12 @@ def test_other_paths_methods_and_versions_are_refused():
 
 
 @pytest.mark.parametrize(("host", "code"), [("localhost:1", 200), ("127.0.0.1", 200), ("evil.example:80", 421)])
-def test_on_loopback_only_names_of_loopback_are_answered_to(host, code):
+def test_on_loopback_only_names_of_loopback_get_an_answer(host, code):
     with serving() as (port, _):
         assert ask(port, "/live", Host=host)[0].status == code
 
 
-def test_other_addresses_of_loopback_are_names_of_it_too():
+def test_other_loopback_addresses_are_names_of_loopback_too():
     with serving(host="127.0.0.9") as (port, events):
         with socket.create_connection(("127.0.0.9", port), timeout=WITHIN_S) as connection:
             connection.sendall(b"GET /live HTTP/1.1\r\nHost: 127.0.0.9:%d\r\n\r\n" % port)
@@ -104,7 +104,7 @@ def test_other_addresses_of_loopback_are_names_of_it_too():
         assert events[0]["warnings"] == []
 
 
-def test_elsewhere_any_name_is_answered_to_and_it_is_said_aloud():
+def test_on_another_address_any_name_gets_an_answer_and_a_warning_is_reported():
     with serving(host="0.0.0.0") as (port, events):
         assert ask(port, "/live", Host="pod.example:80")[0].status == 200
         assert "no loopback" in events[0]["warnings"][0]
@@ -116,7 +116,7 @@ def test_a_request_that_is_too_long_is_refused_without_being_read():
         assert b" 431 " in reply_to(port, b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 2_731)
 
 
-def test_who_hangs_up_in_the_middle_harms_nothing():
+def test_a_client_that_hangs_up_in_the_middle_harms_nothing():
     asked, go_on = threading.Event(), threading.Event()
 
     def slow():
@@ -137,8 +137,8 @@ def test_who_hangs_up_in_the_middle_harms_nothing():
     assert [event["event"] for event in events] == ["http_listening"]
 
 
-def test_who_says_nothing_is_let_go_and_others_are_served_meanwhile(monkeypatch):
-    monkeypatch.setattr(module, "CONNECTION_S", 3.0)  # time enough to come with all of them
+def test_a_silent_client_is_disconnected_and_others_are_served_meanwhile(monkeypatch):
+    monkeypatch.setattr(module, "CONNECTION_S", 3.0)  # long enough to open all connections
     monkeypatch.setattr(module._Handler, "timeout", 2 * WITHIN_S)
     with serving() as (port, _):
         idle = [socket.create_connection(("127.0.0.1", port), timeout=WITHIN_S) for _ in range(CONNECTIONS_MAX)]
@@ -152,7 +152,7 @@ def test_who_says_nothing_is_let_go_and_others_are_served_meanwhile(monkeypatch)
             connection.close()
 
 
-def test_a_mistake_of_ours_is_told_and_the_next_request_is_answered():
+def test_an_internal_error_is_reported_and_the_next_request_is_answered():
     moments = iter([None, settled()])
     with serving(lambda: next(moments)) as (port, events):
         assert reply_to(port, b"GET /live HTTP/1.0\r\n\r\n") == b""
@@ -160,7 +160,7 @@ def test_a_mistake_of_ours_is_told_and_the_next_request_is_answered():
         assert "AttributeError" in next(e for e in events if e["event"] == "http_failed")["warnings"][0]
 
 
-def test_it_ends_with_a_client_still_there_and_leaves_no_thread_and_no_port(monkeypatch):
+def test_the_server_ends_while_a_client_is_connected_and_leaves_no_thread_and_no_port(monkeypatch):
     monkeypatch.setattr(module._Handler, "timeout", 2 * WITHIN_S)
     before = set(threading.enumerate())
     with serving() as (port, _):
@@ -175,6 +175,6 @@ def test_it_ends_with_a_client_still_there_and_leaves_no_thread_and_no_port(monk
         socket.create_connection(("127.0.0.1", port))
 
 
-def test_an_address_that_is_taken_is_refused_by_key_and_value():
+def test_an_address_in_use_is_refused_with_key_and_value():
     with serving() as (port, _), pytest.raises(ConfigError, match=rf"http = '127.0.0.1:{port}': cannot listen there"):
         StatusServer(HostInfo("127.0.0.1", port))

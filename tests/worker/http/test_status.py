@@ -1,4 +1,4 @@
-"""The verdicts that an orchestrator reads, and their reasons, as a table."""
+"""The verdicts that an orchestrator reads, and their reasons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STOPPED_COPY = (TaskStatus(task(0), "standby", "stopped", None, stopped="no spac
 COLD_COPY = (TaskStatus(task(0), "warmup", "tailing", ReplicaProgress(500, 0.5)),)
 
 TABLE = [
-    # what is the matter, live, ready, scalable, a part of the reason
+    # condition, live, ready, scalable, a part of the reason
     (
         "a task is stopped",
         settled(tasks=STOPPED),
@@ -121,14 +121,14 @@ def test_each_status_has_its_verdicts_with_the_reason(status, alive, fit, calm, 
     assert all(verdict.ok == (not verdict.reasons) for verdict in verdicts)
 
 
-def test_of_many_reasons_of_a_kind_the_first_are_listed_and_the_rest_counted():
+def test_many_reasons_of_one_kind_are_listed_up_to_a_limit_and_the_rest_counted():
     many = tuple(warm_up(n, ReplicaProgress(9, 0.5)) for n in range(30))
     reasons = scalable(settled(warmups=many)).reasons
     assert len(reasons) == 9
     assert reasons[-1] == "... and 22 more warm-ups"
 
 
-def test_a_process_is_called_by_its_endpoint_or_as_much_of_its_id_as_tells_it_apart():
+def test_a_process_is_named_by_its_endpoint_or_the_unique_start_of_its_id():
     assert warming("new-pod").names()[NEW] == "new-pod:80"
     assert settled().names()[settled().process_id] == "this process"
     twin = UUID(int=NEW.int + (1 << 88))

@@ -46,7 +46,7 @@ def log(store, partition):
 
 
 def standing():
-    """The leader runs all four; two warm up on a newcomer, which had 100 of each 1,000 when it joined."""
+    """The leader runs all four tasks; two warm up on a newcomer, which had 100 of each 1,000 when it joined."""
     ends = dict.fromkeys(T, 1_000)
     old = Client(LEADER, 1, frozenset(T), lags=TaskLags(ends, dict.fromkeys(T, RUNNING_OFFSET_SUM)))
     cluster = Cluster((old, Client(NEW, 1, lags=TaskLags(ends, dict.fromkeys(T, 100)))), frozenset(T))
@@ -85,7 +85,7 @@ VIEWS = Views(
 
 
 def going(at=100, end=1_100, moved=400, partition=ALL_CHANGELOGS):
-    """Four seconds ago it stood at ``at``; two seconds ago it had moved on."""
+    """Progress that stood at ``at`` four seconds ago, and had moved on two seconds ago."""
     begun = TaskProgress.begin({partition: at}, {partition: end}, MONOTONIC_MS - 4_000)
     return begun.advanced(partition, at + moved, MONOTONIC_MS - 2_000)
 
@@ -118,7 +118,7 @@ def test_a_task_has_the_lags_of_its_own_input_and_says_whether_it_has_a_changelo
     ]
 
 
-def test_progress_is_as_of_now_so_what_stands_still_grows_slower():
+def test_progress_that_stands_still_loses_its_rate():
     progress = replica_progress(going(partition=log("totals", 0)), MONOTONIC_MS)
     assert progress == ReplicaProgress(600, 500 / 1_100, 100.0, 6_000, {log("totals", 0): 600})
     later = replica_progress(going(partition=log("totals", 0)), MONOTONIC_MS + 60_000)
@@ -144,7 +144,7 @@ def test_the_leader_names_all_processes_with_the_lags_as_of_the_last_join():
     assert (status.warnings, status.since_turn_ms, status.lease_left_ms) == (("decision: look out",), 40, 5_000)
 
 
-def test_what_members_have_reported_to_the_leader_since_counts_more():
+def test_newer_reports_to_the_leader_take_precedence():
     copies = {(NEW, WARM[0]): going(), (NEW, WARM[1]): going(at=700, end=1_000, moved=290)}
     status = status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, early=EarlyView(due=True, copies=copies)))
     assert [(warmup.progress.lag, warmup.progress.as_joined, warmup.caught_up) for warmup in status.warmups] == [
@@ -189,14 +189,14 @@ def test_warm_ups_that_wait_in_the_queue_are_shown_as_queued():
     assert [task.state for task in status_of(CONFIG, SHAPE, NEW, warm).tasks] == ["tailing", "tailing"]
 
 
-def test_before_the_first_assignment_nothing_is_made_up():
+def test_before_the_first_assignment_unknown_values_stay_empty():
     member = MemberView(State.JOINING, None, None, False, None, False, False, -1.0)
     status = status_of(CONFIG, SHAPE, LEADER, replace(VIEWS, member=member, states={}, roles={}, early=EarlyView()))
     assert (status.assigned, status.holders, status.tasks, status.warmups) == (False, (), (), ())
     assert (status.assignor, status.next_probe_ms, status.leader) == (None, None, None)
 
 
-def test_an_active_task_has_caught_up_at_its_end_only_and_a_copy_within_the_acceptable_lag():
+def test_an_active_task_has_caught_up_at_its_end_only_and_a_replica_within_the_acceptable_lag():
     views = replace(
         VIEWS,
         roles={T[0]: "active", T[1]: "standby"},

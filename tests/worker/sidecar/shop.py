@@ -1,5 +1,4 @@
-"""A shop for the sidecar's tests: orders in, totals per customer out, sidecars in this process, and an application or
-two."""
+"""A shop for the sidecar's tests: orders in, totals per customer out; sidecars and applications."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ STORE = "totals"
 
 
 class RunningSidecar:
-    """A sidecar in a thread of its own, and its events."""
+    """A sidecar in its own thread, and its events."""
 
     def __init__(self, settings: SidecarSettings) -> None:
         self.events: list[Mapping[str, Any]] = []
@@ -37,7 +36,7 @@ class RunningSidecar:
     def _run(self) -> None:
         try:
             self.sidecar.run()
-        except BaseException as error:  # noqa: BLE001  # looked at by the test
+        except BaseException as error:  # noqa: BLE001  # the test reads it
             self.error = error
             with self._news:
                 self._news.notify_all()
@@ -57,7 +56,7 @@ class RunningSidecar:
         self.until(lambda events: any(e["event"] == name for e in events[since:]))
 
     def until_running(self, tasks: int) -> None:
-        since = len(self.events)  # the last status may be of before what is waited for
+        since = len(self.events)  # the last status may be out of date
 
         def runs(events: Sequence[Mapping[str, Any]]) -> bool:
             status = [e for e in events[since:] if e["event"] == "status"][-1:]
@@ -90,7 +89,7 @@ class Shop:
         self.sent.update(customers)
 
     def send_large(self, count: int, size: int) -> None:
-        """Records that no application counts, all to one partition."""
+        """Send records that no application counts, all to one partition."""
         for _ in range(count):
             self._producer.produce(self.name, 0, b"large", b"1" * size)
         self._producer.flush(WITHIN_S)
@@ -121,7 +120,7 @@ class Shop:
         self._producer.close()
 
     def committed(self) -> Counter[bytes]:
-        """The newest totals in the changelog, by customer, as they are now."""
+        """Return the newest totals in the changelog, by customer, as they are now."""
         changelog = f"{self.name}-{STORE}-changelog"
         partitions = [TopicPartition(changelog, p) for p in range(PARTITIONS)]
         if changelog not in self.admin.partition_counts([changelog], WITHIN_S):
@@ -140,16 +139,16 @@ class Shop:
         return Counter(total_by_key)
 
     def emitted(self) -> Counter[bytes]:
-        """The newest total of each customer in the output topic, as a committed reader finds it now."""
+        """Return the newest total of each customer in the output topic, as a committed reader sees it now."""
         return Counter({key: int(value) for key, value in self._output()[0] if value is not None})
 
     def markers(self) -> int:
-        """How many offsets of the output topic hold no record: the ends of transactions."""
+        """Return how many offsets of the output topic hold no record: the ends of transactions."""
         records, end = self._output()
         return end - len(records)
 
     def _output(self) -> tuple[list[Write], int]:
-        """The committed records of the output topic, oldest first in each partition, and the sum of its ends."""
+        """Return the committed records of the output topic, oldest first in each partition, and the sum of its ends."""
         partitions = [TopicPartition(self.output, p) for p in range(PARTITIONS)]
         ends = self.admin.end_offsets(partitions, WITHIN_S)
         reader = ConfluentChangelogReader(self.broker, group_id=self.name, admin=self.admin, read_committed=True)
@@ -166,7 +165,7 @@ class Shop:
 
 
 def add_up(session: SidecarClient, max_records: int = 500, timeout_ms: int = 100) -> int:
-    """One round without a commit: poll, add each order to its customer's total, emit the totals; how many orders."""
+    """Poll, add each order to its customer's total, emit the totals, without a commit; return how many orders."""
     records = session.poll(max_records, timeout_ms)
     by_task: dict[str, Counter[bytes]] = {}
     for record in records:
@@ -175,7 +174,7 @@ def add_up(session: SidecarClient, max_records: int = 500, timeout_ms: int = 100
         try:
             _add_up_task(session, task, orders)
         except SidecarRefused as refused:
-            if refused.code != "task_migrated":  # its next owner reads these orders again
+            if refused.code != "task_migrated":  # the next owner of the task reads these orders again
                 raise
     return len(records)
 
@@ -193,7 +192,7 @@ def sink_of(session: SidecarClient) -> str:
 
 
 def add_up_until(session: SidecarClient, shop: Shop, most: int = 500) -> None:
-    """Work until the changelog holds what was sent."""
+    """Work until the changelog holds the totals of all orders."""
     deadline = time.monotonic() + WITHIN_S
     while shop.committed() != shop.sent:
         assert time.monotonic() < deadline, (shop.committed() - shop.sent, shop.sent - shop.committed())

@@ -1,4 +1,4 @@
-"""The asyncio client at a sidecar on a real broker: many requests at once, and the end of a session."""
+"""The asyncio client at a sidecar on a real broker: concurrent requests, and the end of a session."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def count(session: AsyncSidecarClient, shop: Shop) -> None:
     assert len(set(await asyncio.gather(*commits))) == 1, "one generation"
 
 
-def test_an_asyncio_application_counts_with_commits_on_their_way(shop):
+def test_an_asyncio_application_counts_while_commits_are_under_way(shop):
     async def application() -> None:
         async with await AsyncSidecarClient.connect(str(shop.folder / "1.sock")) as session:
             await count(session, shop)
@@ -56,7 +56,7 @@ def test_an_asyncio_application_counts_with_commits_on_their_way(shop):
     assert shop.committed() == shop.emitted() == shop.sent
 
 
-def test_many_requests_at_once_are_all_answered_and_a_waiting_poll_holds_up_none(shop):
+def test_concurrent_requests_are_all_answered_and_a_waiting_poll_delays_none(shop):
     async def application() -> None:
         async with await AsyncSidecarClient.connect(str(shop.folder / "1.sock")) as session:
             waiting = asyncio.ensure_future(session.poll(1, 60_000))
@@ -70,6 +70,6 @@ def test_many_requests_at_once_are_all_answered_and_a_waiting_poll_holds_up_none
     asyncio.run(application())
 
 
-def test_nobody_listens():
+def test_without_a_listener_connecting_fails():
     with pytest.raises(SidecarDisconnected, match="no worker listens there"):
         asyncio.run(AsyncSidecarClient.connect("nowhere.sock"))

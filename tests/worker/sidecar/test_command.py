@@ -1,4 +1,4 @@
-"""``kstreams-assign worker`` as a process: its log, its orderly end, its exit status."""
+"""``kstreams-assign worker`` as a process: its log, its clean end, its exit status."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write_config(shop: Shop) -> Path:
 
 @contextmanager
 def ended(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Whatever happens, the process does not outlive the test."""
+    """Kill the process at the end of the test, if it still runs."""
     try:
         yield
     finally:
@@ -48,7 +48,7 @@ def ended(process: subprocess.Popen[str]) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_signal_is_an_orderly_end_and_the_next_goes_on_there(shop, number):
+def test_a_signal_ends_the_worker_cleanly_and_the_next_one_continues(shop, number):
     shop.send(ORDERS)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([*COMMAND, write_config(shop)], text=True, **pipes) as process, ended(process):

@@ -1,4 +1,4 @@
-"""A sidecar drains, asked by its application or by the command: it ends, and the other process has everything."""
+"""A sidecar drains when its application or the command asks for it: it ends, and the other process has every task."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def work_on(session: SidecarClient) -> None:
         session.commit()
 
 
-def test_an_application_can_ask_for_it_and_works_on_until_the_worker_hangs_up(shop: Shop) -> None:
+def test_an_application_can_request_a_drain_and_works_until_the_worker_hangs_up(shop: Shop) -> None:
     shop.send(ORDERS)
     shop.start(1)
     with shop.connect(1) as session:
@@ -72,7 +72,7 @@ def test_an_application_can_ask_for_it_and_works_on_until_the_worker_hangs_up(sh
     other.until_running(PARTITIONS)
 
 
-def test_where_nobody_ever_worked_there_is_nothing_to_drain(tmp_path: Path) -> None:
+def test_a_drain_without_a_state_directory_is_refused(tmp_path: Path) -> None:
     config = tmp_path / "worker.toml"
     lines = [
         'application_id = "app"',

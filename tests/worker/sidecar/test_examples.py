@@ -1,4 +1,4 @@
-"""The clients in ``examples/``, in three languages, as their own processes at a sidecar on a real broker."""
+"""The clients in ``examples/``, in three languages, as processes at a sidecar on a real broker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def at_work(command: Sequence[str], shop: Shop) -> Iterator[subprocess.Popen[byt
 
 
 def counts_through_kills(command: Sequence[str], shop: Shop) -> None:
-    """Orders come while the application is killed in the middle and started again; then Ctrl-C ends it in order."""
+    """Send orders while the application is killed and started again; then Ctrl-C ends it cleanly."""
     shop.send(ORDERS)
     shop.start().until_running(PARTITIONS)
     with at_work(command, shop) as process:
@@ -76,5 +76,5 @@ def test_the_go_example_counts_through_kills(go, shop):
 
 
 @pytest.mark.parametrize("example", ["sidecar_python.py", "sidecar_node/count.mjs", "sidecar_go/main.go"])
-def test_an_example_is_short_enough_to_be_read(example):
+def test_an_example_is_short(example):
     assert len((EXAMPLES / example).read_text(encoding="utf-8").splitlines()) <= 180

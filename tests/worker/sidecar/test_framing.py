@@ -1,4 +1,4 @@
-"""The stream of frames: however it is cut, the same messages come out; what is no frame is refused."""
+"""The stream of frames: any split gives the same messages; bytes that are not a frame are refused."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ def test_a_stream_fed_byte_by_byte_gives_a_message_with_its_last_byte():
         msgpack.packb({"id": 1})[:-1],
         b"\xdf\xff\xff\xff\xff",  # a map of 4 billion
         b"\x91" * 2_000 + b"\x00",  # arrays in arrays
-        b"\x81\xa2\xff\xfe\x00",  # text that is no UTF-8
+        b"\x81\xa2\xff\xfe\x00",  # text that is not UTF-8
     ],
     ids=repr,
 )
-def test_what_is_no_map_of_msgpack_with_text_keys_is_malformed(packed):
+def test_anything_but_a_msgpack_map_with_text_keys_is_malformed(packed):
     frames = Frames(FRAME_BYTES_MAX)
     frames.feed(struct.pack(">I", len(packed)) + packed)
     with pytest.raises(MalformedFrame):
         frames.next()
 
 
-def test_a_frame_that_is_too_long_is_refused_by_its_length_before_it_comes():
+def test_a_frame_that_is_too_long_is_refused_by_its_length_before_its_content():
     frames = Frames(FRAME_BYTES_MAX)
     frames.feed(struct.pack(">I", FRAME_BYTES_MAX + 1))
     with pytest.raises(MalformedFrame, match=str(FRAME_BYTES_MAX)):

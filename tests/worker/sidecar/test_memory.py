@@ -33,12 +33,12 @@ HEAD = msgpack.packb({"id": 1, "op": "put", "task": "0_0", "store": "totals"})
 
 
 def _request(field: str, value: bytes) -> bytes:
-    """A put with one more field, packed by hand."""
+    """Pack a put with one more field by hand."""
     return bytes([HEAD[0] + 1]) + HEAD[1:] + msgpack.packb(field) + value
 
 
 def _filled(item: bytes, size: int = FRAME_BYTES_MAX) -> bytes:
-    """A put whose ``keys`` are as many such items as fit into ``size`` bytes."""
+    """Pack a put whose ``keys`` are as many such items as fit into ``size`` bytes."""
     items = (size - len(HEAD) - 10) // len(item)
     return _request("keys", b"\xdd" + struct.pack(">I", items) + item * items)
 
@@ -93,9 +93,9 @@ LARGE: Mapping[str, tuple[Mapping[str, object], str, object]] = {
 
 
 @pytest.mark.parametrize("kind", LARGE)
-def test_a_legitimate_request_of_the_smallest_things_is_read(kind: str) -> None:
+def test_a_legitimate_request_of_the_smallest_items_is_read(kind: str) -> None:
     head, field, smallest = LARGE[kind]
-    items = (MIB - 200) // len(msgpack.packb(smallest))  # the bound is in proportion to the frame
+    items = (MIB - 200) // len(msgpack.packb(smallest))  # the limit is proportional to the frame
     packed = msgpack.packb({"id": 1, "task": "0_0", **head, field: [smallest] * items})
     assert len(read_request(unpack(packed)).fields[field]) == items
 
@@ -108,7 +108,7 @@ def test_a_greeting_that_announces_arrays_in_arrays_reserves_nothing() -> None:
         frames.next()
 
 
-def test_small_messages_are_not_bounded_by_their_few_bytes() -> None:
+def test_small_messages_have_a_minimum_of_memory() -> None:
     for message in ({}, {"a": {}}, {"a": [[1], [2]], "b": {}}, {"id": 1, "op": "tasks"}):
         assert unpack(msgpack.packb(message)).keys() == message.keys()
     assert list(islice(unpack(msgpack.packb({"headers": [[]] * 1000}))["headers"], 2)) == [(), ()]

@@ -62,7 +62,7 @@ def test_a_request_with_every_field_of_its_op_is_read(op):
 
 
 @pytest.mark.parametrize(("op", "name", "spec"), FIELDS, ids=lambda value: value if isinstance(value, str) else "")
-def test_a_field_that_is_not_as_its_type_says_is_refused_by_name(op, name, spec):
+def test_a_field_of_a_wrong_type_is_refused_by_name(op, name, spec):
     for value in BAD[spec["type"]]:
         shown = r"\(not shown\): " if spec.get("secret") else "= "
         with pytest.raises(SidecarRefused, match=f"{op}: {name} {shown}") as refused:
@@ -72,7 +72,7 @@ def test_a_field_that_is_not_as_its_type_says_is_refused_by_name(op, name, spec)
 
 
 @pytest.mark.parametrize(("op", "name", "spec"), FIELDS, ids=lambda value: value if isinstance(value, str) else "")
-def test_a_field_left_out_is_its_default_or_nothing_or_refused(op, name, spec):
+def test_a_missing_field_gets_its_default_or_none_or_is_refused(op, name, spec):
     message = whole(op)
     del message[name]
     if "default" in spec or spec.get("optional"):
@@ -96,20 +96,20 @@ def test_a_field_left_out_is_its_default_or_nothing_or_refused(op, name, spec):
     + [{"id": 1, "op": "tasks", "task": "0_0"}],
     ids=repr,
 )
-def test_what_is_no_request_is_refused(message):
+def test_a_message_that_is_not_a_request_is_refused(message):
     with pytest.raises(SidecarRefused, match="bad_request"):
         read_request(message)
 
 
-def test_clients_that_read_no_schema_have_the_same_numbers():
+def test_clients_without_the_schema_have_the_same_numbers():
     assert (PROTOCOL["version"], PROTOCOL["frame_bytes_max"]) == (VERSION, FRAME_BYTES_MAX)
 
 
-def test_every_type_is_explained_and_every_explained_type_is_used():
+def test_every_type_is_described_and_every_described_type_is_used():
     assert {spec["type"] for _, _, spec in FIELDS} | {"id"} == PROTOCOL["types"].keys() == GOOD.keys() | {"id"}
 
 
-def test_every_code_and_event_of_the_closed_lists_is_one_that_the_worker_sends():
+def test_the_worker_sends_every_code_and_event_of_the_closed_lists():
     room = Path(str(kstreams_assign.worker.sidecar.__file__)).parent
     source = "".join(path.read_text(encoding="utf-8") for path in room.glob("*.py"))
     assert (
@@ -119,7 +119,7 @@ def test_every_code_and_event_of_the_closed_lists_is_one_that_the_worker_sends()
     assert set(re.findall(r'_push\("(\w+)"', source)) == EVENTS
 
 
-def test_a_token_that_cannot_be_right_is_refused_and_not_repeated():
+def test_an_impossible_token_is_refused_and_not_shown():
     for token in ("s3cret" * 50, 7, b"s3cret", ["s3cret"], ""):
         with pytest.raises(SidecarRefused) as raised:
             read_request({"id": 1, "op": "hello", "version": 1, "token": token})

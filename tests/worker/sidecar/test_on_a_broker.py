@@ -1,4 +1,4 @@
-"""Applications at a sidecar's socket, on a real broker: whatever they do, nothing is lost and nothing counts twice."""
+"""Applications at a sidecar's socket, on a real broker: nothing is lost and nothing counts twice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def shop(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
 
 
 def work_once(session: SidecarClient) -> int:
-    """One round that had orders, not committed."""
+    """Work on the next orders, without a commit; return how many."""
     while not (count := add_up(session)):
         pass
     return count
@@ -50,7 +50,7 @@ def test_an_application_counts_everything_and_emits_the_totals(shop: Shop) -> No
         session.close()
 
 
-def test_what_an_application_had_not_committed_when_it_died_never_was(shop: Shop) -> None:
+def test_uncommitted_work_of_a_killed_application_is_discarded(shop: Shop) -> None:
     shop.send(ORDERS)
     shop.start()
     with shop.connect() as first:
@@ -66,7 +66,7 @@ def test_what_an_application_had_not_committed_when_it_died_never_was(shop: Shop
     assert shop.emitted() == shop.sent
 
 
-def test_a_commit_that_was_asked_for_is_done_although_its_application_died_at_once(shop: Shop) -> None:
+def test_a_requested_commit_is_done_although_its_application_died_at_once(shop: Shop) -> None:
     shop.send(ORDERS)
     shop.start()
     with shop.connect() as first:
@@ -91,7 +91,7 @@ def test_under_exactly_once_the_applications_commit_is_the_transaction(shop: Sho
     assert not any(event["event"] == "transaction_aborted" for event in sidecar.events)
 
 
-def test_a_part_of_what_was_polled_can_be_committed_and_the_rest_comes_again(shop: Shop) -> None:
+def test_some_of_the_polled_records_can_be_committed_and_the_rest_comes_again(shop: Shop) -> None:
     shop.send(ORDERS)
     shop.start()
     with shop.connect() as first:
@@ -123,7 +123,7 @@ def test_an_application_that_hangs_does_not_hold_up_the_group_and_keeps_only_the
         for task in polled:
             slow.put(task, STORE, {b"half-done": b"1"})
         second_worker = shop.start(2)
-        second_worker.until_running(PARTITIONS // 2)  # while the slow one is silent, with work at hand
+        second_worker.until_running(PARTITIONS // 2)  # while the slow application is silent, with records to process
         gone = next(task for task in polled if _revoked(slow, task))
         (kept,) = polled.keys() - {gone}
         assert slow.get(kept, STORE, [b"half-done"]) == (b"1",)
@@ -139,11 +139,11 @@ def test_an_application_that_hangs_does_not_hold_up_the_group_and_keeps_only_the
 
 
 def _revoked(session: SidecarClient, task: str) -> bool:
-    session.tasks()  # brings what was pushed before its reply
+    session.tasks()  # brings the notifications that were pushed before its reply
     return any(event["event"] == "revoked" and task in event["tasks"] for event in session.events)
 
 
-def test_a_task_that_went_away_and_came_back_takes_no_write_of_before(shop: Shop) -> None:
+def test_a_task_that_was_lost_and_assigned_again_takes_no_earlier_writes(shop: Shop) -> None:
     shop.send(ORDERS)
     first = shop.start(1)
     with shop.connect(1) as session:
@@ -187,15 +187,17 @@ def test_sessions_that_work_through_a_rebalance_lose_nothing_and_count_nothing_t
             assert shop.emitted() == shop.sent
 
 
-def test_a_second_session_is_told_that_the_first_is_open(shop: Shop) -> None:
+def test_a_second_session_gets_the_error_that_the_first_is_open(shop: Shop) -> None:
     shop.start()
     with shop.connect(), pytest.raises(SidecarRefused, match="busy"):
         shop.connect()
     shop.connect().close()
 
 
-def test_silent_connections_are_few_and_shut_no_application_out(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HELLO_TIMEOUT_S", 100.0)  # so that no silent session is closed meanwhile
+def test_silent_connections_are_limited_and_do_not_lock_out_an_application(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "HELLO_TIMEOUT_S", 100.0)  # no silent session is closed during the test
     shop.start().until_running(PARTITIONS)
     with ExitStack() as stack:
         silent = [stack.enter_context(_silent(shop)) for _ in range(3 * WAITING_MAX)]
@@ -214,7 +216,7 @@ def _silent(shop: Shop) -> socket.socket:
     return made
 
 
-def test_rubbish_gets_one_error_and_a_closed_connection_and_the_next_session_works(shop: Shop) -> None:
+def test_malformed_bytes_get_an_error_and_a_closed_connection_and_the_next_session_works(shop: Shop) -> None:
     shop.send(ORDERS)
     shop.start()
     with shop.connect() as session:
@@ -228,7 +230,7 @@ def test_rubbish_gets_one_error_and_a_closed_connection_and_the_next_session_wor
         add_up_until(second, shop)
 
 
-def test_columns_ranges_and_deletes_show_the_same_as_records_do(shop: Shop) -> None:
+def test_columns_ranges_and_deletes_show_the_same_as_records(shop: Shop) -> None:
     shop.send([b"ann", b"bob", b"ann"])
     shop.start()
     with shop.connect() as session:
@@ -253,7 +255,7 @@ def test_columns_ranges_and_deletes_show_the_same_as_records_do(shop: Shop) -> N
         assert ([key for key, _ in page.entries], page.more) == ([b"k9", b"k4", b"k3", b"k2", b"k0"], False)
 
 
-def test_what_the_brokers_would_refuse_at_the_commit_is_refused_before(shop: Shop) -> None:
+def test_a_record_that_the_brokers_would_refuse_is_refused_before_the_commit(shop: Shop) -> None:
     first = shop.start(buffered_records_max=100)
     shop.send(ORDERS[:500])
     with shop.connect() as session:
@@ -282,7 +284,7 @@ def test_what_the_brokers_would_refuse_at_the_commit_is_refused_before(shop: Sho
         assert session.poll(30, 30_000)
 
 
-def test_the_socket_is_its_users_alone_and_goes_with_the_worker(shop: Shop) -> None:
+def test_the_socket_is_private_to_its_user_and_deleted_with_the_worker(shop: Shop) -> None:
     path = shop.folder / "1.sock"
     stale = socket.socket(socket.AF_UNIX)
     stale.bind(str(path))
@@ -295,7 +297,7 @@ def test_the_socket_is_its_users_alone_and_goes_with_the_worker(shop: Shop) -> N
     assert not path.exists()
 
 
-def test_tcp_takes_the_token_and_nothing_else(shop: Shop) -> None:
+def test_tcp_accepts_only_the_token(shop: Shop) -> None:
     token = "a token of some length"
     running = shop.start(socket="tcp://127.0.0.1:0", socket_token=token)
     running.until_event("listening")
@@ -328,7 +330,7 @@ def test_an_answer_of_the_worker_is_at_most_a_frame(shop: Shop) -> None:
         assert offsets == sorted(offsets)
 
 
-def test_hostile_frames_leave_the_worker_and_the_counts_as_they_were(shop: Shop) -> None:
+def test_hostile_frames_change_neither_the_worker_nor_the_counts(shop: Shop) -> None:
     shop.send(ORDERS)
     worker = shop.start()
     worker.until_running(PARTITIONS)

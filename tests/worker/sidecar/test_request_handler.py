@@ -1,4 +1,4 @@
-"""The handler between a session and the loop: what waits, what is answered when, and what a session leaves behind."""
+"""The handler between a session and the loop: what waits, when it is answered, and what a session leaves behind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LAST_MS = 5_000
 
 
 class Port:
-    """A session's way back: keeps its messages."""
+    """A session's reply channel: it keeps its messages."""
 
     def __init__(self) -> None:
         self.answers: dict[int, Any] = {}
@@ -44,7 +44,7 @@ class Port:
 
 
 class Stand:
-    """A handler with one running task, in a loop that takes orders at once; the test is the processor."""
+    """A handler with one running task, in a loop that takes orders at once; the test acts as the processor."""
 
     def __init__(self, stores: RocksTaskStores) -> None:
         self.handler = RequestHandler(TopologyShape((SHAPE,)), Limits(records_max=100))
@@ -74,7 +74,7 @@ class Stand:
         self.handler.failed([task], str(error))
 
     def ask(self, op: str, **fields: object) -> int:
-        """Send a request; its number in ``port.answers`` once it is answered."""
+        """Send a request; return its number in ``port.answers`` once it is answered."""
         self._number += 1
         self.handler.submit(self.port, read_request({"id": self._number, "op": op, **fields}))
         self.handler.turn()
@@ -89,7 +89,7 @@ class Stand:
         return self.ask("put", task="0_0", store="totals", keys=(key,), values=(b"v",))
 
     def commit_begins(self) -> tuple[set[bytes], dict[TopicPartition, int]]:
-        """As the processor does it: what is taken."""
+        """Begin a commit as the processor does; return what it takes."""
         assert self.handler.wants_commit()
         taken, offsets, _ = self.running.take()
         self.handler.commit_begins()
@@ -115,7 +115,7 @@ def test_records_are_wanted_only_while_a_poll_waits_and_only_as_many_as_may_be_u
     assert stand.handler.appetite() == 20
 
 
-def test_what_is_written_has_the_time_of_the_record_polled_last_or_the_one_that_is_told(stand):
+def test_a_write_has_the_time_of_the_last_polled_record_or_the_given_time(stand):
     stand.ask("poll", timeout_ms=60_000)
     stand.bring(10, 3)
     times = [7, 8]
@@ -137,7 +137,7 @@ def test_what_is_written_has_the_time_of_the_record_polled_last_or_the_one_that_
     assert [Emitted(*row).timestamp_ms for row in taken.emitted] == [LAST_MS]
 
 
-def test_what_is_asked_after_a_commit_waits_until_the_commit_has_begun_and_is_not_in_it(stand):
+def test_a_request_after_a_commit_waits_until_the_commit_has_begun_and_is_not_in_it(stand):
     stand.ask("poll", timeout_ms=60_000)
     stand.bring(10)
     stand.put(b"before")
@@ -152,7 +152,7 @@ def test_what_is_asked_after_a_commit_waits_until_the_commit_has_begun_and_is_no
     assert not stand.handler.wants_commit()
 
 
-def test_a_commit_that_a_rebalance_put_off_is_answered_with_the_next_that_is_done(stand):
+def test_a_commit_that_a_rebalance_deferred_is_answered_with_the_next_completed_commit(stand):
     stand.put(b"k")
     commit = stand.ask("commit")
     stand.commit_begins()
@@ -164,7 +164,7 @@ def test_a_commit_that_a_rebalance_put_off_is_answered_with_the_next_that_is_don
 
 
 @pytest.mark.parametrize("end", [CommitStep.FENCED, CommitStep.FAILED])
-def test_a_commit_that_fails_says_so_and_the_lost_tasks_are_named(stand, end):
+def test_a_failed_commit_is_answered_with_its_error_and_the_lost_tasks(stand, end):
     stand.put(b"k")
     commit = stand.ask("commit")
     stand.commit_begins()
@@ -176,7 +176,7 @@ def test_a_commit_that_fails_says_so_and_the_lost_tasks_are_named(stand, end):
     assert stand.port.answers[stand.put(b"k")] == "task_migrated"
 
 
-def test_a_session_that_leaves_takes_its_writes_with_it_and_its_records_are_read_again(stand):
+def test_a_session_that_ends_loses_its_writes_and_its_records_are_read_again(stand):
     stand.ask("poll", max_records=3, timeout_ms=60_000)
     stand.bring(10, 5)  # two more than the poll takes
     stand.put(b"k")
@@ -188,7 +188,7 @@ def test_a_session_that_leaves_takes_its_writes_with_it_and_its_records_are_read
     assert waits not in stand.port.answers
 
 
-def test_a_commit_asked_for_outlives_its_session_and_the_next_one_reads_on_from_there(stand):
+def test_a_requested_commit_outlives_its_session_and_the_next_session_continues_from_there(stand):
     stand.ask("poll", timeout_ms=60_000)
     stand.bring(10)
     stand.put(b"k")
@@ -203,7 +203,7 @@ def test_a_commit_asked_for_outlives_its_session_and_the_next_one_reads_on_from_
     assert stand.rewound == {}
 
 
-def test_a_task_that_came_back_takes_writes_again_after_the_next_poll(stand):
+def test_a_task_that_is_assigned_again_takes_writes_after_the_next_poll(stand):
     stand.put(b"k")
     stand.handler.ends(TASK)
     assert stand.port.answers[stand.put(b"k")] == "task_restoring"
@@ -214,12 +214,12 @@ def test_a_task_that_came_back_takes_writes_again_after_the_next_poll(stand):
     assert stand.port.answers[stand.put(b"k")] == 1
 
 
-def test_a_task_that_left_takes_the_sealed_part_of_its_work_into_the_commit(stand):
+def test_a_revoked_task_commits_the_sealed_part_of_its_work(stand):
     stand.ask("poll", timeout_ms=60_000)
     stand.bring(10)
     stand.put(b"k")
     stand.ask("commit")
-    stand.handler.ends(TASK)  # what the loop tells of a task that an assignment takes away
+    stand.handler.ends(TASK)  # the loop calls this for a task that an assignment revokes
     assert stand.commit_begins() == ({b"k"}, {INPUT: 11})
 
 
@@ -237,14 +237,14 @@ def test_close_is_answered_once_the_commits_are_done(stand):
     assert stand.running.task.store("totals").get(b"never") is None
 
 
-def test_the_worker_that_ends_refuses_whatever_waits(stand):
+def test_a_worker_that_ends_refuses_all_waiting_requests(stand):
     waiting = [stand.ask("poll", timeout_ms=60_000), stand.put(b"k"), stand.ask("commit"), stand.put(b"k")]
     stand.handler.stops()
     answers = [stand.port.answers[number] for number in (waiting[0], waiting[2], waiting[3], stand.ask("tasks"))]
     assert answers == ["closing"] * 4
 
 
-def test_a_store_that_cannot_be_read_costs_the_session_that_task_and_nothing_else(stand):
+def test_a_store_that_cannot_be_read_costs_the_session_only_that_task(stand):
     stand.stores.close()
     answer = stand.ask("get", task="0_0", store="totals", keys=(b"k",))
     assert stand.port.answers[answer] == "task_restoring"

@@ -1,4 +1,4 @@
-"""The session's machine: its table is complete, and every short life of a connection keeps the promises."""
+"""The session's machine: its table is complete, and every short sequence of actions keeps the promises."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEEDS = ("hello", "strange hello", "work", "close", "wrong", "malformed", "gone"
 
 
 class Life:
-    """A session driven by deeds, and everything it did."""
+    """A session driven by actions, and everything it did."""
 
     def __init__(self) -> None:
         self.session = Session(self._greet)
@@ -101,14 +101,14 @@ def test_every_state_and_step_is_reached():
     assert {step for _, steps in TRANSITIONS.values() for step in steps} == set(Step)
 
 
-def test_a_session_that_was_open_is_rolled_back_by_whatever_ends_it():
+def test_an_open_session_is_rolled_back_however_it_ends():
     for (before, _), (after, steps) in TRANSITIONS.items():
         ends = after is State.CLOSED and before is not State.CLOSED
         assert (Step.HANG_UP in steps) == ends
         assert (Step.ROLL_BACK in steps) == (ends and before in (State.OPEN, State.CLOSING))
 
 
-def test_every_life_of_four_deeds_keeps_the_promises():
+def test_every_sequence_of_four_actions_keeps_the_promises():
     for deeds in product(DEEDS, repeat=4):
         life = Life()
         for deed in deeds:
@@ -117,7 +117,7 @@ def test_every_life_of_four_deeds_keeps_the_promises():
 
 
 @given(st.lists(st.sampled_from(DEEDS), max_size=30))
-def test_long_lives_keep_them_too(deeds):
+def test_long_sequences_keep_the_promises_too(deeds):
     life = Life()
     life.live("hello")
     for deed in deeds:
@@ -134,7 +134,7 @@ def test_an_open_session_is_answered_in_full_before_the_worker_hangs_up():
     assert life.session.state is State.CLOSED
 
 
-def test_no_more_is_read_than_can_be_answered_and_the_rest_is_read_then():
+def test_reading_pauses_while_too_many_requests_wait_for_answers():
     life = Life()
     life.live("hello")
     stream = b"".join(frame({"id": 100 + n, "op": "tasks"}) for n in range(OUTSTANDING_MAX + 5))
@@ -145,7 +145,7 @@ def test_no_more_is_read_than_can_be_answered_and_the_rest_is_read_then():
     assert [type(action) for action in then] == [Send, Do]
 
 
-def test_an_id_that_waits_for_its_answer_cannot_be_used_again():
+def test_an_id_cannot_be_used_again_before_its_answer():
     life = Life()
     life.live("hello")
     life.session.receive(frame({"id": 9, "op": "tasks"}))

@@ -1,4 +1,4 @@
-"""The sidecar's file and address: a wrong value is refused at start, with the key, the value and what is allowed."""
+"""The sidecar's file and address: a wrong value is refused at start, with its key and the allowed values."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_a_file_names_the_settings_and_the_topology(tmp_path):
     assert str(settings.address) == "app.sock"
 
 
-def test_the_example_is_a_file_of_that_kind():
+def test_the_example_file_is_valid():
     settings = SidecarSettings.from_toml(Path(__file__).parents[3] / "examples" / "worker.toml")
     assert settings.config.application_id == "count-orders"
     assert set(settings.flows[0].sinks) == {"customer-totals"}
 
 
-def test_what_is_told_beside_the_file_goes_over_it(tmp_path):
+def test_settings_of_the_command_line_override_the_file(tmp_path):
     path = tmp_path / "worker.toml"
     path.write_text(PLAIN + TOPOLOGY, encoding="utf-8")
     overrides = ["num_standby_replicas=2", "application_server=pod-3.workers:8080", 'client_tags={zone="a"}']
@@ -64,7 +64,7 @@ def test_what_is_told_beside_the_file_goes_over_it(tmp_path):
 
 
 @pytest.mark.parametrize("pair", ["num_standby_replicas", "=2"])
-def test_what_is_no_pair_is_refused(tmp_path, pair):
+def test_an_override_that_is_not_a_pair_is_refused(tmp_path, pair):
     with pytest.raises(ConfigError, match="--set: write KEY=VALUE"):
         SidecarSettings.from_toml(tmp_path / "worker.toml", [pair])
 
@@ -133,7 +133,7 @@ def test_what_is_no_pair_is_refused(tmp_path, pair):
         ("what is this", "worker.toml"),
     ],
 )
-def test_what_is_wrong_is_refused_by_its_key(tmp_path, text, says):
+def test_a_wrong_value_is_refused_with_its_key(tmp_path, text, says):
     with pytest.raises(ConfigError, match=says):
         read(tmp_path, text)
 
@@ -153,7 +153,7 @@ def test_a_token_is_never_shown(tmp_path):
         ("tcp://[::1]:0", TcpAddress),
     ],
 )
-def test_an_address_reads_as_it_is_written(text, address):
+def test_an_address_is_parsed(text, address):
     address_read = read_address(text)
     assert type(address_read) is address
     assert str(address_read) == text
@@ -162,6 +162,6 @@ def test_an_address_reads_as_it_is_written(text, address):
 @pytest.mark.parametrize(
     "text", ["", "tcp://", "tcp://127.0.0.1", "tcp://127.0.0.1:x", "tcp://127.0.0.1:70000", "tcp://example.org:1"]
 )
-def test_an_address_that_cannot_be_is_refused(text):
+def test_an_impossible_address_is_refused(text):
     with pytest.raises(ConfigError, match="socket = "):
         read_address(text)
