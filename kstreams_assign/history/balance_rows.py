@@ -65,6 +65,8 @@ def _racks(seen: Generation) -> dict[str, list[str]]:
 
 def _tags(seen: Generation) -> Iterator[tuple[str, str]]:
     for process, members in seen.processes.items():
-        tags: Iterable[tuple[str, str]] = members[0].told.client_tags.items() if members[0].told else ()
+        tags: Iterable[tuple[str, str]] = (
+            members[0].readable_report.client_tags.items() if members[0].readable_report else ()
+        )
         for key, value in tags:
             yield process, f"{key}={value}"

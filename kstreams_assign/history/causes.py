@@ -54,33 +54,33 @@ def cause_of(seen: Generation, memory: Memory) -> Cause:
     joined, gone = _joined_and_gone(seen, last)
     if not seen.members:
         return Cause("empty", CERTAIN, f"no member is left; {len(last.members)} were there", joined, gone)
-    found = [one for one in (find(seen, last, memory) for find in FINDINGS) if one is not None]
+    traces = [trace for trace in (find(seen, last, memory) for find in FINDINGS) if trace is not None]
     missing = seen.place.generation - last.generation - 1
     note = f"; {missing} generations between left no record" if missing > 0 else ""
-    if not found:
+    if not traces:
         return _by_elimination(seen, last, note, joined, gone)
-    first, *others = found
-    crowded = any(one.confidence == CERTAIN for one in others)
-    also = "".join(f"; also {one.evidence}" for one in others)
+    first, *others = traces
+    crowded = any(trace.confidence == CERTAIN for trace in others)
+    also = "".join(f"; also {trace.evidence}" for trace in others)
     confidence = LIKELY if first.confidence == CERTAIN and (crowded or note) else first.confidence
     return Cause(first.cause, confidence, plain(first.evidence + also + note), joined, gone)
 
 
 def remembered(seen: Generation) -> Last:
     """What the cause of the next generation may depend on."""
-    codes = [one.common.error_code for one in seen.members if one.common is not None]
+    codes = [member.common.error_code for member in seen.members if member.common is not None]
     due = [time for time in seen.asked_ms if time > 0]
     return Last(
         generation=seen.place.generation,
         time_ms=seen.place.time_ms,
         leader=seen.metadata.leader,
-        members={one.identity: [one.raw.member_id, one.process, _about(one)] for one in seen.members},
-        topics=sorted({topic for one in seen.members if one.said for topic in one.said.topics}),
+        members={member.identity: [member.raw.member_id, member.process, _about(member)] for member in seen.members},
+        topics=sorted({topic for member in seen.members if member.said for topic in member.said.topics}),
         asked=_asked(seen),
         due_ms=min(due, default=None),
         error_code=max(codes, default=0),
         ours=seen.trailer is not None,
-        asking_known=seen.probing is not None and all(one.unreadable is None for one in seen.members),
+        asking_known=seen.probing is not None and all(member.unreadable is None for member in seen.members),
     )
 
 
@@ -98,25 +98,25 @@ def _asked(seen: Generation) -> str | None:
 
 def _about(member: SeenMember) -> str:
     """What a member says of itself and does not change while it lives."""
-    told = member.told
-    if told is None:
+    report = member.readable_report
+    if report is None:
         return ""
-    return f"{told.user_end_point} {sorted(told.client_tags.items())} version {told.version}"
+    return f"{report.user_end_point} {sorted(report.client_tags.items())} version {report.version}"
 
 
 def _joined_and_gone(seen: Generation, last: Last) -> tuple[list[str], list[str]]:
     """Process ids. One whose member is still there but cannot be read is not gone."""
     before = {process for _, process, _ in last.members.values() if process is not None}
-    unread = {one.identity for one in seen.members if one.process is None}
+    unread = {member.identity for member in seen.members if member.process is None}
     still = {last.members[identity][1] for identity in unread & last.members.keys()}
     return sorted(seen.processes.keys() - before), sorted(before - seen.processes.keys() - still)
 
 
 def _membership(seen: Generation, last: Last, _memory: Memory) -> Finding | None:
     """Members that are new, and members that are not there any more."""
-    now = {one.identity: one.process for one in seen.members}
+    now = {member.identity: member.process for member in seen.members}
     new = [process or identity for identity, process in now.items() if identity not in last.members]
-    left = [told[1] or identity for identity, told in last.members.items() if identity not in now]
+    left = [about[1] or identity for identity, about in last.members.items() if identity not in now]
     if not (new or left):
         return None
     if not last.members:
@@ -134,31 +134,33 @@ def _membership(seen: Generation, last: Last, _memory: Memory) -> Finding | None
 
 def _threads(new: Iterable[str], last: Last) -> str:
     """Whether what joined are only more threads of processes that were there."""
-    known = {told[1] for told in last.members.values()}
+    known = {about[1] for about in last.members.values()}
     return " (another thread of a process that was there)" if known.issuperset(new) else ""
 
 
 def _static_restart(seen: Generation, last: Last, _memory: Memory) -> Finding | None:
     """A static member that came back: another member id under the same instance id."""
-    anew = [
-        one.identity
-        for one in seen.members
-        if one.identity in last.members and last.members[one.identity][0] != one.raw.member_id
+    restarted = [
+        member.identity
+        for member in seen.members
+        if member.identity in last.members and last.members[member.identity][0] != member.raw.member_id
     ]
-    if not anew:
+    if not restarted:
         return None
-    led = any(last.members[identity][0] == last.leader for identity in anew)
-    return Finding("rejoin", CERTAIN, f"{_some(anew)} came back under another member id{', and it led' if led else ''}")
+    led = any(last.members[identity][0] == last.leader for identity in restarted)
+    return Finding(
+        "rejoin", CERTAIN, f"{_some(restarted)} came back under another member id{', and it led' if led else ''}"
+    )
 
 
 def _topics(seen: Generation, last: Last, memory: Memory) -> Finding | None:
     """Input partitions that nobody had before, or other topics subscribed to."""
     known = {partition for inputs in memory.inputs.values() for partition in inputs}
     now = [partition for inputs in seen.inputs.values() for partition in inputs]
-    new = sorted({one for one in now if str(one) not in known})
+    new = sorted({partition for partition in now if str(partition) not in known})
     if new:
         return Finding("topic_change", CERTAIN, f"input partitions {_some(list(map(str, new)))} are new")
-    topics = {topic for one in seen.members if one.said for topic in one.said.topics}
+    topics = {topic for member in seen.members if member.said for topic in member.said.topics}
     if topics == set(last.topics):
         return None
     changes = [f"+{name}" for name in topics - set(last.topics)] + [f"-{name}" for name in set(last.topics) - topics]
@@ -191,7 +193,7 @@ def _error(_seen: Generation, last: Last, _memory: Memory) -> Finding | None:
 
 def _leader(seen: Generation, last: Last, _memory: Memory) -> Finding | None:
     """Another leader although the old one is still there."""
-    there = {one.raw.member_id for one in seen.members}
+    there = {member.raw.member_id for member in seen.members}
     if seen.metadata.leader == last.leader or last.leader not in there:
         return None
     return Finding(
@@ -202,9 +204,11 @@ def _leader(seen: Generation, last: Last, _memory: Memory) -> Finding | None:
 def _said_otherwise(seen: Generation, last: Last, _memory: Memory) -> Finding | None:
     """A member that says something else of itself: its endpoint, its tags, the version that it speaks."""
     changed = [
-        one.process or one.identity
-        for one in seen.members
-        if one.identity in last.members and _about(one) and last.members[one.identity][2] not in {"", _about(one)}
+        member.process or member.identity
+        for member in seen.members
+        if member.identity in last.members
+        and _about(member)
+        and last.members[member.identity][2] not in {"", _about(member)}
     ]
     return Finding("rejoin", LIKELY, f"{_some(changed)} says something else of itself") if changed else None
 
@@ -224,7 +228,7 @@ FINDINGS: tuple[Callable[[Generation, Last, Memory], Finding | None], ...] = (
 
 def _by_elimination(seen: Generation, last: Last, note: str, joined: list[str], gone: list[str]) -> Cause:
     same = "the same members and topics as before"
-    readable = all(one.unreadable is None for one in seen.members)
+    readable = all(member.unreadable is None for member in seen.members)
     if note or not (last.asking_known and readable):
         why = "whether a follow-up or a probe was due cannot be read" if not note else "more cannot be known"
         return Cause(None, None, f"{same}; {why}{note}", joined, gone)

@@ -43,17 +43,17 @@ class Merged(NamedTuple):
     rows: int
 
 
-def exchange_in_one_step(one: Path, other: Path) -> bool:
+def exchange_in_one_step(first: Path, other: Path) -> bool:
     """``renameat2(RENAME_EXCHANGE)``: nobody ever sees one of the names missing. Linux, on most of its file systems."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "renameat2"):
         return False
-    if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+    if libc.renameat2(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
         return True
     number = ctypes.get_errno()
     if number in _CANNOT:
         return False
-    raise OSError(number, os.strerror(number), str(one))
+    raise OSError(number, os.strerror(number), str(first))
 
 
 def compact(

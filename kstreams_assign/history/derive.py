@@ -58,10 +58,10 @@ def derive_strangers(records: RawRecords) -> Tables:
     tables = empty_tables()
     counts: Counter[str] = Counter()
     for record in _each(records):
-        told = key_of(record.key)
-        counts[told.kind.value] += 1
-        if told.kind is Kind.DAMAGED_KEY:
-            _quarantine(tables, record, told.kind.value, told.reason, record.value)
+        about = key_of(record.key)
+        counts[about.kind.value] += 1
+        if about.kind is Kind.DAMAGED_KEY:
+            _quarantine(tables, record, about.kind.value, about.reason, record.value)
     append_rows(tables, "counts", counts.items())
     return tables
 
@@ -90,30 +90,30 @@ class _Group:
             self.counts[DUPLICATE] += 1
             return
         self.memory.partition, self.memory.offset = record.partition, record.offset
-        told = key_of(record.key)
+        about = key_of(record.key)
         try:
-            self.counts[self._kind(record, told)] += 1
+            self.counts[self._kind(record, about)] += 1
         except MalformedUserData as wrong:
             self.counts[DAMAGED_VALUE] += 1
             _quarantine(self.tables, record, DAMAGED_VALUE, str(wrong), record.value)
         self._moved(expired(self.memory, record.timestamp_ms))
 
-    def _kind(self, record: Record, told: RecordKey) -> str:
+    def _kind(self, record: Record, about: RecordKey) -> str:
         """Use one record; how it counts. Raises ``MalformedUserData`` where its value cannot be read."""
         if record.value is None:
-            if told.kind is Kind.GROUP_METADATA:
+            if about.kind is Kind.GROUP_METADATA:
                 self._forget()
             return TOMBSTONE
-        if told.kind is Kind.OFFSET_COMMIT:
-            self._commit(record, told, record.value)
-            return told.kind.value
+        if about.kind is Kind.OFFSET_COMMIT:
+            self._commit(record, about, record.value)
+            return about.kind.value
         metadata = decode_group_metadata(record.value)
-        return self._generation(record, told.group or "", metadata)
+        return self._generation(record, about.group or "", metadata)
 
-    def _commit(self, record: Record, told: RecordKey, value: bytes) -> None:
+    def _commit(self, record: Record, about: RecordKey, value: bytes) -> None:
         decode_offset_commit(value)
         if self.memory.last is not None:
-            partition = f"{told.topic}-{told.partition}"
+            partition = f"{about.topic}-{about.partition}"
             self._moved(commit(self.memory, partition, record.timestamp_ms, record.offset))
 
     def _generation(self, record: Record, group: str, metadata: GroupMetadata) -> str:

@@ -94,13 +94,15 @@ def alternatives_of(settings: Iterable[str], assignors: Iterable[str]) -> list[A
         key, equals, text = pair.partition("=")
         values = [text] if key.replace(".", "_") == "rack_aware_assignment_tags" else text.split(",")
         for value in values:
-            for name, told in read_settings([f"{key}{equals}{value}"]).items():
+            for name, parsed in read_settings([f"{key}{equals}{value}"]).items():
                 if name == "assignor":
                     raise ConfigError(f"--set {pair}: name assignors with --assignor")
-                grid.setdefault(name, []).append(told)
+                grid.setdefault(name, []).append(parsed)
     combined = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     return [
-        Alternative(settings=one, assignor=name) for name in tuple(assignors) or DEFAULT_ASSIGNORS for one in combined
+        Alternative(settings=settings, assignor=name)
+        for name in tuple(assignors) or DEFAULT_ASSIGNORS
+        for settings in combined
     ]
 
 
@@ -145,7 +147,7 @@ def _groups(session: SparkSession, folder: Path) -> DataFrame:
     _check(folder)
     there = [table for table in NEEDED if (folder / table).is_dir()]
     frames = [_frame(session, folder, table) for table in there]
-    rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+    rows = reduce(lambda frame, other: frame.unionByName(other, allowMissingColumns=True), frames)
     return rows.groupBy("group").agg(*(f.collect_list(table).alias(table) for table in there))  # which skips nulls
 
 
@@ -156,8 +158,8 @@ def _frame(session: SparkSession, folder: Path, table: str) -> DataFrame:
     rows = session.read.parquet(str(folder / table))
     missing = {"group", *NEEDED[table]} - set(rows.columns)
     if missing:
-        told = f"--out {folder}: table {table} has no column {min(missing)}, so another release wrote it"
-        raise ConfigError(f"{told}; follow the topic into a new folder")
+        problem = f"--out {folder}: table {table} has no column {min(missing)}, so another release wrote it"
+        raise ConfigError(f"{problem}; follow the topic into a new folder")
     return rows.select("group", f.struct(*NEEDED[table]).alias(table))
 
 
@@ -184,11 +186,11 @@ class ReplayJob:
         name, replayed = group["group"], replay(group, self.alternatives)
         for answer in replayed.answers:
             yield {"group": name, **answer._asdict()}
-        told = group["rebalances"]
+        rebalances = group["rebalances"]
         notes = {
             CONTINUED: replayed.continued,
-            RECORDED_CHANGES: sum(row["owner_changes"] or 0 for row in told),
-            RECORDED_ROUNDS: sum(row["cause"] != "follow_up" for row in told),
+            RECORDED_CHANGES: sum(row["owner_changes"] or 0 for row in rebalances),
+            RECORDED_ROUNDS: sum(row["cause"] != "follow_up" for row in rebalances),
             **replayed.left_out,
         }
         for note, amount in notes.items():
@@ -225,22 +227,22 @@ def ranked(alternatives: Sequence[Alternative], rows: Iterable[Mapping[str, Any]
             caught_up.setdefault(row["group"], set()).add(row["generation"])
     ranking = [_ranked(*pair) for pair in zip(alternatives, answers, strict=True)]
     return FleetAnswer(
-        ranking=tuple(sorted(ranking, key=lambda one: (one.owner_changes, one.rounds, one.skew))),
+        ranking=tuple(sorted(ranking, key=lambda ranked: (ranked.owner_changes, ranked.rounds, ranked.skew))),
         groups=len(groups),
         replayed=len(answers[0]) if answers else 0,
         continued=notes.pop(CONTINUED, 0),
         recorded_owner_changes=notes.pop(RECORDED_CHANGES, 0),
         recorded_rounds=notes.pop(RECORDED_ROUNDS, 0),
-        caught_up={name: tuple(sorted(found)) for name, found in sorted(caught_up.items())},
+        caught_up={name: tuple(sorted(generations)) for name, generations in sorted(caught_up.items())},
         left_out=dict(notes),
     )
 
 
 def _ranked(alternative: Alternative, answers: Sequence[Mapping[str, Any]]) -> Ranked:
     def total(name: str) -> int:
-        return sum(one[name] for one in answers)
+        return sum(answer[name] for answer in answers)
 
-    skews = [one["skew"] for one in answers]
+    skews = [answer["skew"] for answer in answers]
     return Ranked(
         assignor=alternative.assignor or "",
         settings=dict(alternative.settings),
@@ -251,7 +253,7 @@ def _ranked(alternative: Alternative, answers: Sequence[Mapping[str, Any]]) -> R
         skew=round(sum(skews) / len(skews), 3) if skews else 0.0,
         skew_max=max(skews, default=0.0),
         without_standby=total("without_standby"),
-        not_converged=sum(not one["converged"] for one in answers),
+        not_converged=sum(not answer["converged"] for answer in answers),
     )
 
 

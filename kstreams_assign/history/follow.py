@@ -167,9 +167,9 @@ def _stop(query: StreamingQuery) -> None:
 
 def _report(batch: int, staged: Sequence[Staged], took_ms: int, note: str) -> BatchReport:
     def total(table: str) -> int:
-        return sum(one.amount for one in staged if one.table == table)
+        return sum(part.amount for part in staged if part.table == table)
 
-    newest_ms = max((one.amount for one in staged if one.table == NEWEST), default=0)
+    newest_ms = max((part.amount for part in staged if part.table == NEWEST), default=0)
     return BatchReport(batch, total(COUNTS), total("rebalances"), newest_ms, took_ms, (note,) if note else ())
 
 

@@ -107,29 +107,31 @@ def _metadata(life: Life, event: PlayedGeneration, name: Name) -> GroupMetadata:
         generation=event.generation,
         protocol="stream",
         leader=f"{name.group}-{name.text(event.leader.member_id, event.leader.process)}",
-        members=tuple(_member(one, told, life, name) for one, told in zip(event.members, answers, strict=True)),
+        members=tuple(
+            _member(member, answer, life, name) for member, answer in zip(event.members, answers, strict=True)
+        ),
         current_state_timestamp_ms=event.time_ms + name.later_ms,
     )
 
 
-def _member(one: PlayedMember, answer: bytes, life: Life, name: Name) -> GroupMember:
-    process = one.thread.process
-    endpoint = None if one.report.user_end_point is None else name.text(one.report.user_end_point, process)
-    report = replace(one.report, process_id=name.process(process), user_end_point=endpoint)
+def _member(member: PlayedMember, answer: bytes, life: Life, name: Name) -> GroupMember:
+    process = member.thread.process
+    endpoint = None if member.report.user_end_point is None else name.text(member.report.user_end_point, process)
+    report = replace(member.report, process_id=name.process(process), user_end_point=endpoint)
     said = ConsumerSubscription(
         version=1 if life.kind.ours else 3,
-        topics=one.joined.topics,
+        topics=member.joined.topics,
         user_data=APACHE.write_report(report),
-        owned_partitions=one.joined.owned,
+        owned_partitions=member.joined.owned,
     )
     return GroupMember(
-        member_id=f"{name.group}-{name.text(one.thread.member_id, process)}",
-        client_id=f"{name.group}-{name.text(one.thread.client_id, process)}",
-        client_host=f"/10.0.{process.int % 250}.{one.thread.number}",
+        member_id=f"{name.group}-{name.text(member.thread.member_id, process)}",
+        client_id=f"{name.group}-{name.text(member.thread.client_id, process)}",
+        client_host=f"/10.0.{process.int % 250}.{member.thread.number}",
         session_timeout_ms=45_000,
         rebalance_timeout_ms=300_000,
         subscription=encode_consumer_subscription(said),
-        assignment=encode_consumer_assignment(ConsumerAssignment(said.version, one.answer.partitions, answer)),
+        assignment=encode_consumer_assignment(ConsumerAssignment(said.version, member.answer.partitions, answer)),
     )
 
 
@@ -147,10 +149,10 @@ def _renamed(life: Life, event: PlayedGeneration, name: Name) -> Iterator[Assign
             owners={task: name.process(process) for task, process in trailer.owners.items()},
             next_probe_ms=None if trailer.next_probe_ms is None else trailer.next_probe_ms + name.later_ms,
         )
-    for one in answers:
-        due = one.next_rebalance_ms
+    for info in answers:
+        due = info.next_rebalance_ms
         yield replace(
-            one,
+            info,
             partitions_by_host=hosts,
             standby_partitions_by_host=standby_hosts,
             trailer=trailer,
@@ -199,7 +201,7 @@ DAY_MS = 86_400_000
 
 
 def _largest(life: Life, name: Name) -> int:
-    return max(len(one.key) + len(one.value) for one in named_records(life, name)) + BATCH_OVERHEAD_BYTES
+    return max(len(record.key) + len(record.value) for record in named_records(life, name)) + BATCH_OVERHEAD_BYTES
 
 
 class Written(NamedTuple):
@@ -221,11 +223,11 @@ def write_fleet(folder: Path, fleet: Fleet, workers: int = 1) -> Written:
     folder.mkdir(parents=True, exist_ok=True)
     large, shares = fleet.too_large(), [range(n, fleet.partitions, workers) for n in range(workers)]
     if workers == 1:
-        told = [_write_partitions(folder, fleet, shares[0])]
+        written = [_write_partitions(folder, fleet, shares[0])]
     else:
         with ProcessPoolExecutor(workers) as pool:
-            told = list(pool.map(partial(_write_partitions, folder, fleet), shares))
-    generations, commits, size, largest = zip(*told, strict=True)
+            written = list(pool.map(partial(_write_partitions, folder, fleet), shares))
+    generations, commits, size, largest = zip(*written, strict=True)
     return Written(fleet.groups, sum(generations), sum(commits), sum(size), max(largest), large)
 
 
@@ -235,8 +237,8 @@ def _write_partitions(folder: Path, fleet: Fleet, partitions: Iterable[int]) -> 
         records = fleet.records(partition)
         if records:
             _write_file(folder / f"partition-{partition:05d}.parquet", records)
-        sizes = [len(one.key) + len(one.value) for one in records]
-        completed = sum(one.key.startswith(METADATA_KEY) for one in records)
+        sizes = [len(record.key) + len(record.value) for record in records]
+        completed = sum(record.key.startswith(METADATA_KEY) for record in records)
         generations, commits = generations + completed, commits + len(records) - completed
         size, largest = size + sum(sizes), max(largest, *sizes, 0)
     return generations, commits, size, largest
@@ -251,10 +253,10 @@ def _write_file(path: Path, records: Sequence[RawRecord]) -> None:
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
     columns = {
-        "partition": pa.array([one.partition for one in records], pa.int32()),
+        "partition": pa.array([record.partition for record in records], pa.int32()),
         "offset": pa.array(range(len(records)), pa.int64()),
-        "timestamp_ms": pa.array([one.time_ms for one in records], pa.int64()),
-        "key": pa.array([one.key for one in records], pa.binary()),
-        "value": pa.array([one.value for one in records], pa.binary()),
+        "timestamp_ms": pa.array([record.time_ms for record in records], pa.int64()),
+        "key": pa.array([record.key for record in records], pa.binary()),
+        "value": pa.array([record.value for record in records], pa.binary()),
     }
     pq.write_table(pa.table(columns), path, compression="zstd", row_group_size=1_000)

@@ -66,16 +66,18 @@ class Layout:
 
     def batches(self, table: str, day: str) -> dict[int, Path]:
         """The folders of a day by their batch, in order."""
-        found = {int(path.name.removeprefix("batch=")): path for path in self.day(table, day).glob("batch=*")}
-        return dict(sorted(found.items()))
+        by_number = {int(path.name.removeprefix("batch=")): path for path in self.day(table, day).glob("batch=*")}
+        return dict(sorted(by_number.items()))
 
     def state(self, bucket: int, batch: int) -> Path:
         return self._bucket(bucket) / f"batch={batch:08d}.parquet"
 
     def state_files(self, bucket: int) -> dict[int, Path]:
         """The states of a bucket by the batch that wrote them, in order."""
-        found = {int(path.stem.removeprefix("batch=")): path for path in self._bucket(bucket).glob("batch=*.parquet")}
-        return dict(sorted(found.items()))
+        by_number = {
+            int(path.stem.removeprefix("batch=")): path for path in self._bucket(bucket).glob("batch=*.parquet")
+        }
+        return dict(sorted(by_number.items()))
 
     def states_before(self, bucket: int, batch: int) -> dict[str, bytes]:
         """Group -> state, as the batches before this one left them."""

@@ -58,9 +58,9 @@ class Life:
     def answers(self) -> Mapping[int, tuple[AssignmentInfo, ...]]:
         """Generation -> what its members were answered, decoded once for all names; one map of hosts for all."""
         return {
-            one.generation: _sharing(decode_assignment(member.answer.user_data) for member in one.members)
-            for one in self.events
-            if isinstance(one, PlayedGeneration)
+            event.generation: _sharing(decode_assignment(member.answer.user_data) for member in event.members)
+            for event in self.events
+            if isinstance(event, PlayedGeneration)
         }
 
 
@@ -68,12 +68,12 @@ def _sharing(infos: Iterator[AssignmentInfo]) -> tuple[AssignmentInfo, ...]:
     listed = list(infos)
     return tuple(
         replace(
-            one,
+            info,
             partitions_by_host=dict(listed[0].partitions_by_host),
             standby_partitions_by_host=dict(listed[0].standby_partitions_by_host),
             trailer=listed[0].trailer,
         )
-        for one in listed
+        for info in listed
     )
 
 
@@ -92,7 +92,7 @@ def play(kind: Kind, members: int, generations: int, seed: int) -> Life:
         owners, inputs = group.owners(), group.topology.tasks(group.counts)
         moved = [task for task, owner in owners.items() if last.get(task, owner) != owner]
         orphans = [task for task in moved if task not in before and task not in let_go]
-        events += [one for one in commits if chance.random() < COMMITTED]
+        events += [commit for commit in commits if chance.random() < COMMITTED]
         events += _commits(group.now_ms - 1, orphans, inputs)
         events.append(completed)
         group.wait(chance.randint(50, 400))
@@ -150,5 +150,5 @@ def _change(group: PlayedGroup, kind: Kind, members: int, chance: Random) -> Non
     if what in {"join", "replace"} and room > 0:
         _start(group, kind, chance)
     if what == "restart" or (what == "join" and room <= 0):
-        one = group.processes[chance.choice(there)]
-        group.start(one.process, kind.threads)
+        process = group.processes[chance.choice(there)]
+        group.start(process.process, kind.threads)

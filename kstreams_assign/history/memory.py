@@ -82,16 +82,16 @@ def opened(state: bytes | None) -> Memory:
     """The memory in ``state``; an empty one without. Raises ``StateError`` for bytes of another release."""
     if not state:
         return Memory()
-    told = json.loads(state)
-    if told.pop("format", None) != FORMAT:
+    fields = json.loads(state)
+    if fields.pop("format", None) != FORMAT:
         raise StateError("this state of the history was written by another release; read the topic into a new folder")
-    last, pending = told.pop("last"), told.pop("pending")
-    return Memory(last=Last(**last) if last else None, pending=[Pending(**one) for one in pending], **told)
+    last, pending = fields.pop("last"), fields.pop("pending")
+    return Memory(last=Last(**last) if last else None, pending=[Pending(**movement) for movement in pending], **fields)
 
 
 def closed(memory: Memory) -> bytes:
     """The bytes to keep; none where nothing of a Streams group was seen."""
     if memory.last is None:
         return b""
-    fields = {**vars(memory), "last": vars(memory.last), "pending": [vars(one) for one in memory.pending]}
+    fields = {**vars(memory), "last": vars(memory.last), "pending": [vars(movement) for movement in memory.pending]}
     return json.dumps({"format": FORMAT, **fields}, separators=(",", ":")).encode()

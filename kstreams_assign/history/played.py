@@ -85,7 +85,9 @@ class PlayedProcess:
 
     def report(self, thread: Thread, assignor: str, config: AssignConfig, dialect: Dialect) -> MemberReport:
         """What a thread says: its own tasks, and the first of them also what only lies on the disk."""
-        held = {task: one for one, adopted in self.adopted.items() for task in (*adopted.active, *_copies(adopted))}
+        held = {
+            task: thread for thread, adopted in self.adopted.items() for task in (*adopted.active, *_copies(adopted))
+        }
         running, first = self.running, min(self.threads)
         sums = {
             task: RUNNING_OFFSET_SUM if task in running else at
@@ -142,28 +144,33 @@ class PlayedGroup:
 
     def commits(self) -> list[PlayedCommit]:
         """A commit now of every input partition of what runs."""
-        inputs = {t: ps for one in self.processes.values() for a in one.adopted.values() for t, ps in a.active.items()}
+        inputs = {
+            t: ps for process in self.processes.values() for a in process.adopted.values() for t, ps in a.active.items()
+        }
         return [PlayedCommit(self.now_ms, partition) for task in sorted(inputs) for partition in inputs[task]]
 
     def owners(self) -> dict[TaskId, UUID]:
-        return {task: one.process for one in self.processes.values() for task in one.running}
+        return {task: process.process for process in self.processes.values() for task in process.running}
 
     def rebalance(self) -> PlayedGeneration:
         """One generation: everybody joins, the leader decides, everybody adopts."""
         self.generation += 1
-        threads = sorted(thread for one in self.processes.values() for thread in one.threads)
+        threads = sorted(thread for process in self.processes.values() for thread in process.threads)
         if not threads:
             self.leader, self.probe_ms, self.withheld = None, None, False
             return PlayedGeneration(self.now_ms, self.generation, None, ())
         promised = self._promised(threads)
         leader = self.leader = self.leader if self.leader in threads else threads[0]
-        reports = {one: self.processes[one.process].report(one, *self._settings) for one in threads}
-        joined = {one: self._joined(one, reports[one]) for one in threads}
+        reports = {thread: self.processes[thread.process].report(thread, *self._settings) for thread in threads}
+        joined = {thread: self._joined(thread, reports[thread]) for thread in threads}
         decision = decide(read_group(list(joined.values()), self.dialect), self._question(leader, promised))
         self.probe_ms, self.withheld = decision.next_probe_ms, bool(decision.withheld)
-        for one in threads:
-            self._adopt(one, decision.assignments[one.member_id], leads=one == leader)
-        members = (PlayedMember(one, joined[one], reports[one], decision.assignments[one.member_id]) for one in threads)
+        for thread in threads:
+            self._adopt(thread, decision.assignments[thread.member_id], leads=thread == leader)
+        members = (
+            PlayedMember(thread, joined[thread], reports[thread], decision.assignments[thread.member_id])
+            for thread in threads
+        )
         return PlayedGeneration(self.now_ms, self.generation, leader, tuple(members))
 
     @property
@@ -203,7 +210,7 @@ class PlayedGroup:
         adopted = process.adopted[thread] = read_assignment(
             answer.partitions, answer.user_data, self.topology, thread.process, dialect=self.dialect, leads=leads
         )
-        stateful = {one for one, shape in enumerate(self.topology.subtopologies) if shape.stateful}
+        stateful = {number for number, shape in enumerate(self.topology.subtopologies) if shape.stateful}
         process.positions.update({task: self.end for task in adopted.active if task.subtopology in stateful})
         for task in _copies(adopted):
             process.positions.setdefault(task, 0)

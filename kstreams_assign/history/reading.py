@@ -38,7 +38,7 @@ class Tasks:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReadAssignment:
     """An assignment. ``common`` is one that ends with the same bytes: only what all members share may be taken from it."""
 
     own: Tasks
@@ -52,17 +52,17 @@ class Assignments:
         self._dialect = dialect
         self._ends: dict[bytes, AssignmentInfo] = {}
 
-    def read(self, data: bytes) -> Told:
+    def read(self, data: bytes) -> ReadAssignment:
         """As ``dialect.read_assignment`` does. Raises ``MalformedUserData``."""
         for end, common in self._ends.items():
             if data.endswith(end):
                 own = _tasks(data[: len(data) - len(end)], common.version)
                 if own is not None:
-                    return Told(own, common)
+                    return ReadAssignment(own, common)
         info = self._dialect.read_assignment(data)
         if self._dialect is APACHE and len(self._ends) < ENDS_MAX:
             self._ends[data[_own_size(data, info.version) :]] = info
-        return Told(Tasks(tuple(map(task_text, info.active_tasks)), _by_text(info.standby_tasks)), info)
+        return ReadAssignment(Tasks(tuple(map(task_text, info.active_tasks)), _by_text(info.standby_tasks)), info)
 
 
 def _own_size(data: bytes, version: int) -> int:
@@ -90,7 +90,7 @@ def _tasks(data: bytes, version: int) -> Tasks | None:
     if source.left or record["version"] != version:
         return None
     rows = record["standby_tasks"]
-    held = [topic_partitions(one["topic"], one["partition"]) for one in rows["partitions"]]
+    held = [topic_partitions(partition["topic"], partition["partition"]) for partition in rows["partitions"]]
     standby = _by_text(dict(zip(task_ids(rows), held, strict=True)))
     return Tasks(tuple(map(task_text, task_ids(record["active_tasks"]))), standby)
 

@@ -65,13 +65,13 @@ def key_of(key: bytes | None) -> RecordKey:
     if key is None:
         return RecordKey(Kind.DAMAGED_KEY, reason="a record without a key")
     try:
-        told = decode_offsets_key(key)
+        decoded = decode_offsets_key(key)
     except MalformedUserData as wrong:
         return RecordKey(Kind.DAMAGED_KEY, reason=str(wrong))
-    match told:
+    match decoded:
         case OffsetCommitKey():
-            return RecordKey(Kind.OFFSET_COMMIT, told.group, told.topic, told.partition)
+            return RecordKey(Kind.OFFSET_COMMIT, decoded.group, decoded.topic, decoded.partition)
         case GroupMetadataKey():
-            return RecordKey(Kind.GROUP_METADATA, told.group)
+            return RecordKey(Kind.GROUP_METADATA, decoded.group)
         case OtherKey():
             return RecordKey(Kind.OTHER_PROTOCOL)

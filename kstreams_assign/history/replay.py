@@ -96,7 +96,7 @@ class Replayed:
 def replay(group: Mapping[str, Iterable[Row] | None], alternatives: Sequence[Alternative]) -> Replayed:
     """``group``: table name -> its rows of one group (``rebalances``, ``members``, ``task_placements``, ``end_offsets``)."""
     recorded = _recorded(group)
-    stateful = {(task.topology, task.subtopology) for one in recorded for task in _with_state(one)}
+    stateful = {(task.topology, task.subtopology) for generation in recorded for task in _with_state(generation)}
     standbys = _standbys(recorded, stateful)
     answers: list[Answer] = []
     left_out: Counter[str] = Counter({"nothing is known of what was before": 1} if recorded else {})
@@ -108,7 +108,9 @@ def replay(group: Mapping[str, Iterable[Row] | None], alternatives: Sequence[Alt
             continued += 1
         else:
             try:
-                answers += [_answer(question, number, one, standbys) for number, one in enumerate(alternatives)]
+                answers += [
+                    _answer(question, number, alternative, standbys) for number, alternative in enumerate(alternatives)
+                ]
             except ConfigError as wrong:
                 left_out[str(wrong)] += 1
     return Replayed(answers, continued, left_out)
@@ -116,64 +118,64 @@ def replay(group: Mapping[str, Iterable[Row] | None], alternatives: Sequence[Alt
 
 def _recorded(group: Mapping[str, Iterable[Row] | None]) -> list[Recorded]:
     """Generations in the order of the topic."""
-    found = {
+    by_place = {
         _place(row): Recorded(_place(row), row["generation"])
         for row in sorted(group.get("rebalances") or (), key=_place)
     }
     for row in group.get("members") or ():
-        one = found.get(_place(row))
-        if one is None:
+        generation = by_place.get(_place(row))
+        if generation is None:
             continue
         if row["process_id"] is None:
-            one.unreadable += 1
+            generation.unreadable += 1
             continue
         process = UUID(row["process_id"])
-        one.threads[process] += 1
-        one.tags[process] = dict(row["tags"] or ())
-        told = {TaskId.parse(task): total for task, total in row["offset_sums"] or ()}
-        one.sums[process] = {**one.sums.get(process, {}), **told}
+        generation.threads[process] += 1
+        generation.tags[process] = dict(row["tags"] or ())
+        reported = {TaskId.parse(task): total for task, total in row["offset_sums"] or ()}
+        generation.sums[process] = {**generation.sums.get(process, {}), **reported}
     for row in group.get("task_placements") or ():
-        if (one := found.get(_place(row))) is not None and row["process_id"] is not None:
-            _note_placement(one, row)
+        if (generation := by_place.get(_place(row))) is not None and row["process_id"] is not None:
+            _note_placement(generation, row)
     for row in group.get("end_offsets") or ():
-        if (one := found.get(_place(row))) is not None:
-            _note_end(one, row)
-    return list(found.values())
+        if (generation := by_place.get(_place(row))) is not None:
+            _note_end(generation, row)
+    return list(by_place.values())
 
 
 def _place(row: Row) -> tuple[int, int]:
     return row["offsets_partition"], row["offsets_offset"]
 
 
-def _note_placement(one: Recorded, row: Row) -> None:
+def _note_placement(generation: Recorded, row: Row) -> None:
     task, process = TaskId.parse(row["task"]), UUID(row["process_id"])
     if row["role"] == "active":
-        one.active[task] = process
+        generation.active[task] = process
     else:
-        one.copies.setdefault(task, set()).add(process)
+        generation.copies.setdefault(task, set()).add(process)
     if row["role"] == "warmup":
-        one.warmups.setdefault(task, set()).add(process)
+        generation.warmups.setdefault(task, set()).add(process)
 
 
-def _note_end(one: Recorded, row: Row) -> None:
+def _note_end(generation: Recorded, row: Row) -> None:
     if row["task"] is None:
-        one.ends_unknown = True
+        generation.ends_unknown = True
         return
     task = TaskId.parse(row["task"])
-    one.ends[task] = one.ends.get(task, 0) + row["end_offset"]
+    generation.ends[task] = generation.ends.get(task, 0) + row["end_offset"]
 
 
-def _with_state(one: Recorded) -> set[TaskId]:
-    return {*one.copies, *(task for told in one.sums.values() for task in told)}
+def _with_state(generation: Recorded) -> set[TaskId]:
+    return {*generation.copies, *(task for sums in generation.sums.values() for task in sums)}
 
 
 def _standbys(recorded: Iterable[Recorded], stateful: set[tuple[str | None, int]]) -> int:
     """How many standbys each stateful task had, as most generations of two processes or more had it."""
     seen: Counter[int] = Counter()
-    for one in recorded:
-        held = [task for task in one.active if (task.topology, task.subtopology) in stateful]
-        if len(one.threads) > 1 and held:
-            seen[min(len(one.copies.get(t, set()) - one.warmups.get(t, set())) for t in held)] += 1
+    for generation in recorded:
+        held = [task for task in generation.active if (task.topology, task.subtopology) in stateful]
+        if len(generation.threads) > 1 and held:
+            seen[min(len(generation.copies.get(t, set()) - generation.warmups.get(t, set())) for t in held)] += 1
     return seen.most_common(1)[0][0] if seen else 0
 
 
@@ -232,18 +234,18 @@ def _cluster(question: Question, ends: Mapping[TaskId, int]) -> Cluster:
     now = question.cluster_of
     clients = []
     for process, threads in now.threads.items():
-        told = now.sums.get(process, {})
+        reported = now.sums.get(process, {})
         active = frozenset(task for task in question.tasks if question.owners.get(task) == process)
-        copies = frozenset(told) & question.tasks - active
+        copies = frozenset(reported) & question.tasks - active
         sums = {task: RUNNING_OFFSET_SUM for task in active if task in ends}
-        sums |= {task: _position(question, told[task], ends[task]) for task in copies if task in ends}
+        sums |= {task: _position(question, reported[task], ends[task]) for task in copies if task in ends}
         clients.append(Client(process, threads, active, copies, TaskLags(ends, sums), now.tags[process]))
     return Cluster(tuple(clients), question.stateful, question.tasks - question.stateful)
 
 
-def _position(question: Question, told: int, end: int) -> int:
+def _position(question: Question, reported: int, end: int) -> int:
     """Where a copy is: as it was reported, against ends that were sampled; else it has caught up."""
-    return end if question.ends is None or told == RUNNING_OFFSET_SUM else told
+    return end if question.ends is None or reported == RUNNING_OFFSET_SUM else reported
 
 
 def _skew(outcome: Outcome, threads: Mapping[UUID, int]) -> float:

@@ -44,34 +44,34 @@ def add_rebalance(
 
 
 def add_members(tables: Tables, seen: Generation) -> None:
-    append_rows(tables, "members", [_member(seen, one) for one in seen.members])
+    append_rows(tables, "members", [_member(seen, member) for member in seen.members])
 
 
-def _member(seen: Generation, one: SeenMember) -> tuple[object, ...]:
-    told = one.told
-    trailer = told.trailer if told else None
+def _member(seen: Generation, member: SeenMember) -> tuple[object, ...]:
+    report = member.readable_report
+    trailer = report.trailer if report else None
     return (
         *seen.place,
-        one.raw.member_id,
-        one.raw.group_instance_id,
-        one.raw.client_id,
-        one.raw.client_host,
-        one.process,
-        *_versions(one),
-        told.user_end_point if told else None,
-        list(told.client_tags.items()) if told else None,
-        None if told is None else trailer is not None,
+        member.raw.member_id,
+        member.raw.group_instance_id,
+        member.raw.client_id,
+        member.raw.client_host,
+        member.process,
+        *_versions(member),
+        report.user_end_point if report else None,
+        list(report.client_tags.items()) if report else None,
+        None if report is None else trailer is not None,
         _int32(trailer.assignors) if trailer else None,
         trailer.settings_digest if trailer else None,
-        None if told is None or told.task_lags is not None else _sums(told),
-        one.common.error_code if one.common else None,
-        one.unreadable,
+        None if report is None or report.task_lags is not None else _sums(report),
+        member.common.error_code if member.common else None,
+        member.unreadable,
     )
 
 
-def _sums(told: MemberReport) -> list[tuple[str, int]]:
+def _sums(report: MemberReport) -> list[tuple[str, int]]:
     """Task -> offset sum, as it stands in the bytes."""
-    return [(task_text(task), total) for task, total in told.task_offset_sums.items()]
+    return [(task_text(task), total) for task, total in report.task_offset_sums.items()]
 
 
 def _int32(numbers: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -79,11 +79,11 @@ def _int32(numbers: Mapping[str, int]) -> list[tuple[str, int]]:
     return [(name, number) for name, number in numbers.items() if -(2**31) <= number < 2**31]
 
 
-def _versions(one: SeenMember) -> tuple[int | None, int | None]:
-    if one.report is None:
+def _versions(member: SeenMember) -> tuple[int | None, int | None]:
+    if member.report is None:
         return None, None
-    used = one.report.version if isinstance(one.report, MemberReport) else one.report.used_version
-    return used, one.report.latest_supported_version
+    used = member.report.version if isinstance(member.report, MemberReport) else member.report.used_version
+    return used, member.report.latest_supported_version
 
 
 def add_placements(tables: Tables, seen: Generation) -> None:
@@ -94,15 +94,15 @@ def add_placements(tables: Tables, seen: Generation) -> None:
     processes: list[str | None] = []
     members: list[str] = []
     sums: list[int | None] = []
-    for one in seen.members:
-        held = [*one.active, *one.standby]
-        told = seen.offset_sums.get(one.process or "", {})
+    for member in seen.members:
+        held = [*member.active, *member.standby]
+        reported = seen.offset_sums.get(member.process or "", {})
         tasks += held
-        roles += repeat("active", len(one.active))
-        roles += ["warmup" if (one.process, task) in warmups else "standby" for task in one.standby]
-        processes += repeat(one.process, len(held))
-        members += repeat(one.raw.member_id, len(held))
-        sums += map(told.get, held)
+        roles += repeat("active", len(member.active))
+        roles += ["warmup" if (member.process, task) in warmups else "standby" for task in member.standby]
+        processes += repeat(member.process, len(held))
+        members += repeat(member.raw.member_id, len(held))
+        sums += map(reported.get, held)
     table = tables["task_placements"]
     for name, value in seen.place.columns().items():
         table[name] += repeat(value, len(tasks))
@@ -117,8 +117,8 @@ def add_placements(tables: Tables, seen: Generation) -> None:
 
 def _warmups(seen: Generation) -> set[tuple[str | None, str]]:
     """Process and task of each copy that a leader of ours calls a warm-up."""
-    told = seen.trailer.warmups if seen.trailer else {}
-    return {(str(process), str(task)) for process, tasks in told.items() for task in tasks}
+    warmups = seen.trailer.warmups if seen.trailer else {}
+    return {(str(process), str(task)) for process, tasks in warmups.items() for task in tasks}
 
 
 def add_end_offsets(
@@ -133,4 +133,4 @@ def add_end_offsets(
 
 
 def add_balance(tables: Tables, seen: Generation) -> None:
-    append_rows(tables, "balance", [(*seen.place, *one) for one in evenness(seen)])
+    append_rows(tables, "balance", [(*seen.place, *row) for row in evenness(seen)])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kstreams_assign.errors import MalformedUserData
 from kstreams_assign.group.dialects import APACHE, KIP441, Dialect, MemberReport
-from kstreams_assign.history.reading import Assignments, Inputs, Told, task_text
+from kstreams_assign.history.reading import Assignments, Inputs, ReadAssignment, task_text
 from kstreams_assign.history.tables import GENERATION
 from kstreams_assign.model import NO_PROBE_MS, TopicPartition
 from kstreams_assign.wire import (
@@ -29,7 +29,7 @@ from kstreams_assign.wire import (
     decode_consumer_subscription,
 )
 
-DIALECT_OF: Mapping[str | None, Dialect] = {one.protocol_name: one for one in (APACHE, KIP441)}
+DIALECT_OF: Mapping[str | None, Dialect] = {dialect.protocol_name: dialect for dialect in (APACHE, KIP441)}
 """By the protocol that a group chose; any other protocol is none of Kafka Streams'."""
 
 
@@ -78,7 +78,7 @@ class SeenMember:
         return self.raw.member_id if instance is None else f"instance {instance}"
 
     @property
-    def told(self) -> MemberReport | None:
+    def readable_report(self) -> MemberReport | None:
         """What it said of itself, if that is of a version that we read."""
         return self.report if isinstance(self.report, MemberReport) else None
 
@@ -96,78 +96,82 @@ class Generation:
     @cached_property
     def processes(self) -> dict[str, list[SeenMember]]:
         """Process id -> its members, for all whose user-data could be read."""
-        found: dict[str, list[SeenMember]] = {}
+        by_process: dict[str, list[SeenMember]] = {}
         for member in self.members:
             if member.process is not None:
-                found.setdefault(member.process, []).append(member)
-        return found
+                by_process.setdefault(member.process, []).append(member)
+        return by_process
 
     @cached_property
     def owners(self) -> dict[str, str]:
         """Active task -> the process that got it."""
-        return {task: process for process, seen in self.processes.items() for one in seen for task in one.active}
+        return {task: process for process, seen in self.processes.items() for member in seen for task in member.active}
 
     @cached_property
     def copies(self) -> dict[str, list[str]]:
         """Task -> the processes that keep a copy of it without running it."""
-        found: dict[str, list[str]] = {}
+        holders: dict[str, list[str]] = {}
         for process, seen in self.processes.items():
             for member in seen:
                 for task in member.standby:
-                    found.setdefault(task, []).append(process)
-        return found
+                    holders.setdefault(task, []).append(process)
+        return holders
 
     @cached_property
     def inputs(self) -> dict[str, tuple[TopicPartition, ...]]:
         """Task -> its input partitions, for each task that anybody got."""
-        return {task: inputs for one in self.members for task, inputs in (*one.standby.items(), *one.active.items())}
+        return {
+            task: inputs
+            for member in self.members
+            for task, inputs in (*member.standby.items(), *member.active.items())
+        }
 
     @cached_property
     def offset_sums(self) -> dict[str, dict[str, int]]:
         """Process -> task -> the offset sum that it reported as it joined; where two members tell, the greater counts."""
-        found: dict[str, dict[str, int]] = {}
+        sums_by_process: dict[str, dict[str, int]] = {}
         for process, seen in self.processes.items():
-            sums = found[process] = {}
+            sums = sums_by_process[process] = {}
             for member in seen:
-                if member.told is not None:
-                    for task, total in member.told.reported_tasks.items():
+                if member.readable_report is not None:
+                    for task, total in member.readable_report.reported_tasks.items():
                         name = task_text(task)
                         sums[name] = max(total, sums.get(name, total))
-        return found
+        return sums_by_process
 
     @cached_property
     def trailer(self) -> GroupTrailer | None:
         """What a leader of ours says behind the assignments."""
-        return next((one.common.trailer for one in self.members if one.common and one.common.trailer), None)
+        return next((member.common.trailer for member in self.members if member.common and member.common.trailer), None)
 
     @property
     def leader_process(self) -> str | None:
-        return next((one.process for one in self.members if one.raw.member_id == self.metadata.leader), None)
+        return next((member.process for member in self.members if member.raw.member_id == self.metadata.leader), None)
 
     @cached_property
     def asked_ms(self) -> tuple[int, ...]:
         """Every time at which the assignments ask for another rebalance; 0 is at once."""
-        told = [one.common.next_rebalance_ms for one in self.members if one.common]
+        requested = [member.common.next_rebalance_ms for member in self.members if member.common]
         probe = self.trailer.next_probe_ms if self.trailer else None
-        return tuple(time for time in (*told, probe) if time is not None and 0 <= time < NO_PROBE_MS)
+        return tuple(time for time in (*requested, probe) if time is not None and 0 <= time < NO_PROBE_MS)
 
     @property
     def probing(self) -> bool | None:
         """Whether the leader asked for another rebalance; None if these versions cannot ask."""
         if self.trailer is not None:
             return self.trailer.followup or bool(self.asked_ms)
-        can_ask = any(one.common and one.common.version >= OFFSET_SUMS_VERSION for one in self.members)
+        can_ask = any(member.common and member.common.version >= OFFSET_SUMS_VERSION for member in self.members)
         return bool(self.asked_ms) if can_ask and self.dialect.tells_probe else None
 
     @cached_property
     def revoked(self) -> list[TopicPartition]:
         """Input partitions that a member owned as it joined and was not given again (KIP-429: it rejoins)."""
-        found: list[TopicPartition] = []
+        taken: list[TopicPartition] = []
         for member in self.members:
             if member.said is not None and member.given is not None and member.said.owned_partitions:
                 kept = set(member.given.assigned_partitions)
-                found += [one for one in member.said.owned_partitions if one not in kept]
-        return found
+                taken += [partition for partition in member.said.owned_partitions if partition not in kept]
+        return taken
 
 
 def read_generation(place: Place, metadata: GroupMetadata) -> Generation | None:
@@ -177,16 +181,16 @@ def read_generation(place: Place, metadata: GroupMetadata) -> Generation | None:
         return None
     damage: list[Damage] = []
     assignments = Assignments(dialect)
-    members = tuple(_member(one, dialect, assignments, damage) for one in metadata.members)
+    members = tuple(_member(member, dialect, assignments, damage) for member in metadata.members)
     return Generation(place, metadata, members, tuple(damage), dialect)
 
 
 def _member(raw: GroupMember, dialect: Dialect, assignments: Assignments, damage: list[Damage]) -> SeenMember:
     """Each half is read on its own: a damaged assignment leaves what the member said, and the other way round."""
     said, report, wrong_said = _said(raw, dialect)
-    given, told, wrong_given = _given(raw, assignments)
-    damage += [one for one in (wrong_said, wrong_given) if one is not None]
-    unreadable = "; ".join(one.reason for one in (wrong_said, wrong_given) if one is not None) or None
+    given, assignment, wrong_given = _given(raw, assignments)
+    damage += [damaged for damaged in (wrong_said, wrong_given) if damaged is not None]
+    unreadable = "; ".join(damaged.reason for damaged in (wrong_said, wrong_given) if damaged is not None) or None
     if isinstance(report, FutureSubscription):
         unreadable = f"speaks version {report.used_version}, newer than {dialect.latest_version}"
     return SeenMember(
@@ -195,15 +199,15 @@ def _member(raw: GroupMember, dialect: Dialect, assignments: Assignments, damage
         report=report,
         said=said,
         given=given,
-        common=told.common if told else None,
-        active=_active(given, told),
-        standby=told.own.standby if told else {},
+        common=assignment.common if assignment else None,
+        active=_active(given, assignment),
+        standby=assignment.own.standby if assignment else {},
         unreadable=unreadable,
     )
 
 
 Said = tuple[ConsumerSubscription | None, MemberReport | FutureSubscription | None, Damage | None]
-Given = tuple[ConsumerAssignment | None, Told | None, Damage | None]
+Given = tuple[ConsumerAssignment | None, ReadAssignment | None, Damage | None]
 
 
 def _said(raw: GroupMember, dialect: Dialect) -> Said:
@@ -219,25 +223,25 @@ def _given(raw: GroupMember, assignments: Assignments) -> Given:
     given = None
     try:
         given = decode_consumer_assignment(raw.assignment)
-        told = assignments.read(given.user_data or b"")
+        assignment = assignments.read(given.user_data or b"")
     except MalformedUserData as wrong:
         return given, None, Damage(f"assignment of member {raw.member_id}: {wrong}", raw.assignment)
-    if len(told.own.active) == len(given.assigned_partitions):
-        return given, told, None
-    why = f"{len(told.own.active)} active tasks for {len(given.assigned_partitions)} partitions"
+    if len(assignment.own.active) == len(given.assigned_partitions):
+        return given, assignment, None
+    why = f"{len(assignment.own.active)} active tasks for {len(given.assigned_partitions)} partitions"
     return given, None, Damage(f"assignment of member {raw.member_id} names {why}", raw.assignment)
 
 
-def _active(given: ConsumerAssignment | None, told: Told | None) -> Inputs:
+def _active(given: ConsumerAssignment | None, assignment: ReadAssignment | None) -> Inputs:
     """The n-th task belongs to the n-th partition, in sorted order (``validateActiveTaskEncoding``)."""
-    if given is None or told is None:
+    if given is None or assignment is None:
         return {}
-    return grouped(zip(told.own.active, sorted(given.assigned_partitions), strict=True))
+    return grouped(zip(assignment.own.active, sorted(given.assigned_partitions), strict=True))
 
 
 def grouped(pairs: Iterable[tuple[str, TopicPartition]]) -> dict[str, tuple[TopicPartition, ...]]:
     """Task -> all partitions that stand beside it."""
-    found: dict[str, list[TopicPartition]] = {}
+    by_task: dict[str, list[TopicPartition]] = {}
     for task, partition in pairs:
-        found.setdefault(task, []).append(partition)
-    return {task: tuple(inputs) for task, inputs in found.items()}
+        by_task.setdefault(task, []).append(partition)
+    return {task: tuple(inputs) for task, inputs in by_task.items()}

@@ -90,21 +90,21 @@ def fresh_groups(records: DataFrame, since_ms: int) -> DataFrame:
 
 def java_settings(client: Mapping[str, str]) -> dict[str, str]:
     """Client settings for Spark's Kafka source, which runs Java's client: other names for passwords and certificates."""
-    told = dict(client)
+    settings_left = dict(client)
     settings = {}
-    name, password = told.pop("sasl.username", None), told.pop("sasl.password", None)
-    mechanism = told.pop("sasl.mechanisms", told.pop("sasl.mechanism", None))
+    name, password = settings_left.pop("sasl.username", None), settings_left.pop("sasl.password", None)
+    mechanism = settings_left.pop("sasl.mechanisms", settings_left.pop("sasl.mechanism", None))
     if mechanism is not None:
         settings["sasl.mechanism"] = mechanism
     if name is not None and password is not None:
         module = "scram.ScramLoginModule" if (mechanism or "").startswith("SCRAM") else "plain.PlainLoginModule"
         settings["sasl.jaas.config"] = _JAAS.format(module=module, name=_quoted(name), password=_quoted(password))
-    authorities = told.pop("ssl.ca.location", None)
+    authorities = settings_left.pop("ssl.ca.location", None)
     if authorities is not None:
         settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authorities}
-    if told.get("ssl.endpoint.identification.algorithm") == "none":
-        told["ssl.endpoint.identification.algorithm"] = ""
-    return {f"kafka.{key}": value for key, value in {**told, **settings}.items()}
+    if settings_left.get("ssl.endpoint.identification.algorithm") == "none":
+        settings_left["ssl.endpoint.identification.algorithm"] = ""
+    return {f"kafka.{key}": value for key, value in {**settings_left, **settings}.items()}
 
 
 def _quoted(text: str) -> str:

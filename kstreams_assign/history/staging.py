@@ -62,7 +62,7 @@ class BatchJob:
         for bucket, records in by_route(batches):
             task.take(bucket, records)
         staged = task.finish()
-        yield pa.RecordBatch.from_pylist([one._asdict() for one in staged], schema=STAGED)
+        yield pa.RecordBatch.from_pylist([row._asdict() for row in staged], schema=STAGED)
 
 
 def by_route(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, RawRecords]]:
@@ -71,11 +71,11 @@ def by_route(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, RawRecord
     route: tuple[int, bytes] | None = None
     for batch in batches:
         start = 0
-        for end, found in _runs(batch):
-            if route is not None and found != route:
+        for end, next_route in _runs(batch):
+            if route is not None and next_route != route:
                 yield route[0], _raw(held)
                 held = []
-            route = found
+            route = next_route
             held.append(batch.slice(start, end - start))
             start = end
     if route is not None:
@@ -222,9 +222,9 @@ def day_name(time_ms: int) -> str:
 def newest_and_counts(staged: Sequence[Staged]) -> tuple[int, Tables]:
     """The time of the newest record, and the table ``counts`` of the whole batch."""
     counted: Counter[str] = Counter()
-    for one in staged:
-        if one.table == COUNTS:
-            counted[one.part] += one.amount
+    for row in staged:
+        if row.table == COUNTS:
+            counted[row.part] += row.amount
     tables = empty_tables()
     tables[COUNTS] = {"kind": list(counted), "records": list(counted.values())}
-    return max((one.amount for one in staged if one.table == NEWEST), default=0), tables
+    return max((row.amount for row in staged if row.table == NEWEST), default=0), tables

@@ -35,16 +35,16 @@ def no_boundary(where: str) -> None:
 
 def publish(layout: Layout, batch: int, staged: Sequence[Staged], reached: Boundary = no_boundary) -> None:
     """Show what the tasks of a batch staged, instead of whatever an earlier attempt at it has shown."""
-    files = [one for one in staged if one.table not in {COUNTS, NEWEST}]
+    files = [file for file in staged if file.table not in {COUNTS, NEWEST}]
     files += _counts(layout, batch, staged)
     for table in ORDER:
-        _publish_table(layout, batch, table, [one for one in files if one.table == table])
+        _publish_table(layout, batch, table, [file for file in files if file.table == table])
         reached(f"published {table}")
-    for one in files:
-        if one.table == STATES:
-            target = layout.state(int(one.part), batch)
+    for file in files:
+        if file.table == STATES:
+            target = layout.state(int(file.part), batch)
             target.parent.mkdir(parents=True, exist_ok=True)
-            (layout.staging(batch) / one.path).rename(target)
+            (layout.staging(batch) / file.path).rename(target)
             reached("published a state")
     _prune_states(layout)
     reached("pruned states")
@@ -73,11 +73,11 @@ def _counts(layout: Layout, batch: int, staged: Sequence[Staged]) -> list[Staged
 def _publish_table(layout: Layout, batch: int, table: str, files: Iterable[Staged]) -> None:
     name = f"batch={batch:08d}"
     fresh = {}
-    for day, own in groupby(sorted(files, key=lambda one: one.part), key=lambda one: one.part):
+    for day, own in groupby(sorted(files, key=lambda file: file.part), key=lambda file: file.part):
         fresh[day] = folder = layout.ready(batch) / table / f"day={day}"
         folder.mkdir(parents=True)
-        for number, one in enumerate(own):
-            (layout.staging(batch) / one.path).rename(folder / f"part-{number:04d}.parquet")
+        for number, file in enumerate(own):
+            (layout.staging(batch) / file.path).rename(folder / f"part-{number:04d}.parquet")
     for stale in (layout.root / table).glob(f"day=*/{name}"):
         _take_away(stale, layout.replaced(batch) / table / stale.parent.name)
     for day, folder in fresh.items():

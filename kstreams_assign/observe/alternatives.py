@@ -39,36 +39,35 @@ def process_called(group: DecodedGroup, word: str) -> UUID:
 
     Raises ``ConfigError`` listing the processes where none or several fit.
     """
-    fits = [process for process in group.processes if word in _names(process)]
+    fits = [one for one in group.processes if word in _names(one)]
     if not fits and len(word) >= SHORTEST_PREFIX:
-        fits = [process for process in group.processes if str(process.process_id).startswith(word.lower())]
+        fits = [one for one in group.processes if str(one.process_id).startswith(word.lower())]
     if len(fits) == 1:
         return fits[0].process_id
     known = "; ".join(
-        f"{process.process_id} ({', '.join(sorted(_names(process) - {str(process.process_id)}))})"
-        for process in group.processes
+        f"{one.process_id} ({', '.join(sorted(_names(one) - {str(one.process_id)}))})" for one in group.processes
     )
-    counted = "no process is" if not fits else f"{len(fits)} processes are"
-    raise ConfigError(f"{counted} called {word!r} in group {group.snapshot.group}; there are {known}")
+    found = "no process is" if not fits else f"{len(fits)} processes are"
+    raise ConfigError(f"{found} called {word!r} in group {group.snapshot.group}; there are {known}")
 
 
 def _names(process: DecodedProcess) -> set[str]:
-    members = [name for member in process.members for name in (member.member_id, member.described.client_id)]
+    members = [name for one in process.members for name in (one.member_id, one.described.client_id)]
     endpoint = process.report.user_end_point
     return {str(process.process_id), *members, *([endpoint] if endpoint else [])}
 
 
 def read_changes(pairs: Iterable[str]) -> dict[str, Any]:
     """``key=value`` texts of settings that an assignment or its pace depends on. Raises ``ConfigError``."""
-    changes: dict[str, Any] = {}
+    told: dict[str, Any] = {}
     others = []
     for pair in pairs:
         key, _, text = (part.strip() for part in pair.partition("="))
         if key.replace(".", "_") in PACE:
-            changes[key.replace(".", "_")] = _pace(key.replace(".", "_"), text)
+            told[key.replace(".", "_")] = _pace(key.replace(".", "_"), text)
         else:
             others.append(pair)
-    return changes | read_settings(others)
+    return told | read_settings(others)
 
 
 def _pace(key: str, text: str) -> bool | int:
@@ -90,15 +89,15 @@ def alternatives(
     """
     compared = dict.fromkeys([state.assignor, *(assignors or (OURS, JAVA_ASSIGNOR))])
     set_to = [name if name != state.assignor else None for name in compared]
-    compared_alternatives = [
-        replace(change, settings=chosen, assignor=assignor)
-        for chosen in ([{}, settings] if settings else [{}])
+    found = [
+        replace(change, settings=told, assignor=assignor)
+        for told in ([{}, settings] if settings else [{}])
         for assignor in set_to
     ]
     if change.add_java:
         ours = replace(change, add=change.add + change.add_java, add_java=0)
-        compared_alternatives.append(replace(ours, assignor=OURS if state.assignor != OURS else None))
-    return [alternative for alternative in compared_alternatives if not alternative.nothing]
+        found.append(replace(ours, assignor=OURS if state.assignor != OURS else None))
+    return [one for one in found if not one.nothing]
 
 
 def played(state: GroupState, alternative: Alternative, offsets_per_s: int | None) -> Row:
@@ -106,40 +105,40 @@ def played(state: GroupState, alternative: Alternative, offsets_per_s: int | Non
     outcome = predict(state, alternative, offsets_per_s=offsets_per_s, generations_max=GENERATIONS_MAX)
     if not alternative.newcomers or outcome.rebalances > BY_PLACE_REBALANCES_MAX:
         return Row(outcome)
-    owner_changes = [outcome.owner_changes for outcome in by_place(state, alternative)]
-    return Row(outcome, (min(owner_changes), max(owner_changes)))
+    found = [one.owner_changes for one in by_place(state, alternative)]
+    return Row(outcome, (min(found), max(found)))
 
 
 def without_repeats(rows: Iterable[Row]) -> list[Row]:
     """Where Java members are, several assignors that are set come to the same decision: the first of them stays."""
-    first_rows: dict[tuple[str, str], Row] = {}
+    found: dict[tuple[str, str], Row] = {}
     for row in rows:
-        first_rows.setdefault((row.outcome.alternative.text(), row.outcome.assignor), row)
-    return list(first_rows.values())
+        found.setdefault((row.outcome.alternative.text(), row.outcome.assignor), row)
+    return list(found.values())
 
 
 def facts(row: Row, names: Mapping[UUID, str]) -> dict[str, Any]:
     """One alternative for scripts, as the contract of ``what-if --json`` has it and a few more."""
-    outcome = row.outcome
+    one = row.outcome
     return {
-        "change": outcome.alternative.text(names),
-        "assignor": outcome.assignor,
-        "owner_changes": outcome.owner_changes,
+        "change": one.alternative.text(names),
+        "assignor": one.assignor,
+        "owner_changes": one.owner_changes,
         "owner_changes_range": list(row.owner_changes_range) if row.owner_changes_range else None,
-        "lower_bound": outcome.lower_bound,
-        "rounds": outcome.rounds,
-        "rebalances": outcome.rebalances,
-        "probing_rebalances": outcome.probing_rebalances,
-        "seconds": outcome.seconds,
-        "seconds_at_least": outcome.seconds_at_least,
-        "extra_replicas": outcome.extra_replicas,
-        "tasks_without_standby": outcome.tasks_without_standby,
-        "adopted": outcome.adopted,
-        "cold": outcome.cold,
-        "offsets_read": outcome.offsets_read,
-        "balanced": outcome.balanced,
-        "converged": outcome.converged,
-        "warnings": list(outcome.warnings),
+        "lower_bound": one.lower_bound,
+        "rounds": one.rounds,
+        "rebalances": one.rebalances,
+        "probing_rebalances": one.probing_rebalances,
+        "seconds": one.seconds,
+        "seconds_at_least": one.seconds_at_least,
+        "extra_replicas": one.extra_replicas,
+        "tasks_without_standby": one.tasks_without_standby,
+        "adopted": one.adopted,
+        "cold": one.cold,
+        "offsets_read": one.offsets_read,
+        "balanced": one.balanced,
+        "converged": one.converged,
+        "warnings": list(one.warnings),
     }
 
 

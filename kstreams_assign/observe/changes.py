@@ -20,7 +20,7 @@ Place = Literal["first", "middle", "last"]
 PLACES: tuple[Place, ...] = ("last", "middle", "first")
 """Where the random ids of new processes sort among the others. Java deals tasks in that order, so it matters there."""
 
-CONFIG_KEYS = tuple(setting.name for setting in fields(AssignConfig))
+CONFIG_KEYS = tuple(one.name for one in fields(AssignConfig))
 
 LEAST_ID, GREATEST_ID = -(2**127), 2**127 - 1
 """The range of process ids as Java orders them (``model.process_order``)."""
@@ -67,8 +67,8 @@ class Alternative:
         parts = [
             f"add {self.add}{counted}" if self.add else "",
             f"add {self.add_java} Java{counted}" if self.add_java else "",
-            *(f"remove {known.get(process, process)}" for process in self.remove),
-            *(f"replace {known.get(process, process)}" for process in self.replace),
+            *(f"remove {known.get(one, one)}" for one in self.remove),
+            *(f"replace {known.get(one, one)}" for one in self.replace),
             *(f"{key} = {_shown(value)}" for key, value in self.settings.items()),
         ]
         return ", ".join(filter(None, parts)) or "nothing changes"
@@ -84,7 +84,7 @@ def changed(state: GroupState, alternative: Alternative, place: Place = "last") 
     Raises ``ConfigError`` for a process that is not in the group or named twice, a setting's wrong value, and where nobody would be left.
     """
     going = [*alternative.remove, *alternative.replace]
-    if strangers := [process for process in going if process not in state.processes]:
+    if strangers := [one for one in going if one not in state.processes]:
         raise ConfigError(f"process {strangers[0]} is not in the group: {_listed(state.processes)}")
     if len(set(going)) < len(going):
         raise ConfigError("a process is named twice to be removed or replaced")
@@ -93,7 +93,7 @@ def changed(state: GroupState, alternative: Alternative, place: Place = "last") 
     settings = alternative.settings
     stay = {name: process for name, process in state.processes.items() if name not in going}
     come = _newcomers(state, alternative, new_ids(state.processes, alternative.newcomers, place))
-    processes = {**stay, **{process.process_id: process for process in come}}
+    processes = {**stay, **{one.process_id: one for one in come}}
     if not processes:
         raise ConfigError("nobody would be left in the group")
     return replace(
@@ -109,12 +109,12 @@ def changed(state: GroupState, alternative: Alternative, place: Place = "last") 
 def _newcomers(state: GroupState, alternative: Alternative, ids: Sequence[UUID]) -> list[ProcessState]:
     """Processes without state. Added ones carry the tags of those that are there, in turn; a replacement its predecessor's."""
     there = [state.processes[name] for name in sorted(state.processes, key=process_order)]
-    tags = [process.about.client_tags for process in there]
+    tags = [one.about.client_tags for one in there]
     added = [True] * alternative.add + [False] * alternative.add_java
     models = [(ours, tags[n % len(tags)], alternative.threads) for n, ours in enumerate(added)]
     gone = (state.processes[name] for name in alternative.replace)
-    models += [(process.ours, process.about.client_tags, len(process.consumers)) for process in gone]
-    return [_newcomer(process_id, *model) for process_id, model in zip(ids, models, strict=True)]
+    models += [(one.ours, one.about.client_tags, len(one.consumers)) for one in gone]
+    return [_newcomer(one, *model) for one, model in zip(ids, models, strict=True)]
 
 
 def _newcomer(process: UUID, ours: bool, tags: Mapping[str, str], threads: int) -> ProcessState:
@@ -145,7 +145,7 @@ def _id(number: int) -> UUID:
 
 def _next_leader(processes: Mapping[UUID, ProcessState]) -> UUID:
     """Whom the broker makes leader is told by nothing; all of one release and setting decide alike."""
-    return min(processes, key=lambda name: min(consumer.member_id for consumer in processes[name].consumers))
+    return min(processes, key=lambda name: min(one.member_id for one in processes[name].consumers))
 
 
 def _listed(processes: Mapping[UUID, ProcessState]) -> str:

@@ -29,7 +29,7 @@ from kstreams_assign.observe.decoded import DecodedGroup, DecodedMember
 from kstreams_assign.observe.settings import Settings
 from kstreams_assign.observe.topology import ObservedTopology
 
-NO_LEADER = UUID(int=0)
+NOBODY = UUID(int=0)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ObservedGroup:
     def begin_offset_sums(self) -> dict[TaskId, int]:
         """Stateful task -> where its changelogs begin, added up."""
         begin = self.decoded.snapshot.begin_offsets
-        return {task: sum(begin.get(log, 0) for log in logs) for task, logs in self.changelogs.items()}
+        return {task: sum(begin.get(one, 0) for one in logs) for task, logs in self.changelogs.items()}
 
     @cached_property
     def owners(self) -> dict[TaskId, UUID]:
@@ -118,13 +118,13 @@ class ObservedGroup:
     def copies(self) -> frozenset[tuple[UUID, TaskId]]:
         """Every standby and warm-up of a stateful task, with its process."""
         here = self.decoded.processes
-        return frozenset((process.process_id, task) for process in here for task in process.copies & self.stateful)
+        return frozenset((one.process_id, task) for one in here for task in one.copies & self.stateful)
 
     def _next_view(self, caught_up: Collection[tuple[UUID, TaskId]]) -> GroupView:
         processes = {}
         for process in self.decoded.processes:
             here = process.process_id
-            ended = {task for process, task in caught_up if process == here}
+            ended = {task for one, task in caught_up if one == here}
             processes[here] = tuple(
                 self._rejoining(consumer, self.decoded.members[consumer.member.member_id], process.active, ended)
                 for consumer in self.decoded.view.processes[here]
@@ -140,8 +140,8 @@ class ObservedGroup:
         """
         if member.given is None:
             return consumer
-        reported, lags = consumer.info.reported_tasks, consumer.info.task_lags is not None
-        numbers = {task: number for task, number in reported.items() if task not in running}
+        told, lags = consumer.info.reported_tasks, consumer.info.task_lags is not None
+        numbers = {task: number for task, number in told.items() if task not in running}
         ended = {*ended, *(task for task, number in numbers.items() if number == RUNNING_OFFSET_SUM)}
         numbers.update((task, 0 if lags else self.end_offset_sums.get(task, 0)) for task in ended)
         active = member.given.active.keys() & self.stateful
@@ -159,7 +159,7 @@ class ObservedGroup:
             topology=self.topology.shape,
             assignor=self.settings.assignor,
             config=self.settings.config,
-            leader=NO_LEADER,
+            leader=NOBODY,
             partition_counts=snapshot.partition_counts,
             end_offsets=snapshot.end_offsets if known else None,
             now_ms=snapshot.taken_ms,

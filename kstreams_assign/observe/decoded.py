@@ -62,9 +62,9 @@ class DecodedProcess:
     @property
     def report(self) -> MemberReport:
         """The first consumer's: version, endpoint, tags and trailer are the process's and told by each."""
-        report = self.members[0].report
-        assert report is not None, "a process is known from its report"
-        return report
+        found = self.members[0].report
+        assert found is not None, "a process is known from its report"
+        return found
 
     @property
     def rack(self) -> str | None:
@@ -149,15 +149,15 @@ class DecodedGroup:
     def next_rebalance_ms(self) -> int | None:
         """The earliest wall-clock time at which a member is to ask for a rebalance; 0 = at once, None = never."""
         asked = [m.info.next_rebalance_ms for m in self.members.values() if m.info]
-        times = [*asked, *([self.trailer.next_probe_ms] if self.trailer and self.trailer.next_probe_ms else [])]
-        return min((time for time in times if time != NO_PROBE_MS), default=None)
+        told = [*asked, *([self.trailer.next_probe_ms] if self.trailer and self.trailer.next_probe_ms else [])]
+        return min((time for time in told if time != NO_PROBE_MS), default=None)
 
     @property
     def errors(self) -> dict[str, int]:
         """Member -> the error code that it told or was answered with (``ErrorCode``), where there is one."""
-        reported = {name: m.report.error_code for name, m in self.members.items() if m.report}
+        told = {name: m.report.error_code for name, m in self.members.items() if m.report}
         answered = {name: m.info.error_code for name, m in self.members.items() if m.info}
-        return {name: code for name, code in (*reported.items(), *answered.items()) if code != ErrorCode.NONE}
+        return {name: code for name, code in (*told.items(), *answered.items()) if code != ErrorCode.NONE}
 
 
 def decode_group(snapshot: GroupSnapshot) -> DecodedGroup:

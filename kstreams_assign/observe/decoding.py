@@ -78,8 +78,8 @@ def _subscription(data: bytes, dialect: str | None) -> Json:
 
 
 def _subscription_info(data: bytes, dialect: str | None) -> Json:
-    read_as, info, others = _first(data, _SUBSCRIPTIONS, dialect)
-    about = {"message": "SubscriptionInfo", "dialect": read_as, "also_reads_as": others}
+    found, info, others = _first(data, _SUBSCRIPTIONS, dialect)
+    about = {"message": "SubscriptionInfo", "dialect": found, "also_reads_as": others}
     if isinstance(info, FutureSubscription):
         versions = {"version": info.used_version, "latest_supported_version": info.latest_supported_version}
         return {**about, **versions, "note": "newer than this release reads: only the two versions can be told"}
@@ -100,10 +100,10 @@ def _assignment(data: bytes, dialect: str | None) -> Json:
 
 
 def _assignment_info(data: bytes, dialect: str | None) -> Json:
-    read_as, info, others = _first(data, _ASSIGNMENTS, dialect)
+    found, info, others = _first(data, _ASSIGNMENTS, dialect)
     return {
         "message": "AssignmentInfo",
-        "dialect": read_as,
+        "dialect": found,
         "also_reads_as": others,
         **assignment_form(info),
         "trailer": trailer_form(info.trailer),

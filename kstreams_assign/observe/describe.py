@@ -76,19 +76,13 @@ def describe(group: ObservedGroup) -> Description:
     lags = copy_lags(group)
     if not group.decoded.processes:
         return Description(group, lags, True, True, (), (), (), False, {}, {}, tuple(sorted(group.tasks)), ())
-    closing = {
-        key for key, copy in lags.items() if not copy.stuck and copy.reported != UNKNOWN_OFFSET_SUM
-    } & group.copies
+    closing = {key for key, copy in lags.items() if not copy.stuck and copy.told != UNKNOWN_OFFSET_SUM} & group.copies
     later = group.assignor(group.cluster_at_next_join(closing), group.config)
     next_moves = _moves(group, later)
     restores, risks = _exposed(group, lags)
     owners = group.owners
     gone = group.decoded.view.draining - set(owners.values())  # they are to have nothing, and have nothing
-    capacities = {
-        process.process_id: len(process.members)
-        for process in group.decoded.processes
-        if process.process_id not in gone
-    }
+    capacities = {one.process_id: len(one.members) for one in group.decoded.processes if one.process_id not in gone}
     return Description(
         group=group,
         lags=lags,
@@ -156,9 +150,9 @@ def _racks(group: ObservedGroup) -> tuple[Racks, ...]:
         for task in (process.active | process.standby) & group.stateful:
             holders.setdefault(task, []).append(process.process_id)
     copied = {task: there for task, there in holders.items() if len(there) > 1}
-    racks = []
-    for tag in sorted({tag for process_tags in tags.values() for tag in process_tags}):
-        values = {process: process_tags.get(tag, "") for process, process_tags in tags.items()}
-        together = tuple(sorted(t for t, there in copied.items() if len({values[holder] for holder in there}) == 1))
-        racks.append(Racks(tag, tuple(sorted(set(values.values()))), len(copied) - len(together), together))
-    return tuple(racks)
+    found = []
+    for tag in sorted({tag for of_one in tags.values() for tag in of_one}):
+        values = {process: of_one.get(tag, "") for process, of_one in tags.items()}
+        together = tuple(sorted(t for t, there in copied.items() if len({values[one] for one in there}) == 1))
+        found.append(Racks(tag, tuple(sorted(set(values.values()))), len(copied) - len(together), together))
+    return tuple(found)

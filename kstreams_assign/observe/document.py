@@ -46,7 +46,7 @@ def document(about: Description, slow: Collection[Stalled] = ()) -> dict[str, An
 
 def _process(about: Description, process: DecodedProcess) -> dict[str, Any]:
     report = process.report
-    lags = {task: copy.lag for (holder, task), copy in about.lags.items() if holder == process.process_id}
+    lags = {task: copy.lag for (one, task), copy in about.lags.items() if one == process.process_id}
     return {
         "process_id": str(process.process_id),
         "endpoint": report.user_end_point,
@@ -66,7 +66,7 @@ def _process(about: Description, process: DecodedProcess) -> dict[str, Any]:
 
 def _member(member: DecodedMember) -> dict[str, Any]:
     given = member.given
-    has_trailer = bool(member.info and member.info.trailer)
+    told = bool(member.info and member.info.trailer)
     asked_ms = member.info.next_rebalance_ms if member.info else NO_PROBE_MS
     return {
         "member_id": member.member_id,
@@ -75,7 +75,7 @@ def _member(member: DecodedMember) -> dict[str, Any]:
         "instance_id": member.described.instance_id,
         "active": task_texts(given.active if given else ()),
         "standby": task_texts(given.standby if given else ()),
-        "warmup": task_texts(given.warmup) if given and has_trailer else None,
+        "warmup": task_texts(given.warmup) if given and told else None,
         "next_rebalance_ms": None if asked_ms == NO_PROBE_MS else asked_ms,
         "error_code": member.info.error_code if member.info else None,
     }

@@ -89,15 +89,15 @@ def texts(tasks: Iterable[TaskId]) -> list[str]:
     return list(map(str, tasks))
 
 
-def numbers(number_by_task: Mapping[TaskId, int]) -> dict[str, int]:
-    return {str(task): number_by_task[task] for task in ordered(number_by_task)}
+def numbers(told: Mapping[TaskId, int]) -> dict[str, int]:
+    return {str(task): told[task] for task in ordered(told)}
 
 
 def pairs(held: Iterable[TopicPartition]) -> list[list[str | int]]:
-    sorted_pairs = sorted(set(held), key=lambda partition: (text_order(partition.topic), partition.partition))
-    return [[partition.topic, partition.partition] for partition in sorted_pairs]
+    sorted_pairs = sorted(set(held), key=lambda one: (text_order(one.topic), one.partition))
+    return [[one.topic, one.partition] for one in sorted_pairs]
 
 
 def hosts(by_host: PartitionsByHost) -> list[Json]:
-    in_order = sorted(by_host, key=lambda host: (text_order(host.host), host.port))
-    return [{"host": host.host, "port": host.port, "partitions": pairs(by_host[host])} for host in in_order]
+    in_order = sorted(by_host, key=lambda one: (text_order(one.host), one.port))
+    return [{"host": one.host, "port": one.port, "partitions": pairs(by_host[one])} for one in in_order]

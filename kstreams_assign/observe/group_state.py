@@ -67,11 +67,11 @@ class ProcessState:
 
     @property
     def active(self) -> frozenset[TaskId]:
-        return frozenset().union(*(consumer.active for consumer in self.consumers))
+        return frozenset().union(*(one.active for one in self.consumers))
 
     @property
     def copies(self) -> frozenset[TaskId]:
-        return frozenset().union(*(consumer.copies for consumer in self.consumers))
+        return frozenset().union(*(one.copies for one in self.consumers))
 
 
 @dataclass(frozen=True)
@@ -129,13 +129,13 @@ def state_of_cluster(
     mine = {client.process_id: ours is None or ours.get(client.process_id, True) for client in cluster.clients}
     processes = [_process(client, cluster, ends, ours=mine[client.process_id]) for client in cluster.clients]
     return GroupState(
-        processes={process.process_id: process for process in processes},
+        processes={one.process_id: one for one in processes},
         topology=topology,
         partition_counts=counts,
         ends={task: ends[task] for task in sorted(cluster.stateful)},
         assignor=assignor,
         config=config,
-        leader=min((process.process_id for process in processes), key=process_order, default=UUID(int=0)),
+        leader=min((one.process_id for one in processes), key=process_order, default=UUID(int=0)),
         rebalance_in_ms=rebalance_in_ms,
     )
 
@@ -166,9 +166,7 @@ def _process(client: Client, cluster: Cluster, ends: Mapping[TaskId, int], *, ou
     spread = distribute(stateful, copies, client.prev_active & cluster.stateless, names, {})
     about = report_of(client.process_id, ours=ours, tags=client.tags)
     return ProcessState(
-        tuple(
-            ConsumerState(name, frozenset(placed.active), frozenset(placed.standby)) for name, placed in spread.items()
-        ),
+        tuple(ConsumerState(name, frozenset(one.active), frozenset(one.standby)) for name, one in spread.items()),
         about,
         {task: _position(client.lags[task], ends[task]) for task in sorted(stateful | copies)},
     )
@@ -200,8 +198,8 @@ def state_of_group(group: ObservedGroup) -> GroupState:
     assumed["active tasks"] = "all run; how far one is that is still restoring is told by nothing"
     assumed["changelogs"] = "do not grow meanwhile"
     processes = {
-        process.process_id: _observed_process(group, process, ends, rest=due_ms is None or not group.ends_known)
-        for process in decoded.processes
+        one.process_id: _observed_process(group, one, ends, rest=due_ms is None or not group.ends_known)
+        for one in decoded.processes
     }
     return GroupState(
         processes=processes,
@@ -225,7 +223,7 @@ def _leader(group: ObservedGroup, assumed: dict[str, str]) -> UUID:
     for process in processes:
         if any(member.member_id == leader for member in process.members):
             return process.process_id
-    first = min(processes, key=lambda process: min(member.member_id for member in process.members))
+    first = min(processes, key=lambda one: min(member.member_id for member in one.members))
     assumed["leader"] = f"process {first.process_id}, the first by member id: the group's leader is not known"
     return first.process_id
 
@@ -239,16 +237,14 @@ def _observed_process(
         active = frozenset(given.active) & group.tasks.keys() if given else NO_TASKS
         copies = (given.standby | given.warmup) & ends.keys() if given else NO_TASKS
         consumers.append(ConsumerState(member.member_id, active, copies))
-    reported = {task: number for task, number in process.offset_sums.items() if task in ends}
+    told = {task: number for task, number in process.offset_sums.items() if task in ends}
     if process.report.task_lags is not None:
-        reported = {task: max(0, ends[task] - lag) for task, lag in reported.items()}
+        told = {task: max(0, ends[task] - lag) for task, lag in told.items()}
     acceptable = group.config.acceptable_recovery_lag
     positions = {}
-    for task in sorted({*reported, *(process.active & ends.keys()), *(process.copies & ends.keys())}):
-        reported_sum, end = reported.get(task, 0), ends[task]
-        near = reported_sum == RUNNING_OFFSET_SUM or (
-            0 <= reported_sum <= end and is_caught_up(end - reported_sum, acceptable)
-        )
+    for task in sorted({*told, *(process.active & ends.keys()), *(process.copies & ends.keys())}):
+        sum_told, end = told.get(task, 0), ends[task]
+        near = sum_told == RUNNING_OFFSET_SUM or (0 <= sum_told <= end and is_caught_up(end - sum_told, acceptable))
         ended = task in process.active or (task in process.copies and rest) or near
-        positions[task] = end if ended else reported_sum
+        positions[task] = end if ended else sum_told
     return ProcessState(tuple(consumers), process.report, positions)

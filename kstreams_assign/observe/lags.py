@@ -25,7 +25,7 @@ class CopyLag:
 
     process: UUID
     task: TaskId
-    reported: int | None
+    told: int | None
     lag: int | None
     ready: bool
     stuck: str | None = None
@@ -41,33 +41,33 @@ def copy_lags(group: ObservedGroup) -> dict[tuple[UUID, TaskId], CopyLag]:
 
 
 def _copy(group: ObservedGroup, process: DecodedProcess, task: TaskId) -> CopyLag:
-    reported = process.offset_sums.get(task)
-    if reported == RUNNING_OFFSET_SUM:
-        return CopyLag(process.process_id, task, reported, 0, ready=True)
+    told = process.offset_sums.get(task)
+    if told == RUNNING_OFFSET_SUM:
+        return CopyLag(process.process_id, task, told, 0, ready=True)
     if task in process.active:  # it was given cold, and nothing tells whether it is restored by now
-        return CopyLag(process.process_id, task, reported, None, ready=True)
-    if reported == UNKNOWN_OFFSET_SUM or not group.ends_known:
-        return CopyLag(process.process_id, task, reported, None, ready=False)
+        return CopyLag(process.process_id, task, told, None, ready=True)
+    if told == UNKNOWN_OFFSET_SUM or not group.ends_known:
+        return CopyLag(process.process_id, task, told, None, ready=False)
     if process.report.task_lags is not None:
-        lag = group.end_offset_sums[task] if reported is None else reported
-        return CopyLag(process.process_id, task, reported, lag, _ready(group, lag))
-    lag = compute_lag(group.end_offset_sums[task], reported)
-    return CopyLag(process.process_id, task, reported, lag, _ready(group, lag), _stuck(group, task, reported))
+        lag = group.end_offset_sums[task] if told is None else told
+        return CopyLag(process.process_id, task, told, lag, _ready(group, lag))
+    lag = compute_lag(group.end_offset_sums[task], told)
+    return CopyLag(process.process_id, task, told, lag, _ready(group, lag), _stuck(group, task, told))
 
 
 def _ready(group: ObservedGroup, lag: int) -> bool:
     return is_caught_up(lag, group.config.acceptable_recovery_lag)
 
 
-def _stuck(group: ObservedGroup, task: TaskId, reported: int | None) -> str | None:
+def _stuck(group: ObservedGroup, task: TaskId, told: int | None) -> str | None:
     end, begin = group.end_offset_sums[task], group.begin_offset_sums.get(task, 0)
-    if reported is not None and reported > end:
+    if told is not None and told > end:
         return (
-            f"its position {reported:,} is beyond the changelog's end {end:,} (was the topic created anew?), which counts as "
+            f"its position {told:,} is beyond the changelog's end {end:,} (was the topic created anew?), which counts as "
             "everything to read until that state is wiped"
         )
-    if reported is not None and 0 < reported < begin:
-        return f"its position {reported:,} is gone from the changelog, which begins at {begin:,}: it has to start over"
+    if told is not None and 0 < told < begin:
+        return f"its position {told:,} is gone from the changelog, which begins at {begin:,}: it has to start over"
     return None
 
 
@@ -85,21 +85,15 @@ def stalled(before: ObservedGroup, now: ObservedGroup) -> list[Stalled]:
     """Copies that told a position at two joins and are no nearer to the end at the second."""
     if before.decoded.snapshot.generation == now.decoded.snapshot.generation:
         return []
-    lags_before, stalled_copies = copy_lags(before), []
+    lags_before, found = copy_lags(before), []
     for key, copy in copy_lags(now).items():
         earlier = lags_before.get(key)
-        if (
-            earlier is None
-            or earlier.lag is None
-            or earlier.reported is None
-            or copy.reported is None
-            or copy.lag is None
-        ):
+        if earlier is None or earlier.lag is None or earlier.told is None or copy.told is None or copy.lag is None:
             continue
         if copy.lag >= earlier.lag and not copy.ready and key[1] in _copies(now, key[0]):
-            stalled_copies.append(Stalled(copy.process, copy.task, earlier.lag, copy.lag))
-    return stalled_copies
+            found.append(Stalled(copy.process, copy.task, earlier.lag, copy.lag))
+    return found
 
 
 def _copies(group: ObservedGroup, process: UUID) -> frozenset[TaskId]:
-    return frozenset(task for holder, task in group.copies if holder == process)
+    return frozenset(task for one, task in group.copies if one == process)

@@ -45,11 +45,11 @@ def until_probe(group: PlayedGroup, standing: Standing, due_ms: int, offsets_per
         group.read_for(step_ms if until_next_ms is None else min(step_ms, until_next_ms), offsets_per_s)
         wake_ms = due_ms
         if prober is not None:
-            gain = compute_gain(standing, _published(group), group.state.ends)
-            answer = prober.handle(GainReported(gain), group.now_ms)
-            if isinstance(answer, Rejoin):
+            found = compute_gain(standing, _published(group), group.state.ends)
+            said = prober.handle(GainReported(found), group.now_ms)
+            if isinstance(said, Rejoin):
                 return
-            wake_ms = due_ms if answer.until_ms is None else answer.until_ms
+            wake_ms = due_ms if said.until_ms is None else said.until_ms
 
 
 def until_read(group: PlayedGroup, offsets_per_s: int | None) -> None:

@@ -51,7 +51,7 @@ class PlayedGroup:
         self._tasks = state.topology.tasks(state.partition_counts)
         self._task_of = {partition: task for task, partitions in self._tasks.items() for partition in partitions}
         self._ends = _end_offsets(state)
-        self.processes = {name: PlayedProcess(process, state.ends) for name, process in state.processes.items()}
+        self.processes = {name: PlayedProcess(one, state.ends) for name, one in state.processes.items()}
 
     # --- one rebalance ------------------------------------------------------------
 
@@ -162,10 +162,10 @@ class PlayedGroup:
 
     def standing(self) -> Standing:
         """As if the last decision had been what the group has now."""
-        standing = self.next_decision().standing
-        assert standing is not None, "no refusal"
+        found = self.next_decision().standing
+        assert found is not None, "no refusal"
         held = {name: Placement(process.active, process.copies) for name, process in self.processes.items()}
-        return Standing(standing.cluster, Plan(held, probing=True), standing.config, standing.assign)
+        return Standing(found.cluster, Plan(held, probing=True), found.config, found.assign)
 
     def exposed(self) -> int:
         """How many stateful tasks have no copy beside the owner's that has caught up."""
@@ -183,13 +183,13 @@ class PlayedGroup:
     def until_next_ms(self, offsets_per_s: int) -> int | None:
         """How long until the next task or copy gets near its end, or there; None if nothing is read."""
         acceptable = self.state.config.acceptable_recovery_lag
-        waits = [process.until_next_ms(offsets_per_s, acceptable) for process in self.processes.values()]
-        return min((ms for ms in waits if ms is not None), default=None)
+        found = [process.until_next_ms(offsets_per_s, acceptable) for process in self.processes.values()]
+        return min((ms for ms in found if ms is not None), default=None)
 
     def read_for(self, ms: int, offsets_per_s: int) -> None:
         """Time passes, and every process reads ``offsets_per_s``. No longer than ``until_next_ms``."""
         acceptable = self.state.config.acceptable_recovery_lag
-        self.offsets_read += sum(process.read_for(ms, offsets_per_s, acceptable) for process in self.processes.values())
+        self.offsets_read += sum(one.read_for(ms, offsets_per_s, acceptable) for one in self.processes.values())
         self.now_ms += ms
 
     def read_all(self) -> None:

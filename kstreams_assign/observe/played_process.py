@@ -22,7 +22,7 @@ class PlayedProcess:
 
     def __init__(self, state: ProcessState, ends: Sums) -> None:
         self.about: MemberReport = state.about
-        self.consumers = {consumer.member_id: consumer for consumer in state.consumers}
+        self.consumers = {one.member_id: one for one in state.consumers}
         self._ends = ends
         self._positions = dict(state.positions)
         self._left_ms: dict[TaskId, int] = {}
@@ -53,29 +53,26 @@ class PlayedProcess:
         """Member -> the offset sums that it joins with. State that tasks left behind is told by the first member."""
         first = next(iter(self.consumers), None)
         idle = self._positions.keys() - self.active - self.copies
-        return {
-            name: self._sums(consumer, idle if name == first else frozenset())
-            for name, consumer in self.consumers.items()
-        }
+        return {name: self._sums(one, idle if name == first else frozenset()) for name, one in self.consumers.items()}
 
-    def _sums(self, consumer: ConsumerState, idle: Iterable[TaskId]) -> dict[TaskId, int]:
-        reported = sorted(((consumer.active | consumer.copies) & self._positions.keys()).union(idle))
-        running = consumer.active
+    def _sums(self, one: ConsumerState, idle: Iterable[TaskId]) -> dict[TaskId, int]:
+        told = sorted(((one.active | one.copies) & self._positions.keys()).union(idle))
+        running = one.active
         return {
             task: RUNNING_OFFSET_SUM if task in running and not self.lag(task) else self._positions[task]
-            for task in reported
+            for task in told
         }
 
     def adopt(self, taken: Iterable[ConsumerState], now_ms: int, queue: WarmupQueue | None = None) -> None:
         """Every member has its assignment."""
         self._queue = queue
-        self.consumers = {consumer.member_id: consumer for consumer in taken}
+        self.consumers = {one.member_id: one for one in taken}
         self._recount()
         self.settle(now_ms)
 
     def _recount(self) -> None:
-        self.active = frozenset[TaskId]().union(*(consumer.active for consumer in self.consumers.values()))
-        self.copies = frozenset[TaskId]().union(*(consumer.copies for consumer in self.consumers.values()))
+        self.active = frozenset[TaskId]().union(*(one.active for one in self.consumers.values()))
+        self.copies = frozenset[TaskId]().union(*(one.copies for one in self.consumers.values()))
 
     def settle(self, now_ms: int) -> None:
         """Stores of new tasks are opened, those of tasks that are here no more are left on the disk."""

@@ -81,9 +81,9 @@ def _troubles(group: ObservedGroup) -> list[str]:
 def _between(about: Description, names: Mapping[UUID, str]) -> list[str]:
     promised = about.group.decoded.promised
     waiting = [f"{task} (for {names.get(process, process)})" for task, process in sorted(promised.items())]
-    withheld = [f"between two owners until the follow-up rebalance: {', '.join(waiting)}"] if waiting else []
+    told = [f"between two owners until the follow-up rebalance: {', '.join(waiting)}"] if waiting else []
     unowned = [f"run by nobody in this generation: {task_list(about.unowned)}"] if about.unowned else []
-    return withheld + unowned
+    return told + unowned
 
 
 def _probe(about: Description, names: Mapping[UUID, str]) -> list[str]:
@@ -120,8 +120,8 @@ def _waiting(about: Description, names: Mapping[UUID, str]) -> list[str]:
     """Those that hold the group up, the worst first; then those that are done."""
     behind = sorted((c for c in about.waiting if not c.ready), key=lambda c: (c.stuck is None, -(c.lag or 0), c.task))
     done = [f"{copy.task} on {names[copy.process]}" for copy in about.waiting if copy.ready]
-    sentences = first([_waits(copy, about, names) for copy in behind], "warm-ups that have not caught up")
-    return sentences + ([f"warmed up, waiting for the next probe: {_listed(done)}"] if done else [])
+    told = first([_waits(copy, about, names) for copy in behind], "warm-ups that have not caught up")
+    return told + ([f"warmed up, waiting for the next probe: {_listed(done)}"] if done else [])
 
 
 def _waits(copy: CopyLag, about: Description, names: Mapping[UUID, str]) -> str:
@@ -132,19 +132,19 @@ def _waits(copy: CopyLag, about: Description, names: Mapping[UUID, str]) -> str:
     on = f"{copy.task} warms up on {names[copy.process]}{_thread(group, copy)}"
     if copy.stuck:
         return f"{on} and cannot catch up: {copy.stuck}"
-    if copy.reported == UNKNOWN_OFFSET_SUM:
+    if copy.told == UNKNOWN_OFFSET_SUM:
         return f"{on}, which tells no position of it: it may be handed over before its state is there"
     if copy.lag is None:
         return f"{on}; where its changelog ends is not known here"
     behind = _behind(group, copy.task)
-    if copy.reported is None:
+    if copy.told is None:
         return f"{on}: {_when(group)} it had nothing of {copy.lag:,} offsets of {behind}; it may lag {acceptable}"
     return f"{on}: {_when(group)} it lagged {copy.lag:,} behind {behind}; it may lag {acceptable}"
 
 
 def _thread(group: ObservedGroup, copy: CopyLag) -> str:
     """Which of several members of the process has the copy."""
-    process = next(process for process in group.decoded.processes if process.process_id == copy.process)
+    process = next(one for one in group.decoded.processes if one.process_id == copy.process)
     holders = [m for m in process.members if m.given and copy.task in m.given.standby | m.given.warmup]
     return f" ({holders[0].described.client_id})" if holders and len(process.members) > 1 else ""
 
@@ -152,9 +152,9 @@ def _thread(group: ObservedGroup, copy: CopyLag) -> str:
 def _behind(group: ObservedGroup, task: TaskId) -> str:
     """The changelogs, the longest first."""
     ends = group.decoded.snapshot.end_offsets
-    logs = sorted(group.changelogs[task], key=lambda log: -ends.get(log, 0))
+    logs = sorted(group.changelogs[task], key=lambda one: -ends.get(one, 0))
     return (
-        " and ".join(f"{log} ({ends.get(log, 0):,})" if len(logs) > 1 else str(log) for log in logs) or "no changelog"
+        " and ".join(f"{one} ({ends.get(one, 0):,})" if len(logs) > 1 else str(one) for one in logs) or "no changelog"
     )
 
 
@@ -206,12 +206,12 @@ def _when(group: ObservedGroup) -> str:
 
 
 def _racks(about: Description) -> list[str]:
-    sentences = []
+    told = []
     for rack in about.racks:
         values = ", ".join(value or "(none)" for value in rack.values)
         together = f"; all copies under one {rack.tag}: {task_list(rack.together)}" if rack.together else ""
-        sentences.append(f"{rack.tag} ({values}): {rack.spread} tasks with standbys are spread over it{together}")
-    return sentences
+        told.append(f"{rack.tag} ({values}): {rack.spread} tasks with standbys are spread over it{together}")
+    return told
 
 
 def task_list(tasks: Collection[TaskId]) -> str:
@@ -229,13 +229,13 @@ def move_list(moves: Collection[Move], names: Mapping[UUID, str]) -> str:
     ways: dict[tuple[UUID | None, UUID], list[TaskId]] = defaultdict(list)
     for move in moves:
         ways[move.source, move.target].append(move.task)
-    texts = [
+    told = [
         f"{task_list(tasks)} {f'from {names.get(old, str(old))} ' if old else ''}to {names[new]}"
         for (old, new), tasks in ways.items()
     ]
-    if len(texts) <= WAYS_SHOWN:
-        return "; ".join(texts)
-    return f"{len(moves):,} tasks: {'; '.join(texts[:WAYS_SHOWN])}; and more in {len(texts) - WAYS_SHOWN:,} other ways"
+    if len(told) <= WAYS_SHOWN:
+        return "; ".join(told)
+    return f"{len(moves):,} tasks: {'; '.join(told[:WAYS_SHOWN])}; and more in {len(told) - WAYS_SHOWN:,} other ways"
 
 
 def _due(left_ms: int) -> str:

@@ -16,17 +16,13 @@ def restore_rate(earlier: DecodedGroup, now: ObservedGroup) -> int | None:
     if began_ms is None or ended_ms is None or ended_ms <= began_ms:
         return None
     before = {process.process_id: process for process in earlier.processes}
-    read = [
-        _read(before[process.process_id], process, now)
-        for process in now.decoded.processes
-        if process.process_id in before
-    ]
+    read = [_read(before[one.process_id], one, now) for one in now.decoded.processes if one.process_id in before]
     busy = [offsets for offsets in read if offsets > 0]
     return max(1, sum(busy) * 1000 // (len(busy) * (ended_ms - began_ms))) if busy else None
 
 
 def _read(before: DecodedProcess, process: DecodedProcess, now: ObservedGroup) -> int:
     """Offsets read between the joins of what this process had been given and has not read to the end."""
-    ends, sums = now.end_offset_sums, process.offset_sums
-    reading = [task for task in before.active | before.copies if task in ends and 0 <= sums.get(task, -1) < ends[task]]
-    return sum(sums[task] - max(0, before.offset_sums.get(task, 0)) for task in reading)
+    ends, told = now.end_offset_sums, process.offset_sums
+    reading = [task for task in before.active | before.copies if task in ends and 0 <= told.get(task, -1) < ends[task]]
+    return sum(told[task] - max(0, before.offset_sums.get(task, 0)) for task in reading)

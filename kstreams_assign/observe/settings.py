@@ -22,7 +22,7 @@ STRATEGY = "rack_aware_assignment_strategy"
 COSTS = ("rack_aware_assignment_traffic_cost", "rack_aware_assignment_non_overlap_cost")
 STANDBYS = "num_standby_replicas"
 WARMUPS = "max_warmup_replicas"
-DEFAULTS: Mapping[str, Any] = {setting.name: setting.default for setting in fields(AssignConfig)}
+DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(AssignConfig)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,15 @@ class Settings:
 
 def read_settings(pairs: Iterable[str]) -> dict[str, Any]:
     """``key=value`` texts as values. Raises ``ConfigError`` naming the key, the value and what is allowed."""
-    settings: dict[str, Any] = {}
+    told: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         key, text = key.strip().replace(".", "_"), text.strip()
         if not equals or key not in {*DEFAULTS, "assignor"}:
             raise ConfigError(f"--set {pair}: write KEY=VALUE with one of {', '.join([*DEFAULTS, 'assignor'])}")
-        settings[key] = _value(key, text)
-    AssignConfig(**{key: value for key, value in settings.items() if key != "assignor"})
-    return settings
+        told[key] = _value(key, text)
+    AssignConfig(**{key: value for key, value in told.items() if key != "assignor"})
+    return told
 
 
 def _value(key: str, text: str) -> Any:
@@ -53,7 +53,7 @@ def _value(key: str, text: str) -> Any:
             raise ConfigError(f"--set {key}={text}: must be one of {', '.join(ASSIGNORS)}")
         return text
     if key == TAGS:
-        return tuple(filter(None, (tag.strip() for tag in text.split(","))))
+        return tuple(filter(None, (one.strip() for one in text.split(","))))
     if key in (STRATEGY, *COSTS):
         raise ConfigError(f"--set {key}={text}: where replicas are is not looked at here, so racks cannot be played")
     if not text.isdecimal():
@@ -70,25 +70,25 @@ def _shown(value: object) -> str:
     return str(value)
 
 
-def settings_of(group: DecodedGroup, given: Mapping[str, Any]) -> Settings:
+def settings_of(group: DecodedGroup, told: Mapping[str, Any]) -> Settings:
     """What the caller told, then what the group shows, then defaults."""
     assumed: dict[str, str] = {}
-    assignor = given.get("assignor") or _assignor(group, assumed)
+    assignor = told.get("assignor") or _assignor(group, assumed)
     seen = _standbys(group)
-    warmups = max(DEFAULTS[WARMUPS], _warmups(group, given.get(STANDBYS, seen or 0)))
-    known = {STANDBYS: seen or 0, WARMUPS: warmups, **given}
+    warmups = max(DEFAULTS[WARMUPS], _warmups(group, told.get(STANDBYS, seen or 0)))
+    known = {STANDBYS: seen or 0, WARMUPS: warmups, **told}
     config = replace(AssignConfig(), **{key: value for key, value in known.items() if key != "assignor"})
     for key in DEFAULTS:
-        if key not in given and key not in COSTS:
+        if key not in told and key not in COSTS:
             value = getattr(config, key)
             assumed[key] = f"{_shown(value)}, the default"
-    if STANDBYS not in given:
+    if STANDBYS not in told:
         why = "the default; one process has no standbys" if seen is None else "as many as every stateful task has"
         assumed[STANDBYS] = f"{seen or 0}, {why}"
-    if WARMUPS not in given and warmups > DEFAULTS[WARMUPS]:
+    if WARMUPS not in told and warmups > DEFAULTS[WARMUPS]:
         assumed[WARMUPS] = f"{warmups:,}, as many as there are now"
     tags = sorted({tag for process in group.processes for tag in process.report.client_tags})
-    if tags and TAGS not in given:
+    if tags and TAGS not in told:
         assumed[TAGS] += f"; the members carry {', '.join(tags)}"
     return Settings(config, assignor, _proved(group, config, assignor, assumed))
 

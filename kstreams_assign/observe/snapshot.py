@@ -87,17 +87,17 @@ def read_snapshot(text: str, name: str = "the snapshot") -> GroupSnapshot:
     except ValueError as wrong:
         raise ConfigError(f"{name} is no group snapshot: {wrong}") from None
     fields = _Fields(name, "", content)
-    format_and_version = (fields.get("format", str), fields.get("version", int))
-    if format_and_version != (FORMAT, FORMAT_VERSION):
+    found = (fields.get("format", str), fields.get("version", int))
+    if found != (FORMAT, FORMAT_VERSION):
         raise ConfigError(
-            f"{name} is {format_and_version[0]!r}, version {format_and_version[1]}; this release reads {FORMAT!r}, {FORMAT_VERSION}"
+            f"{name} is {found[0]!r}, version {found[1]}; this release reads {FORMAT!r}, {FORMAT_VERSION}"
         )
     return GroupSnapshot(
         group=fields.get("group", str),
         state=fields.get("state", str),
         protocol_type=fields.get("protocol_type", str),
         protocol=fields.get("protocol", str),
-        members=tuple(_member(_Fields(name, "members.", member)) for member in fields.get("members", list)),
+        members=tuple(_member(_Fields(name, "members.", one)) for one in fields.get("members", list)),
         taken_ms=fields.get("taken_ms", int),
         generation=fields.or_none("generation", int),
         leader=fields.or_none("leader", str),

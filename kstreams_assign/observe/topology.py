@@ -53,7 +53,7 @@ def given_topology(text: str, snapshot: GroupSnapshot, name: str = "--topology")
     assumed: dict[str, str] = {}
     listed = read_description(text, name)
     internal = internal_topics(listed)
-    shapes = [_shape(subtopology, snapshot, internal, assumed, name) for subtopology in listed]
+    shapes = [_shape(one, snapshot, internal, assumed, name) for one in listed]
     missing = sorted({t for shape in shapes for t in shape.sources if t not in snapshot.partition_counts})
     if missing:
         assumed["topology"] = f"{name} names topics that do not exist: {', '.join(missing)}; they count as empty"
@@ -61,22 +61,18 @@ def given_topology(text: str, snapshot: GroupSnapshot, name: str = "--topology")
 
 
 def _shape(
-    subtopology: DescribedSubtopology,
-    snapshot: GroupSnapshot,
-    internal: Collection[str],
-    assumed: dict[str, str],
-    name: str,
+    one: DescribedSubtopology, snapshot: GroupSnapshot, internal: Collection[str], assumed: dict[str, str], name: str
 ) -> SubtopologyShape:
-    full = {topic: _full_name(topic, snapshot, internal) for topic in subtopology.topics}
-    sources = set(full.values())
+    full = {topic: _full_name(topic, snapshot, internal) for topic in one.topics}
+    found = set(full.values())
     others = [topic for topic in snapshot.partition_counts if not is_internal(snapshot.group, topic)]
-    for pattern in subtopology.patterns:
-        sources.update(filter(topic_matcher(pattern, name), others))
+    for pattern in one.patterns:
+        found.update(filter(topic_matcher(pattern, name), others))
     return SubtopologyShape(
-        () if subtopology.is_global else tuple(sorted(sources)),
-        _stores(subtopology, snapshot, assumed),
+        () if one.is_global else tuple(sorted(found)),
+        _stores(one, snapshot, assumed),
         repartition=tuple(RepartitionTopic(full[topic]) for topic in sorted(full) if full[topic] != topic),
-        sinks=tuple(_full_name(topic, snapshot, internal) for topic in subtopology.sinks),
+        sinks=tuple(_full_name(topic, snapshot, internal) for topic in one.sinks),
     )
 
 
@@ -90,9 +86,9 @@ def _full_name(topic: str, snapshot: GroupSnapshot, internal: Collection[str]) -
     return full if topic in internal or (topic not in there and full in there) else topic
 
 
-def _stores(subtopology: DescribedSubtopology, snapshot: GroupSnapshot, assumed: dict[str, str]) -> tuple[Store, ...]:
+def _stores(one: DescribedSubtopology, snapshot: GroupSnapshot, assumed: dict[str, str]) -> tuple[Store, ...]:
     stores = []
-    for store, logged in subtopology.stores.items():
+    for store, logged in one.stores.items():
         topic = changelog_topic(snapshot.group, store)
         exists = topic in snapshot.partition_counts
         if logged is None and not exists:
@@ -145,8 +141,8 @@ def _sources(placed: Mapping[TaskId, Iterable[TopicPartition]]) -> dict[int, set
 
 def _with_state(group: DecodedGroup) -> set[TaskId]:
     """Tasks that somebody told an offset sum of, or has a copy of: a stateless task has neither."""
-    reported = {task for process in group.processes for task in process.offset_sums}
-    return reported | {task for process in group.processes for task in process.copies}
+    told = {task for process in group.processes for task in process.offset_sums}
+    return told | {task for process in group.processes for task in process.copies}
 
 
 def _unseen(group: DecodedGroup, sources: Mapping[int, set[str]]) -> dict[str, str]:
@@ -177,7 +173,7 @@ def _stores_of(
         store = topic[len(prefix) : -len(CHANGELOG)]
         fits, why = _fitting(snapshot, store, sources, sizes, stateful)
         if fits:
-            sub = next((number for number in fits if number not in stores), fits[-1])
+            sub = next((one for one in fits if one not in stores), fits[-1])
             stores.setdefault(sub, []).append(Store(store))
             others = f", one of {', '.join(map(str, fits))} by order" if len(fits) > 1 else ""
             assumed[f"changelog of {store}"] = f"subtopology {sub}{others}: {why}"

@@ -32,7 +32,7 @@ def group(kind: Kind = OURS, *, partitions: int = 4, stateless: bool = True, **s
     return PlayedGroup(GROUP, topology, counts, AssignConfig(**settings), assignor, now_ms=1_000_000_000)
 
 
-class Told:
+class RecordedGroup:
     """A played group and all that was told of it, in order."""
 
     def __init__(self, played: PlayedGroup, kind: Kind = OURS) -> None:
@@ -71,11 +71,11 @@ class Told:
 def columns(records: list[RawRecord], first_offset: int = 0) -> RawRecords:
     """With offsets counted on."""
     return RawRecords(
-        [one.partition for one in records],
+        [record.partition for record in records],
         [offset for offset, _ in zip(count(first_offset), records, strict=False)],
-        [one.time_ms for one in records],
-        [one.key for one in records],
-        [one.value for one in records],
+        [record.time_ms for record in records],
+        [record.key for record in records],
+        [record.value for record in records],
     )
 
 
@@ -109,23 +109,23 @@ def end_offsets(time_ms: int, end: int = 50_000, partitions: int = 4) -> list[En
     return [EndOffset("app-totals-changelog", partition, end, 0, time_ms) for partition in range(partitions)]
 
 
-def scaled_out(kind=JAVA, **settings) -> Told:
+def scaled_out(kind=JAVA, **settings) -> RecordedGroup:
     """One process, then a second, played until nobody asks for a rebalance, with commits in between."""
-    told = Told(group(kind, stateless=False, **settings), kind)
-    told.start(P1)
-    told.rebalance()
-    told.commit()
-    told.start(P2)
-    told.settle()
-    told.commit()
-    return told
+    recorded = RecordedGroup(group(kind, stateless=False, **settings), kind)
+    recorded.start(P1)
+    recorded.rebalance()
+    recorded.commit()
+    recorded.start(P2)
+    recorded.settle()
+    recorded.commit()
+    return recorded
 
 
 def scaled_out_template():
-    told = Told(group(JAVA), JAVA)
-    told.start(P1)
-    told.rebalance()
-    return told.records()[0]
+    recorded = RecordedGroup(group(JAVA), JAVA)
+    recorded.start(P1)
+    recorded.rebalance()
+    return recorded.records()[0]
 
 
 def life_records(kind, members=12, generations=12):

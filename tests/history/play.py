@@ -43,20 +43,20 @@ class Killed(BaseException):
 def fleet(groups: int = 5, members: int = 3, generations: int = 4) -> list[Raw]:
     """The records of a small fleet in the order of time, with a few that are about nothing or broken."""
     made = Fleet(groups=groups, members=members, generations=generations, seed=7, partitions=3)
-    found = [
-        Raw(partition, offset, one.time_ms, one.key, one.value)
+    records = [
+        Raw(partition, offset, record.time_ms, record.key, record.value)
         for partition in range(3)
-        for offset, one in enumerate(made.records(partition))
+        for offset, record in enumerate(made.records(partition))
     ]
-    found.sort(key=lambda one: one.timestamp_ms)
-    half = len(found) // 2  # a night lies between the halves
-    found[half:] = [one._replace(timestamp_ms=one.timestamp_ms + DAY_MS) for one in found[half:]]
-    last = found[-1].timestamp_ms
+    records.sort(key=lambda record: record.timestamp_ms)
+    half = len(records) // 2  # a night lies between the halves
+    records[half:] = [record._replace(timestamp_ms=record.timestamp_ms + DAY_MS) for record in records[half:]]
+    last = records[-1].timestamp_ms
     odd = [Raw(0, 90_000, last, b"\0\7zz", b"x"), Raw(1, 90_000, last, None, b"x"), Raw(2, 90_000, last, b"\0", None)]
-    key = next(one.key for one in found if one.key.startswith(b"\0\2"))
-    partition = next(one.partition for one in found if one.key == key)
+    key = next(record.key for record in records if record.key.startswith(b"\0\2"))
+    partition = next(record.partition for record in records if record.key == key)
     odd.append(Raw(partition, 90_001, last, key, b"\0\4broken"))
-    return [*found, *odd]
+    return [*records, *odd]
 
 
 def cut(records: Sequence[Raw], parts: int) -> list[list[Raw]]:
@@ -74,7 +74,7 @@ def route_of(key: bytes | None) -> bytes:
 
 def as_spark_does(records: Sequence[Raw], size: int = 50) -> Iterator[pa.RecordBatch]:
     """Sorted by bucket, route, partition and offset, in Arrow batches of ``size``."""
-    routed = [(zlib.crc32(route) % BUCKETS, route, *one) for one in records for route in [route_of(one.key)]]
+    routed = [(zlib.crc32(route) % BUCKETS, route, *record) for record in records for route in [route_of(record.key)]]
     routed.sort(key=lambda row: row[:4])
     schema = pa.schema([("bucket", pa.int32()), ("route", pa.binary()), *RECORD])
     for start in range(0, len(routed), size):

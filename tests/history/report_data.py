@@ -83,17 +83,19 @@ def derived(group: str, story: Story, *, mask: int = 0, sampled: bool = True) ->
         parts.append(part)
     tables = joined_tables(parts)
     endpoints = tables["members"]["endpoint"]
-    endpoints[:] = [None if one is None else f"w{(int(one[:8], 16) ^ mask >> 96)}:8080" for one in endpoints]
+    endpoints[:] = [
+        None if endpoint is None else f"w{(int(endpoint[:8], 16) ^ mask >> 96)}:8080" for endpoint in endpoints
+    ]
     return tables
 
 
 def _raw(records: Sequence[RawRecord], offset: int) -> RawRecords:
     return RawRecords(
-        [one.partition for one in records],
+        [record.partition for record in records],
         [offset + index for index in range(len(records))],
-        [one.time_ms for one in records],
-        [one.key for one in records],
-        [one.value for one in records],
+        [record.time_ms for record in records],
+        [record.key for record in records],
+        [record.value for record in records],
     )
 
 

@@ -24,7 +24,7 @@ from tests.history.groups import (
     P2,
     P3,
     TEN_MINUTES,
-    Told,
+    RecordedGroup,
     changed,
     derived,
     group,
@@ -34,15 +34,15 @@ from tests.history.groups import (
 each_kind = pytest.mark.parametrize("kind", [OURS, JAVA], ids=["ours", "java"])
 
 
-def causes(told: Told):
-    return [(row["cause"], row["confidence"]) for row in told.rows("rebalances")]
+def causes(recorded: RecordedGroup):
+    return [(row["cause"], row["confidence"]) for row in recorded.rows("rebalances")]
 
 
-def settled(kind, *processes, **settings) -> Told:
-    told = Told(group(kind, **settings), kind)
-    told.start(*processes)
-    told.rebalance()
-    return told
+def settled(kind, *processes, **settings) -> RecordedGroup:
+    recorded = RecordedGroup(group(kind, **settings), kind)
+    recorded.start(*processes)
+    recorded.rebalance()
+    return recorded
 
 
 @each_kind
@@ -54,52 +54,52 @@ def test_nothing_is_known_of_what_was_before_the_first_generation_seen(kind):
 
 @each_kind
 def test_a_process_that_is_new_joined(kind):
-    told = settled(kind, P1)
-    told.start(P2)
-    told.rebalance(TEN_MINUTES)
-    row = told.rows("rebalances")[-1]
+    recorded = settled(kind, P1)
+    recorded.start(P2)
+    recorded.rebalance(TEN_MINUTES)
+    row = recorded.rows("rebalances")[-1]
     assert (row["cause"], row["confidence"], row["joined"], row["gone"]) == ("join", "certain", [str(P2)], [])
     assert str(P2) in row["evidence"]
 
 
 @each_kind
 def test_a_process_that_is_not_there_left(kind):
-    told = settled(kind, P1, P2)
-    told.played.stop(P2)
-    told.rebalance(TEN_MINUTES)
-    row = told.rows("rebalances")[-1]
+    recorded = settled(kind, P1, P2)
+    recorded.played.stop(P2)
+    recorded.rebalance(TEN_MINUTES)
+    row = recorded.rows("rebalances")[-1]
     assert (row["cause"], row["confidence"], row["joined"], row["gone"]) == ("leave", "certain", [], [str(P2)])
 
 
 @each_kind
 def test_one_for_another_is_a_replacement(kind):
-    told = settled(kind, P1, P2)
-    told.played.stop(P2)
-    told.start(P3)
-    told.rebalance(TEN_MINUTES)
-    row = told.rows("rebalances")[-1]
+    recorded = settled(kind, P1, P2)
+    recorded.played.stop(P2)
+    recorded.start(P3)
+    recorded.rebalance(TEN_MINUTES)
+    row = recorded.rows("rebalances")[-1]
     assert (row["cause"], row["joined"], row["gone"]) == ("replace", [str(P3)], [str(P2)])
 
 
 @each_kind
 def test_a_process_that_comes_back_as_another_member_was_restarted(kind):
-    told = settled(kind, P1, P2)
-    told.start(P2)
-    told.rebalance(TEN_MINUTES)
-    row = told.rows("rebalances")[-1]
+    recorded = settled(kind, P1, P2)
+    recorded.start(P2)
+    recorded.rebalance(TEN_MINUTES)
+    row = recorded.rows("rebalances")[-1]
     assert (row["cause"], row["joined"], row["gone"]) == ("replace", [], [])
     assert "restarted" in row["evidence"]
 
 
 def test_another_thread_of_a_process_is_told_apart():
-    told = settled(OURS, P1, P2)
-    threads = told.played.processes[P2].threads
+    recorded = settled(OURS, P1, P2)
+    threads = recorded.played.processes[P2].threads
     threads.append(threads[0]._replace(number=2))
-    told.rebalance(TEN_MINUTES)
+    recorded.rebalance(TEN_MINUTES)
     gone = threads.pop()
-    del told.played.processes[P2].adopted[gone]
-    told.rebalance(TEN_MINUTES)
-    *_, more, fewer = told.rows("rebalances")
+    del recorded.played.processes[P2].adopted[gone]
+    recorded.rebalance(TEN_MINUTES)
+    *_, more, fewer = recorded.rows("rebalances")
     assert (more["cause"], more["joined"]) == ("join", [])
     assert "another thread" in more["evidence"]
     assert (fewer["cause"], fewer["gone"]) == ("leave", [])
@@ -108,10 +108,10 @@ def test_another_thread_of_a_process_is_told_apart():
 
 @each_kind
 def test_the_generation_that_gives_out_what_was_held_back_is_a_follow_up(kind):
-    told = settled(kind, P1)
-    told.start(P2)
-    told.settle()
-    followed = [row for row in told.rows("rebalances") if row["cause"] == "follow_up"]
+    recorded = settled(kind, P1)
+    recorded.start(P2)
+    recorded.settle()
+    followed = [row for row in recorded.rows("rebalances") if row["cause"] == "follow_up"]
     assert followed
     assert {row["confidence"] for row in followed} == {"certain"}
     assert sum(row["owner_changes"] for row in followed) > 0
@@ -119,80 +119,80 @@ def test_the_generation_that_gives_out_what_was_held_back_is_a_follow_up(kind):
 
 @each_kind
 def test_a_generation_at_the_time_that_was_asked_for_is_a_probe(kind):
-    told = settled(kind, P1, stateless=False)
-    told.start(P2)
-    told.settle()
-    probes = [row for row in told.rows("rebalances") if row["cause"] == "probe"]
+    recorded = settled(kind, P1, stateless=False)
+    recorded.start(P2)
+    recorded.settle()
+    probes = [row for row in recorded.rows("rebalances") if row["cause"] == "probe"]
     assert probes
     assert {row["confidence"] for row in probes} == {"certain"}
 
 
 @each_kind
 def test_the_leader_is_seen_to_ask_and_to_ask_no_more(kind):
-    told = settled(kind, P1)
-    told.start(P2)
-    told.settle()
-    before, joined, *_, last = told.rows("rebalances")
+    recorded = settled(kind, P1)
+    recorded.start(P2)
+    recorded.settle()
+    before, joined, *_, last = recorded.rows("rebalances")
     assert (before["probing"], joined["probing"], last["probing"]) == (False, True, False)
     assert before["next_rebalance_ms"] is None
     assert joined["next_rebalance_ms"] == 0
-    probed = [row["next_rebalance_ms"] for row in told.rows("rebalances") if row["next_rebalance_ms"]]
+    probed = [row["next_rebalance_ms"] for row in recorded.rows("rebalances") if row["next_rebalance_ms"]]
     assert all(time > joined["time_ms"] + TEN_MINUTES - 60_000 for time in probed)
 
 
-def waiting(kind) -> Told:
+def waiting(kind) -> RecordedGroup:
     """A group whose next rebalance is a probe, because a copy has not caught up."""
-    told = settled(kind, P1, stateless=False)
-    told.start(P2)
-    told.rebalance(TEN_MINUTES)
-    while told.played.withheld:
-        told.rebalance(offsets_per_s=0)
-    assert told.played.probe_ms is not None
-    return told
+    recorded = settled(kind, P1, stateless=False)
+    recorded.start(P2)
+    recorded.rebalance(TEN_MINUTES)
+    while recorded.played.withheld:
+        recorded.rebalance(offsets_per_s=0)
+    assert recorded.played.probe_ms is not None
+    return recorded
 
 
 def test_a_probe_that_comes_much_later_is_only_likely():
-    told = waiting(JAVA)
-    told.rebalance(TEN_MINUTES + 300_000)
-    assert causes(told)[-1] == ("probe", "likely")
+    recorded = waiting(JAVA)
+    recorded.rebalance(TEN_MINUTES + 300_000)
+    assert causes(recorded)[-1] == ("probe", "likely")
 
 
 def test_a_leader_of_ours_may_ask_before_the_time():
-    told = waiting(OURS)
-    told.rebalance(30_000)
-    assert causes(told)[-1] == ("probe", "likely")
+    recorded = waiting(OURS)
+    recorded.rebalance(30_000)
+    assert causes(recorded)[-1] == ("probe", "likely")
 
 
 def test_a_java_leader_does_not_ask_before_the_time_so_it_is_a_guess():
-    told = waiting(JAVA)
-    told.rebalance(30_000)
-    row = told.rows("rebalances")[-1]
+    recorded = waiting(JAVA)
+    recorded.rebalance(30_000)
+    row = recorded.rows("rebalances")[-1]
     assert (row["cause"], row["confidence"]) == ("rejoin", "guess")
 
 
 def test_who_joins_when_a_probe_is_due_too_is_the_likely_cause():
-    told = waiting(JAVA)
-    told.start(P3)
-    told.rebalance(told.played.probe_ms - told.played.now_ms + 500)
-    row = told.rows("rebalances")[-1]
+    recorded = waiting(JAVA)
+    recorded.start(P3)
+    recorded.rebalance(recorded.played.probe_ms - recorded.played.now_ms + 500)
+    row = recorded.rows("rebalances")[-1]
     assert (row["cause"], row["confidence"]) == ("join", "likely")
     assert "asked for a rebalance at" in row["evidence"]
 
 
 @each_kind
 def test_new_input_partitions_are_a_change_of_topics(kind):
-    told = settled(kind, P1)
-    told.played.counts["clicks"] += 1
-    told.rebalance(TEN_MINUTES)
-    row = told.rows("rebalances")[-1]
+    recorded = settled(kind, P1)
+    recorded.played.counts["clicks"] += 1
+    recorded.rebalance(TEN_MINUTES)
+    row = recorded.rows("rebalances")[-1]
     assert (row["cause"], row["confidence"]) == ("topic_change", "certain")
     assert "clicks-4" in row["evidence"]
 
 
 def test_a_topic_that_is_subscribed_to_besides_is_a_change_of_topics():
-    told = settled(JAVA, P1)
-    told.rebalance(TEN_MINUTES)
-    *before, last = told.records()
+    recorded = settled(JAVA, P1)
+    recorded.rebalance(TEN_MINUTES)
+    *before, last = recorded.records()
 
     def subscribed(member):
         said = decode_consumer_subscription(member.subscription)
@@ -205,9 +205,9 @@ def test_a_topic_that_is_subscribed_to_besides_is_a_change_of_topics():
 
 
 def test_a_static_member_that_comes_back_rejoined():
-    told = settled(JAVA, P1, P2)
-    told.rebalance(TEN_MINUTES)
-    first, second = told.records()
+    recorded = settled(JAVA, P1, P2)
+    recorded.rebalance(TEN_MINUTES)
+    first, second = recorded.records()
     static = changed(first, members=lambda m: replace(m, group_instance_id=f"i-{m.client_host}"))
     again = changed(
         second,
@@ -220,19 +220,19 @@ def test_a_static_member_that_comes_back_rejoined():
 
 
 def test_another_leader_beside_the_old_one_is_a_change_of_leader():
-    told = settled(JAVA, P1, P2)
-    told.rebalance(TEN_MINUTES)
-    first, second = told.records()
-    other = told.events[-1].members[1].thread.member_id
+    recorded = settled(JAVA, P1, P2)
+    recorded.rebalance(TEN_MINUTES)
+    first, second = recorded.records()
+    other = recorded.events[-1].members[1].thread.member_id
     row = rows(derived([first, changed(second, leader=f"app-{other}")]), "rebalances")[-1]
     assert (row["cause"], row["confidence"]) == ("leader_change", "likely")
     assert row["leader_process"] == str(P2)
 
 
 def test_who_says_something_else_of_itself_rejoined():
-    told = settled(JAVA, P1)
-    told.rebalance(TEN_MINUTES)
-    first, second = told.records()
+    recorded = settled(JAVA, P1)
+    recorded.rebalance(TEN_MINUTES)
+    first, second = recorded.records()
 
     def moved(member):
         said = decode_consumer_subscription(member.subscription)
@@ -256,9 +256,9 @@ def with_assignment(**fields):
 
 
 def test_after_an_error_of_the_leader_members_rejoin():
-    told = settled(JAVA, P1)
-    told.rebalance(TEN_MINUTES)
-    first, second = told.records()
+    recorded = settled(JAVA, P1)
+    recorded.rebalance(TEN_MINUTES)
+    first, second = recorded.records()
     row = rows(derived([changed(first, members=with_assignment(error_code=3)), second]), "rebalances")[-1]
     assert (row["cause"], row["confidence"]) == ("rejoin", "likely")
     assert "ASSIGNMENT_ERROR" in row["evidence"]
@@ -266,13 +266,13 @@ def test_after_an_error_of_the_leader_members_rejoin():
 
 @each_kind
 def test_a_group_that_everybody_left_is_empty_and_joined_again(kind):
-    told = settled(kind, P1, P2)
-    told.played.stop(P1)
-    told.played.stop(P2)
-    told.rebalance(TEN_MINUTES)
-    told.start(P3)
-    told.rebalance(TEN_MINUTES)
-    _, empty, again = told.rows("rebalances")
+    recorded = settled(kind, P1, P2)
+    recorded.played.stop(P1)
+    recorded.played.stop(P2)
+    recorded.rebalance(TEN_MINUTES)
+    recorded.start(P3)
+    recorded.rebalance(TEN_MINUTES)
+    _, empty, again = recorded.rows("rebalances")
     assert (empty["cause"], empty["state"], empty["gone"]) == ("empty", "empty", [str(P1), str(P2)])
     assert (empty["members"], empty["leader"], empty["protocol"]) == (0, None, None)
     assert (again["cause"], again["joined"], again["adopted"]) == ("join", [str(P3)], 8)
@@ -280,36 +280,36 @@ def test_a_group_that_everybody_left_is_empty_and_joined_again(kind):
 
 
 def test_generations_that_left_no_record_make_the_cause_less_sure():
-    told = settled(OURS, P1)
-    told.start(P2)
-    told.rebalance(TEN_MINUTES)
-    first, second = told.records()
+    recorded = settled(OURS, P1)
+    recorded.start(P2)
+    recorded.rebalance(TEN_MINUTES)
+    first, second = recorded.records()
     row = rows(derived([first, changed(second, generation=7)]), "rebalances")[-1]
     assert (row["cause"], row["confidence"]) == ("join", "likely")
     assert "5 generations between left no record" in row["evidence"]
 
 
 def test_without_any_trace_and_with_records_missing_the_cause_is_unknown():
-    told = settled(JAVA, P1)
-    told.rebalance(TEN_MINUTES)
-    first, second = told.records()
+    recorded = settled(JAVA, P1)
+    recorded.rebalance(TEN_MINUTES)
+    first, second = recorded.records()
     row = rows(derived([first, changed(second, generation=7)]), "rebalances")[-1]
     assert (row["cause"], row["confidence"]) == (None, None)
 
 
 def test_versions_that_cannot_ask_leave_the_cause_unknown():
-    told = settled(JAVA, P1)
-    told.rebalance(TEN_MINUTES)
+    recorded = settled(JAVA, P1)
+    recorded.rebalance(TEN_MINUTES)
     old = with_assignment(version=6, commonly_supported_version=6)
-    records = [changed(one, members=old) for one in told.records()]
+    records = [changed(record, members=old) for record in recorded.records()]
     first, second = rows(derived(records), "rebalances")
     assert (first["probing"], second["probing"], second["cause"]) == (None, None, None)
 
 
 def test_what_somebody_unreadable_said_leaves_the_cause_unknown():
-    told = settled(JAVA, P1, P2)
-    told.rebalance(TEN_MINUTES)
-    first, second = told.records()
+    recorded = settled(JAVA, P1, P2)
+    recorded.rebalance(TEN_MINUTES)
+    first, second = recorded.records()
     nonsense = encode_consumer_subscription(ConsumerSubscription(1, ("orders", "clicks"), b"\0\0\0\x63"))
     assert rows(derived([first, second]), "rebalances")[-1]["cause"] == "rejoin"
     spoilt = changed(second, members=lambda m: replace(m, subscription=nonsense) if str(P2) in m.client_id else m)

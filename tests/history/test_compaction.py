@@ -22,9 +22,9 @@ def by_renames(*_):
 
 @pytest.fixture
 def layout(tmp_path):
-    found = Layout(tmp_path)
-    run(found, BATCHES)
-    return found
+    rows_read = Layout(tmp_path)
+    run(rows_read, BATCHES)
+    return rows_read
 
 
 def folders(layout, table):
@@ -38,8 +38,10 @@ def test_each_day_has_one_folder_and_all_rows(layout, exchange):
     merged = compact(layout, FUTURE, exchange=exchange)
     assert rows(layout) == before
     assert {count for table in before for count in folders(layout, table)} == {1}
-    assert {one for day in layout.days("counts") for one in layout.batches("counts", day)} <= greatest
-    assert sum(one.rows for one in merged if one.table == "rebalances") <= len(before["rebalances"])
+    assert {merged_day for day in layout.days("counts") for merged_day in layout.batches("counts", day)} <= greatest
+    assert sum(merged_day.rows for merged_day in merged if merged_day.table == "rebalances") <= len(
+        before["rebalances"]
+    )
     assert compact(layout, FUTURE, exchange=exchange) == []
 
 
@@ -55,7 +57,7 @@ def test_a_day_with_a_batch_that_may_be_repeated_is_left_alone(layout):
     last = layout.committed()
     (layout.checkpoint / "commits" / str(last)).unlink()
     open_days = {(t, d) for t in ("counts", "members") for d in layout.days(t) if last in layout.batches(t, d)}
-    merged = {(one.table, one.day) for one in compact(layout, FUTURE)}
+    merged = {(merged_day.table, merged_day.day) for merged_day in compact(layout, FUTURE)}
     assert open_days
     assert merged
     assert not merged & open_days

@@ -36,7 +36,7 @@ from tests.history.groups import (
     P2,
     P3,
     TEN_MINUTES,
-    Told,
+    RecordedGroup,
     changed,
     columns,
     derived,
@@ -59,8 +59,8 @@ each_life = pytest.mark.parametrize("kind", KINDS, ids=str)
 
 @each_kind
 def test_a_task_that_moves_with_a_copy_there_is_planned_and_warm(kind):
-    told = scaled_out(kind)
-    moved = told.rows("movements")
+    recorded = scaled_out(kind)
+    moved = recorded.rows("movements")
     assert [row["task"] for row in moved] == sorted({row["task"] for row in moved})
     assert len(moved) == 2
     for row in moved:
@@ -71,54 +71,54 @@ def test_a_task_that_moves_with_a_copy_there_is_planned_and_warm(kind):
 
 @each_kind
 def test_owner_changes_are_the_planned_movements_and_adoptions_the_others(kind):
-    told = scaled_out(kind)
-    told.played.stop(P1)
-    told.rebalance(TEN_MINUTES)
-    told.commit()
-    changes, moved = told.rows("rebalances"), told.rows("movements")
+    recorded = scaled_out(kind)
+    recorded.played.stop(P1)
+    recorded.rebalance(TEN_MINUTES)
+    recorded.commit()
+    changes, moved = recorded.rows("rebalances"), recorded.rows("movements")
     assert sum(row["owner_changes"] or 0 for row in changes) == sum(row["planned"] for row in moved) == 2
     assert sum(row["adopted"] or 0 for row in changes) == sum(not row["planned"] for row in moved) == 2
 
 
 def test_the_gap_is_from_the_old_owners_last_commit_to_the_new_owners_first():
-    told = Told(group(JAVA, stateless=False, partitions=1), JAVA)
-    told.start(P1)
-    told.rebalance()
-    told.rebalance()
-    told.commit(after_ms=100)
-    told.commit(after_ms=700)
-    told.played.stop(P1)
-    told.start(P2)
-    told.rebalance(after_ms=5_000)
-    told.commit(after_ms=250)
-    told.commit(after_ms=1_000)
-    (row,) = told.rows("movements")
+    recorded = RecordedGroup(group(JAVA, stateless=False, partitions=1), JAVA)
+    recorded.start(P1)
+    recorded.rebalance()
+    recorded.rebalance()
+    recorded.commit(after_ms=100)
+    recorded.commit(after_ms=700)
+    recorded.played.stop(P1)
+    recorded.start(P2)
+    recorded.rebalance(after_ms=5_000)
+    recorded.commit(after_ms=250)
+    recorded.commit(after_ms=1_000)
+    (row,) = recorded.rows("movements")
     assert (row["gap_ms"], row["planned"], row["warm"], row["held_ms"]) == (5_250, False, False, None)
 
 
 def test_a_copy_is_held_since_the_first_generation_that_gave_it():
-    told = Told(group(JAVA, stateless=False, partitions=1, num_standby_replicas=1), JAVA)
-    told.start(P1)
-    told.rebalance()
-    told.start(P2)
-    told.rebalance(TEN_MINUTES)
-    told.rebalance(3_000)
-    told.rebalance(4_000)
-    told.played.stop(P1)
-    told.rebalance(5_000)
-    told.commit()
-    assert [row["held_ms"] for row in told.rows("movements")] == [12_000]
+    recorded = RecordedGroup(group(JAVA, stateless=False, partitions=1, num_standby_replicas=1), JAVA)
+    recorded.start(P1)
+    recorded.rebalance()
+    recorded.start(P2)
+    recorded.rebalance(TEN_MINUTES)
+    recorded.rebalance(3_000)
+    recorded.rebalance(4_000)
+    recorded.played.stop(P1)
+    recorded.rebalance(5_000)
+    recorded.commit()
+    assert [row["held_ms"] for row in recorded.rows("movements")] == [12_000]
 
 
 def test_partitions_are_paired_with_tasks_in_sorted_order_whatever_order_they_came_in():
-    told = Told(group(JAVA, partitions=1), JAVA)
-    told.start(P1)
-    told.rebalance()
-    told.commit()
-    told.played.stop(P1)
-    told.start(P2)
-    told.rebalance(after_ms=5_000)
-    told.commit()
+    recorded = RecordedGroup(group(JAVA, partitions=1), JAVA)
+    recorded.start(P1)
+    recorded.rebalance()
+    recorded.commit()
+    recorded.played.stop(P1)
+    recorded.start(P2)
+    recorded.rebalance(after_ms=5_000)
+    recorded.commit()
 
     def reversed_topics(member):
         given = decode_consumer_assignment(member.assignment)
@@ -128,54 +128,54 @@ def test_partitions_are_paired_with_tasks_in_sorted_order_whatever_order_they_ca
         )
 
     records = [
-        changed(one, members=reversed_topics) if key_of(one.key).kind is Kind.GROUP_METADATA else one
-        for one in told.records()
-        if key_of(one.key).topic != "clicks"
+        changed(record, members=reversed_topics) if key_of(record.key).kind is Kind.GROUP_METADATA else record
+        for record in recorded.records()
+        if key_of(record.key).topic != "clicks"
     ]
     assert [(row["task"], row["gap_ms"]) for row in rows(derived(records), "movements")] == [("0_0", 5_100)]
 
 
 def test_a_commit_from_before_the_old_owner_had_the_task_does_not_count():
-    told = Told(group(JAVA, stateless=False, partitions=1), JAVA)
+    recorded = RecordedGroup(group(JAVA, stateless=False, partitions=1), JAVA)
     for process in (P1, P2, P3):
-        told.start(process)
-        told.rebalance(after_ms=5_000)
+        recorded.start(process)
+        recorded.rebalance(after_ms=5_000)
         if process != P2:
-            told.commit()
-        told.played.stop(process)
-    first, second = told.rows("movements")
+            recorded.commit()
+        recorded.played.stop(process)
+    first, second = recorded.rows("movements")
     assert (first["to_process"], first["gap_ms"]) == (str(P2), None)
     assert (second["from_process"], second["to_process"], second["gap_ms"]) == (str(P2), str(P3), None)
 
 
 def test_a_movement_waits_for_its_first_commit_and_is_told_once():
-    told = Told(group(JAVA, stateless=False, partitions=1), JAVA)
-    told.start(P1)
-    told.rebalance()
-    told.commit()
-    told.played.stop(P1)
-    told.start(P2)
-    told.rebalance(after_ms=5_000)
-    records = told.records()
+    recorded = RecordedGroup(group(JAVA, stateless=False, partitions=1), JAVA)
+    recorded.start(P1)
+    recorded.rebalance()
+    recorded.commit()
+    recorded.played.stop(P1)
+    recorded.start(P2)
+    recorded.rebalance(after_ms=5_000)
+    records = recorded.records()
     assert rows(derived(records), "movements") == []
-    told.commit()
+    recorded.commit()
     state, before = derive(None, columns(records))
-    _, after = derive(state, columns(told.records()[len(records) :], len(records)))
+    _, after = derive(state, columns(recorded.records()[len(records) :], len(records)))
     assert [row["gap_ms"] for row in rows(after, "movements")] == [5_100]
     assert rows(before, "movements") == []
 
 
 def test_a_task_without_input_is_told_without_a_gap_after_ten_minutes():
-    told = Told(group(JAVA, stateless=False, partitions=2), JAVA)
-    told.start(P1)
-    told.rebalance()
-    told.played.stop(P1)
-    told.start(P2)
-    told.rebalance(after_ms=5_000)
-    told.rebalance(after_ms=TEN_MINUTES)
-    assert told.rows("movements") == []
-    told.rebalance(after_ms=1)
-    assert [row["gap_ms"] for row in told.rows("movements")] == [None, None]
+    recorded = RecordedGroup(group(JAVA, stateless=False, partitions=2), JAVA)
+    recorded.start(P1)
+    recorded.rebalance()
+    recorded.played.stop(P1)
+    recorded.start(P2)
+    recorded.rebalance(after_ms=5_000)
+    recorded.rebalance(after_ms=TEN_MINUTES)
+    assert recorded.rows("movements") == []
+    recorded.rebalance(after_ms=1)
+    assert [row["gap_ms"] for row in recorded.rows("movements")] == [None, None]
 
 
 # --- a silence without input is no gap ---------------------------------------------
@@ -183,7 +183,7 @@ def test_a_task_without_input_is_told_without_a_gap_after_ten_minutes():
 
 def handed_on(*, idle_ms: int, stop: bool, partitions: int = 1, busy: tuple[int, ...] = ()):
     """The first process commits, is quiet for ``idle_ms`` but for tasks ``busy``; the second one goes on with all."""
-    played = Told(group(JAVA, stateless=False, partitions=partitions), JAVA)
+    played = RecordedGroup(group(JAVA, stateless=False, partitions=partitions), JAVA)
     played.start(P1)
     played.rebalance()
     played.rebalance()
@@ -230,7 +230,7 @@ def test_an_owner_that_commits_other_tasks_had_no_input_of_this_one(idle_ms, gap
 
 @pytest.mark.parametrize("busy", [True, False])
 def test_an_owner_that_stays_a_member_had_no_input_where_it_did_not_commit_before_the_move(busy):
-    played = Told(group(JAVA, stateless=False), JAVA)
+    played = RecordedGroup(group(JAVA, stateless=False), JAVA)
     played.start(P1)
     played.rebalance()
     played.commit()
@@ -248,7 +248,7 @@ def test_an_owner_that_stays_a_member_had_no_input_where_it_did_not_commit_befor
 
 def test_a_new_owner_with_the_state_that_commits_other_tasks_has_no_input_of_this_one():
     """Task 0_0 moves to a process with its standby, which goes on with its own task 0_1."""
-    played = Told(group(JAVA, stateless=False, partitions=2, num_standby_replicas=1), JAVA)
+    played = RecordedGroup(group(JAVA, stateless=False, partitions=2, num_standby_replicas=1), JAVA)
     played.start(P1, P2)
     played.rebalance()
     played.rebalance(TEN_MINUTES)
@@ -276,48 +276,48 @@ def test_a_cold_owner_may_be_restoring_so_its_silence_is_a_gap():
 
 
 def test_the_end_of_the_group_tells_the_movements_that_still_wait():
-    told = Told(group(JAVA, stateless=False, partitions=1), JAVA)
-    told.start(P1)
-    told.rebalance()
-    told.played.stop(P1)
-    told.start(P2)
-    told.rebalance(after_ms=5_000)
-    *records, last = told.records()
+    recorded = RecordedGroup(group(JAVA, stateless=False, partitions=1), JAVA)
+    recorded.start(P1)
+    recorded.rebalance()
+    recorded.played.stop(P1)
+    recorded.start(P2)
+    recorded.rebalance(after_ms=5_000)
+    *records, last = recorded.records()
     gone = rows(derived([*records, last, last._replace(value=None)]), "movements")
     assert [(row["to_process"], row["gap_ms"]) for row in gone] == [(str(P2), None)]
 
 
 def test_a_stateless_task_is_neither_warm_nor_cold():
-    told = Told(group(JAVA), JAVA)
-    told.start(P1)
-    told.rebalance()
-    told.played.stop(P1)
-    told.start(P2)
-    told.rebalance(after_ms=5_000)
-    told.rebalance(after_ms=TEN_MINUTES + 1)
-    assert {row["task"][0]: row["warm"] for row in told.rows("movements")} == {"0": None, "1": None}
-    told.played.stop(P2)
-    told.start(P3)
-    told.rebalance(after_ms=TEN_MINUTES)
-    told.commit()
-    later = [row for row in told.rows("movements") if row["to_process"] == str(P3)]
+    recorded = RecordedGroup(group(JAVA), JAVA)
+    recorded.start(P1)
+    recorded.rebalance()
+    recorded.played.stop(P1)
+    recorded.start(P2)
+    recorded.rebalance(after_ms=5_000)
+    recorded.rebalance(after_ms=TEN_MINUTES + 1)
+    assert {row["task"][0]: row["warm"] for row in recorded.rows("movements")} == {"0": None, "1": None}
+    recorded.played.stop(P2)
+    recorded.start(P3)
+    recorded.rebalance(after_ms=TEN_MINUTES)
+    recorded.commit()
+    later = [row for row in recorded.rows("movements") if row["to_process"] == str(P3)]
     assert {row["task"][0]: row["warm"] for row in later} == {"0": False, "1": None}
 
 
 def took_over_with(copy_at: int, end: int | None) -> dict:
     """The movement to a process whose standby was at ``copy_at`` as it joined, the changelog ending at ``end``."""
-    told = Told(group(JAVA, stateless=False, partitions=1, num_standby_replicas=1), JAVA)
-    told.start(P1, P2)
-    told.rebalance()
-    told.rebalance(TEN_MINUTES)
-    (owner,) = told.played.owners().values()
+    recorded = RecordedGroup(group(JAVA, stateless=False, partitions=1, num_standby_replicas=1), JAVA)
+    recorded.start(P1, P2)
+    recorded.rebalance()
+    recorded.rebalance(TEN_MINUTES)
+    (owner,) = recorded.played.owners().values()
     heir = P1 if owner == P2 else P2
-    told.played.stop(owner)
-    told.played.processes[heir].positions.update(dict.fromkeys(told.played.processes[heir].positions, copy_at))
-    told.rebalance(TEN_MINUTES, offsets_per_s=0)
-    told.commit()
-    ends = [] if end is None else end_offsets(told.events[-2].time_ms + 1_000, end, partitions=1)
-    (row,) = told.rows("movements", ends)
+    recorded.played.stop(owner)
+    recorded.played.processes[heir].positions.update(dict.fromkeys(recorded.played.processes[heir].positions, copy_at))
+    recorded.rebalance(TEN_MINUTES, offsets_per_s=0)
+    recorded.commit()
+    ends = [] if end is None else end_offsets(recorded.events[-2].time_ms + 1_000, end, partitions=1)
+    (row,) = recorded.rows("movements", ends)
     assert (row["planned"], row["to_process"]) == (False, str(heir))
     return row
 
@@ -351,13 +351,13 @@ def test_a_task_whose_changelog_is_empty_does_not_move_cold(begin, end, warm):
 @each_life
 def test_every_active_task_and_every_copy_stands_in_the_placements_as_it_was_given(kind):
     life = play(kind, 12, 8, 3)
-    found = rows(derived(list(named_records(life, Name("fleet", 0, 0)))), "task_placements")
+    placements = rows(derived(list(named_records(life, Name("fleet", 0, 0)))), "task_placements")
     for event in life.events:
         for member in getattr(event, "members", ()):
             info = decode_assignment(member.answer.user_data)
             mine = [
                 row
-                for row in found
+                for row in placements
                 if row["generation"] == event.generation
                 and row["process_id"] == str(member.thread.process)
                 and row["member_id"].endswith(member.thread.member_id)
@@ -372,9 +372,9 @@ def test_every_active_task_and_every_copy_stands_in_the_placements_as_it_was_giv
 
 
 def test_a_placement_tells_what_its_process_reported_as_it_joined():
-    told = scaled_out(JAVA)
+    recorded = scaled_out(JAVA)
     sums = {}
-    for row in told.rows("task_placements"):
+    for row in recorded.rows("task_placements"):
         sums.setdefault(row["generation"], {})[row["process_id"], row["task"]] = row["offset_sum"]
     assert set(sums[1].values()) == {None}
     assert sums[2][str(P1), "0_0"] == -2
@@ -382,10 +382,10 @@ def test_a_placement_tells_what_its_process_reported_as_it_joined():
 
 
 def test_a_member_is_told_with_all_that_it_says_of_itself():
-    told = Told(group(), OURS)
-    told.start(P1, endpoint=f"{P1}.example.org:8080", tags={"zone": "a"})
-    told.rebalance()
-    (row,) = told.rows("members")
+    recorded = RecordedGroup(group(), OURS)
+    recorded.start(P1, endpoint=f"{P1}.example.org:8080", tags={"zone": "a"})
+    recorded.rebalance()
+    (row,) = recorded.rows("members")
     assert (row["process_id"], row["version"], row["latest_supported_version"]) == (str(P1), 11, 11)
     assert (row["endpoint"], row["tags"]) == (f"{P1}.example.org:8080", [("zone", "a")])
     assert (row["ours"], dict(row["assignors"])["least_movement"] >= 1, len(row["settings_digest"])) == (True, True, 16)
@@ -394,57 +394,59 @@ def test_a_member_is_told_with_all_that_it_says_of_itself():
 
 
 def test_balance_is_counted_in_tasks_a_thread():
-    told = Told(group(partitions=6), OURS)
-    told.start(P1, threads=2, tags={"zone": "a"})
-    told.start(P2, tags={"zone": "b"})
-    told.rebalance()
-    found = {(row["scope"], row["name"]): row for row in told.rows("balance")}
-    assert set(found) == {
+    recorded = RecordedGroup(group(partitions=6), OURS)
+    recorded.start(P1, threads=2, tags={"zone": "a"})
+    recorded.start(P2, tags={"zone": "b"})
+    recorded.rebalance()
+    by_scope = {(row["scope"], row["name"]): row for row in recorded.rows("balance")}
+    assert set(by_scope) == {
         *((scope, None) for scope in ("active", "standby", "all")),
         *(("subtopology", name) for name in "01"),
         ("rack", "zone=a"),
         ("rack", "zone=b"),
     }
-    owners = [row["process_id"] for row in told.rows("task_placements")]
+    owners = [row["process_id"] for row in recorded.rows("task_placements")]
     shares = sorted([owners.count(str(P1)) / 2, owners.count(str(P2))])
-    active = found["active", None]
+    active = by_scope["active", None]
     assert (active["tasks"], active["least"], active["most"]) == (12, shares[0], shares[1])
     assert active["skew"] == shares[1] - shares[0]
-    assert found["rack", "zone=a"]["tasks"] == owners.count(str(P1))
-    assert found["standby", None]["tasks"] == 0
+    assert by_scope["rack", "zone=a"]["tasks"] == owners.count(str(P1))
+    assert by_scope["standby", None]["tasks"] == 0
 
 
 def test_tasks_a_thread_are_rounded_up():
-    told = Told(group(partitions=2), OURS)
-    told.start(P1, threads=3)
-    told.rebalance()
-    row = told.rows("balance")[0]
+    recorded = RecordedGroup(group(partitions=2), OURS)
+    recorded.start(P1, threads=3)
+    recorded.rebalance()
+    row = recorded.rows("balance")[0]
     assert (row["scope"], row["tasks"], row["least"], row["most"], row["skew"]) == ("active", 4, 2, 2, 0.0)
 
 
 def test_end_offsets_belong_to_generations_within_a_minute():
-    told = scaled_out()
-    times = {row["generation"]: row["time_ms"] for row in told.rows("rebalances")}
-    found = told.rows("end_offsets", end_offsets(times[1] + 59_000))
-    assert {row["generation"] for row in found} == {
+    recorded = scaled_out()
+    times = {row["generation"]: row["time_ms"] for row in recorded.rows("rebalances")}
+    end_rows = recorded.rows("end_offsets", end_offsets(times[1] + 59_000))
+    assert {row["generation"] for row in end_rows} == {
         n for n, time in times.items() if abs(time - times[1] - 59_000) <= 60_000
     }
     late = max(times)
-    assert told.rows("end_offsets", end_offsets(times[late] + 61_000)) == []
+    assert recorded.rows("end_offsets", end_offsets(times[late] + 61_000)) == []
 
 
 def test_a_changelog_that_may_be_of_two_subtopologies_has_no_task():
-    told = scaled_out()
-    time_ms = told.rows("rebalances")[-1]["time_ms"]
-    row = told.rows("end_offsets", end_offsets(time_ms))[0]
+    recorded = scaled_out()
+    time_ms = recorded.rows("rebalances")[-1]["time_ms"]
+    row = recorded.rows("end_offsets", end_offsets(time_ms))[0]
     assert (row["task"], row["topic"], row["end_offset"], row["begin_offset"]) == (
         "0_0",
         "app-totals-changelog",
         50_000,
         0,
     )
-    told.played.topology = replace(told.played.topology, subtopologies=told.played.topology.subtopologies * 2)
-    two = Told(told.played, JAVA)
+    recorded.played.topology = replace(
+        recorded.played.topology, subtopologies=recorded.played.topology.subtopologies * 2
+    )
+    two = RecordedGroup(recorded.played, JAVA)
     two.rebalance(TEN_MINUTES)
     two.rebalance(TEN_MINUTES)
     two.rebalance(TEN_MINUTES)
@@ -485,7 +487,7 @@ def test_a_state_of_another_release_is_refused():
 @pytest.mark.parametrize("said", cases("subscription"), ids=lambda case: f"v{case['request']['version']}")
 @pytest.mark.parametrize("form", ["hex", "ours"])
 def test_what_java_wrote_stands_in_the_members(said, form):
-    told = said["java_reads"]
+    expected = said["java_reads"]
     assignment = encode_consumer_assignment(ConsumerAssignment(1, (), bytes.fromhex(cases("assignment")[0]["hex"])))
     subscription = encode_consumer_subscription(ConsumerSubscription(1, ("t",), bytes.fromhex(said[form])))
     member = GroupMember("m", "c", "/h", 1, subscription, assignment)
@@ -493,11 +495,11 @@ def test_what_java_wrote_stands_in_the_members(said, form):
     record = scaled_out_template()._replace(value=value)
     (row,) = rows(derived([record]), "members")
     assert (row["process_id"], row["version"], row["endpoint"]) == (
-        told["process_id"],
-        told["version"],
-        told["user_end_point"],
+        expected["process_id"],
+        expected["version"],
+        expected["user_end_point"],
     )
-    assert dict(row["tags"]) == told["client_tags"]
+    assert dict(row["tags"]) == expected["client_tags"]
     assert row["ours"] is (form == "ours")
 
 
@@ -509,10 +511,15 @@ def test_sharing_what_assignments_end_with_reads_them_as_they_are_read_one_by_on
             everything += [member.answer.user_data for member in getattr(event, "members", ())]
     shared = Assignments(APACHE)
     for data in (*everything, *reversed(everything)):
-        told, alone = shared.read(data), decode_assignment(data)
-        assert told.own.active == tuple(map(str, alone.active_tasks))
-        assert told.own.standby == {str(task): inputs for task, inputs in alone.standby_tasks.items()}
-        assert (told.common.version, told.common.error_code, told.common.next_rebalance_ms, told.common.trailer) == (
+        read, alone = shared.read(data), decode_assignment(data)
+        assert read.own.active == tuple(map(str, alone.active_tasks))
+        assert read.own.standby == {str(task): inputs for task, inputs in alone.standby_tasks.items()}
+        assert (
+            read.common.version,
+            read.common.error_code,
+            read.common.next_rebalance_ms,
+            read.common.trailer,
+        ) == (
             alone.version,
             alone.error_code,
             alone.next_rebalance_ms,
@@ -521,11 +528,11 @@ def test_sharing_what_assignments_end_with_reads_them_as_they_are_read_one_by_on
 
 
 def test_a_group_that_speaks_the_text_of_kip_441_is_read_in_its_dialect():
-    told = Told(group(), OURS)
-    told.played.dialect = KIP441
-    told.start(P1, P2)
-    told.rebalance()
-    value = GroupMetadata(4, "consumer", 1, "kip441", "m-1", tuple(map(kip_member, told.events[0].members)))
+    recorded = RecordedGroup(group(), OURS)
+    recorded.played.dialect = KIP441
+    recorded.start(P1, P2)
+    recorded.rebalance()
+    value = GroupMetadata(4, "consumer", 1, "kip441", "m-1", tuple(map(kip_member, recorded.events[0].members)))
     record = scaled_out_template()._replace(value=encode_group_metadata(value))
     tables = derived([record])
     (row,) = rows(tables, "rebalances")

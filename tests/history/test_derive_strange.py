@@ -27,7 +27,7 @@ from tests.history.groups import (
     P1,
     P2,
     TEN_MINUTES,
-    Told,
+    RecordedGroup,
     changed,
     columns,
     derived,
@@ -54,32 +54,32 @@ def test_records_that_were_there_before_are_duplicates_and_add_nothing():
 
 
 def test_an_older_generation_that_comes_again_is_late():
-    records = [one for one in scaled_out().records() if key_of(one.key).kind is Kind.GROUP_METADATA]
+    records = [record for record in scaled_out().records() if key_of(record.key).kind is Kind.GROUP_METADATA]
     counts, tables = counted([*records, records[0]])
     assert counts == {"group_metadata": len(records), "late": 1}
     assert len(rows(tables, "rebalances")) == len(records)
 
 
 def test_a_group_that_was_deleted_and_made_again_begins_anew():
-    first = Told(group(JAVA), JAVA)
+    first = RecordedGroup(group(JAVA), JAVA)
     first.start(P1)
     first.rebalance()
     first.rebalance(TEN_MINUTES)
-    again = Told(group(JAVA), JAVA)
+    again = RecordedGroup(group(JAVA), JAVA)
     again.start(P2)
     again.rebalance(after_ms=10 * TEN_MINUTES)
     old, new = first.records(), again.records()
     gone = [old[-1]._replace(value=None)]
     for records in ([*old, *gone, *new], [*old, *new]):
-        found = rows(derived(records), "rebalances")
-        assert [(row["generation"], row["cause"]) for row in found][-1] == (1, "first")
+        rebalances = rows(derived(records), "rebalances")
+        assert [(row["generation"], row["cause"]) for row in rebalances][-1] == (1, "first")
         assert rows(derived(records), "movements") == []
 
 
 def test_tombstones_and_commits_are_counted():
-    told = scaled_out()
-    commit = next(one for one in told.records() if key_of(one.key).kind is Kind.OFFSET_COMMIT)
-    counts, _ = counted([*told.records(), commit._replace(value=None)])
+    recorded = scaled_out()
+    commit = next(record for record in recorded.records() if key_of(record.key).kind is Kind.OFFSET_COMMIT)
+    counts, _ = counted([*recorded.records(), commit._replace(value=None)])
     assert counts["tombstone"] == 1
     assert counts["offset_commit"] > 0
 
@@ -109,10 +109,10 @@ def test_a_value_that_is_damaged_is_kept_with_the_reason_and_the_rest_goes_on():
 
 @pytest.mark.parametrize("part", ["subscription", "assignment"])
 def test_a_members_damaged_user_data_leaves_the_rest_of_its_generation_usable(part):
-    told = Told(group(JAVA), JAVA)
-    told.start(P1, P2)
-    told.rebalance()
-    (record,) = told.records()
+    recorded = RecordedGroup(group(JAVA), JAVA)
+    recorded.start(P1, P2)
+    recorded.rebalance()
+    (record,) = recorded.records()
     broken = changed(record, members=lambda m: replace(m, **{part: b"\0\1"}) if str(P2) in m.client_id else m)
     counts, tables = counted([broken])
     assert counts == {"damaged_user_data": 1, "group_metadata": 1}
@@ -128,12 +128,12 @@ def test_a_members_damaged_user_data_leaves_the_rest_of_its_generation_usable(pa
 
 
 def test_a_member_of_a_newer_release_is_no_damage():
-    told = Told(group(JAVA), JAVA)
-    told.start(P1, P2)
-    told.rebalance()
+    recorded = RecordedGroup(group(JAVA), JAVA)
+    recorded.start(P1, P2)
+    recorded.rebalance()
     future = encode_consumer_subscription(ConsumerSubscription(1, ("orders",), b"\0\0\0\x0d\0\0\0\x0d"))
     newer = changed(
-        told.records()[0], members=lambda m: replace(m, subscription=future) if str(P2) in m.client_id else m
+        recorded.records()[0], members=lambda m: replace(m, subscription=future) if str(P2) in m.client_id else m
     )
     counts, tables = counted([newer])
     row = next(row for row in rows(tables, "members") if row["unreadable"])
@@ -174,9 +174,9 @@ def test_no_record_whatever_its_bytes_ends_the_derivation(data):
     tables = derived([*spoilt, *records[at + 1 :]])
     for table in tables.values():
         for name, column in table.items():
-            for one in column:
-                assert not isinstance(one, int) or -(2**63) <= one < 2**63, name
-                assert not isinstance(one, str) or one.encode() is not None
+            for record in column:
+                assert not isinstance(record, int) or -(2**63) <= record < 2**63, name
+                assert not isinstance(record, str) or record.encode() is not None
 
 
-SAMPLE = [one for one in life_records(KINDS[0], 4, 6) if key_of(one.key).kind is Kind.GROUP_METADATA]
+SAMPLE = [record for record in life_records(KINDS[0], 4, 6) if key_of(record.key).kind is Kind.GROUP_METADATA]

@@ -22,7 +22,7 @@ from tests.history.groups import (
     P2,
     P3,
     TEN_MINUTES,
-    Told,
+    RecordedGroup,
     changed,
     derived,
     end_offsets,
@@ -35,19 +35,19 @@ LEAST, HIGH = Alternative(assignor="least_movement"), Alternative(assignor="high
 each_kind = pytest.mark.parametrize(("kind", "same"), [(OURS, LEAST), (JAVA, HIGH)], ids=["ours", "java"])
 
 
-def scaled(kind, **settings) -> Told:
+def scaled(kind, **settings) -> RecordedGroup:
     """One process, then two, then three, then two again, each settled and read to the end."""
-    told = Told(group(kind, partitions=6, **settings), kind)
-    told.start(P1)
-    told.settle()
+    recorded = RecordedGroup(group(kind, partitions=6, **settings), kind)
+    recorded.start(P1)
+    recorded.settle()
     for process in (P2, P3):
-        told.played.wait(TEN_MINUTES)
-        told.start(process)
-        told.settle()
-    told.played.wait(TEN_MINUTES)
-    told.played.stop(P1)
-    told.settle()
-    return told
+        recorded.played.wait(TEN_MINUTES)
+        recorded.start(process)
+        recorded.settle()
+    recorded.played.wait(TEN_MINUTES)
+    recorded.played.stop(P1)
+    recorded.settle()
+    return recorded
 
 
 def of_group(tables):
@@ -57,71 +57,71 @@ def of_group(tables):
 @each_kind
 @pytest.mark.parametrize("settings", [{}, {"num_standby_replicas": 1}, {"max_warmup_replicas": 1}], ids=str)
 def test_under_its_own_settings_a_group_does_again_what_it_did(kind, same, settings):
-    told = scaled(kind, **settings)
-    found = of_group(derived(told.records()))
+    recorded = scaled(kind, **settings)
+    group_row = of_group(derived(recorded.records()))
     warmups = {key: value for key, value in settings.items() if key == "max_warmup_replicas"}
-    replayed = replay(found, [replace(same, settings=warmups)])
-    recorded = found["rebalances"]
-    starts = [row["generation"] for row in recorded if row["cause"] in {"join", "leave"}]
+    replayed = replay(group_row, [replace(same, settings=warmups)])
+    rebalances = group_row["rebalances"]
+    starts = [row["generation"] for row in rebalances if row["cause"] in {"join", "leave"}]
     assert [answer.generation for answer in replayed.answers] == starts
     for answer, following in zip(replayed.answers, [*starts[1:], 1_000], strict=True):
-        episode = [row for row in recorded if answer.generation <= row["generation"] < following]
+        episode = [row for row in rebalances if answer.generation <= row["generation"] < following]
         assert answer.rebalances == len(episode)
         assert answer.owner_changes == sum(row["owner_changes"] for row in episode)
         assert answer.converged
-    assert replayed.continued == len(recorded) - len(starts) - 1
+    assert replayed.continued == len(rebalances) - len(starts) - 1
     assert replayed.left_out == {"nothing is known of what was before": 1}
 
 
 def test_a_task_that_is_held_back_as_somebody_joins_still_counts_as_its_old_owners():
-    told = Told(group(OURS, partitions=6, stateless=False), OURS)
-    told.start(P1)
-    told.settle()
-    told.start(P2)
-    told.rebalance(TEN_MINUTES)
-    while not told.played.withheld:
-        told.rebalance(TEN_MINUTES)
-    told.start(P3)
-    told.settle()
-    found = of_group(derived(told.records()))
-    *_, joined = [row["generation"] for row in found["rebalances"] if row["cause"] == "join"]
-    episode = [row["owner_changes"] for row in found["rebalances"] if row["generation"] >= joined]
+    recorded = RecordedGroup(group(OURS, partitions=6, stateless=False), OURS)
+    recorded.start(P1)
+    recorded.settle()
+    recorded.start(P2)
+    recorded.rebalance(TEN_MINUTES)
+    while not recorded.played.withheld:
+        recorded.rebalance(TEN_MINUTES)
+    recorded.start(P3)
+    recorded.settle()
+    group_row = of_group(derived(recorded.records()))
+    *_, joined = [row["generation"] for row in group_row["rebalances"] if row["cause"] == "join"]
+    episode = [row["owner_changes"] for row in group_row["rebalances"] if row["generation"] >= joined]
     assert episode[0] == 2
-    assert replay(found, [LEAST]).answers[-1].owner_changes == sum(episode)
+    assert replay(group_row, [LEAST]).answers[-1].owner_changes == sum(episode)
 
 
 def test_other_settings_are_told_apart():
-    found = of_group(derived(scaled(JAVA).records()))
-    few, many = replay(found, [replace(HIGH, settings={"max_warmup_replicas": n}) for n in (1, 8)]).answers[-2:]
-    answers = replay(found, [replace(HIGH, settings={"max_warmup_replicas": n}) for n in (1, 8)]).answers
-    rounds = [sum(one.rounds for one in answers if one.alternative == n) for n in (0, 1)]
+    group_row = of_group(derived(scaled(JAVA).records()))
+    few, many = replay(group_row, [replace(HIGH, settings={"max_warmup_replicas": n}) for n in (1, 8)]).answers[-2:]
+    answers = replay(group_row, [replace(HIGH, settings={"max_warmup_replicas": n}) for n in (1, 8)]).answers
+    rounds = [sum(answer.rounds for answer in answers if answer.alternative == n) for n in (0, 1)]
     assert rounds[0] > rounds[1]
     assert few.owner_changes >= few.lower_bound
     assert many.skew <= 1
 
 
 def test_without_sampled_ends_every_copy_counts_as_caught_up_and_it_is_said():
-    told = scaled(JAVA)
-    (times,) = [[row["time_ms"] for row in told.rows("rebalances") if row["cause"] in {"join", "leave"}]]
+    recorded = scaled(JAVA)
+    (times,) = [[row["time_ms"] for row in recorded.rows("rebalances") if row["cause"] in {"join", "leave"}]]
     ends = end_offsets(times[0], partitions=6)
-    found = of_group(derived(told.records(), ends))
-    first, *others = replay(found, [HIGH]).answers
-    assert (first.ends_sampled, {one.ends_sampled for one in others}) == (True, {False})
+    group_row = of_group(derived(recorded.records(), ends))
+    first, *others = replay(group_row, [HIGH]).answers
+    assert (first.ends_sampled, {answer.ends_sampled for answer in others}) == (True, {False})
 
 
 def lagging(copy_at: int):
     """The heir's copies are at ``copy_at`` as the owner leaves; the ends are 50,000, sampled then."""
-    told = Told(group(JAVA, stateless=False, partitions=2, num_standby_replicas=1), JAVA)
-    told.start(P1, P2)
-    told.rebalance()
-    told.rebalance(TEN_MINUTES)
-    told.start(P3)
+    recorded = RecordedGroup(group(JAVA, stateless=False, partitions=2, num_standby_replicas=1), JAVA)
+    recorded.start(P1, P2)
+    recorded.rebalance()
+    recorded.rebalance(TEN_MINUTES)
+    recorded.start(P3)
     for process in (P1, P2):
-        disk = told.played.processes[process]
+        disk = recorded.played.processes[process]
         disk.positions.update({task: copy_at for task in disk.positions if task not in disk.running})
-    told.rebalance(TEN_MINUTES, offsets_per_s=0)
-    found = of_group(derived(told.records(), end_offsets(told.events[-1].time_ms, partitions=2)))
-    (answer,) = replay(found, [HIGH]).answers
+    recorded.rebalance(TEN_MINUTES, offsets_per_s=0)
+    group_row = of_group(derived(recorded.records(), end_offsets(recorded.events[-1].time_ms, partitions=2)))
+    (answer,) = replay(group_row, [HIGH]).answers
     assert answer.ends_sampled
     return answer
 
@@ -131,16 +131,16 @@ def test_how_far_copies_were_behind_sampled_ends_decides_what_they_are_worth():
 
 
 def test_a_generation_with_a_member_that_cannot_be_read_is_left_out():
-    told = scaled(JAVA)
-    *before, last = [one for one in told.records() if one.key.startswith(b"\0\2")]
+    recorded = scaled(JAVA)
+    *before, last = [record for record in recorded.records() if record.key.startswith(b"\0\2")]
     spoilt = changed(last, members=lambda m: replace(m, subscription=b"") if str(P2) in m.client_id else m)
     assert replay(of_group(derived([*before, spoilt])), [HIGH]).left_out["members that cannot be read"] == 1
 
 
 def test_tasks_that_nobody_could_play_are_left_out_with_the_reason():
-    found = of_group(derived(scaled(JAVA).records()))
-    named = [{**row, "task": f"shop__{row['task']}"} for row in found["task_placements"]]
-    replayed = replay({**found, "task_placements": named}, [HIGH])
+    group_row = of_group(derived(scaled(JAVA).records()))
+    named = [{**row, "task": f"shop__{row['task']}"} for row in group_row["task_placements"]]
+    replayed = replay({**group_row, "task_placements": named}, [HIGH])
     assert replayed.answers == []
     assert any("named topologies" in why for why in replayed.left_out)
 
@@ -149,15 +149,17 @@ def test_tasks_that_nobody_could_play_are_left_out_with_the_reason():
 
 
 def test_every_assignor_meets_every_combination_of_settings():
-    found = alternatives_of(["max_warmup_replicas=2,8", "num.standby.replicas=1"], ["sticky", "high_availability"])
-    assert [(one.assignor, dict(one.settings)) for one in found] == [
+    alternatives = alternatives_of(
+        ["max_warmup_replicas=2,8", "num.standby.replicas=1"], ["sticky", "high_availability"]
+    )
+    assert [(alternative.assignor, dict(alternative.settings)) for alternative in alternatives] == [
         (name, {"max_warmup_replicas": warmups, "num_standby_replicas": 1})
         for name in ("sticky", "high_availability")
         for warmups in (2, 8)
     ]
-    assert [one.assignor for one in alternatives_of([], [])] == ["least_movement", "high_availability"]
+    assert [alternative.assignor for alternative in alternatives_of([], [])] == ["least_movement", "high_availability"]
     tags = alternatives_of(["rack_aware_assignment_tags=zone,rack"], ["sticky"])
-    assert [dict(one.settings) for one in tags] == [{"rack_aware_assignment_tags": ("zone", "rack")}]
+    assert [dict(alternative.settings) for alternative in tags] == [{"rack_aware_assignment_tags": ("zone", "rack")}]
 
 
 @pytest.mark.parametrize(
@@ -187,16 +189,16 @@ def test_the_ranking_adds_up_what_the_groups_come_to(fleet_tables):
     alternatives = alternatives_of(["max_warmup_replicas=1,8"], [])
     job = ReplayJob(tuple(alternatives))
     every = [{"group": tables["rebalances"]["group"][0], **of_group(tables)} for tables in fleet_tables]
-    told = ranked(alternatives, [row for one in every for row in job.rows(one)])
-    assert told.groups == len(fleet_tables)
-    assert told.replayed > len(fleet_tables)
-    assert sum(told.left_out.values()) + told.continued + told.replayed == 8 * len(fleet_tables)
-    keys = [(one.owner_changes, one.rounds, one.skew) for one in told.ranking]
+    answer = ranked(alternatives, [row for row in every for row in job.rows(row)])
+    assert answer.groups == len(fleet_tables)
+    assert answer.replayed > len(fleet_tables)
+    assert sum(answer.left_out.values()) + answer.continued + answer.replayed == 8 * len(fleet_tables)
+    keys = [(ranked.owner_changes, ranked.rounds, ranked.skew) for ranked in answer.ranking]
     assert keys == sorted(keys)
-    assert told.ranking[0].assignor == "least_movement"
-    assert {one.lower_bound for one in told.ranking} == {told.ranking[0].lower_bound}
-    assert set(told.caught_up) == {one["group"] for one in every}
-    text = as_text(told)
+    assert answer.ranking[0].assignor == "least_movement"
+    assert {ranked.lower_bound for ranked in answer.ranking} == {answer.ranking[0].lower_bound}
+    assert set(answer.caught_up) == {row["group"] for row in every}
+    text = as_text(answer)
     assert "without sampled end offsets" in text
     assert "max_warmup_replicas=8" in text
     assert max(map(len, text.splitlines())) <= 80
@@ -209,10 +211,10 @@ def test_spark_comes_to_the_same(fleet_tables, spark, tmp_path):
             path = tmp_path / name / "day=2026-01-01" / "batch=00000000"
             path.mkdir(parents=True)
             pq.write_table(arrow_table(name, table), path / "rows.parquet")
-    found = what_if(spark, tmp_path, alternatives, tasks=2)
+    answer = what_if(spark, tmp_path, alternatives, tasks=2)
     every = [{"group": tables["rebalances"]["group"][0], **of_group(tables)} for tables in fleet_tables]
     job = ReplayJob(tuple(alternatives))
-    assert asdict(found) == asdict(ranked(alternatives, [row for one in every for row in job.rows(one)]))
+    assert asdict(answer) == asdict(ranked(alternatives, [row for row in every for row in job.rows(row)]))
 
 
 def test_a_folder_without_tables_is_refused(spark, tmp_path):

@@ -32,10 +32,10 @@ SESSION_MS = 30_000
 
 @pytest.fixture
 def app(broker, tmp_path):
-    found = App(broker, "history-agrees", tmp_path)
-    found.send([b"word-%d" % (n % 97) for n in range(1_000)])
-    yield found
-    found.stop()
+    groups = App(broker, "history-agrees", tmp_path)
+    groups.send([b"word-%d" % (n % 97) for n in range(1_000)])
+    yield groups
+    groups.stop()
 
 
 def scale_out_and_in(app):
@@ -83,18 +83,18 @@ def test_the_tables_agree_with_what_the_members_logged(broker, spark, app, tmp_p
         for role in ("active", "standby", "warmup"):
             assert placed[event["generation"], event["process_id"], role] == set(event[role]), event
 
-    told = [stable[generation] for generation in sorted(stable)]
+    stated = [stable[generation] for generation in sorted(stable)]
     decided.sort(key=lambda event: event["time_ms"])
-    assert [row["leader_process"] for row in told] == [event["process_id"] for event in decided]
+    assert [row["leader_process"] for row in stated] == [event["process_id"] for event in decided]
     heard = {(event["process_id"], event["generation"]) for event in logged}
-    for before, row, decision in zip(told, told[1:], decided[1:], strict=False):
+    for before, row, decision in zip(stated, stated[1:], decided[1:], strict=False):
         if (row["leader_process"], before["generation"]) in heard:  # else it decided the one before once more
             assert (row["cause"] == "follow_up") == (decision["kind"] == "follow_up"), (row, decision)
-    causes = [row["cause"] for row in told]
+    causes = [row["cause"] for row in stated]
     assert causes[0] == "first"
     assert {"join", "leave"} <= {*causes}
-    assert sum(row["owner_changes"] or 0 for row in told) == sum(len(event["changed"]) for event in decided)
-    assert sum(row["adopted"] or 0 for row in told[1:]) == PARTITIONS // 2
+    assert sum(row["owner_changes"] or 0 for row in stated) == sum(len(event["changed"]) for event in decided)
+    assert sum(row["adopted"] or 0 for row in stated[1:]) == PARTITIONS // 2
     sampled = group_rows(layout, "end_offsets", app.name)
     assert {(row["topic"], row["partition"]) for row in sampled} == {
         (f"{app.name}-totals-changelog", partition) for partition in range(PARTITIONS)
@@ -159,9 +159,9 @@ def test_ctrl_c_ends_it_also_where_no_broker_answers_any_more(tmp_path):
 def test_brokers_that_do_not_answer_are_told_before_spark_starts(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        nobody = f"127.0.0.1:{taken.getsockname()[1]}"
+        unread = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(BrokerUnavailable):
-            source_of(Asked(tmp_path, bootstrap_servers=nobody, timeout_s=0.5))
+            source_of(Asked(tmp_path, bootstrap_servers=unread, timeout_s=0.5))
 
 
 def test_a_cluster_where_no_group_has_ever_been_is_told(tmp_path):
@@ -203,9 +203,9 @@ def test_the_tables_agree_with_what_instances_of_java_run(broker, spark, tmp_pat
         first.until_tasks(active=4)
         query.processAllAvailable()
         assert last_placements(layout, group) == {"active": [sorted(first.active)]}
-    told = sorted(group_rows(layout, "rebalances", group), key=lambda row: row["generation"])
-    causes = [row["cause"] for row in told]
+    stated = sorted(group_rows(layout, "rebalances", group), key=lambda row: row["generation"])
+    causes = [row["cause"] for row in stated]
     assert causes[0] == "first"
     assert {"join", "leave"} <= {*causes}
-    assert {row["assignor"] for row in told} == {None}, "a Java leader does not say"
+    assert {row["assignor"] for row in stated} == {None}, "a Java leader does not say"
     assert {row["warmup_known"] for row in group_rows(layout, "task_placements", group)} == {False}

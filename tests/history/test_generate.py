@@ -25,14 +25,14 @@ def everything(fleet=FLEET):
 
 
 def by_group(records):
-    found = {}
+    groups = {}
     for record in records:
-        found.setdefault(key_of(record.key).group, []).append(record)
-    return found
+        groups.setdefault(key_of(record.key).group, []).append(record)
+    return groups
 
 
 def generations(records):
-    return [decode_group_metadata(one.value) for one in records if key_of(one.key).kind is Kind.GROUP_METADATA]
+    return [decode_group_metadata(record.value) for record in records if key_of(record.key).kind is Kind.GROUP_METADATA]
 
 
 def test_every_group_lives_for_its_generations_with_no_more_members_than_said():
@@ -40,25 +40,28 @@ def test_every_group_lives_for_its_generations_with_no_more_members_than_said():
     assert len(groups) == FLEET.groups
     for records in groups.values():
         completed = generations(records)
-        assert [one.generation for one in completed] == list(range(1, FLEET.generations + 1))
-        assert max(len(one.members) for one in completed) <= FLEET.members
-        assert all(one.protocol == "stream" for one in completed)
+        assert [generation.generation for generation in completed] == list(range(1, FLEET.generations + 1))
+        assert max(len(generation.members) for generation in completed) <= FLEET.members
+        assert all(generation.protocol == "stream" for generation in completed)
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_gives_others():
     again = Fleet(groups=14, members=8, generations=6, seed=5, partitions=3)
     other = Fleet(groups=14, members=8, generations=6, seed=6, partitions=3)
     assert everything(again) == everything()
-    assert not {one.value for one in everything(other)} & {one.value for one in everything()}
+    assert not {record.value for record in everything(other)} & {record.value for record in everything()}
 
 
 def test_no_two_groups_have_a_process_a_member_or_a_record_in_common():
     groups = by_group(everything())
     metadata = [
-        {one.value for one in records if key_of(one.key).kind is Kind.GROUP_METADATA} for records in groups.values()
+        {record.value for record in records if key_of(record.key).kind is Kind.GROUP_METADATA}
+        for records in groups.values()
     ]
     assert len(set.union(*metadata)) == FLEET.groups * FLEET.generations
-    members = [{m.member_id for one in generations(records) for m in one.members} for records in groups.values()]
+    members = [
+        {m.member_id for generation in generations(records) for m in generation.members} for records in groups.values()
+    ]
     assert len(set.union(*members)) == sum(map(len, members))
 
 
@@ -66,11 +69,11 @@ def test_the_derivation_reads_every_group_without_a_complaint():
     kinds_seen = set()
     for records in by_group(everything()).values():
         _, tables = derive(None, columns(records))
-        found = rows(tables, "rebalances")
-        assert len(found) == FLEET.generations
+        rebalances = rows(tables, "rebalances")
+        assert len(rebalances) == FLEET.generations
         assert rows(tables, "quarantine") == []
-        assert None not in {row["cause"] for row in found}
-        kinds_seen |= {row["cause"] for row in found}
+        assert None not in {row["cause"] for row in rebalances}
+        kinds_seen |= {row["cause"] for row in rebalances}
         assert {row["kind"] for row in rows(tables, "counts")} == {"group_metadata", "offset_commit"}
     assert {"first", "join", "leave", "follow_up", "probe"} <= kinds_seen
 
@@ -90,16 +93,16 @@ def test_planned_movements_are_warm_and_their_tasks_are_committed_before_and_aft
 def test_a_group_stands_in_the_partition_where_the_broker_looks_for_it():
     """Java: ``Utils.abs("hello".hashCode()) % 50`` with 99162322, and a negative hash, "kstreams".hashCode()."""
     assert Name("hello", 0, 0).partition == 99_162_322 % 50
-    assert {one.partition for one in FLEET.names} == {0, 1, 2}
+    assert {name.partition for name in FLEET.names} == {0, 1, 2}
     for partition in range(FLEET.partitions):
         for record in FLEET.records(partition):
             assert record.partition == partition
 
 
 def test_files_hold_each_partition_in_the_order_of_time(tmp_path):
-    told = write_fleet(tmp_path / "one", FLEET)
-    assert write_fleet(tmp_path / "two", FLEET, workers=2) == told
-    assert (told.groups, told.generations, told.too_large) == (14, 14 * 6, [])
+    written = write_fleet(tmp_path / "one", FLEET)
+    assert write_fleet(tmp_path / "two", FLEET, workers=2) == written
+    assert (written.groups, written.generations, written.too_large) == (14, 14 * 6, [])
     commits = 0
     for partition in range(FLEET.partitions):
         table = pq.read_table(tmp_path / "one" / f"partition-{partition:05d}.parquet")
@@ -110,9 +113,9 @@ def test_files_hold_each_partition_in_the_order_of_time(tmp_path):
         assert times == sorted(times)
         pairs = zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)
         stored = [decode_offset_commit(value) for key, value in pairs if key_of(key).kind is Kind.OFFSET_COMMIT]
-        assert {one.version for one in stored} == {4}
+        assert {commit.version for commit in stored} == {4}
         commits += len(stored)
-    assert commits == told.commits
+    assert commits == written.commits
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +132,8 @@ def sizes(fleet):
 
 
 def test_it_says_which_groups_are_too_large_for_a_default_broker(large):
-    found = sizes(large)
-    assert large.too_large() == [g for g, size in found.items() if size + BATCH_OVERHEAD_BYTES > MESSAGE_BYTES_MAX]
+    by_group = sizes(large)
+    assert large.too_large() == [g for g, size in by_group.items() if size + BATCH_OVERHEAD_BYTES > MESSAGE_BYTES_MAX]
     assert 0 < len(large.too_large()) < large.groups
 
 

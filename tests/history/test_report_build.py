@@ -62,8 +62,8 @@ def rebalance(generation, offset, time_ms=0, **fields):
     return Rebalance(**empty | own | fields)
 
 
-def placement(offset, task, process="p", role="active", *, told=True, offset_sum=None):
-    return Placement("g", 0, offset, task, role, told, process, offset_sum)
+def placement(offset, task, process="p", role="active", *, warmup_known=True, offset_sum=None):
+    return Placement("g", 0, offset, task, role, warmup_known, process, offset_sum)
 
 
 def view(rebalances, placements=(), ends=(), end_ms=100, members=()):
@@ -81,25 +81,25 @@ def test_the_bars_of_a_played_group_are_its_placements_and_each_has_the_role_tha
     tables = grown_tables()
     shown = view_of(tables)
     placed = tables["task_placements"]
-    numbers = [one.number for one in shown.generations]
+    numbers = [generation.number for generation in shown.generations]
     drawn = Counter(
         (shown.tasks[bar.task].task, shown.processes[bar.process].process_id, bar.role.name.lower(), numbers[index])
         for bar in shown.bars
         for index in range(bar.first, bar.last + 1)
     )
-    told = zip(placed["task"], placed["process_id"], placed["role"], placed["generation"], strict=True)
-    assert drawn == Counter(told)
+    placed_rows = zip(placed["task"], placed["process_id"], placed["role"], placed["generation"], strict=True)
+    assert drawn == Counter(placed_rows)
     assert {bar.role for bar in shown.bars} == {Role.ACTIVE, Role.STANDBY, Role.WARMUP}
 
 
 def test_the_line_of_a_played_group_adds_up_its_rebalances():
     tables = grown_tables()
     line = view_of(tables).line
-    told = tables["rebalances"]
+    rebalances = tables["rebalances"]
     assert line.group == "orders-app"
-    assert line.rebalances == len(told["generation"]) == sum(line.strip)
-    assert line.owner_changes == sum(count or 0 for count in told["owner_changes"]) > 0
-    assert line.adopted == sum(count or 0 for count in told["adopted"]) > 0
+    assert line.rebalances == len(rebalances["generation"]) == sum(line.strip)
+    assert line.owner_changes == sum(count or 0 for count in rebalances["owner_changes"]) > 0
+    assert line.adopted == sum(count or 0 for count in rebalances["adopted"]) > 0
     assert line.worst_gap_ms == max(gap for gap in tables["movements"]["gap_ms"] if gap is not None)
     assert line.probing is None
 
@@ -107,22 +107,22 @@ def test_the_line_of_a_played_group_adds_up_its_rebalances():
 def test_moves_name_their_tasks_and_processes_and_rows_count_them():
     tables = grown_tables()
     shown = view_of(tables)
-    ids = [one.process_id for one in shown.processes]
+    ids = [process.process_id for process in shown.processes]
     named = [(move.task, ids[move.source], ids[move.target], move.number) for move in shown.moves]
-    told = tables["movements"]
+    movements = tables["movements"]
     assert sorted(named) == sorted(
-        zip(told["task"], told["from_process"], told["to_process"], told["generation"], strict=True)
+        zip(movements["task"], movements["from_process"], movements["to_process"], movements["generation"], strict=True)
     )
-    assert Counter({row.task: row.moves for row in shown.tasks if row.moves}) == Counter(told["task"])
+    assert Counter({row.task: row.moves for row in shown.tasks if row.moves}) == Counter(movements["task"])
 
 
 def test_instances_are_numbered_as_they_came_and_tell_their_endpoints():
-    assert [one.endpoint for one in view_of(grown_tables()).processes] == ["w1:8080", "w2:8080", "w3:8080"]
+    assert [process.endpoint for process in view_of(grown_tables()).processes] == ["w1:8080", "w2:8080", "w3:8080"]
 
 
 def test_warm_ups_of_a_played_group_are_handed_over_within_a_probing_interval():
     shown = view_of(grown_tables())
-    over = [one.lasted_ms for one in shown.warmups if one.outcome == "handed over"]
+    over = [warmup.lasted_ms for warmup in shown.warmups if warmup.outcome == "handed over"]
     planned = [move for move in shown.moves if move.planned]
     assert len(over) == len(planned) > 0
     assert all(600_000 <= lasted < 602_000 for lasted in over)
@@ -145,24 +145,24 @@ def test_no_lag_is_told_where_a_changelog_of_the_generation_belongs_to_no_known_
     assert bar.lags == ()
 
 
-def test_a_standby_is_not_called_one_where_the_leader_does_not_tell():
-    placed = [placement(5, "0_0", "p"), placement(5, "0_0", "q", "standby", told=False)]
+def test_a_replica_has_no_known_role_where_the_leader_does_not_report_it():
+    placed = [placement(5, "0_0", "p"), placement(5, "0_0", "q", "standby", warmup_known=False)]
     shown = view([rebalance(1, 5)], placed)
     assert [bar.role for bar in shown.bars] == [Role.ACTIVE, Role.COPY]
-    assert not shown.warmups_told
+    assert not shown.warmups_known
 
 
-def test_a_group_that_was_made_anew_has_the_generation_one_twice_and_its_bars_apart():
-    told = [rebalance(1, 5, 0), rebalance(2, 6, 10), rebalance(1, 9, 20)]
-    shown = view(told, [placement(5, "0_0"), placement(6, "0_0", "q"), placement(9, "0_0")])
-    assert [one.number for one in shown.generations] == [1, 2, 1]
+def test_a_group_that_was_made_again_has_the_generation_one_twice_and_its_bars_apart():
+    rebalances = [rebalance(1, 5, 0), rebalance(2, 6, 10), rebalance(1, 9, 20)]
+    shown = view(rebalances, [placement(5, "0_0"), placement(6, "0_0", "q"), placement(9, "0_0")])
+    assert [generation.number for generation in shown.generations] == [1, 2, 1]
     assert [(bar.process, bar.first, bar.last) for bar in shown.bars] == [(0, 0, 0), (1, 1, 1), (0, 2, 2)]
-    assert [one.missing for one in shown.generations] == [0, 0, 0]
+    assert [generation.missing for generation in shown.generations] == [0, 0, 0]
 
 
 def test_generations_that_no_record_holds_are_counted_and_their_neighbours_not_torn_apart():
     shown = view([rebalance(3, 5), rebalance(9, 6, 10)], [placement(5, "0_0"), placement(6, "0_0")])
-    assert [one.missing for one in shown.generations] == [0, 5]
+    assert [generation.missing for generation in shown.generations] == [0, 5]
     assert [(bar.first, bar.last) for bar in shown.bars] == [(0, 1)]
 
 

@@ -61,16 +61,16 @@ class Reader(HTMLParser):
 
 def drawn(tmp_path, tables, **options):
     write_tables(tmp_path / "tables", tables)
-    told = report(tmp_path / "tables", tmp_path / "page.html", **options)
-    return told, (tmp_path / "page.html").read_text(encoding="utf-8")
+    summary = report(tmp_path / "tables", tmp_path / "page.html", **options)
+    return summary, (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_a_page_names_every_group_and_its_summary_says_what_is_on_it(tmp_path):
     tables = joined_tables([pair_tables("orders"), pair_tables("clicks")])
-    told, text = drawn(tmp_path, tables)
-    assert (told.groups, told.sections, told.rebalances) == (2, 2, len(tables["rebalances"]["group"]))
-    assert told.owner_changes == sum(count or 0 for count in tables["rebalances"]["owner_changes"]) > 0
-    assert told.size == len(text.encode())
+    summary, text = drawn(tmp_path, tables)
+    assert (summary.groups, summary.sections, summary.rebalances) == (2, 2, len(tables["rebalances"]["group"]))
+    assert summary.owner_changes == sum(count or 0 for count in tables["rebalances"]["owner_changes"]) > 0
+    assert summary.size == len(text.encode())
     assert {Reader(text).data(f"group-{index}")["group"] for index in (0, 1)} == {"orders", "clicks"}
 
 
@@ -111,8 +111,8 @@ def test_a_hostile_name_is_text_wherever_it_comes_from(tmp_path):
 def test_tables_without_a_generation_give_a_page_that_says_so(tmp_path):
     counted = empty_tables()
     counted["counts"] = {"kind": ["not_streams"], "records": [7]}
-    told, text = drawn(tmp_path, counted)
-    assert (told.groups, told.headlines) == (0, ())
+    summary, text = drawn(tmp_path, counted)
+    assert (summary.groups, summary.headlines) == (0, ())
     assert "No rebalance of any Kafka Streams group stands in these tables" in text
     assert "7 records were read" in text
     assert "script" not in Reader(text).tags
@@ -176,8 +176,8 @@ def test_files_that_no_reader_looks_at_are_not_looked_at(tmp_path):
 
 def test_one_group_alone_is_shown_when_it_is_asked_for(tmp_path):
     tables = joined_tables([pair_tables("orders"), pair_tables("clicks")])
-    told, text = drawn(tmp_path, tables, group="clicks")
-    assert (told.groups, told.sections) == (1, 1)
+    summary, text = drawn(tmp_path, tables, group="clicks")
+    assert (summary.groups, summary.sections) == (1, 1)
     assert "orders" not in re.findall(r"<option[^>]*>([^<]*)", text)
 
 
@@ -224,14 +224,14 @@ def test_tables_of_an_earlier_version_lack_columns_and_are_read_all_the_same(tmp
 
 
 def test_groups_beyond_the_limit_are_in_the_overview_and_the_page_says_that_they_have_no_section(tmp_path):
-    one = pair_tables("orders")
+    tables = pair_tables("orders")
     many = empty_tables()
     many["rebalances"] = {
         column: [f"g{n}" if column == "group" else values[0] for n in range(SECTIONS_MAX + 2)]
-        for column, values in one["rebalances"].items()
+        for column, values in tables["rebalances"].items()
     }
-    told, text = drawn(tmp_path, many)
-    assert (told.groups, told.sections) == (SECTIONS_MAX + 2, SECTIONS_MAX)
+    summary, text = drawn(tmp_path, many)
+    assert (summary.groups, summary.sections) == (SECTIONS_MAX + 2, SECTIONS_MAX)
     assert "2 groups have no section here" in text
     assert all(f">g{n}<" in text for n in range(SECTIONS_MAX + 2))
 

@@ -82,17 +82,17 @@ def test_the_worst_flapping_task_comes_first():
 
 def test_three_probes_in_a_row_that_move_nothing_never_finish():
     two = [generation(1, 0, "join"), generation(2, 10), generation(3, 20)]
-    found = open_probing(two, DAY_MS)
-    assert (found.probes, found.idle_probes, found.never_finishes) == (2, 2, False)
-    found = open_probing([*two, generation(4, 30, due=40)], DAY_MS)
-    assert found == Probing(0, 40 * MINUTE_MS, 3, 3)
-    assert found.never_finishes
+    warmups = open_probing(two, DAY_MS)
+    assert (warmups.probes, warmups.idle_probes, warmups.never_finishes) == (2, 2, False)
+    warmups = open_probing([*two, generation(4, 30, due=40)], DAY_MS)
+    assert warmups == Probing(0, 40 * MINUTE_MS, 3, 3)
+    assert warmups.never_finishes
 
 
 def test_a_probe_that_moves_something_through_its_follow_up_was_not_idle():
     run = [generation(1, 0, "join"), generation(2, 10), generation(3, 20), generation(4, 20.01, "follow_up", changes=1)]
-    found = open_probing([*run, generation(5, 30)], DAY_MS)
-    assert (found.probes, found.idle_probes, found.never_finishes) == (3, 1, False)
+    warmups = open_probing([*run, generation(5, 30)], DAY_MS)
+    assert (warmups.probes, warmups.idle_probes, warmups.never_finishes) == (3, 1, False)
 
 
 def test_probing_for_six_hours_never_finishes_although_it_moves_tasks():
@@ -119,13 +119,13 @@ def test_a_group_is_not_said_to_probe_where_its_last_generation_does_not_tell(la
 def test_no_rebalance_is_lost_in_a_histogram_and_each_stands_in_its_own_bar(events, later):
     events = [(time + later, cause) for time, cause in events]
     span = Span(min(time for time, _ in events), max(time for time, _ in events))
-    found = bucketed(events, span)
-    assert found.start_ms % found.width_ms == 0
+    warmups = bucketed(events, span)
+    assert warmups.start_ms % warmups.width_ms == 0
     for cause in CAUSES:
-        expected = sorted((time - found.start_ms) // found.width_ms for time, of in events if of == cause)
-        counts = found.counts.get(cause, ())
+        expected = sorted((time - warmups.start_ms) // warmups.width_ms for time, of in events if of == cause)
+        counts = warmups.counts.get(cause, ())
         assert [index for index, count in enumerate(counts) for _ in range(count)] == expected
-    assert len(next(iter(found.counts.values()))) <= 400
+    assert len(next(iter(warmups.counts.values()))) <= 400
     assert sum(strip_of((time for time, _ in events), span)) == len(events)
 
 
@@ -152,9 +152,9 @@ def test_a_warm_up_is_handed_over_when_its_task_becomes_active_there_at_once_or_
     kept = [Bar(2, 1, 1, Role.WARMUP, 0, 0), Bar(2, 1, 1, Role.STANDBY, 1, 2)]
     given_up = [Bar(3, 1, 1, Role.WARMUP, 0, 0)]
     under_way = [Bar(4, 1, 1, Role.WARMUP, 1, 2)]
-    told = [generation(1, 0, "join"), generation(2, 10), generation(3, 10.01, "follow_up")]
-    found = warmups_of([*at_once, *withheld, *kept, *given_up, *under_way], told, 25 * MINUTE_MS)
-    assert [(one.outcome, one.lasted_ms) for one in found] == [
+    generations = [generation(1, 0, "join"), generation(2, 10), generation(3, 10.01, "follow_up")]
+    warmups = warmups_of([*at_once, *withheld, *kept, *given_up, *under_way], generations, 25 * MINUTE_MS)
+    assert [(warmup.outcome, warmup.lasted_ms) for warmup in warmups] == [
         ("handed over", 10 * MINUTE_MS),
         ("handed over", 10 * MINUTE_MS),
         ("kept as standby", 10 * MINUTE_MS),
@@ -165,5 +165,5 @@ def test_a_warm_up_is_handed_over_when_its_task_becomes_active_there_at_once_or_
 
 def test_what_becomes_active_only_after_another_probe_was_kept_as_a_standby_first():
     bars = [Bar(0, 1, 1, Role.WARMUP, 0, 0), Bar(0, 1, 1, Role.STANDBY, 1, 1), Bar(0, 0, 1, Role.ACTIVE, 2, 2)]
-    (found,) = warmups_of(bars, [generation(1, 0), generation(2, 10), generation(3, 20)], DAY_MS)
-    assert found.outcome == "kept as standby"
+    (warmups,) = warmups_of(bars, [generation(1, 0), generation(2, 10), generation(3, 20)], DAY_MS)
+    assert warmups.outcome == "kept as standby"

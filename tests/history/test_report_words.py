@@ -58,7 +58,7 @@ def test_one_group_never_finishes_and_one_that_still_moves_is_no_trouble():
 
 
 def test_a_calm_fleet_is_told_so():
-    assert [(one.tone, one.text) for one in words.headlines(fleet(LINE))] == [
+    assert [(headline.tone, headline.text) for headline in words.headlines(fleet(LINE))] == [
         ("good", "No group probes without end"),
         ("good", "No task flaps"),
         ("plain", "4 rebalances"),
@@ -67,8 +67,8 @@ def test_a_calm_fleet_is_told_so():
 
 def test_flapping_cold_and_silent_tasks_and_what_could_not_be_read_are_told():
     bad = replace(LINE, group="bad", flapping=("0_1", "0_2"), cold=2, owner_changes=9, worst_gap_ms=61_000)
-    told = words.headlines(fleet(bad, LINE, damage=(Damage("damaged_value", "cut", 3, ""),)))
-    assert [(one.tone, one.text) for one in told[1:]] == [
+    headlines = words.headlines(fleet(bad, LINE, damage=(Damage("damaged_value", "cut", 3, ""),)))
+    assert [(headline.tone, headline.text) for headline in headlines[1:]] == [
         ("bad", "2 tasks flap in 1 group"),
         ("plain", "8 rebalances in 2 groups"),
         ("warn", "2 tasks moved cold"),

@@ -14,7 +14,7 @@ from kstreams_assign.history.tables import COLUMNS, empty_tables
 TOLD = (Path(__file__).parents[2] / "protocol" / "history.md").read_text(encoding="utf-8")
 
 
-def told_columns(table: str) -> list[tuple[str, pa.DataType]]:
+def documented_columns(table: str) -> list[tuple[str, pa.DataType]]:
     """The columns of one table in their order, as the document has them: several in a row may share a type."""
     section = TOLD.split(f"## `{table}`")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (`.+?`) \| (\S+) \|", section, re.MULTILINE)
@@ -27,9 +27,9 @@ def test_the_document_tells_of_every_table():
 
 @pytest.mark.parametrize("table", COLUMNS)
 def test_a_table_has_the_columns_and_types_of_the_document(table):
-    told = told_columns(table)
-    assert len(told) == len(COLUMNS[table])
-    assert dict(told) == {field.name: field.type for field in SCHEMAS[table]}
+    documented = documented_columns(table)
+    assert len(documented) == len(COLUMNS[table])
+    assert dict(documented) == {field.name: field.type for field in SCHEMAS[table]}
 
 
 @pytest.mark.parametrize("table", COLUMNS)

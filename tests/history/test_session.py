@@ -28,7 +28,7 @@ Exception in thread "main" java.lang.OutOfMemoryError: Java heap space
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "told"),
+    ("said", "kind", "text"),
     [
         (NO_CONNECTOR, SparkError, r"could not fetch its Kafka connector \(org.apache.spark#spark-sql-kafka.*--conf"),
         (WRONG_MASTER, ConfigError, r"--master is not allowed; give local\[\*\]"),
@@ -36,10 +36,10 @@ Exception in thread "main" java.lang.OutOfMemoryError: Java heap space
         ("", SparkError, "did not start: it said nothing; see spark.log"),
     ],
 )
-def test_a_spark_that_does_not_start_says_why_in_one_line(said, kind, told):
+def test_a_spark_that_does_not_start_says_why_in_one_line(said, kind, text):
     error = start_failure(said, LOG)
     assert type(error) is kind
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=text):
         raise error
     assert "\n" not in str(error)
 

@@ -17,9 +17,9 @@ def test_spark_spreads_records_as_the_twin_in_python_does(spark, tmp_path):
     records = fleet(groups=3)
     write_records(tmp_path / "records", "a.parquet", records)
     frame = spark.read.parquet(str(tmp_path / "records"))
-    found = spread(frame, 1).select("bucket", "route", "partition", "offset").collect()
+    options = spread(frame, 1).select("bucket", "route", "partition", "offset").collect()
     expected = [row for batch in as_spark_does(records) for row in batch.to_pylist()]
-    assert [(r.bucket, bytes(r.route), r.partition, r.offset) for r in found] == [
+    assert [(r.bucket, bytes(r.route), r.partition, r.offset) for r in options] == [
         (row["bucket"], row["route"], row["partition"], row["offset"]) for row in expected
     ]
 
@@ -30,7 +30,7 @@ def test_all_records_of_a_group_have_one_route():
         for row in batch.to_pylist():
             routes.setdefault(key_of(row["key"]).group, set()).add((row["bucket"], row["route"]))
     assert len(routes) > 5
-    assert all(len(found) == 1 for group, found in routes.items() if group is not None)
+    assert all(len(options) == 1 for group, options in routes.items() if group is not None)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_client_settings_have_other_names_in_java(client, java):
 
 
 def test_scram_has_a_login_module_of_its_own():
-    told = java_settings({"sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "me", "sasl.password": "p"})
-    assert "scram.ScramLoginModule" in told["kafka.sasl.jaas.config"]
-    assert told["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
+    options = java_settings({"sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "me", "sasl.password": "p"})
+    assert "scram.ScramLoginModule" in options["kafka.sasl.jaas.config"]
+    assert options["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
 
 
 def test_a_folder_of_records_needs_no_broker(tmp_path):
@@ -70,13 +70,13 @@ def test_a_folder_of_records_needs_no_broker(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "text"),
     [
         ({}, "either --bootstrap-servers or --records"),
         ({"bootstrap_servers": "b:1", "records": Path()}, "either --bootstrap-servers or --records"),
         ({"records": Path("no-such-folder")}, "no-such-folder: the folder does not exist; history generate"),
     ],
 )
-def test_a_wrong_call_is_refused_before_anything_starts(tmp_path, wrong, told):
-    with pytest.raises(ConfigError, match=told):
+def test_a_wrong_call_is_refused_before_anything_starts(tmp_path, wrong, text):
+    with pytest.raises(ConfigError, match=text):
         source_of(Asked(tmp_path, **wrong))

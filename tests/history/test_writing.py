@@ -43,27 +43,27 @@ def test_every_record_is_counted_and_every_table_of_such_a_fleet_has_rows(undist
     assert sum(row["records"] for row in counted) - damaged == len(RECORDS)
     kinds = {row["kind"] for row in counted}
     assert kinds >= {"group_metadata", "offset_commit", "other_protocol", "damaged_key", "damaged_value"}
-    assert [name for name, found in undisturbed.items() if not found] == ["end_offsets"]
+    assert [name for name, listed in undisturbed.items() if not listed] == ["end_offsets"]
 
 
 def test_every_row_stands_in_the_folder_of_its_own_day_and_no_day_is_left_out(tmp_path):
     layout = Layout(tmp_path)
     run(layout, BATCHES)
-    found = {table: table_rows(layout.root / table) for table in ORDER if table != "counts"}
-    listed = [row for of_table in found.values() for row in of_table]
-    assert len({row["day"] for row in listed}) == 2
-    for row in listed:
+    by_table = {table: table_rows(layout.root / table) for table in ORDER if table != "counts"}
+    all_rows = [row for of_table in by_table.values() for row in of_table]
+    assert len({row["day"] for row in all_rows}) == 2
+    for row in all_rows:
         assert str(row["day"]) == datetime.fromtimestamp(row["time_ms"] / 1000, UTC).date().isoformat()
     counted = table_rows(layout.root / "counts")
     completed = sum(row["records"] for row in counted if row["kind"] == "group_metadata")
-    assert len(found["rebalances"]) == completed
+    assert len(by_table["rebalances"]) == completed
 
 
 def test_how_records_are_cut_into_batches_makes_no_difference_to_the_tables(undisturbed, tmp_path):
     layout = Layout(tmp_path)
     run(layout, cut(RECORDS, 7))
-    found = rows(layout)
-    assert {name: found[name] for name in ORDER if name != "counts"} == {
+    listed = rows(layout)
+    assert {name: listed[name] for name in ORDER if name != "counts"} == {
         name: undisturbed[name] for name in ORDER if name != "counts"
     }
 
@@ -106,7 +106,7 @@ def test_rows_of_an_earlier_attempt_go_also_from_days_that_the_new_one_does_not_
     layout = Layout(tmp_path)
     run(layout, [BATCHES[0]])
     days = set(layout.days("rebalances"))
-    later = [one._replace(timestamp_ms=one.timestamp_ms + 10 * 86_400_000) for one in BATCHES[0]]
+    later = [records._replace(timestamp_ms=records.timestamp_ms + 10 * 86_400_000) for records in BATCHES[0]]
     (layout.checkpoint / "commits" / "0").unlink()
     run(layout, [later])
     assert {day for day in days | set(layout.days("rebalances")) if layout.batches("rebalances", day)}.isdisjoint(days)
@@ -117,11 +117,11 @@ def test_a_generation_that_is_seen_has_its_members_and_tasks_already(tmp_path):
     seen = []
 
     def look(batch, where):
-        found = rows(layout)
-        if batch == 0 and not found["rebalances"]:
+        listed = rows(layout)
+        if batch == 0 and not listed["rebalances"]:
             seen.append(where)
         elif batch == 0:
-            assert all(found[table] for table in ("members", "task_placements", "balance"))
+            assert all(listed[table] for table in ("members", "task_placements", "balance"))
 
     run(layout, BATCHES[:1], look)
     assert seen[-1] == f"published {ORDER[-2]}"
@@ -151,8 +151,8 @@ def test_pandas_sees_what_pyarrow_sees(tmp_path, undisturbed):
 
 
 def test_arrow_batches_may_end_in_the_midst_of_a_group():
-    whole = [(bucket, list(one.offset)) for bucket, one in by_route(as_spark_does(RECORDS, 10_000))]
-    assert [(bucket, list(one.offset)) for bucket, one in by_route(as_spark_does(RECORDS, 3))] == whole
+    whole = [(bucket, list(records.offset)) for bucket, records in by_route(as_spark_does(RECORDS, 10_000))]
+    assert [(bucket, list(records.offset)) for bucket, records in by_route(as_spark_does(RECORDS, 3))] == whole
     assert len(whole) > 5
 
 

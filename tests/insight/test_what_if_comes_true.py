@@ -55,15 +55,13 @@ class WideApp(App):
 
     def ends(self) -> dict[TaskId, int]:
         changelogs = {TopicPartition(f"{self.name}-totals-changelog", n): TaskId(0, n) for n in range(PARTITIONS)}
-        return {changelogs[partition]: end for partition, end in self.admin.end_offsets(changelogs, 60).items()}
+        return {changelogs[one]: end for one, end in self.admin.end_offsets(changelogs, 60).items()}
 
     def copies_are_there(self) -> bool:
         """Whether each task runs or has read all: a copy that lags at all counts as cold here."""
         ends = self.ends()
-        positions = [
-            at for process in self.workers for at in process.worker._local.sums.report(owned_only=True).items()
-        ]
-        return all(position in {RUNNING_OFFSET_SUM, ends[task]} for task, position in positions)
+        told = [at for one in self.workers for at in one.worker._local.sums.report(owned_only=True).items()]
+        return all(position in {RUNNING_OFFSET_SUM, ends[task]} for task, position in told)
 
     def take_away(self, worker: Running) -> None:
         self.workers.remove(worker)
@@ -76,7 +74,7 @@ class WideApp(App):
     def at_rest(self, workers: int) -> bool:
         """Everybody has the same number of tasks, and the last decision left nothing to do."""
         last = self.decisions()[-1]
-        active = [process.named("assigned")[-1]["active"] for process in self.workers if process.named("assigned")]
+        active = [one.named("assigned")[-1]["active"] for one in self.workers if one.named("assigned")]
         spread = sorted(map(len, active)) == [PARTITIONS // workers] * workers
         return spread and not last["withheld"] and last["next_probe_ms"] is None
 
@@ -95,9 +93,9 @@ class WideApp(App):
 
 
 def generation_of(broker: str, group: str) -> int:
-    generation = take_snapshot(broker, group).generation
-    assert generation is not None
-    return generation
+    found = take_snapshot(broker, group).generation
+    assert found is not None
+    return found
 
 
 def until(condition: Callable[[], bool], timeout_s: float = 120) -> None:
@@ -134,9 +132,9 @@ def foretold(
     """What the command says; ``settings`` are those that the group does not show."""
     current = {"acceptable_recovery_lag": 0, **settings}
     what_if(Asked(app.name, app.broker, told=current), Change(**change), as_json=True)
-    document = json.loads(capsys.readouterr().out)
-    assert document["now"]["rebalances"] == 0
-    alternatives: list[Mapping[str, Any]] = document["alternatives"]
+    told = json.loads(capsys.readouterr().out)
+    assert told["now"]["rebalances"] == 0
+    alternatives: list[Mapping[str, Any]] = told["alternatives"]
     return alternatives
 
 
@@ -144,11 +142,11 @@ def came_true(app: WideApp, decisions_before: int, generation_before: int) -> di
     new = app.decisions()[decisions_before:]
     return {
         "assignor": new[-1]["assignor"],
-        "owner_changes": sum(len(generation["changed"]) for generation in new),
+        "owner_changes": sum(len(one["changed"]) for one in new),
         "lower_bound": new[0]["owner_changes_lower_bound"],
-        "rounds": sum(generation["kind"] == "round" for generation in new),
+        "rounds": sum(one["kind"] == "round" for one in new),
         "rebalances": app.generation() - generation_before,
-        "adopted": sum(len(generation["adopted"]) for generation in new),
+        "adopted": sum(len(one["adopted"]) for one in new),
     }
 
 
@@ -211,7 +209,7 @@ def test_a_second_java_process_brings_what_was_foretold(
         first.until_tasks(active=8)
         before = set(first.active)
         what_if(Asked("foretold-java", broker), Change(add_java=1), as_json=True)
-        predicted = json.loads(capsys.readouterr().out)["alternatives"][0]
+        told = json.loads(capsys.readouterr().out)["alternatives"][0]
         generation = generation_of(broker, "foretold-java")
         with streams_app(broker, "foretold-java", tmp_path / "2", list(topics), settings=settings) as second:
             second.until_tasks(active=4)
@@ -221,5 +219,5 @@ def test_a_second_java_process_brings_what_was_foretold(
                 "owner_changes": len(second.active),
                 "rebalances": generation_of(broker, "foretold-java") - generation,
             }
-    assert {key: predicted[key] for key in really} == really == {"owner_changes": 4, "rebalances": 2}
-    assert (predicted["assignor"], predicted["rounds"], predicted["warnings"]) == ("high_availability", 1, [])
+    assert {key: told[key] for key in really} == really == {"owner_changes": 4, "rebalances": 2}
+    assert (told["assignor"], told["rounds"], told["warnings"]) == ("high_availability", 1, [])

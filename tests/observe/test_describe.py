@@ -26,8 +26,8 @@ FIRST, SECOND, THIRD = (UUID(int=number) for number in (1, 2, 3))
 ACCEPTABLE = {"acceptable_recovery_lag": 100}
 
 
-def said(group: SeenGroup, **given: object) -> str:
-    return "\n".join(reasons(describe(group.observed(**{**ACCEPTABLE, **given}))))
+def said(group: SeenGroup, **told: object) -> str:
+    return "\n".join(reasons(describe(group.observed(**{**ACCEPTABLE, **told}))))
 
 
 def observed(group: SeenGroup, **changes: object) -> ObservedGroup:
@@ -208,12 +208,12 @@ def test_the_document_has_what_scripts_rely_on():
     facts = json.loads(json.dumps(document(describe(group.observed(**ACCEPTABLE)))))
     keys = {"group", "state", "generation", "leader", "balanced", "probing_due_ms", "processes", "next_moves", "why"}
     assert {*keys, "assumed"} <= facts.keys()
-    first, second = facts["processes"]
+    first_one, second = facts["processes"]
     assert {"process_id", "endpoint", "ours", "version", "tags", "active", "standby", "warmup", "lags"} <= second.keys()
     assert (facts["probing_due_ms"], second["warmup"], second["ours"]) == (None, None, False)
     assert facts["next_rebalance_ms"] == group.now_ms + 600_000
     assert second["lags"] == {"0_1": END, "0_3": END}
-    assert set(first["lags"].values()) == {0}
+    assert set(first_one["lags"].values()) == {0}
     assert second["members"][0]["standby"] == ["0_1", "0_3"]
     assert facts["next_moves"] == [
         {"task": "0_1", "from": str(FIRST), "to": str(SECOND)},

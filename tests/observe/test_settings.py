@@ -12,10 +12,10 @@ from tests.observe.seen_group import SeenGroup, scaled_out, settled
 
 
 def test_texts_become_values_under_kafkas_names_or_ours():
-    settings = read_settings(
+    told = read_settings(
         ["acceptable.recovery.lag=0", "num_standby_replicas = 2", "rack_aware_assignment_tags=zone, cluster"]
     )
-    assert settings == {
+    assert told == {
         "acceptable_recovery_lag": 0,
         "num_standby_replicas": 2,
         "rack_aware_assignment_tags": ("zone", "cluster"),
@@ -43,9 +43,9 @@ def test_a_wrong_setting_is_refused_by_key_and_value(pair, said):
 
 
 def test_what_is_told_is_not_assumed_and_all_else_is():
-    settings = settings_of(scaled_out().decoded(), {"acceptable_recovery_lag": 5, "assignor": "sticky"})
-    assert (settings.config.acceptable_recovery_lag, settings.assignor) == (5, "sticky")
-    assert settings.assumed.keys() == {
+    found = settings_of(scaled_out().decoded(), {"acceptable_recovery_lag": 5, "assignor": "sticky"})
+    assert (found.config.acceptable_recovery_lag, found.assignor) == (5, "sticky")
+    assert found.assumed.keys() == {
         "max_warmup_replicas",
         "num_standby_replicas",
         "probing_rebalance_interval_ms",
@@ -55,9 +55,9 @@ def test_what_is_told_is_not_assumed_and_all_else_is():
 
 
 def test_standbys_and_warm_ups_are_counted_where_they_can_be_seen():
-    settings = settings_of(settled(members=3, num_standby_replicas=1).decoded(), {})
-    assert settings.config.num_standby_replicas == 1
-    assert settings.assumed["num_standby_replicas"] == "1, as many as every stateful task has"
+    found = settings_of(settled(members=3, num_standby_replicas=1).decoded(), {})
+    assert found.config.num_standby_replicas == 1
+    assert found.assumed["num_standby_replicas"] == "1, as many as every stateful task has"
     many = settings_of(scaled_out(partitions=12, max_warmup_replicas=5).decoded(), {})
     assert many.config.max_warmup_replicas == 5
     javas = settings_of(scaled_out(partitions=12, max_warmup_replicas=5, ours=False).decoded(), {})

@@ -76,7 +76,7 @@ class _Names:
         return None if process is None else self.processes.setdefault(process, len(self.processes))
 
     def indexes(self, processes: Iterable[str] | None) -> tuple[int, ...]:
-        return tuple(self.processes.setdefault(one, len(self.processes)) for one in processes or ())
+        return tuple(self.processes.setdefault(process, len(self.processes)) for process in processes or ())
 
 
 def place_of(row: Rebalance | Member | Placement | EndOffset | Movement | Balance) -> Place:
@@ -106,9 +106,11 @@ def build_group(rows: GroupRows, span: Span) -> GroupView:
         bars=bars,
         moves=moves,
         warmups=warmups_of(bars, generations, span.end_ms),
-        warmups_told=all(bar.role is not Role.COPY for bar in bars),
+        warmups_known=all(bar.role is not Role.COPY for bar in bars),
         skews=_skews(rows.balance, at),
-        buckets=bucketed(((one.time_ms, one.cause) for one in generations), Span(times[0], times[-1])),
+        buckets=bucketed(
+            ((generation.time_ms, generation.cause) for generation in generations), Span(times[0], times[-1])
+        ),
         drawn_until_ms=drawn_until(times, span.end_ms),
         equal_widths=bunched(times, span.end_ms),
     )
@@ -129,10 +131,10 @@ def natural(text: str) -> list[tuple[int, str]]:
 def _generations(
     ordered: Sequence[Rebalance], names: _Names, unreadable: Mapping[Place, int]
 ) -> tuple[Generation, ...]:
-    found: list[Generation] = []
+    generations: list[Generation] = []
     before: int | None = None
     for row in ordered:
-        found.append(
+        generations.append(
             Generation(
                 number=row.generation,
                 time_ms=row.time_ms,
@@ -154,23 +156,25 @@ def _generations(
             )
         )
         before = row.generation
-    return tuple(found)
+    return tuple(generations)
 
 
 def _processes(names: _Names, members: Sequence[Member]) -> tuple[Process, ...]:
     """Each as its last member told of it."""
     last = {member.process_id: member for member in members}
-    found = []
+    processes = []
     for process in names.processes:
-        told = last.get(process)
-        if told is None:
-            found.append(Process(process, None, None, None, None, None, ()))
+        member = last.get(process)
+        if member is None:
+            processes.append(Process(process, None, None, None, None, None, ()))
         else:
-            tags = tuple(sorted(told.tags or ()))
-            found.append(
-                Process(process, told.endpoint, told.client_id, told.client_host, told.version, told.ours, tags)
+            tags = tuple(sorted(member.tags or ()))
+            processes.append(
+                Process(
+                    process, member.endpoint, member.client_id, member.client_host, member.version, member.ours, tags
+                )
             )
-    return tuple(found)
+    return tuple(processes)
 
 
 def _moves(rows: Iterable[Movement], at: Mapping[Place, int], names: _Names) -> tuple[Move, ...]:
@@ -293,13 +297,13 @@ def _line(group: str, generations: Sequence[Generation], moves: Sequence[Move], 
         group=group,
         rebalances=len(generations),
         per_hour=len(generations) / span.hours,
-        owner_changes=sum(one.owner_changes or 0 for one in generations),
-        adopted=sum(one.adopted or 0 for one in generations),
+        owner_changes=sum(generation.owner_changes or 0 for generation in generations),
+        adopted=sum(generation.adopted or 0 for generation in generations),
         cold=sum(move.warm is False for move in moves),
         flapping=flapping(moves),
         probing=open_probing(generations, span.end_ms),
         members=generations[-1].members,
         worst_gap_ms=max((move.gap_ms for move in moves if move.gap_ms is not None), default=None),
         last_ms=generations[-1].time_ms,
-        strip=strip_of((one.time_ms for one in generations), span),
+        strip=strip_of((generation.time_ms for generation in generations), span),
     )

@@ -40,10 +40,10 @@ Grouped = TypeVar("Grouped", Rebalance, Movement)
 
 
 def _by_group(rows: Iterable[Grouped]) -> dict[str, list[Grouped]]:
-    found: dict[str, list[Grouped]] = {}
+    by_group: dict[str, list[Grouped]] = {}
     for row in rows:
-        found.setdefault(row.group, []).append(row)
-    return found
+        by_group.setdefault(row.group, []).append(row)
+    return by_group
 
 
 def _damage(rows: Iterable[Quarantined]) -> tuple[Damage, ...]:
@@ -54,6 +54,6 @@ def _damage(rows: Iterable[Quarantined]) -> tuple[Damage, ...]:
         places.setdefault((row.kind, row.reason or ""), []).append(place)
     ordered = sorted(places.items(), key=lambda item: (-len(item[1]), item[0]))
     return tuple(
-        Damage(kind, reason, len(found), "partition {}, offset {}".format(*min(found)))
-        for (kind, reason), found in ordered
+        Damage(kind, reason, len(places_of), "partition {}, offset {}".format(*min(places_of)))
+        for (kind, reason), places_of in ordered
     )

@@ -22,7 +22,7 @@ def group_payload(view: GroupView) -> dict[str, Any]:
         "end": view.span.end_ms,
         "until": view.drawn_until_ms,
         "equal": view.equal_widths,
-        "told": view.warmups_told,
+        "told": view.warmups_known,
         "titles": {
             "timeline": words.timeline_title(view),
             "rebalances": words.rebalances_title(view),
@@ -34,39 +34,39 @@ def group_payload(view: GroupView) -> dict[str, Any]:
         },
         "generations": [
             {
-                "n": one.number,
-                "t": one.time_ms,
-                "state": one.state,
-                "cause": one.cause,
-                "sure": one.confidence,
-                "why": one.evidence,
-                "leader": one.leader,
-                "members": one.members,
-                "assignor": one.assignor,
-                "joined": one.joined,
-                "gone": one.gone,
-                "changes": one.owner_changes,
-                "adopted": one.adopted,
-                "probing": one.probing,
-                "next": one.next_rebalance_ms,
-                "missing": one.missing,
-                "unreadable": one.unreadable,
+                "n": generation.number,
+                "t": generation.time_ms,
+                "state": generation.state,
+                "cause": generation.cause,
+                "sure": generation.confidence,
+                "why": generation.evidence,
+                "leader": generation.leader,
+                "members": generation.members,
+                "assignor": generation.assignor,
+                "joined": generation.joined,
+                "gone": generation.gone,
+                "changes": generation.owner_changes,
+                "adopted": generation.adopted,
+                "probing": generation.probing,
+                "next": generation.next_rebalance_ms,
+                "missing": generation.missing,
+                "unreadable": generation.unreadable,
             }
-            for one in view.generations
+            for generation in view.generations
         ],
         "processes": [
             {
-                "id": one.process_id,
-                "endpoint": one.endpoint,
-                "client": one.client_id,
-                "host": one.host,
-                "version": one.version,
-                "ours": one.ours,
-                "tags": one.tags,
+                "id": process.process_id,
+                "endpoint": process.endpoint,
+                "client": process.client_id,
+                "host": process.host,
+                "version": process.version,
+                "ours": process.ours,
+                "tags": process.tags,
             }
-            for one in view.processes
+            for process in view.processes
         ],
-        "tasks": [[one.task, one.subtopology, one.lanes, one.moves, one.busiest_hour] for one in view.tasks],
+        "tasks": [[task.task, task.subtopology, task.lanes, task.moves, task.busiest_hour] for task in view.tasks],
         "bars": [
             value
             for bar in view.bars
@@ -74,11 +74,13 @@ def group_payload(view: GroupView) -> dict[str, Any]:
         ],
         "lags": lags,
         "moves": [
-            [one.generation, one.task, one.source, one.target, one.planned, one.warm, one.held_ms, one.gap_ms]
-            for one in view.moves
+            [move.generation, move.task, move.source, move.target, move.planned, move.warm, move.held_ms, move.gap_ms]
+            for move in view.moves
         ],
-        "warmups": [[one.task, one.process, one.first, one.lasted_ms, one.outcome] for one in view.warmups],
-        "held": [one.held_ms for one in view.moves if one.held_ms] if not view.warmups_told else [],
+        "warmups": [
+            [warmup.task, warmup.process, warmup.first, warmup.lasted_ms, warmup.outcome] for warmup in view.warmups
+        ],
+        "held": [move.held_ms for move in view.moves if move.held_ms] if not view.warmups_known else [],
         "skews": {
             scope: [value for pair in points for value in pair]
             for scope, points in view.skews.items()

@@ -146,10 +146,10 @@ def rows(
 
 def split(listed: Iterable[Any]) -> dict[str, list[Any]]:
     """Rows by their group."""
-    found: dict[str, list[Any]] = {}
+    by_group: dict[str, list[Any]] = {}
     for row in listed:
-        found.setdefault(row.group, []).append(row)
-    return found
+        by_group.setdefault(row.group, []).append(row)
+    return by_group
 
 
 def no_tables(folder: str) -> ConfigError:

@@ -228,7 +228,7 @@ def unread(fleet: FleetView) -> Html:
         caption = "Quarantine: their bytes stand in the table of that name"
         if len(fleet.damage) > len(shown):
             caption += f" (the {len(shown)} most frequent of {len(fleet.damage)} reasons)"
-        parts.append(table(("records", "kind", "reason", "first at"), [_damage(one) for one in shown], caption))
+        parts.append(table(("records", "kind", "reason", "first at"), [_damage(damage) for damage in shown], caption))
     if fleet.counts:
         counted = [(kind, f"{records:,}") for kind, records in fleet.counts]
         parts.append(table(("kind of record", "records"), counted, "Records read, by kind", class_="narrow"))

@@ -80,7 +80,7 @@ def open_probing(generations: Sequence[Generation], until_ms: int) -> Probing | 
     last, first = run[0], run[-1]
     due = max(last.time_ms, last.next_rebalance_ms or 0)
     lasted = max(0, min(due, until_ms) - first.time_ms)
-    return Probing(first.time_ms, lasted, sum(one.cause == "probe" for one in run), idle)
+    return Probing(first.time_ms, lasted, sum(generation.cause == "probe" for generation in run), idle)
 
 
 def bucket_width_ms(span: Span) -> int:
@@ -116,22 +116,26 @@ def warmups_of(bars: Sequence[Bar], generations: Sequence[Generation], until_ms:
     A task that is handed over is withheld until the follow-up (KIP-429), so the new owner's copy is a standby for an instant.
     """
     begins = {(bar.task, bar.process, bar.first): bar.role for bar in bars}
-    found = []
+    warmups = []
     for bar in bars:
         if bar.role is not Role.WARMUP:
             continue
         after = ended = bar.last + 1
         while after + 1 < len(generations) and generations[after + 1].cause == "follow_up":
             after += 1
-        if any(begins.get((bar.task, bar.process, one)) is Role.ACTIVE for one in range(ended, after + 1)):
+        if any(
+            begins.get((bar.task, bar.process, generation)) is Role.ACTIVE for generation in range(ended, after + 1)
+        ):
             outcome = "handed over"
         elif ended == len(generations):
             outcome = "under way"
         else:
             outcome = "given up" if begins.get((bar.task, bar.process, ended)) is None else "kept as standby"
         until = generations[ended].time_ms if ended < len(generations) else until_ms
-        found.append(Warmup(bar.task, bar.process, bar.first, max(0, until - generations[bar.first].time_ms), outcome))
-    return tuple(found)
+        warmups.append(
+            Warmup(bar.task, bar.process, bar.first, max(0, until - generations[bar.first].time_ms), outcome)
+        )
+    return tuple(warmups)
 
 
 def by_trouble(lines: Iterable[GroupLine]) -> tuple[GroupLine, ...]:

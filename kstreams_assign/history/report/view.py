@@ -197,7 +197,7 @@ class GroupView:
     bars: tuple[Bar, ...]
     moves: tuple[Move, ...]
     warmups: tuple[Warmup, ...]
-    warmups_told: bool
+    warmups_known: bool
     skews: Mapping[str, tuple[tuple[int, float], ...]]
     buckets: Buckets
     drawn_until_ms: int

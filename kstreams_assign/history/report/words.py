@@ -86,7 +86,7 @@ def headlines(fleet: FleetView) -> tuple[Headline, ...]:
     lines = fleet.lines
     if not lines:
         return ()
-    found = [
+    cards = [
         _never_finish(lines),
         _flapping(lines),
         _restless(lines),
@@ -94,7 +94,7 @@ def headlines(fleet: FleetView) -> tuple[Headline, ...]:
         _longest_gap(lines),
         _damaged(fleet),
     ]
-    return tuple(headline for headline in found if headline)
+    return tuple(headline for headline in cards if headline)
 
 
 def _names(lines: Sequence[GroupLine]) -> tuple[str, ...]:
@@ -125,8 +125,8 @@ def _flapping(lines: Sequence[GroupLine]) -> Headline:
 
 
 def _restless(lines: Sequence[GroupLine]) -> Headline:
-    line = max(lines, key=lambda one: one.rebalances)
-    total = sum(one.rebalances for one in lines)
+    line = max(lines, key=lambda line: line.rebalances)
+    total = sum(line.rebalances for line in lines)
     if len(lines) == 1:
         return Headline("plain", many(total, "rebalance"), f"{per_hour(line.per_hour)} an hour", _names([line]))
     text = f"{many(total, 'rebalance')} in {many(len(lines), 'group')}"
@@ -200,7 +200,7 @@ def skew_title(view: GroupView) -> str:
 def warmups_title(view: GroupView) -> str:
     """How long, and what came of them."""
     if not view.warmups:
-        if not view.warmups_told:
+        if not view.warmups_known:
             held = [move.held_ms for move in view.moves if move.held_ms]
             half = (
                 f"; half of the copies handed over had been held for {duration(median(held))} or less" if held else ""
@@ -212,7 +212,9 @@ def warmups_title(view: GroupView) -> str:
     text = many(len(view.warmups), "warm-up")
     if done:
         text += f": half of those handed over took {duration(median(done))} or less"
-    return text + "".join(f", {outcomes[one]} {one}" for one in ("given up", "under way") if outcomes[one])
+    return text + "".join(
+        f", {outcomes[outcome]} {outcome}" for outcome in ("given up", "under way") if outcomes[outcome]
+    )
 
 
 def moves_title(view: GroupView) -> str:
@@ -238,8 +240,8 @@ def flapping_title(view: GroupView) -> str:
 
 def rebalances_title(view: GroupView) -> str:
     """How many, and what is missing between them."""
-    missing = sum(one.missing for one in view.generations)
-    unreadable = sum(one.unreadable for one in view.generations)
+    missing = sum(generation.missing for generation in view.generations)
+    unreadable = sum(generation.unreadable for generation in view.generations)
     text = many(len(view.generations), "generation")
     if missing:
         text += f"; {many(missing, 'more is', 'more are')} in no record (compacted away, or never completed)"
