@@ -204,7 +204,7 @@ class Client:
     # --- offsets --------------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[TopicPartition, int], ended: Callable[[Outcome], None]) -> None:
-        """Commit under this generation; ``ended`` gets the outcome as ``worker.committing`` reads the client's errors."""
+        """Commit in this generation; ``ended`` gets the outcome as ``worker.committing`` reads the client's errors."""
         if self.phase is not Phase.STABLE:
             ended(Outcome.DEFERRED if self.phase is Phase.JOINING else Outcome.REFUSED)
             return
