@@ -1,10 +1,10 @@
 """The command line: one table of commands, one table of exit statuses.
 
-What lives here: which command is where, and how an error ends the program. What must not: any work; each command stands in the
-room that does it, as ``<room>/command.py``, and is imported when it is called. Facts go to standard output, progress
-and errors to standard error. Exit status: 0 done, 1 the thing asked about is not so, 2 the call or the configuration is wrong,
-3 the broker or another part is out of reach. A reader of standard output that ends early (``| head``) ends a command in
-order, with 0.
+What lives here: which command is where, and how an error ends the program. What must not: any work; each command
+stands in the room that does it, as ``<room>/command.py``, and is imported when it is called. Facts go to standard
+output, progress and errors to standard error. Exit status: 0 done, 1 the answer is no (a check failed), 2 the call or
+the configuration is wrong, 3 the broker or another part is out of reach. If a reader of standard output ends early
+(``| head``), the command ends with 0.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def test_pure_rooms_import_no_clock_no_chance_no_thread_and_no_io():
 
 
 def test_simulated_time_is_the_only_time_in_the_simulator():
-    """Its chance comes from a seed; who counts how fast it is has a clock, who spreads seeds over processes has those."""
+    """The simulator draws from a seed; only modules that measure its speed or spread seeds know clocks."""
     found = {path: names & (IMPURE - {"random"}) for path, names in modules().items() if stands_in(path, ("sim",))}
     outside = {"sim/tally.py": {"time"}, "sim/jobs.py": {"multiprocessing"}}
     assert {path: names for path, names in found.items() if names} == outside

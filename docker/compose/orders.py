@@ -1,4 +1,4 @@
-"""Orders to count: ``python orders.py BROKERS`` makes the topics, then sends a hundred orders a second until it is stopped."""
+"""Orders to count: ``python orders.py BROKERS`` creates the topics, then sends 100 orders a second until it stops."""
 
 import signal
 import sys

@@ -17,7 +17,7 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task as its worker last reported it. ``role``: active, standby, warmup; ``lag``: offsets still to read, if known."""
+    """A task as its worker last reported it. ``role``: active, standby, warmup; ``lag``: offsets left, or None."""
 
     role: str
     state: str

@@ -149,7 +149,7 @@ class Silence(NamedTuple):
 
 
 def longest_silences(rows: Iterable[Row], rebalances: Iterable[Rebalance], after_ms: int = 1_000) -> list[Silence]:
-    """The longest silence of each rebalance, and as a measure for them the longest between rebalances, which comes last.
+    """Return the longest silence of each rebalance, and last, for comparison, the longest between rebalances.
 
     A rebalance counts from its first join to ``after_ms`` behind its last adoption. A record waits from when it was
     written, or from when the one before it was processed, to when it is processed.

@@ -27,7 +27,7 @@ from kstreams_assign.local import tie
 WORKER_COMMAND = (sys.executable, "-m", "kstreams_assign.demo.worker")
 
 Event = Mapping[str, Any]
-"""A worker's event with its name as ``worker``. The fleet's own are ``started`` and ``exited`` (``status``: exit status)."""
+"""A worker's event with its name as ``worker``. The fleet adds ``started`` and ``exited`` (with its ``status``)."""
 
 
 class Fleet:

@@ -43,7 +43,7 @@ CAUSES = {
 
 
 def style_sheet(tables: Mapping[str, Mapping[str, tuple[str, str]]] | None = None) -> str:
-    """The colours as custom properties (``--ink``, ``--cause-probe``, ``--instance-0``), dark where the reader prefers that.
+    """Return the colours as custom properties (``--ink``, ``--cause-probe``, ``--instance-0``), for light and dark.
 
     ``tables``: prefix -> name -> (light, dark); by default those of the history.
     """

@@ -1,4 +1,4 @@
-"""Which open transactions hang, by Kafka's states, epochs and partitions; how they were decided; and who waits for them."""
+"""Which open transactions hang, by Kafka's states, epochs and partitions; how they were decided; what waits."""
 
 from __future__ import annotations
 
