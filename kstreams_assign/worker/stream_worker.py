@@ -35,6 +35,8 @@ class Worker(Engine):
         topology_description: str | Path | None = None,
         on_event: EventListener | None = None,
     ) -> None:
+        if isinstance(topology, Subtopology):
+            raise TypeError("topology is one Subtopology: must be a list; write Worker(config, [Subtopology(...)])")
         flows = [sub.flow for sub in topology]
         order = described_order(flows, topology_description)
         functions = Functions([_nothing if n is None else topology[n].process for n in order], config)

@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from kstreams_assign import Record, Store, SubtopologyShape, Task, TaskId, TopicPartition
+from kstreams_assign import (
+    Config,
+    Record,
+    Store,
+    Subtopology,
+    SubtopologyShape,
+    Task,
+    TaskId,
+    TopicPartition,
+    Worker,
+)
 from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.tasks.buffer import Emitted
@@ -207,3 +217,10 @@ def test_a_wrong_type_ends_the_worker_with_its_place_and_nothing_is_kept_or_lock
     app.send([b"word"] * 3)
     app.until_counted(read_committed=guarantee == "exactly_once_v2")
     after.stop()
+
+
+def test_a_topology_that_is_no_list_is_refused_with_the_fix(tmp_path: Path) -> None:
+    config = Config(application_id="app", bootstrap_servers="localhost:9092", state_dir=str(tmp_path))
+    no_list: Any = Subtopology(count, sources=["in"])
+    with pytest.raises(TypeError, match=re.escape("write Worker(config, [Subtopology(...)])")):
+        Worker(config, no_list)

@@ -85,7 +85,7 @@ class FirstContact:
                 self._made = True
             except BrokerUnavailable as cause:
                 if time.monotonic() >= deadline:
-                    raise self._unreachable(cause) from cause
+                    raise self._unreachable(cause) from None  # it quotes the cause
                 self.admin.poll(_BETWEEN_LOOKS_S)
 
     def _ask(self, deadline: float) -> None:
