@@ -234,9 +234,9 @@ def releases() -> None:
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """The path of a Chromium."""
-    found = find_chromium()
-    assert found is not None
-    return found
+    path = find_chromium()
+    assert path is not None
+    return path
 
 
 @pytest.fixture(scope="session")
@@ -333,9 +333,9 @@ def _parts_needed(items: list[pytest.Item]) -> list[str]:
 
 def _missing(config: pytest.Config, parts: Iterable[str]) -> dict[str, str]:
     """The parts that cannot run here, with the reason."""
-    told = getattr(config, "workerinput", {}).get("missing")
-    if told is not None:
-        return {part: told[part] for part in parts if part in told}
+    missing = getattr(config, "workerinput", {}).get("missing")
+    if missing is not None:
+        return {part: missing[part] for part in parts if part in missing}
     return {part: reason for part in parts if (reason := PARTS[part]())}
 
 
@@ -377,8 +377,8 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Hear of it what it left out: each has collected all the tests."""
-    told = getattr(node, "workeroutput", {}).get("left_out", {})
-    node.config.stash.setdefault(LEFT_OUT, {}).update(told)
+    left_out = getattr(node, "workeroutput", {}).get("left_out", {})
+    node.config.stash.setdefault(LEFT_OUT, {}).update(left_out)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

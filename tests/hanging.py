@@ -37,10 +37,10 @@ class Left:
 def leave(broker: LocalBroker, transactions: Iterable[Left]) -> list[Producer]:
     """Begin them all, write the logs, restart the broker. Keep the producers: those that are not to hang end with them."""
     left = list(transactions)
-    producers = [_begin(broker.bootstrap_servers, one) for one in left]
-    for one in left:
-        if one.states:
-            _write_log(broker.bootstrap_servers, one)
+    producers = [_begin(broker.bootstrap_servers, transaction) for transaction in left]
+    for transaction in left:
+        if transaction.states:
+            _write_log(broker.bootstrap_servers, transaction)
     broker.kill()
     broker.restart()
     return producers
@@ -77,8 +77,8 @@ def _write_log(servers: str, left: Left) -> None:
     assert value is not None
     refused: list[KafkaError | None] = []
     for state in left.states:
-        told = value[:STATE_AT] + bytes([STATES.index(state)]) + value[STATE_AT + 1 :]
-        producer.produce(where.topic, told, key, where.partition, on_delivery=lambda error, _: refused.append(error))
+        record = value[:STATE_AT] + bytes([STATES.index(state)]) + value[STATE_AT + 1 :]
+        producer.produce(where.topic, record, key, where.partition, on_delivery=lambda error, _: refused.append(error))
     producer.flush(PATIENCE_S)
     assert refused == [None] * len(left.states)
 
@@ -87,15 +87,15 @@ def _all(servers: str, partition: TopicPartition, settings: Mapping[str, str]) -
     given = {"auto.offset.reset": "earliest", **settings, "bootstrap.servers": servers, "enable.partition.eof": True}
     consumer = Consumer(given)
     consumer.assign([ClientPartition(*partition, 0)])
-    found: list[Message] = []
+    messages: list[Message] = []
     try:
         while True:
             message = consumer.poll(PATIENCE_S)
             assert message is not None, partition
             error = message.error()
             if error is None:
-                found.append(message)
+                messages.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:  # its only name
-                return found
+                return messages
     finally:
         consumer.close()

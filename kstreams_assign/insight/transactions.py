@@ -69,10 +69,10 @@ def open_transactions(asked: Asked) -> Look:
     admin.reach(asked.timeout_s)
     with transactions_on_brokers(asked.bootstrap_servers, asked.client, asked.timeout_s) as brokers:
         here, offsets = _partitions(asked, admin, brokers)
-        found, gaps = brokers.look(here), []
+        seen, gaps = brokers.look(here), []
         try:
             # Other groups have transactions in the same partition; any that hangs may hold this group's offsets.
-            found += [
+            seen += [
                 transaction
                 for transaction in brokers.look(offsets)
                 if transaction.hanging or transaction.of(asked.application_id)
@@ -83,8 +83,7 @@ def open_transactions(asked: Asked) -> Look:
             gaps.append(f"the group's committed offsets could not be looked at: {cause}")
         logs = _Logs(asked)
         judged = [
-            logs.look_up(transaction) if transaction.hanging else OpenedTransaction(transaction)
-            for transaction in found
+            logs.look_up(transaction) if transaction.hanging else OpenedTransaction(transaction) for transaction in seen
         ]
         return Look([_ended(transaction, asked, brokers) if asked.end else transaction for transaction in judged], gaps)
 

@@ -63,8 +63,8 @@ class Access(NamedTuple):
     @property
     def credentials(self) -> list[str]:
         """The arguments that have ``kafka-storage format`` write the users down."""
-        told = (f"SCRAM-SHA-512=[name={name},password={password}]" for name, password in self.users.items())
-        return [word for each in told for word in ("--add-scram", each)]
+        scram_users = (f"SCRAM-SHA-512=[name={name},password={password}]" for name, password in self.users.items())
+        return [word for each in scram_users for word in ("--add-scram", each)]
 
     def settings(self, ports: Ports, role: Role) -> dict[str, str]:
         """The listeners of a process. Where clients sign in, the broker has one more for itself, which is Kafka's superuser."""

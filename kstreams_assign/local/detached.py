@@ -127,16 +127,16 @@ def stop_detached(data_dir: Path | None = None, pid: int | None = None) -> Detac
 
 def running_brokers() -> list[DetachedBroker]:
     """All detached brokers of this user that run, by process id; forgets those that are gone."""
-    found = []
+    brokers = []
     for path in _records_folder().glob("*.json"):
         broker = _recall(path)
         if broker is None:
             continue
         if broker.runs:
-            found.append(broker)
+            brokers.append(broker)
         else:
             _forget(broker)
-    return sorted(found, key=lambda broker: broker.pid)
+    return sorted(brokers, key=lambda broker: broker.pid)
 
 
 def _end(broker: DetachedBroker) -> None:

@@ -1,6 +1,6 @@
-"""Alternatives to set side by side: what was asked for, under the group's assignor and others, with and without new settings.
+"""Alternatives to compare: the requested change under several assignors, with and without new settings.
 
-Pure: from the words of a caller to changes, and from their outcomes to facts for scripts. Looking at them is ``insight``'s.
+Pure: turns the caller's words into changes, and outcomes into facts for scripts. ``insight`` prints them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kstreams_assign.observe.settings import OURS, read_settings
 from kstreams_assign.observe.what_if import Outcome, by_place, predict
 
 BY_PLACE_REBALANCES_MAX = 120
-"""Longer plays are not repeated for other places of the newcomers."""
+"""A longer simulation is not repeated for other places of the new processes."""
 
 GENERATIONS_MAX = 2_000
 SHORTEST_PREFIX = 4
@@ -28,46 +28,47 @@ SHORTEST_PREFIX = 4
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An outcome. ``owner_changes_range``: least and most over where newcomers' random ids may sort; None: not tried."""
+    """An outcome. ``owner_changes_range``: least and most over the places of new process ids; None: not tried."""
 
     outcome: Outcome
     owner_changes_range: tuple[int, int] | None = None
 
 
 def process_called(group: DecodedGroup, word: str) -> UUID:
-    """The process that people know by its id (or how that begins), a member id, a client id or its endpoint.
+    """Return the process with this id (or prefix of it), member id, client id or endpoint.
 
-    Raises ``ConfigError`` listing the processes where none or several fit.
+    Raises ``ConfigError`` listing the processes if none or several match.
     """
-    fits = [one for one in group.processes if word in _names(one)]
+    fits = [process for process in group.processes if word in _names(process)]
     if not fits and len(word) >= SHORTEST_PREFIX:
-        fits = [one for one in group.processes if str(one.process_id).startswith(word.lower())]
+        fits = [process for process in group.processes if str(process.process_id).startswith(word.lower())]
     if len(fits) == 1:
         return fits[0].process_id
     known = "; ".join(
-        f"{one.process_id} ({', '.join(sorted(_names(one) - {str(one.process_id)}))})" for one in group.processes
+        f"{process.process_id} ({', '.join(sorted(_names(process) - {str(process.process_id)}))})"
+        for process in group.processes
     )
-    found = "no process is" if not fits else f"{len(fits)} processes are"
-    raise ConfigError(f"{found} called {word!r} in group {group.snapshot.group}; there are {known}")
+    counted = "no process is" if not fits else f"{len(fits)} processes are"
+    raise ConfigError(f"{counted} called {word!r} in group {group.snapshot.group}; there are {known}")
 
 
 def _names(process: DecodedProcess) -> set[str]:
-    members = [name for one in process.members for name in (one.member_id, one.described.client_id)]
+    members = [name for member in process.members for name in (member.member_id, member.described.client_id)]
     endpoint = process.report.user_end_point
     return {str(process.process_id), *members, *([endpoint] if endpoint else [])}
 
 
 def read_changes(pairs: Iterable[str]) -> dict[str, Any]:
-    """``key=value`` texts of settings that an assignment or its pace depends on. Raises ``ConfigError``."""
-    told: dict[str, Any] = {}
+    """Read ``key=value`` texts of settings of the assignment or its pace. Raises ``ConfigError``."""
+    changes: dict[str, Any] = {}
     others = []
     for pair in pairs:
         key, _, text = (part.strip() for part in pair.partition("="))
         if key.replace(".", "_") in PACE:
-            told[key.replace(".", "_")] = _pace(key.replace(".", "_"), text)
+            changes[key.replace(".", "_")] = _pace(key.replace(".", "_"), text)
         else:
             others.append(pair)
-    return told | read_settings(others)
+    return changes | read_settings(others)
 
 
 def _pace(key: str, text: str) -> bool | int:
@@ -83,65 +84,65 @@ def _pace(key: str, text: str) -> bool | int:
 def alternatives(
     state: GroupState, change: Alternative, settings: Mapping[str, Any], assignors: Sequence[str] = ()
 ) -> list[Alternative]:
-    """``change`` under the group's assignor and beside it ``assignors`` (default: ours and Java's), then with ``settings`` too.
+    """Return ``change`` under the group's assignor and ``assignors`` (default: ours, Java's), then with ``settings``.
 
-    Where Java processes are to be added, the same number of ours stands beside them.
+    If Java processes are to be added, an alternative with the same number of ours follows.
     """
     compared = dict.fromkeys([state.assignor, *(assignors or (OURS, JAVA_ASSIGNOR))])
     set_to = [name if name != state.assignor else None for name in compared]
-    found = [
-        replace(change, settings=told, assignor=assignor)
-        for told in ([{}, settings] if settings else [{}])
+    compared_alternatives = [
+        replace(change, settings=chosen, assignor=assignor)
+        for chosen in ([{}, settings] if settings else [{}])
         for assignor in set_to
     ]
     if change.add_java:
         ours = replace(change, add=change.add + change.add_java, add_java=0)
-        found.append(replace(ours, assignor=OURS if state.assignor != OURS else None))
-    return [one for one in found if not one.nothing]
+        compared_alternatives.append(replace(ours, assignor=OURS if state.assignor != OURS else None))
+    return [alternative for alternative in compared_alternatives if not alternative.nothing]
 
 
 def played(state: GroupState, alternative: Alternative, offsets_per_s: int | None) -> Row:
-    """The outcome of one alternative."""
+    """Return the outcome of one alternative."""
     outcome = predict(state, alternative, offsets_per_s=offsets_per_s, generations_max=GENERATIONS_MAX)
     if not alternative.newcomers or outcome.rebalances > BY_PLACE_REBALANCES_MAX:
         return Row(outcome)
-    found = [one.owner_changes for one in by_place(state, alternative)]
-    return Row(outcome, (min(found), max(found)))
+    owner_changes = [outcome.owner_changes for outcome in by_place(state, alternative)]
+    return Row(outcome, (min(owner_changes), max(owner_changes)))
 
 
 def without_repeats(rows: Iterable[Row]) -> list[Row]:
-    """Where Java members are, several assignors that are set come to the same decision: the first of them stays."""
-    found: dict[tuple[str, str], Row] = {}
+    """Keep the first of equal rows: in a group with Java members every assignor setting leads to the same decision."""
+    first_rows: dict[tuple[str, str], Row] = {}
     for row in rows:
-        found.setdefault((row.outcome.alternative.text(), row.outcome.assignor), row)
-    return list(found.values())
+        first_rows.setdefault((row.outcome.alternative.text(), row.outcome.assignor), row)
+    return list(first_rows.values())
 
 
 def facts(row: Row, names: Mapping[UUID, str]) -> dict[str, Any]:
-    """One alternative for scripts, as the contract of ``what-if --json`` has it and a few more."""
-    one = row.outcome
+    """Return one alternative for scripts: the contract's keys of ``what-if --json`` and a few more."""
+    outcome = row.outcome
     return {
-        "change": one.alternative.text(names),
-        "assignor": one.assignor,
-        "owner_changes": one.owner_changes,
+        "change": outcome.alternative.text(names),
+        "assignor": outcome.assignor,
+        "owner_changes": outcome.owner_changes,
         "owner_changes_range": list(row.owner_changes_range) if row.owner_changes_range else None,
-        "lower_bound": one.lower_bound,
-        "rounds": one.rounds,
-        "rebalances": one.rebalances,
-        "probing_rebalances": one.probing_rebalances,
-        "seconds": one.seconds,
-        "seconds_at_least": one.seconds_at_least,
-        "extra_replicas": one.extra_replicas,
-        "tasks_without_standby": one.tasks_without_standby,
-        "adopted": one.adopted,
-        "cold": one.cold,
-        "offsets_read": one.offsets_read,
-        "balanced": one.balanced,
-        "converged": one.converged,
-        "warnings": list(one.warnings),
+        "lower_bound": outcome.lower_bound,
+        "rounds": outcome.rounds,
+        "rebalances": outcome.rebalances,
+        "probing_rebalances": outcome.probing_rebalances,
+        "seconds": outcome.seconds,
+        "seconds_at_least": outcome.seconds_at_least,
+        "extra_replicas": outcome.extra_replicas,
+        "tasks_without_standby": outcome.tasks_without_standby,
+        "adopted": outcome.adopted,
+        "cold": outcome.cold,
+        "offsets_read": outcome.offsets_read,
+        "balanced": outcome.balanced,
+        "converged": outcome.converged,
+        "warnings": list(outcome.warnings),
     }
 
 
 def names_of(group: DecodedGroup) -> dict[UUID, str]:
-    """What processes are called in a table."""
+    """Return the names of processes in a table."""
     return process_names(group.view.processes)

@@ -1,6 +1,7 @@
-"""What may be changed about a group: who is in it, its settings, its assignor. Applied to a state at once.
+"""Changes of a group: its processes, its settings, its assignor. Applied to a state at once.
 
-Pure values. An alternative is one event: whoever leaves is gone and whoever comes is there at the next rebalance, together.
+Pure values. An alternative is one event: at the next rebalance all removed processes are absent and all new ones
+present.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from kstreams_assign.observe.group_state import PACE, ConsumerState, GroupState,
 
 Place = Literal["first", "middle", "last"]
 PLACES: tuple[Place, ...] = ("last", "middle", "first")
-"""Where the random ids of new processes sort among the others. Java deals tasks in that order, so it matters there."""
+"""Where the random ids of new processes sort among the others: Java assigns tasks in that order."""
 
-CONFIG_KEYS = tuple(one.name for one in fields(AssignConfig))
+CONFIG_KEYS = tuple(setting.name for setting in fields(AssignConfig))
 
 LEAST_ID, GREATEST_ID = -(2**127), 2**127 - 1
 """The range of process ids as Java orders them (``model.process_order``)."""
@@ -30,8 +31,9 @@ LEAST_ID, GREATEST_ID = -(2**127), 2**127 - 1
 class Alternative:
     """A change of a group. ``add`` and ``add_java`` count processes, of ``threads`` members each and without any state.
 
-    ``replace``: these are gone, and processes without state are there in their place. ``settings``: fields of
-    ``AssignConfig``, or of ``PACE``. ``assignor``: what the leader is set to; a group with Java members gets Java's decision all the same.
+    ``replace``: processes that leave, each replaced by a process without state. ``settings``: fields of
+    ``AssignConfig``, or of ``PACE``. ``assignor``: the leader's setting; in a group with Java members Java's assignor
+    decides regardless.
     """
 
     add: int = 0
@@ -61,14 +63,14 @@ class Alternative:
         return not (self.changes_members or self.settings or self.assignor)
 
     def text(self, names: Mapping[UUID, str] | None = None) -> str:
-        """In words; ``names`` are those that people know processes by. The assignor is not told."""
+        """Return the change in words, without the assignor. ``names``: what to call each process."""
         known = names or {}
         counted = f" of {self.threads} threads" if self.threads > 1 else ""
         parts = [
             f"add {self.add}{counted}" if self.add else "",
             f"add {self.add_java} Java{counted}" if self.add_java else "",
-            *(f"remove {known.get(one, one)}" for one in self.remove),
-            *(f"replace {known.get(one, one)}" for one in self.replace),
+            *(f"remove {known.get(process, process)}" for process in self.remove),
+            *(f"replace {known.get(process, process)}" for process in self.replace),
             *(f"{key} = {_shown(value)}" for key, value in self.settings.items()),
         ]
         return ", ".join(filter(None, parts)) or "nothing changes"
@@ -79,12 +81,13 @@ def _shown(value: Any) -> str:
 
 
 def changed(state: GroupState, alternative: Alternative, place: Place = "last") -> GroupState:
-    """The group right before the rebalance that the change brings.
+    """Return the group right before the rebalance that the change causes.
 
-    Raises ``ConfigError`` for a process that is not in the group or named twice, a setting's wrong value, and where nobody would be left.
+    Raises ``ConfigError`` for a process that is not in the group or is named twice, for a wrong value, and if no
+    process would be left.
     """
     going = [*alternative.remove, *alternative.replace]
-    if strangers := [one for one in going if one not in state.processes]:
+    if strangers := [process for process in going if process not in state.processes]:
         raise ConfigError(f"process {strangers[0]} is not in the group: {_listed(state.processes)}")
     if len(set(going)) < len(going):
         raise ConfigError("a process is named twice to be removed or replaced")
@@ -93,9 +96,9 @@ def changed(state: GroupState, alternative: Alternative, place: Place = "last") 
     settings = alternative.settings
     stay = {name: process for name, process in state.processes.items() if name not in going}
     come = _newcomers(state, alternative, new_ids(state.processes, alternative.newcomers, place))
-    processes = {**stay, **{one.process_id: one for one in come}}
+    processes = {**stay, **{process.process_id: process for process in come}}
     if not processes:
-        raise ConfigError("nobody would be left in the group")
+        raise ConfigError("no process would be left in the group: remove fewer, or add some")
     return replace(
         state,
         processes=processes,
@@ -107,14 +110,14 @@ def changed(state: GroupState, alternative: Alternative, place: Place = "last") 
 
 
 def _newcomers(state: GroupState, alternative: Alternative, ids: Sequence[UUID]) -> list[ProcessState]:
-    """Processes without state. Added ones carry the tags of those that are there, in turn; a replacement its predecessor's."""
+    """Return processes without state. A replacement gets its predecessor's tags; added ones share the present tags."""
     there = [state.processes[name] for name in sorted(state.processes, key=process_order)]
-    tags = [one.about.client_tags for one in there]
+    tags = [process.about.client_tags for process in there]
     added = [True] * alternative.add + [False] * alternative.add_java
     models = [(ours, tags[n % len(tags)], alternative.threads) for n, ours in enumerate(added)]
-    gone = (state.processes[name] for name in alternative.replace)
-    models += [(one.ours, one.about.client_tags, len(one.consumers)) for one in gone]
-    return [_newcomer(one, *model) for one, model in zip(ids, models, strict=True)]
+    replaced = (state.processes[name] for name in alternative.replace)
+    models += [(process.ours, process.about.client_tags, len(process.consumers)) for process in replaced]
+    return [_newcomer(process_id, *model) for process_id, model in zip(ids, models, strict=True)]
 
 
 def _newcomer(process: UUID, ours: bool, tags: Mapping[str, str], threads: int) -> ProcessState:
@@ -123,7 +126,7 @@ def _newcomer(process: UUID, ours: bool, tags: Mapping[str, str], threads: int) 
 
 
 def new_ids(present: Iterable[UUID], count: int, place: Place) -> list[UUID]:
-    """``count`` process ids that nobody has, next to each other, as near to ``place`` in Java's order as there is room."""
+    """Return ``count`` unused adjacent process ids, as near to ``place`` in Java's order as there is room."""
     gaps = list(pairwise([LEAST_ID - 1, *sorted(map(_number, present)), GREATEST_ID + 1]))
     aim = {"first": 0, "middle": len(gaps) // 2, "last": len(gaps)}[place]
     near = sorted(enumerate(gaps), key=lambda gap: abs(gap[0] - aim))
@@ -137,15 +140,15 @@ def _number(process: UUID) -> int:
 
 
 def _id(number: int) -> UUID:
-    """The process id with this place; the least half is signed as well."""
+    """Return the process id at this place; the lower half is signed as well."""
     least = ((number + 2**63) % 2**64) - 2**63
     most = (number - least) >> 64
     return UUID(int=((most % 2**64) << 64) | (least % 2**64))
 
 
 def _next_leader(processes: Mapping[UUID, ProcessState]) -> UUID:
-    """Whom the broker makes leader is told by nothing; all of one release and setting decide alike."""
-    return min(processes, key=lambda name: min(one.member_id for one in processes[name].consumers))
+    """Return a process as leader. The broker's choice is not known; members of one release decide alike."""
+    return min(processes, key=lambda name: min(consumer.member_id for consumer in processes[name].consumers))
 
 
 def _listed(processes: Mapping[UUID, ProcessState]) -> str:

@@ -1,8 +1,8 @@
 """A decoded group in the form that assignors take, by the same code as a leader's.
 
-Two moments can be asked for: the join that led to the present assignment, as its leader saw it, and the next join, at which
-every member owns what it has now. What a copy has read since the last join is told by nothing: either it counts as it was
-told then, or as read to the end.
+Two moments are available: the join that led to the present assignment, as its leader saw it, and the next join, at
+which every member owns its present tasks. Members do not report what a replica has read since the last join: it counts
+either as reported then, or as read to the end.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from kstreams_assign.observe.decoded import DecodedGroup, DecodedMember
 from kstreams_assign.observe.settings import Settings
 from kstreams_assign.observe.topology import ObservedTopology
 
-NOBODY = UUID(int=0)
+NO_LEADER = UUID(int=0)
 
 
 @dataclass(frozen=True)
 class ObservedGroup:
-    """A group with all that a decision about it needs. ``assumed``: whatever of it nobody told, subject -> sentence."""
+    """A group with everything that a decision needs. ``assumed``: what no member reported, subject -> sentence."""
 
     decoded: DecodedGroup
     topology: ObservedTopology
@@ -46,7 +46,7 @@ class ObservedGroup:
 
     @cached_property
     def config(self) -> AssignConfig:
-        """The settings for a decision. A leader with a warm-up queue places all warm-ups and bounds how many restore at a time."""
+        """The settings for a decision. A leader with a warm-up queue places all warm-ups, and few restore at a time."""
         trailer = self.decoded.trailer
         if trailer and trailer.at_once:
             return replace(self.settings.config, max_warmup_replicas=max(1, len(self.tasks)))
@@ -74,18 +74,18 @@ class ObservedGroup:
 
     @cached_property
     def end_offset_sums(self) -> Mapping[TaskId, int]:
-        """Stateful task -> where its changelogs end, added up. All are 0 where the ends are not known."""
+        """Stateful task -> sum of its changelogs' end offsets. All are 0 if the ends are not known."""
         return end_offset_sums(self._question, set(self.stateful))
 
     @cached_property
     def begin_offset_sums(self) -> dict[TaskId, int]:
-        """Stateful task -> where its changelogs begin, added up."""
+        """Stateful task -> sum of its changelogs' begin offsets."""
         begin = self.decoded.snapshot.begin_offsets
-        return {task: sum(begin.get(one, 0) for one in logs) for task, logs in self.changelogs.items()}
+        return {task: sum(begin.get(log, 0) for log in logs) for task, logs in self.changelogs.items()}
 
     @cached_property
     def owners(self) -> dict[TaskId, UUID]:
-        """Task -> the process that has it, or is promised it by the round under way."""
+        """Task -> the process that has it, or gets it in the follow-up rebalance."""
         return find_previous_owners(self._next_view(()), self.tasks, self.decoded.promised)
 
     @property
@@ -95,7 +95,7 @@ class ObservedGroup:
 
     @property
     def assignor(self) -> Assignor:
-        """As ``choice`` has it, with regard to processes that are about to leave."""
+        """The assignor of ``choice``, which takes draining processes into account."""
         return self._deciding[1]
 
     @property
@@ -107,24 +107,24 @@ class ObservedGroup:
         return choose_assignor(self.decoded.view, self.settings.assignor, ends_known=self.ends_known)
 
     def cluster_at_last_join(self) -> Cluster:
-        """As the leader saw it, with today's end offsets."""
+        """Return the cluster as the leader saw it, with today's end offsets."""
         return build_cluster(self.decoded.view, self._question, self.tasks, javas=self._javas)
 
     def cluster_at_next_join(self, caught_up: Collection[tuple[UUID, TaskId]] = ()) -> Cluster:
-        """If everybody joined now. ``caught_up`` are copies that count as read to the end, else as they were told."""
+        """Return the cluster if all members joined now. ``caught_up``: replicas that count as read to the end."""
         return build_cluster(self._next_view(caught_up), self._question, self.tasks, javas=self._javas)
 
     @property
     def copies(self) -> frozenset[tuple[UUID, TaskId]]:
         """Every standby and warm-up of a stateful task, with its process."""
         here = self.decoded.processes
-        return frozenset((one.process_id, task) for one in here for task in one.copies & self.stateful)
+        return frozenset((process.process_id, task) for process in here for task in process.copies & self.stateful)
 
     def _next_view(self, caught_up: Collection[tuple[UUID, TaskId]]) -> GroupView:
         processes = {}
         for process in self.decoded.processes:
             here = process.process_id
-            ended = {task for one, task in caught_up if one == here}
+            ended = {task for process, task in caught_up if process == here}
             processes[here] = tuple(
                 self._rejoining(consumer, self.decoded.members[consumer.member.member_id], process.active, ended)
                 for consumer in self.decoded.view.processes[here]
@@ -134,14 +134,14 @@ class ObservedGroup:
     def _rejoining(
         self, consumer: Consumer, member: DecodedMember, running: frozenset[TaskId], ended: Collection[TaskId]
     ) -> Consumer:
-        """This consumer at its next join: it owns what it was given, and reports that as running.
+        """Return this consumer at its next join: it owns its assigned tasks and reports them as running.
 
-        What ran here as of the last join and no longer does was read to the end, or nearly.
+        A task that ran here at the last join and no longer does was read to the end, or nearly.
         """
         if member.given is None:
             return consumer
-        told, lags = consumer.info.reported_tasks, consumer.info.task_lags is not None
-        numbers = {task: number for task, number in told.items() if task not in running}
+        reported, lags = consumer.info.reported_tasks, consumer.info.task_lags is not None
+        numbers = {task: number for task, number in reported.items() if task not in running}
         ended = {*ended, *(task for task, number in numbers.items() if number == RUNNING_OFFSET_SUM)}
         numbers.update((task, 0 if lags else self.end_offset_sums.get(task, 0)) for task in ended)
         active = member.given.active.keys() & self.stateful
@@ -159,7 +159,7 @@ class ObservedGroup:
             topology=self.topology.shape,
             assignor=self.settings.assignor,
             config=self.settings.config,
-            leader=NOBODY,
+            leader=NO_LEADER,
             partition_counts=snapshot.partition_counts,
             end_offsets=snapshot.end_offsets if known else None,
             now_ms=snapshot.taken_ms,

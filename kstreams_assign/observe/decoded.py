@@ -1,7 +1,7 @@
-"""A snapshot's bytes as values: every process and member with what it told and what it was given.
+"""A snapshot's bytes as values: every process and member with its report and its assignment.
 
-What lives here: putting together what ``wire`` and ``group`` read. What must not: opinions (``describe``), and anything
-that the bytes do not tell. Nothing here raises because of what a member sent: who cannot be read is there with the reason.
+What lives here: combining what ``wire`` and ``group`` read. What must not: judgements (``describe``), and anything
+that the bytes do not contain. No member's bytes raise an error here: an unreadable member is listed with the reason.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ CONSUMER = "consumer"
 
 @dataclass(frozen=True, slots=True)
 class DecodedMember:
-    """One consumer. ``joined`` and ``report``: what it told as it joined; ``info`` and ``given``: what it was assigned.
+    """One consumer. ``joined`` and ``report``: its subscription; ``info`` and ``given``: its assignment.
 
-    Each is None where it could not be read; ``unreadable`` says why. ``given.warmup`` is empty without a trailer.
+    Each is None if it could not be read; ``unreadable`` has the reasons. ``given.warmup`` is empty without a trailer.
     """
 
     described: GroupMember
@@ -48,27 +48,27 @@ class DecodedMember:
 
     @property
     def owned(self) -> tuple[TopicPartition, ...]:
-        """The input partitions it owned as it joined."""
+        """The input partitions that it owned when it joined."""
         return self.joined.owned if self.joined else ()
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedProcess:
-    """One process: its consumers, and what they tell and have together."""
+    """One process: its consumers, and their reports and tasks together."""
 
     process_id: UUID
     members: tuple[DecodedMember, ...]
 
     @property
     def report(self) -> MemberReport:
-        """The first consumer's: version, endpoint, tags and trailer are the process's and told by each."""
-        found = self.members[0].report
-        assert found is not None, "a process is known from its report"
-        return found
+        """The first consumer's report: all consumers report the process's version, endpoint, tags and trailer."""
+        report = self.members[0].report
+        assert report is not None, "a process is known from its report"
+        return report
 
     @property
     def rack(self) -> str | None:
-        """``client.rack``, if all consumers tell the same one."""
+        """``client.rack``, if all consumers report the same."""
         return common_rack(member.joined.rack if member.joined else None for member in self.members)
 
     @property
@@ -86,19 +86,19 @@ class DecodedProcess:
 
     @property
     def warmup(self) -> frozenset[TaskId] | None:
-        """The copies that are there only to catch up; None where the leader does not tell."""
+        """The replicas that only catch up; None if the leader does not report them."""
         if any(member.info and member.info.trailer for member in self.members):
             return frozenset(task for given in self._given for task in given.warmup)
         return None
 
     @property
     def standby(self) -> frozenset[TaskId]:
-        """The copies that are no warm-ups, as far as that is told."""
+        """The replicas that are not reported as warm-ups."""
         return self.copies - (self.warmup or frozenset())
 
     @property
     def offset_sums(self) -> Mapping[TaskId, int]:
-        """Task -> the number that was told of it at the last join: an offset sum, or a lag in the KIP's dialect."""
+        """Task -> its number in the last join: an offset sum, or a lag in the KIP's dialect."""
         reports = (member.report for member in self.members if member.report)
         return {task: number for report in reports for task, number in report.reported_tasks.items()}
 
@@ -109,7 +109,7 @@ class DecodedProcess:
 
 @dataclass(frozen=True)
 class DecodedGroup:
-    """All of a group. ``view`` is what its leader saw before the last assignment."""
+    """A whole group. ``view`` is what its leader saw before the last assignment."""
 
     snapshot: GroupSnapshot
     dialect: Dialect
@@ -126,42 +126,42 @@ class DecodedGroup:
 
     @property
     def unreadable(self) -> dict[str, tuple[str, ...]]:
-        """Member -> why something of it could not be read."""
+        """Member -> why parts of its bytes could not be read."""
         return {name: member.unreadable for name, member in self.members.items() if member.unreadable}
 
     @cached_property
     def trailer(self) -> GroupTrailer | None:
-        """What the leader told beside the tasks; None if it is not ours."""
+        """What the leader reported beside the tasks; None if it is not ours."""
         infos = (member.info for member in self.members.values() if member.info)
         return next((info.trailer for info in infos if info.trailer), None)
 
     @cached_property
     def owners(self) -> dict[TaskId, UUID]:
-        """Active task -> its process, as assigned. A task that a KIP-429 rebalance withholds is not there."""
+        """Active task -> its process, as assigned, without tasks that a KIP-429 rebalance withholds."""
         return {task: process.process_id for process in self.processes for task in process.active}
 
     @property
     def promised(self) -> Mapping[TaskId, UUID]:
-        """Withheld task -> the process that the follow-up gives it to, where the leader tells."""
+        """Withheld task -> the process that gets it in the follow-up, if the leader reports it."""
         return self.trailer.owners if self.trailer else {}
 
     @property
     def next_rebalance_ms(self) -> int | None:
-        """The earliest wall-clock time at which a member is to ask for a rebalance; 0 = at once, None = never."""
+        """The earliest wall-clock time at which a member asks for a rebalance; 0 = at once, None = never."""
         asked = [m.info.next_rebalance_ms for m in self.members.values() if m.info]
-        told = [*asked, *([self.trailer.next_probe_ms] if self.trailer and self.trailer.next_probe_ms else [])]
-        return min((time for time in told if time != NO_PROBE_MS), default=None)
+        times = [*asked, *([self.trailer.next_probe_ms] if self.trailer and self.trailer.next_probe_ms else [])]
+        return min((time for time in times if time != NO_PROBE_MS), default=None)
 
     @property
     def errors(self) -> dict[str, int]:
-        """Member -> the error code that it told or was answered with (``ErrorCode``), where there is one."""
-        told = {name: m.report.error_code for name, m in self.members.items() if m.report}
+        """Member -> the error code (``ErrorCode``) in its report or assignment, if any."""
+        reported = {name: m.report.error_code for name, m in self.members.items() if m.report}
         answered = {name: m.info.error_code for name, m in self.members.items() if m.info}
-        return {name: code for name, code in (*told.items(), *answered.items()) if code != ErrorCode.NONE}
+        return {name: code for name, code in (*reported.items(), *answered.items()) if code != ErrorCode.NONE}
 
 
 def decode_group(snapshot: GroupSnapshot) -> DecodedGroup:
-    """Read all that the bytes tell. Raises ``NotAStreamsGroup`` for a group that is none, and nothing else."""
+    """Read everything in the bytes. Raises ``NotAStreamsGroup`` for another kind of group, and nothing else."""
     dialect = _dialect(snapshot)
     members = {member.member_id: _read_subscription(member) for member in snapshot.members}
     view = read_group([member.joined for member in members.values() if member.joined], dialect)
@@ -178,7 +178,7 @@ def decode_group(snapshot: GroupSnapshot) -> DecodedGroup:
 def _dialect(snapshot: GroupSnapshot) -> Dialect:
     by_protocol = {dialect.protocol_name: dialect for dialect in DIALECTS.values()}
     if not snapshot.protocol and not snapshot.members:
-        return DIALECTS["apache"]  # an empty group: nobody speaks
+        return DIALECTS["apache"]  # an empty group has no protocol
     if snapshot.protocol_type not in {CONSUMER, ""}:
         raise NotAStreamsGroup(f"group {snapshot.group} is of the type {snapshot.protocol_type!r}, no consumer group")
     if snapshot.protocol and snapshot.protocol not in by_protocol:

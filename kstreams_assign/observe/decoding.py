@@ -1,8 +1,8 @@
-"""Any bytes of a group as JSON, with the dialect and the version that they turned out to be in.
+"""Any bytes of a group as JSON, with the dialect and the version that were recognised.
 
-What lives here: telling the forms apart. The consumer protocol around user-data begins with a 16-bit version, user-data with a
-32-bit one, so no bytes are both. Apache's versions and those of the KIP's text share numbers: the first dialect that reads the
-bytes to their end counts, Apache's first.
+What lives here: recognising the form. The consumer protocol around user-data begins with a 16-bit version, user-data
+with a 32-bit version, so no bytes fit both. Apache's versions and those of the KIP's text share numbers: the first
+dialect that reads the bytes to their end counts; Apache's is tried first.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ LARGEST_VERSION = 2**16
 
 
 def decode_bytes(kind: str, data: bytes, dialect: str | None = None) -> Json:
-    """``data`` as JSON. Raises ``MalformedUserData``, and ``ConfigError`` for a kind or a dialect that there is not."""
+    """Return ``data`` as JSON. Raises ``MalformedUserData``, and ``ConfigError`` for an unknown kind or dialect."""
     if kind not in KINDS:
         raise ConfigError(f"{kind!r} cannot be decoded; it must be one of {', '.join(KINDS)}")
     if dialect is not None and dialect not in _SUBSCRIPTIONS:
-        raise ConfigError(f"dialect {dialect!r} is none of {', '.join(_SUBSCRIPTIONS)}")
+        raise ConfigError(f"dialect {dialect!r}: must be one of {', '.join(_SUBSCRIPTIONS)}")
     return KINDS[kind](data, dialect)
 
 
@@ -78,11 +78,11 @@ def _subscription(data: bytes, dialect: str | None) -> Json:
 
 
 def _subscription_info(data: bytes, dialect: str | None) -> Json:
-    found, info, others = _first(data, _SUBSCRIPTIONS, dialect)
-    about = {"message": "SubscriptionInfo", "dialect": found, "also_reads_as": others}
+    read_as, info, others = _first(data, _SUBSCRIPTIONS, dialect)
+    about = {"message": "SubscriptionInfo", "dialect": read_as, "also_reads_as": others}
     if isinstance(info, FutureSubscription):
         versions = {"version": info.used_version, "latest_supported_version": info.latest_supported_version}
-        return {**about, **versions, "note": "newer than this release reads: only the two versions can be told"}
+        return {**about, **versions, "note": "newer than this release reads: only the two versions are shown"}
     form = kip_subscription_form(info) if isinstance(info, KipSubscription) else subscription_form(info)
     return {**about, **form, "trailer": trailer_form(info.trailer), "trailer_warning": info.trailer_warning}
 
@@ -100,10 +100,10 @@ def _assignment(data: bytes, dialect: str | None) -> Json:
 
 
 def _assignment_info(data: bytes, dialect: str | None) -> Json:
-    found, info, others = _first(data, _ASSIGNMENTS, dialect)
+    read_as, info, others = _first(data, _ASSIGNMENTS, dialect)
     return {
         "message": "AssignmentInfo",
-        "dialect": found,
+        "dialect": read_as,
         "also_reads_as": others,
         **assignment_form(info),
         "trailer": trailer_form(info.trailer),
@@ -118,9 +118,9 @@ def _is_user_data(data: bytes) -> bool:
 def _first(
     data: bytes, dialects: Mapping[str, Callable[[bytes], Read]], wanted: str | None
 ) -> tuple[str, Read, list[str]]:
-    """The first dialect that reads everything, else that reads at all; and the others that read everything as well.
+    """Return the first dialect that reads all bytes (else any), its value, and the others that read all bytes.
 
-    Raises the first dialect's ``MalformedUserData`` if none reads them.
+    Raises the first dialect's ``MalformedUserData`` if no dialect reads them.
     """
     read: dict[str, Read] = {}
     refused: list[MalformedUserData] = []
@@ -164,7 +164,7 @@ def _group_metadata(data: bytes, dialect: str | None) -> Json:
 
 
 def _member_part(decode: Callable[[bytes, str | None], Json], data: bytes, dialect: str | None, streams: bool) -> Json:
-    """One member's bytes; damage in them, or that they are no Streams member's, leaves the others readable."""
+    """Decode one member's bytes. Damaged or foreign bytes are returned as hex: the other members stay readable."""
     if not streams:
         return {"hex": data.hex()}
     try:
@@ -180,7 +180,7 @@ def _offsets_key(data: bytes, _dialect: str | None) -> Json:
         return {"message": "OffsetCommitKey", "type": key.type, **where}
     if isinstance(key, GroupMetadataKey):
         return {"message": "GroupMetadataKey", "type": key.type, "group": key.group}
-    return {"message": None, "type": key.type, "note": "a record of one of the newer group protocols"}
+    return {"message": None, "type": key.type, "note": "a record of a newer group protocol"}
 
 
 def _offset_commit(data: bytes, _dialect: str | None) -> Json:
@@ -204,4 +204,4 @@ KINDS: Mapping[str, Callable[[bytes, str | None], Json]] = {
     "offset-commit": _offset_commit,
     "offsets-key": _offsets_key,
 }
-"""What can be decoded, by the word of the command."""
+"""The decoders by the word of the command."""

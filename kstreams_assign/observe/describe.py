@@ -1,7 +1,7 @@
-"""What a seen group means: balanced or not, what it waits for, what comes next, what a loss would cost.
+"""Judge an observed group: whether it is balanced, what it waits for, what comes next, what a loss would cost.
 
-Facts as values live here (``Description``), worked out by the real assignor and the real balance conditions. The sentences
-made of them are ``reasons``'; JSON is ``document``'s.
+What lives here: facts as values (``Description``), computed by the real assignor and the real balance conditions. What
+must not: the sentences about them (``reasons``) and their JSON (``document``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kstreams_assign.observe.lags import CopyLag, copy_lags
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A task that changes its process; ``source`` is None for a task that nobody runs."""
+    """A task that changes its process; ``source`` is None for a task that no process runs."""
 
     task: TaskId
     source: UUID | None
@@ -27,7 +27,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Racks:
-    """One client tag: which tasks with standbys have all copies under one value of it."""
+    """One client tag: which tasks with standbys have all replicas under one value of it."""
 
     tag: str
     values: tuple[str, ...]
@@ -39,12 +39,12 @@ class Racks:
 class Description:
     """All judgements of one moment.
 
-    ``balanced_instances`` and ``balanced_subtopologies`` are KIP-441's two conditions. ``waiting``: warm-ups, each with its
-    lag; where the leader does not tell warm-ups from standbys, the copies that a move waits for. ``next_moves``: what a
-    rebalance would change once all copies that can have caught up, ``next_standbys`` the warm-ups, each with its
-    process, that it would keep as standbys; ``asks_again``: whether it would ask for another probe.
-    ``restores``: per process the stateful tasks that nobody else has a copy of; ``risks``: those that have copies, none of
-    them caught up when it last told. ``unowned``: tasks without a process.
+    ``balanced_instances`` and ``balanced_subtopologies`` are KIP-441's two conditions. ``waiting``: warm-ups with their
+    lag; if the leader does not report warm-ups apart from standbys, the replicas that a move waits for. ``next_moves``:
+    what a rebalance would move once all replicas that can catch up have done so; ``next_standbys``: the warm-ups, each
+    with its process, that it would keep as standbys; ``asks_again``: whether it would ask for another probe.
+    ``restores``: per process its stateful tasks without a replica elsewhere; ``risks``: those whose replicas were all
+    behind at the last join. ``unowned``: tasks without a process.
     """
 
     group: ObservedGroup
@@ -67,7 +67,7 @@ class Description:
 
     @property
     def probing(self) -> bool:
-        """Whether some member is to ask for a rebalance."""
+        """Whether a member will ask for a rebalance."""
         return self.group.decoded.next_rebalance_ms is not None
 
 
@@ -76,13 +76,19 @@ def describe(group: ObservedGroup) -> Description:
     lags = copy_lags(group)
     if not group.decoded.processes:
         return Description(group, lags, True, True, (), (), (), False, {}, {}, tuple(sorted(group.tasks)), ())
-    closing = {key for key, copy in lags.items() if not copy.stuck and copy.told != UNKNOWN_OFFSET_SUM} & group.copies
+    closing = {
+        key for key, copy in lags.items() if not copy.stuck and copy.reported != UNKNOWN_OFFSET_SUM
+    } & group.copies
     later = group.assignor(group.cluster_at_next_join(closing), group.config)
     next_moves = _moves(group, later)
     restores, risks = _exposed(group, lags)
     owners = group.owners
-    gone = group.decoded.view.draining - set(owners.values())  # they are to have nothing, and have nothing
-    capacities = {one.process_id: len(one.members) for one in group.decoded.processes if one.process_id not in gone}
+    drained = group.decoded.view.draining - set(owners.values())  # they have no tasks left
+    capacities = {
+        process.process_id: len(process.members)
+        for process in group.decoded.processes
+        if process.process_id not in drained
+    }
     return Description(
         group=group,
         lags=lags,
@@ -129,7 +135,7 @@ def _waiting(
 def _exposed(
     group: ObservedGroup, lags: Mapping[tuple[UUID, TaskId], CopyLag]
 ) -> tuple[dict[UUID, tuple[TaskId, ...]], dict[UUID, tuple[TaskId, ...]]]:
-    """Per process its stateful tasks without a copy elsewhere, and those whose copies were all behind."""
+    """Return per process its stateful tasks without a replica elsewhere, and those whose replicas were all behind."""
     here = [process.process_id for process in group.decoded.processes]
     bare: dict[UUID, list[TaskId]] = {process: [] for process in here}
     behind: dict[UUID, list[TaskId]] = {process: [] for process in here}
@@ -150,9 +156,9 @@ def _racks(group: ObservedGroup) -> tuple[Racks, ...]:
         for task in (process.active | process.standby) & group.stateful:
             holders.setdefault(task, []).append(process.process_id)
     copied = {task: there for task, there in holders.items() if len(there) > 1}
-    found = []
-    for tag in sorted({tag for of_one in tags.values() for tag in of_one}):
-        values = {process: of_one.get(tag, "") for process, of_one in tags.items()}
-        together = tuple(sorted(t for t, there in copied.items() if len({values[one] for one in there}) == 1))
-        found.append(Racks(tag, tuple(sorted(set(values.values()))), len(copied) - len(together), together))
-    return tuple(found)
+    racks = []
+    for tag in sorted({tag for process_tags in tags.values() for tag in process_tags}):
+        values = {process: process_tags.get(tag, "") for process, process_tags in tags.items()}
+        together = tuple(sorted(t for t, there in copied.items() if len({values[holder] for holder in there}) == 1))
+        racks.append(Racks(tag, tuple(sorted(set(values.values()))), len(copied) - len(together), together))
+    return tuple(racks)

@@ -13,10 +13,11 @@ from kstreams_assign.observe.reasons import reasons
 
 
 def document(about: Description, slow: Collection[Stalled] = ()) -> dict[str, Any]:
-    """What the bytes do not tell is null: ``warmup`` and ``probing_due_ms`` of a leader that is not ours, ``balanced`` without members.
+    """Return the document; what the bytes do not contain is null.
 
-    ``next_rebalance_ms`` is the earliest time at which an assignment asks for any rebalance, whoever leads; 0 = at once.
-    Times are wall-clock milliseconds, lags offsets.
+    ``warmup`` and ``probing_due_ms`` are null if the leader is not ours, ``balanced`` without members.
+    ``next_rebalance_ms`` is the earliest time at which an assignment asks for any rebalance, under any leader; 0 = at
+    once. Times are wall-clock milliseconds, lags offsets.
     """
     group, decoded = about.group, about.group.decoded
     snapshot, trailer = decoded.snapshot, decoded.trailer
@@ -46,7 +47,7 @@ def document(about: Description, slow: Collection[Stalled] = ()) -> dict[str, An
 
 def _process(about: Description, process: DecodedProcess) -> dict[str, Any]:
     report = process.report
-    lags = {task: copy.lag for (one, task), copy in about.lags.items() if one == process.process_id}
+    lags = {task: copy.lag for (holder, task), copy in about.lags.items() if holder == process.process_id}
     return {
         "process_id": str(process.process_id),
         "endpoint": report.user_end_point,
@@ -66,7 +67,7 @@ def _process(about: Description, process: DecodedProcess) -> dict[str, Any]:
 
 def _member(member: DecodedMember) -> dict[str, Any]:
     given = member.given
-    told = bool(member.info and member.info.trailer)
+    has_trailer = bool(member.info and member.info.trailer)
     asked_ms = member.info.next_rebalance_ms if member.info else NO_PROBE_MS
     return {
         "member_id": member.member_id,
@@ -75,7 +76,7 @@ def _member(member: DecodedMember) -> dict[str, Any]:
         "instance_id": member.described.instance_id,
         "active": task_texts(given.active if given else ()),
         "standby": task_texts(given.standby if given else ()),
-        "warmup": task_texts(given.warmup) if given and told else None,
+        "warmup": task_texts(given.warmup) if given and has_trailer else None,
         "next_rebalance_ms": None if asked_ms == NO_PROBE_MS else asked_ms,
         "error_code": member.info.error_code if member.info else None,
     }

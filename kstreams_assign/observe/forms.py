@@ -1,6 +1,6 @@
 """User-data as JSON: one form for people, for scripts and for the comparison with Java.
 
-Tasks as ``0_3``, partitions as ``["topic", 3]``, everything in Kafka's order. Our trailer stands apart, where it is asked for.
+Tasks as ``0_3``, partitions as ``["topic", 3]``, everything in Kafka's order. Our trailer has a form of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def subscription_form(info: SubscriptionInfo) -> Json:
-    """Every field that Java has."""
+    """Return every field that Java has."""
     return {
         "version": info.version,
         "latest_supported_version": info.latest_supported_version,
@@ -33,7 +33,7 @@ def subscription_form(info: SubscriptionInfo) -> Json:
 
 
 def kip_subscription_form(info: KipSubscription) -> Json:
-    """Every field of the layouts of the KIP's text."""
+    """Return every field of the layouts in the KIP's text."""
     return {
         "version": info.version,
         "latest_supported_version": info.latest_supported_version,
@@ -47,7 +47,7 @@ def kip_subscription_form(info: KipSubscription) -> Json:
 
 
 def assignment_form(info: AssignmentInfo) -> Json:
-    """Every field that Java has."""
+    """Return every field that Java has."""
     return {
         "version": info.version,
         "commonly_supported_version": info.commonly_supported_version,
@@ -61,12 +61,12 @@ def assignment_form(info: AssignmentInfo) -> Json:
 
 
 def trailer_form(trailer: MemberTrailer | GroupTrailer | None) -> Json | None:
-    """What members and leaders of ours say behind the last field; None without."""
+    """Return the trailer that our members and leaders append; None without."""
     if trailer is None:
         return None
     if isinstance(trailer, MemberTrailer):
-        said = {"assignors": dict(trailer.assignors), "settings_digest": trailer.settings_digest}
-        return {**said, "draining": trailer.draining, "exactly_once": trailer.exactly_once}
+        form = {"assignors": dict(trailer.assignors), "settings_digest": trailer.settings_digest}
+        return {**form, "draining": trailer.draining, "exactly_once": trailer.exactly_once}
     return {
         "assignor": trailer.assignor,
         "assignor_version": trailer.assignor_version,
@@ -89,15 +89,15 @@ def texts(tasks: Iterable[TaskId]) -> list[str]:
     return list(map(str, tasks))
 
 
-def numbers(told: Mapping[TaskId, int]) -> dict[str, int]:
-    return {str(task): told[task] for task in ordered(told)}
+def numbers(number_by_task: Mapping[TaskId, int]) -> dict[str, int]:
+    return {str(task): number_by_task[task] for task in ordered(number_by_task)}
 
 
 def pairs(held: Iterable[TopicPartition]) -> list[list[str | int]]:
-    sorted_pairs = sorted(set(held), key=lambda one: (text_order(one.topic), one.partition))
-    return [[one.topic, one.partition] for one in sorted_pairs]
+    sorted_pairs = sorted(set(held), key=lambda partition: (text_order(partition.topic), partition.partition))
+    return [[partition.topic, partition.partition] for partition in sorted_pairs]
 
 
 def hosts(by_host: PartitionsByHost) -> list[Json]:
-    in_order = sorted(by_host, key=lambda one: (text_order(one.host), one.port))
-    return [{"host": one.host, "port": one.port, "partitions": pairs(by_host[one])} for one in in_order]
+    in_order = sorted(by_host, key=lambda host: (text_order(host.host), host.port))
+    return [{"host": host.host, "port": host.port, "partitions": pairs(by_host[host])} for host in in_order]

@@ -1,7 +1,8 @@
-"""A group between two rebalances: who has which task, and how far every copy has got.
+"""A group between two rebalances: which process has which task, and the position of every replica.
 
-The value that ``played`` plays on from. What lives here: its parts, and how it is made of what assignors take or of an observed
-group. What must not: decisions. Where the sources tell nothing a rule of this module fills in and is named in ``assumed``.
+``played`` starts from this value. What lives here: its parts, and how it is built from an assignor's input or an
+observed group. What must not: decisions. A rule of this module fills in what the sources do not contain, and
+``assumed`` names it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from kstreams_assign.wire import LATEST_SUPPORTED_VERSION, MemberTrailer
 
 NO_TASKS: frozenset[TaskId] = frozenset()
 CLEANUP_DELAY_MS = 600_000
-"""Default of ``state_cleanup_delay_ms``: for how long the state of a task that left is kept, and reported."""
+"""Default of ``state_cleanup_delay_ms``: how long a process keeps, and reports, the state of a revoked task."""
 
 PACE = ("state_cleanup_delay_ms", "early_probing", "early_probing_floor_ms", "warmup_queue")
 """The settings of a ``GroupState`` beside ``AssignConfig``."""
@@ -38,7 +39,7 @@ PACE = ("state_cleanup_delay_ms", "early_probing", "early_probing_floor_ms", "wa
 
 @dataclass(frozen=True, slots=True)
 class ConsumerState:
-    """One member: what it runs, and of what it keeps a copy (standbys, warm-ups)."""
+    """One member: its active tasks and its replicas (standbys, warm-ups)."""
 
     member_id: str
     active: frozenset[TaskId] = NO_TASKS
@@ -47,10 +48,10 @@ class ConsumerState:
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """One process. ``about`` is what each of its members tells beside tasks: endpoint, tags, versions, our trailer.
+    """One process. ``about`` is what each of its members reports beside tasks: endpoint, tags, versions, our trailer.
 
-    ``positions``: task -> the offset sum that its state here has got to, ``UNKNOWN_OFFSET_SUM`` where that is not known;
-    tasks that run stand at the end. What is neither active nor a copy is state that a task left behind.
+    ``positions``: task -> the offset sum of its state here, ``UNKNOWN_OFFSET_SUM`` if not known; running tasks are at
+    the end. A position of a task that is neither active nor a replica belongs to state that a revoked task left.
     """
 
     consumers: tuple[ConsumerState, ...]
@@ -67,20 +68,21 @@ class ProcessState:
 
     @property
     def active(self) -> frozenset[TaskId]:
-        return frozenset().union(*(one.active for one in self.consumers))
+        return frozenset().union(*(consumer.active for consumer in self.consumers))
 
     @property
     def copies(self) -> frozenset[TaskId]:
-        return frozenset().union(*(one.copies for one in self.consumers))
+        return frozenset().union(*(consumer.copies for consumer in self.consumers))
 
 
 @dataclass(frozen=True)
 class GroupState:
-    """A whole group. ``ends``: stateful task -> where its changelogs end, added up. They are taken to stay where they are.
+    """A whole group. ``ends``: stateful task -> sum of its changelogs' end offsets, which do not change.
 
-    ``promised``: tasks that a KIP-429 rebalance under way withholds, with the process that gets each. ``rebalance_in_ms``:
-    when a member asks for the next rebalance if nothing happens before; 0 for a follow-up, None for never. The fields
-    from ``state_cleanup_delay_ms`` on are settings that decide when what happens; Java members have no early probing and no queue.
+    ``promised``: tasks that a KIP-429 rebalance under way withholds, with the process that gets each.
+    ``rebalance_in_ms``: when a member asks for the next rebalance if nothing happens before; 0 for a follow-up, None
+    for never. The fields from ``state_cleanup_delay_ms`` on set the pace; Java members have no early probing and no
+    queue.
     """
 
     processes: Mapping[UUID, ProcessState]
@@ -101,13 +103,13 @@ class GroupState:
 
 
 def report_of(process: UUID, *, ours: bool, tags: Mapping[str, str]) -> MemberReport:
-    """What a member of a process of this release, or of Java's, tells of itself beside tasks."""
+    """Return the report, without tasks, of a member of a process of this release or of Java's."""
     newest, trailer = LATEST_SUPPORTED_VERSION, MemberTrailer(known_assignors()) if ours else None
     return MemberReport(newest, newest, process, client_tags=tags, trailer=trailer)
 
 
 def ends_not_known(tasks: Iterable[TaskId], config: AssignConfig) -> dict[TaskId, int]:
-    """Ends that stand for those which were not sampled: whoever has a copy has caught up, whoever has none has not."""
+    """Return ends for a group without sampled offsets: every replica counts as caught up, a missing one as behind."""
     return dict.fromkeys(tasks, config.acceptable_recovery_lag + 1)
 
 
@@ -120,39 +122,39 @@ def state_of_cluster(
     ours: Mapping[UUID, bool] | None = None,
     rebalance_in_ms: int | None = None,
 ) -> GroupState:
-    """A group from what an assignor is given, for those who have no bytes. ``ours``: default, every process is.
+    """Build a group from an assignor's input, for callers without bytes. ``ours``: by default all processes are.
 
-    Members are named after their process and spread over it as a leader would. Raises ``ConfigError`` where a
-    subtopology lacks one of its tasks, or tasks are of named topologies: no topology has such tasks.
+    Members are named after their process, and tasks spread over them as a leader would. Raises ``ConfigError`` if a
+    subtopology lacks one of its tasks, or for tasks of named topologies.
     """
     topology, counts = _topology(cluster)
     mine = {client.process_id: ours is None or ours.get(client.process_id, True) for client in cluster.clients}
     processes = [_process(client, cluster, ends, ours=mine[client.process_id]) for client in cluster.clients]
     return GroupState(
-        processes={one.process_id: one for one in processes},
+        processes={process.process_id: process for process in processes},
         topology=topology,
         partition_counts=counts,
         ends={task: ends[task] for task in sorted(cluster.stateful)},
         assignor=assignor,
         config=config,
-        leader=min((one.process_id for one in processes), key=process_order, default=UUID(int=0)),
+        leader=min((process.process_id for process in processes), key=process_order, default=UUID(int=0)),
         rebalance_in_ms=rebalance_in_ms,
     )
 
 
 def _topology(cluster: Cluster) -> tuple[TopologyShape, dict[str, int]]:
-    """One input and at most one store a subtopology: decisions look at nothing more."""
+    """Give each subtopology one input and at most one store: decisions depend on nothing more."""
     sizes: dict[int, int] = {}
     for task in cluster.tasks:
         if task.topology is not None:
-            raise ConfigError(f"task {task}: groups of named topologies cannot be played on")
+            raise ConfigError(f"task {task}: groups of named topologies are not supported here")
         sizes[task.subtopology] = sizes.get(task.subtopology, 0) + 1
     shapes, counts = [], {}
     for number in range(max(sizes, default=-1) + 1):
         source, size = f"source-{number}", sizes.get(number, 0)
         missing = [p for p in range(size) if TaskId(number, p) not in cluster.tasks]
         if missing:
-            raise ConfigError(f"task {number}_{missing[0]} is missing while tasks after it are there")
+            raise ConfigError(f"task {number}_{missing[0]} is missing, but later tasks of the subtopology are present")
         stateful = size > 0 and TaskId(number, 0) in cluster.stateful
         shapes.append(SubtopologyShape((source,) if size else (), (Store(f"store-{number}"),) if stateful else ()))
         counts.update({source: size} if size else {})
@@ -166,7 +168,9 @@ def _process(client: Client, cluster: Cluster, ends: Mapping[TaskId, int], *, ou
     spread = distribute(stateful, copies, client.prev_active & cluster.stateless, names, {})
     about = report_of(client.process_id, ours=ours, tags=client.tags)
     return ProcessState(
-        tuple(ConsumerState(name, frozenset(one.active), frozenset(one.standby)) for name, one in spread.items()),
+        tuple(
+            ConsumerState(name, frozenset(placed.active), frozenset(placed.standby)) for name, placed in spread.items()
+        ),
         about,
         {task: _position(client.lags[task], ends[task]) for task in sorted(stateful | copies)},
     )
@@ -179,27 +183,31 @@ def _position(lag: int, end: int) -> int:
 
 
 def state_of_group(group: ObservedGroup) -> GroupState:
-    """A group as it was observed. Raises ``NotAStreamsGroup`` for one without members, ``ConfigError`` without tasks."""
+    """Build a group from an observed one. Raises ``NotAStreamsGroup`` (no members) or ``ConfigError`` (no tasks)."""
     decoded, snapshot = group.decoded, group.decoded.snapshot
     if not decoded.processes:
-        raise NotAStreamsGroup(f"group {snapshot.group} has no members whose user-data can be read: nothing to play on")
+        raise NotAStreamsGroup(
+            f"group {snapshot.group} has no members whose user-data can be read, so nothing can be predicted"
+        )
     if not group.tasks:
-        raise ConfigError(f"group {snapshot.group}: no tasks are known; describe its subtopologies by --topology FILE")
+        raise ConfigError(
+            f"group {snapshot.group}: no tasks are known; describe its subtopologies with --topology FILE"
+        )
     assumed = dict(group.assumed)
     ends = dict(group.end_offset_sums) if group.ends_known else ends_not_known(sorted(group.stateful), group.config)
     if not group.ends_known:
-        assumed["end offsets"] = "not known: every copy counts as caught up, and whoever has none as cold"
+        assumed["end offsets"] = "not known: every replica counts as caught up, and a process without a replica as cold"
     due_ms = decoded.next_rebalance_ms
     assumed["copies"] = (
         "at the end of their changelogs: the group asks for no rebalance"
         if due_ms is None
-        else "as far as they told when they last joined; what was within the acceptable lag then has caught up"
+        else "at the positions reported at the last join; those within the acceptable lag then count as caught up"
     )
-    assumed["active tasks"] = "all run; how far one is that is still restoring is told by nothing"
-    assumed["changelogs"] = "do not grow meanwhile"
+    assumed["active tasks"] = "all count as running: members do not report the progress of a restore"
+    assumed["changelogs"] = "do not grow during the simulation"
     processes = {
-        one.process_id: _observed_process(group, one, ends, rest=due_ms is None or not group.ends_known)
-        for one in decoded.processes
+        process.process_id: _observed_process(group, process, ends, rest=due_ms is None or not group.ends_known)
+        for process in decoded.processes
     }
     return GroupState(
         processes=processes,
@@ -223,7 +231,7 @@ def _leader(group: ObservedGroup, assumed: dict[str, str]) -> UUID:
     for process in processes:
         if any(member.member_id == leader for member in process.members):
             return process.process_id
-    first = min(processes, key=lambda one: min(member.member_id for member in one.members))
+    first = min(processes, key=lambda process: min(member.member_id for member in process.members))
     assumed["leader"] = f"process {first.process_id}, the first by member id: the group's leader is not known"
     return first.process_id
 
@@ -237,14 +245,16 @@ def _observed_process(
         active = frozenset(given.active) & group.tasks.keys() if given else NO_TASKS
         copies = (given.standby | given.warmup) & ends.keys() if given else NO_TASKS
         consumers.append(ConsumerState(member.member_id, active, copies))
-    told = {task: number for task, number in process.offset_sums.items() if task in ends}
+    reported = {task: number for task, number in process.offset_sums.items() if task in ends}
     if process.report.task_lags is not None:
-        told = {task: max(0, ends[task] - lag) for task, lag in told.items()}
+        reported = {task: max(0, ends[task] - lag) for task, lag in reported.items()}
     acceptable = group.config.acceptable_recovery_lag
     positions = {}
-    for task in sorted({*told, *(process.active & ends.keys()), *(process.copies & ends.keys())}):
-        sum_told, end = told.get(task, 0), ends[task]
-        near = sum_told == RUNNING_OFFSET_SUM or (0 <= sum_told <= end and is_caught_up(end - sum_told, acceptable))
+    for task in sorted({*reported, *(process.active & ends.keys()), *(process.copies & ends.keys())}):
+        reported_sum, end = reported.get(task, 0), ends[task]
+        near = reported_sum == RUNNING_OFFSET_SUM or (
+            0 <= reported_sum <= end and is_caught_up(end - reported_sum, acceptable)
+        )
         ended = task in process.active or (task in process.copies and rest) or near
-        positions[task] = end if ended else sum_told
+        positions[task] = end if ended else reported_sum
     return ProcessState(tuple(consumers), process.report, positions)

@@ -1,7 +1,7 @@
-"""When the next rebalance of a played group comes: at once, at the probing interval, or early.
+"""When the next rebalance of a simulated group comes: at once, at the probing interval, or early.
 
-Early probing is the real ``group.probing``: members of ours publish how far their copies are, a leader of ours asks. What lives
-here: passing time until then. What must not: what a rebalance does (``played``).
+Early probing is the real ``group.probing``: our members publish the positions of their replicas, our leader asks. What
+lives here: passing time until then. What must not: what a rebalance does (``played``).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ FOLLOW_UP, PROBE = "follow_up", "probe"
 
 
 def until_next(group: PlayedGroup, last: Decision, offsets_per_s: int | None) -> str | None:
-    """Let time pass until the rebalance after ``last``, and answer with its cause; None if none comes.
+    """Let time pass until the rebalance after ``last``, and return its cause; None if none comes.
 
-    Without ``offsets_per_s`` every copy gets to its end meanwhile, and the time is the least that it can take.
+    Without ``offsets_per_s`` every replica gets to its end meanwhile, and the time is the least possible.
     """
     if last.withheld:
         return FOLLOW_UP
@@ -45,15 +45,15 @@ def until_probe(group: PlayedGroup, standing: Standing, due_ms: int, offsets_per
         group.read_for(step_ms if until_next_ms is None else min(step_ms, until_next_ms), offsets_per_s)
         wake_ms = due_ms
         if prober is not None:
-            found = compute_gain(standing, _published(group), group.state.ends)
-            said = prober.handle(GainReported(found), group.now_ms)
-            if isinstance(said, Rejoin):
+            gain = compute_gain(standing, _published(group), group.state.ends)
+            answer = prober.handle(GainReported(gain), group.now_ms)
+            if isinstance(answer, Rejoin):
                 return
-            wake_ms = due_ms if said.until_ms is None else said.until_ms
+            wake_ms = due_ms if answer.until_ms is None else answer.until_ms
 
 
 def until_read(group: PlayedGroup, offsets_per_s: int | None) -> None:
-    """Read everything to its end; without ``offsets_per_s`` in no time."""
+    """Read everything to its end; without ``offsets_per_s`` this takes no time."""
     if offsets_per_s is None:
         group.read_all()
         return

@@ -1,8 +1,8 @@
-"""A group played on: everybody joins, the real leader decides, everybody takes what it is given, copies read on.
+"""A simulated group: all members join, the real leader decides, members adopt their assignments, replicas read on.
 
-The leader is ``group.leader.decide`` with all it does: the choice of the assignor, KIP-429, who asks for the next rebalance. Only
-the bytes are left out: members reach it as values and its answer is taken as values, which makes a generation of 100 members
-some milliseconds. What lives here: one generation, and time. What must not: when the next one comes (``pace``).
+The leader is ``group.leader.decide`` with all it does: the choice of the assignor, KIP-429, the next rebalance. Only
+the bytes are left out: reports and assignments are passed as values, so a generation of 100 members takes some
+milliseconds. What lives here: one generation, and time. What must not: when the next generation comes (``pace``).
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from kstreams_assign.wire import AssignmentInfo
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One rebalance: why it came, what its leader decided, and how the group stood right after it.
+    """One rebalance: its cause, its leader's decision, and the group right after it.
 
-    ``at_ms`` counts from the start. ``cause``: ``change``, ``probe`` or ``follow_up``; the decision has its own ``kind``.
-    ``warmups``: copies beside the standbys that are set. ``exposed``: stateful tasks of which nobody but the owner has a copy
-    that has caught up, so that its loss costs a restore. ``cold``: tasks that a process got to run and has to restore first.
+    ``at_ms`` counts from the start. ``cause``: ``change``, ``probe`` or ``follow_up``; the decision has its own
+    ``kind``. ``warmups``: replicas beyond the configured standbys. ``exposed``: number of stateful tasks without a
+    caught-up replica beside the owner's, so that its loss costs a restore. ``cold``: active tasks that their process
+    has to restore first.
     """
 
     at_ms: int
@@ -41,7 +42,7 @@ class Generation:
 
 
 class PlayedGroup:
-    """A group that goes on from ``state``. ``now_ms`` is the play's own time."""
+    """A group simulated from ``state`` on. ``now_ms`` is simulated time."""
 
     def __init__(self, state: GroupState) -> None:
         self.state = state
@@ -51,12 +52,12 @@ class PlayedGroup:
         self._tasks = state.topology.tasks(state.partition_counts)
         self._task_of = {partition: task for task, partitions in self._tasks.items() for partition in partitions}
         self._ends = _end_offsets(state)
-        self.processes = {name: PlayedProcess(one, state.ends) for name, one in state.processes.items()}
+        self.processes = {name: PlayedProcess(process, state.ends) for name, process in state.processes.items()}
 
     # --- one rebalance ------------------------------------------------------------
 
     def rebalance(self, cause: str) -> Generation:
-        """Everybody joins, gets an assignment and adopts it. Raises ``ConfigError`` where the leader refuses to assign."""
+        """All members join, get an assignment and adopt it. Raises ``ConfigError`` if the leader refuses to assign."""
         for process in self.processes.values():
             process.clean_up(self.now_ms, self.state.state_cleanup_delay_ms)
         decision, answers = self._decide()
@@ -79,7 +80,7 @@ class PlayedGroup:
         )
 
     def _decide(self) -> tuple[Decision, dict[str, AssignmentInfo]]:
-        """What the leader answers to everybody, as values beside the empty bytes of the decision."""
+        """Return the leader's decision, and each member's assignment as a value (the decision has empty bytes)."""
         answers: list[AssignmentInfo] = []
 
         def keep(infos: Iterable[AssignmentInfo]) -> list[bytes]:
@@ -93,7 +94,7 @@ class PlayedGroup:
         return decision, dict(zip(view.member_ids, answers, strict=True))
 
     def _view(self, dialect: Dialect) -> GroupView:
-        """What ``read_group`` would answer: members in the order of their ids."""
+        """Return what ``read_group`` would: members in the order of their ids."""
         joined = {}
         for name, process in self.processes.items():
             for member, sums in process.reports().items():
@@ -145,30 +146,30 @@ class PlayedGroup:
             queue = WarmupQueue(trailer.warmups.get(name, ()), at_once) if trailer and at_once else None
             process.adopt(taken, self.now_ms, queue)
 
-    # --- how it stands ---------------------------------------------------------------
+    # --- its present state -----------------------------------------------------------
 
     @property
     def capacities(self) -> dict[UUID, int]:
         return {name: len(process.consumers) for name, process in self.processes.items()}
 
     def owners(self) -> dict[TaskId, UUID]:
-        """Task -> the process that runs it, or is promised it by a rebalance under way."""
+        """Return task -> the process that runs it, or gets it in the follow-up rebalance."""
         owners = {task: name for name, process in self.processes.items() for task in process.active}
         return {**owners, **{task: name for task, name in self.promised.items() if name in self.processes}}
 
     def next_decision(self) -> Decision:
-        """What a rebalance would decide now; nothing of it is carried out."""
+        """Return what a rebalance would decide now, without carrying it out."""
         return self._decide()[0]
 
     def standing(self) -> Standing:
-        """As if the last decision had been what the group has now."""
-        found = self.next_decision().standing
-        assert found is not None, "no refusal"
+        """Return the standing as if the last decision had been the group's present tasks."""
+        standing = self.next_decision().standing
+        assert standing is not None, "a decision without refusal has a standing"
         held = {name: Placement(process.active, process.copies) for name, process in self.processes.items()}
-        return Standing(found.cluster, Plan(held, probing=True), found.config, found.assign)
+        return Standing(standing.cluster, Plan(held, probing=True), standing.config, standing.assign)
 
     def exposed(self) -> int:
-        """How many stateful tasks have no copy beside the owner's that has caught up."""
+        """Return how many stateful tasks have no caught-up replica beside the owner's."""
         acceptable = self.state.config.acceptable_recovery_lag
         covered = {
             task
@@ -181,24 +182,24 @@ class PlayedGroup:
     # --- time ----------------------------------------------------------------------
 
     def until_next_ms(self, offsets_per_s: int) -> int | None:
-        """How long until the next task or copy gets near its end, or there; None if nothing is read."""
+        """Return the time until the next task or replica gets near, or to, its end; None if nothing is read."""
         acceptable = self.state.config.acceptable_recovery_lag
-        found = [process.until_next_ms(offsets_per_s, acceptable) for process in self.processes.values()]
-        return min((ms for ms in found if ms is not None), default=None)
+        waits = [process.until_next_ms(offsets_per_s, acceptable) for process in self.processes.values()]
+        return min((ms for ms in waits if ms is not None), default=None)
 
     def read_for(self, ms: int, offsets_per_s: int) -> None:
-        """Time passes, and every process reads ``offsets_per_s``. No longer than ``until_next_ms``."""
+        """Let ``ms`` pass while every process reads ``offsets_per_s``. ``ms`` is at most ``until_next_ms``."""
         acceptable = self.state.config.acceptable_recovery_lag
-        self.offsets_read += sum(one.read_for(ms, offsets_per_s, acceptable) for one in self.processes.values())
+        self.offsets_read += sum(process.read_for(ms, offsets_per_s, acceptable) for process in self.processes.values())
         self.now_ms += ms
 
     def read_all(self) -> None:
-        """Everything is read to its end, in whatever time."""
+        """Read everything to its end, in no time."""
         self.offsets_read += sum(process.read_all() for process in self.processes.values())
 
 
 def _end_offsets(state: GroupState) -> dict[TopicPartition, int]:
-    """Ends by task as ends by changelog: a decision looks at the sum over a task's changelogs alone."""
+    """Turn ends by task into ends by changelog: a decision uses only the sum over a task's changelogs."""
     ends: dict[TopicPartition, int] = {}
     for task, end in state.ends.items():
         changelogs = list(state.topology.changelogs(state.application_id, task).values())

@@ -1,6 +1,6 @@
-"""One process of a played group: what its members have, and its disk.
+"""One process of a simulated group: its members' tasks, and its disk.
 
-What lives here: how state comes, is read on, is left behind and cleaned away. What must not: rebalances (``played``).
+What lives here: how state is created, read on, left behind and cleaned up. What must not: rebalances (``played``).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Sums = Mapping[TaskId, int]
 
 
 class PlayedProcess:
-    """Begins as ``state`` says. ``ends``: stateful task -> the end of its changelogs, which does not move."""
+    """Starts from ``state``. ``ends``: stateful task -> sum of its changelogs' end offsets, which do not change."""
 
     def __init__(self, state: ProcessState, ends: Sums) -> None:
         self.about: MemberReport = state.about
-        self.consumers = {one.member_id: one for one in state.consumers}
+        self.consumers = {consumer.member_id: consumer for consumer in state.consumers}
         self._ends = ends
         self._positions = dict(state.positions)
         self._left_ms: dict[TaskId, int] = {}
@@ -43,39 +43,42 @@ class PlayedProcess:
         return self._ends[task] - self._read_to(task)
 
     def _read_to(self, task: TaskId) -> int:
-        """A position that is not known, or behind the end, is of no use: that state is read again from the start."""
+        """Return 0 for a position that is unknown or beyond the end: that state is read again from the start."""
         position = self._positions.get(task, 0)
         return position if 0 <= position <= self._ends[task] else 0
 
     # --- a rebalance -----------------------------------------------------------------
 
     def reports(self) -> dict[str, dict[TaskId, int]]:
-        """Member -> the offset sums that it joins with. State that tasks left behind is told by the first member."""
+        """Return member -> the offset sums that it joins with. The first member reports the state of revoked tasks."""
         first = next(iter(self.consumers), None)
         idle = self._positions.keys() - self.active - self.copies
-        return {name: self._sums(one, idle if name == first else frozenset()) for name, one in self.consumers.items()}
+        return {
+            name: self._sums(consumer, idle if name == first else frozenset())
+            for name, consumer in self.consumers.items()
+        }
 
-    def _sums(self, one: ConsumerState, idle: Iterable[TaskId]) -> dict[TaskId, int]:
-        told = sorted(((one.active | one.copies) & self._positions.keys()).union(idle))
-        running = one.active
+    def _sums(self, consumer: ConsumerState, idle: Iterable[TaskId]) -> dict[TaskId, int]:
+        reported = sorted(((consumer.active | consumer.copies) & self._positions.keys()).union(idle))
+        running = consumer.active
         return {
             task: RUNNING_OFFSET_SUM if task in running and not self.lag(task) else self._positions[task]
-            for task in told
+            for task in reported
         }
 
     def adopt(self, taken: Iterable[ConsumerState], now_ms: int, queue: WarmupQueue | None = None) -> None:
-        """Every member has its assignment."""
+        """Give every member its assignment."""
         self._queue = queue
-        self.consumers = {one.member_id: one for one in taken}
+        self.consumers = {consumer.member_id: consumer for consumer in taken}
         self._recount()
         self.settle(now_ms)
 
     def _recount(self) -> None:
-        self.active = frozenset[TaskId]().union(*(one.active for one in self.consumers.values()))
-        self.copies = frozenset[TaskId]().union(*(one.copies for one in self.consumers.values()))
+        self.active = frozenset[TaskId]().union(*(consumer.active for consumer in self.consumers.values()))
+        self.copies = frozenset[TaskId]().union(*(consumer.copies for consumer in self.consumers.values()))
 
     def settle(self, now_ms: int) -> None:
-        """Stores of new tasks are opened, those of tasks that are here no more are left on the disk."""
+        """Open the stores of new tasks; leave those of revoked tasks on the disk."""
         held = (self.active | self.copies) & self._ends.keys()
         for task in held:
             self._positions.setdefault(task, 0)
@@ -84,14 +87,14 @@ class PlayedProcess:
             self._left_ms.setdefault(task, now_ms)
 
     def clean_up(self, now_ms: int, delay_ms: int) -> None:
-        """What was left longer ago than ``delay_ms`` is gone."""
+        """Delete state that was left longer ago than ``delay_ms``."""
         for task in [task for task, left_ms in self._left_ms.items() if now_ms - left_ms > delay_ms]:
             del self._left_ms[task], self._positions[task]
 
     # --- reading ---------------------------------------------------------------------
 
     def reading(self, acceptable: int) -> list[TaskId]:
-        """What is being read: active tasks that do not run yet, and only then copies whose turn has come."""
+        """Return what is read now: active tasks that do not run yet, otherwise replicas that are not queued."""
         for here in (self.active, self.copies - self._queued(acceptable)):
             if behind := sorted(task for task in here & self._ends.keys() if self.lag(task)):
                 return behind
@@ -105,19 +108,19 @@ class PlayedProcess:
         return frozenset(under_way[self._queue.at_once :])
 
     def until_next_ms(self, offsets_per_s: int, acceptable: int) -> int | None:
-        """How long until the next copy or task gets within ``acceptable``, or to its end; None if nothing is read."""
+        """Return the time until a task gets within ``acceptable``, or to its end; None if nothing is read."""
         reading = self.reading(acceptable)
         goals = [lag - acceptable if lag > acceptable else lag for lag in map(self.lag, reading)]
         return min((-(-goal * len(reading) * 1000 // offsets_per_s) for goal in goals), default=None)
 
     def read_for(self, ms: int, offsets_per_s: int, acceptable: int) -> int:
-        """Read on, every task at the same speed, and answer with the number of offsets. No longer than ``until_next_ms``."""
+        """Read every task at the same speed; return the number of offsets. ``ms`` is at most ``until_next_ms``."""
         reading = self.reading(acceptable)
         share = offsets_per_s * ms // (1000 * len(reading)) if reading else 0
         return sum(self._read(task, share) for task in reading)
 
     def read_all(self) -> int:
-        """Read everything to its end, and answer with the number of offsets."""
+        """Read everything to its end; return the number of offsets."""
         held = sorted((self.active | self.copies) & self._ends.keys())
         return sum(self._read(task, self.lag(task)) for task in held)
 
@@ -127,5 +130,5 @@ class PlayedProcess:
         return read
 
     def published(self) -> dict[TaskId, int]:
-        """How far the copies are, as a member of ours publishes it while a probe is due."""
+        """Return the replicas' positions, as our members publish them while a probe is due."""
         return {task: self._read_to(task) for task in sorted(self.copies & self._ends.keys())}

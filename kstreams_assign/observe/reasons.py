@@ -1,6 +1,6 @@
-"""A description in plain sentences: why the group is as it is, and what comes next. Nothing is worked out here.
+"""A description in sentences: why the group is in this state, and what comes next. Nothing is computed here.
 
-Processes are called by the shortest beginning of their ids that is theirs alone.
+A process is named by the shortest unique prefix of its id.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ERRORS: Mapping[int, str] = {
 
 
 def process_names(processes: Iterable[UUID]) -> dict[UUID, str]:
-    """Short names, as long as they need to be to differ."""
+    """Return the shortest unique prefixes of the ids."""
     texts = {process: str(process) for process in processes}
     for length in range(SHORTEST_NAME, 36):
         if len({text[:length] for text in texts.values()}) == len(texts):
@@ -39,14 +39,14 @@ def process_names(processes: Iterable[UUID]) -> dict[UUID, str]:
 
 
 def reasons(about: Description, slow: Collection[Stalled] = ()) -> list[str]:
-    """Sentences, the most pressing first. ``slow``: copies that were seen to come no nearer."""
+    """Return sentences, the most urgent first. ``slow``: replicas whose lag did not shrink."""
     group = about.group
     names = process_names(group.decoded.view.processes)
     state = group.decoded.snapshot.state
     if state == EMPTY:
-        return ["the group has no members: nobody runs its tasks"]
+        return ["the group has no members: no process runs its tasks"]
     if not group.decoded.members or not (group.decoded.processes or group.decoded.unreadable):
-        return [f"the group is in the state {state}: who has what can be read once it is stable"]
+        return [f"the group is in the state {state}: its assignment can be read once it is stable"]
     parts: list[Callable[[], list[str]]] = [
         lambda: _troubles(group),
         lambda: _between(about, names),
@@ -71,7 +71,7 @@ def _troubles(group: ObservedGroup) -> list[str]:
     mixed = [f"members speak the versions {', '.join(map(str, versions))}; the lowest counts"]
     leaving = process_names(decoded.view.processes)
     drains = [
-        f"{leaving[process]} is about to leave: its tasks move as they are warm elsewhere"
+        f"{leaving[process]} is about to leave: each of its tasks moves once another process has caught up"
         for process in sorted(decoded.view.draining, key=str)
     ]
     chosen = [group.choice.warning] if group.choice.warning and group.ends_known else []
@@ -81,9 +81,9 @@ def _troubles(group: ObservedGroup) -> list[str]:
 def _between(about: Description, names: Mapping[UUID, str]) -> list[str]:
     promised = about.group.decoded.promised
     waiting = [f"{task} (for {names.get(process, process)})" for task, process in sorted(promised.items())]
-    told = [f"between two owners until the follow-up rebalance: {', '.join(waiting)}"] if waiting else []
-    unowned = [f"run by nobody in this generation: {task_list(about.unowned)}"] if about.unowned else []
-    return told + unowned
+    withheld = [f"between two owners until the follow-up rebalance: {', '.join(waiting)}"] if waiting else []
+    unowned = [f"no process runs in this generation: {task_list(about.unowned)}"] if about.unowned else []
+    return withheld + unowned
 
 
 def _probe(about: Description, names: Mapping[UUID, str]) -> list[str]:
@@ -95,73 +95,74 @@ def _probe(about: Description, names: Mapping[UUID, str]) -> list[str]:
         return ["no probing rebalance is due", *late]
     if due_ms == 0:
         return _follow_up(about, names)
-    latest = " at the latest" if group.decoded.trailer else ""  # ours may tell earlier that they are ready
+    latest = " at the latest" if group.decoded.trailer else ""  # our members may report earlier that they are ready
     when = f"the next probing rebalance is {_due(due_ms - group.decoded.snapshot.taken_ms)}{latest}"
     if not group.ends_known:
         return [f"{when}; changelog end offsets are not known here, so what it moves is not either"]
     kept = _listed([f"{task} on {names[process]}" for task, process in about.next_standbys])
     changes = [*([f"moves {moves}"] if moves else []), *([f"keeps as standbys {kept}"] if about.next_standbys else [])]
     if not changes:
-        return [f"{when}; it would move nothing as far as can be told"]
+        return [f"{when}; as far as known, it would move nothing"]
     afterwards = ", then probes go on" if about.asks_again else ", then the group is settled"
     return [f"{when}; once the warm-ups have caught up it {' and '.join(changes)}{afterwards}"]
 
 
 def _follow_up(about: Description, names: Mapping[UUID, str]) -> list[str]:
-    """What nobody runs is given out at once; all else that moves waits for its warm-up."""
+    """Describe a follow-up: tasks that no process runs are assigned at once, all others wait for their warm-up."""
     given = move_list([move for move in about.next_moves if move.source is None], names)
     later = move_list([move for move in about.next_moves if move.source is not None], names)
-    out = f", as far as can be told with {given}" if given else ""
+    out = f", as far as known with {given}" if given else ""
     after = [f"once the warm-ups have caught up, a later one moves {later}"] if later else []
     return [f"a follow-up rebalance comes at once{out}", *after]
 
 
 def _waiting(about: Description, names: Mapping[UUID, str]) -> list[str]:
-    """Those that hold the group up, the worst first; then those that are done."""
+    """Describe the warm-ups that are behind, the worst first; then those that have caught up."""
     behind = sorted((c for c in about.waiting if not c.ready), key=lambda c: (c.stuck is None, -(c.lag or 0), c.task))
     done = [f"{copy.task} on {names[copy.process]}" for copy in about.waiting if copy.ready]
-    told = first([_waits(copy, about, names) for copy in behind], "warm-ups that have not caught up")
-    return told + ([f"warmed up, waiting for the next probe: {_listed(done)}"] if done else [])
+    sentences = first([_waits(copy, about, names) for copy in behind], "warm-ups that have not caught up")
+    return sentences + ([f"warmed up, waiting for the next probe: {_listed(done)}"] if done else [])
 
 
 def _waits(copy: CopyLag, about: Description, names: Mapping[UUID, str]) -> str:
     group = about.group
     acceptable = f"{group.config.acceptable_recovery_lag:,} at most"
     if not group.config.acceptable_recovery_lag:
-        acceptable = "0 at most, which a changelog that is written to hardly allows"
+        acceptable = "0 at most, which a changelog with writes hardly reaches"
     on = f"{copy.task} warms up on {names[copy.process]}{_thread(group, copy)}"
     if copy.stuck:
         return f"{on} and cannot catch up: {copy.stuck}"
-    if copy.told == UNKNOWN_OFFSET_SUM:
-        return f"{on}, which tells no position of it: it may be handed over before its state is there"
+    if copy.reported == UNKNOWN_OFFSET_SUM:
+        return f"{on}, which reports no position of it: it may be handed over before its state is there"
     if copy.lag is None:
         return f"{on}; where its changelog ends is not known here"
     behind = _behind(group, copy.task)
-    if copy.told is None:
+    if copy.reported is None:
         return f"{on}: {_when(group)} it had nothing of {copy.lag:,} offsets of {behind}; it may lag {acceptable}"
     return f"{on}: {_when(group)} it lagged {copy.lag:,} behind {behind}; it may lag {acceptable}"
 
 
 def _thread(group: ObservedGroup, copy: CopyLag) -> str:
-    """Which of several members of the process has the copy."""
-    process = next(one for one in group.decoded.processes if one.process_id == copy.process)
+    """Return the member that has the replica, if the process has several members."""
+    process = next(process for process in group.decoded.processes if process.process_id == copy.process)
     holders = [m for m in process.members if m.given and copy.task in m.given.standby | m.given.warmup]
     return f" ({holders[0].described.client_id})" if holders and len(process.members) > 1 else ""
 
 
 def _behind(group: ObservedGroup, task: TaskId) -> str:
-    """The changelogs, the longest first."""
+    """Return the changelogs, the longest first."""
     ends = group.decoded.snapshot.end_offsets
-    logs = sorted(group.changelogs[task], key=lambda one: -ends.get(one, 0))
+    logs = sorted(group.changelogs[task], key=lambda log: -ends.get(log, 0))
     return (
-        " and ".join(f"{one} ({ends.get(one, 0):,})" if len(logs) > 1 else str(one) for one in logs) or "no changelog"
+        " and ".join(f"{log} ({ends.get(log, 0):,})" if len(logs) > 1 else str(log) for log in logs) or "no changelog"
     )
 
 
 def _slow(copy: Stalled, group: ObservedGroup, names: Mapping[UUID, str]) -> str:
     return (
-        f"{copy.task} on {names.get(copy.process, copy.process)} comes no nearer: it lagged {copy.before:,} at one join and "
-        f"{copy.after:,} at a later one, so {_behind(group, copy.task)} grows as fast as it is read"
+        f"{copy.task} on {names.get(copy.process, copy.process)} does not catch up: "
+        f"it lagged {copy.before:,} at one join and {copy.after:,} at a later one, "
+        f"so {_behind(group, copy.task)} grows as fast as it is read"
     )
 
 
@@ -180,12 +181,14 @@ def _losses(about: Description, names: Mapping[UUID, str]) -> list[str]:
     if not group.ends_known:
         return []
     certain = [
-        f"losing {names[process]} would cost a restore of {task_list(tasks)} ({_size(group, tasks)}): nobody else has a copy"
+        f"losing {names[process]} would cost a restore of {task_list(tasks)} ({_size(group, tasks)}): "
+        "no other process has a replica"
         for process, tasks in about.restores.items()
         if tasks
     ]
     perhaps = [
-        f"losing {names[process]} may cost a restore of {task_list(tasks)}: the copies elsewhere were behind {_when(group)}"
+        f"losing {names[process]} may cost a restore of {task_list(tasks)}: "
+        f"the replicas elsewhere were behind {_when(group)}"
         for process, tasks in about.risks.items()
         if tasks
     ]
@@ -198,7 +201,7 @@ def _size(group: ObservedGroup, tasks: Collection[TaskId]) -> str:
 
 
 def _when(group: ObservedGroup) -> str:
-    """When positions were last told."""
+    """Return when positions were last reported."""
     snapshot = group.decoded.snapshot
     if snapshot.assigned_ms is None:
         return "at the last join"
@@ -206,16 +209,16 @@ def _when(group: ObservedGroup) -> str:
 
 
 def _racks(about: Description) -> list[str]:
-    told = []
+    sentences = []
     for rack in about.racks:
         values = ", ".join(value or "(none)" for value in rack.values)
-        together = f"; all copies under one {rack.tag}: {task_list(rack.together)}" if rack.together else ""
-        told.append(f"{rack.tag} ({values}): {rack.spread} tasks with standbys are spread over it{together}")
-    return told
+        together = f"; all replicas under one {rack.tag}: {task_list(rack.together)}" if rack.together else ""
+        sentences.append(f"{rack.tag} ({values}): {rack.spread} tasks with standbys are spread over it{together}")
+    return sentences
 
 
 def task_list(tasks: Collection[TaskId]) -> str:
-    """The first dozen, and how many more."""
+    """Return the first dozen, and how many more."""
     return _listed([str(task) for task in sorted(tasks)])
 
 
@@ -225,17 +228,17 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def move_list(moves: Collection[Move], names: Mapping[UUID, str]) -> str:
-    """``0_1, 0_3 from a to b``; empty for none. Of many moves their number, and the first few ways."""
+    """Return ``0_1, 0_3 from a to b``; empty for no moves; for many, their number and the first few."""
     ways: dict[tuple[UUID | None, UUID], list[TaskId]] = defaultdict(list)
     for move in moves:
         ways[move.source, move.target].append(move.task)
-    told = [
+    texts = [
         f"{task_list(tasks)} {f'from {names.get(old, str(old))} ' if old else ''}to {names[new]}"
         for (old, new), tasks in ways.items()
     ]
-    if len(told) <= WAYS_SHOWN:
-        return "; ".join(told)
-    return f"{len(moves):,} tasks: {'; '.join(told[:WAYS_SHOWN])}; and more in {len(told) - WAYS_SHOWN:,} other ways"
+    if len(texts) <= WAYS_SHOWN:
+        return "; ".join(texts)
+    return f"{len(moves):,} tasks: {'; '.join(texts[:WAYS_SHOWN])}; and more in {len(texts) - WAYS_SHOWN:,} other ways"
 
 
 def _due(left_ms: int) -> str:
@@ -243,7 +246,7 @@ def _due(left_ms: int) -> str:
 
 
 def span(milliseconds: int) -> str:
-    """A length of time in its two largest units: ``3 min 5 s``."""
+    """Return a duration in its two largest units: ``3 min 5 s``."""
     seconds = max(0, round(milliseconds / 1000))
     for unit, size, smaller, rest in (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1)):
         if seconds >= size:
@@ -253,6 +256,6 @@ def span(milliseconds: int) -> str:
 
 
 def first(sentences: list[str], kind: str) -> list[str]:
-    """The first few of many sentences of a kind."""
+    """Return the first few of many sentences of a kind."""
     more = len(sentences) - SENTENCES_SHOWN
     return sentences if more <= 0 else [*sentences[:SENTENCES_SHOWN], f"... and {more:,} more {kind}"]

@@ -1,7 +1,7 @@
-"""How fast processes restore, from what they told at two joins.
+"""How fast processes restore, from the positions that they reported at two joins.
 
-Positions are told at joins only, so two snapshots of one generation tell nothing. Only what was still being read at the
-second join counts: a copy at its end may have got there long before.
+Members report positions at joins only, so two snapshots of one generation do not help. Only replicas that were still
+reading at the second join count: a replica at its end may have got there long before.
 """
 
 from __future__ import annotations
@@ -11,18 +11,22 @@ from kstreams_assign.observe.decoded import DecodedGroup, DecodedProcess
 
 
 def restore_rate(earlier: DecodedGroup, now: ObservedGroup) -> int | None:
-    """Offsets a process and second, on average over those that were reading all along; None where nobody was."""
+    """Return offsets per process and second, averaged over processes that were still reading; None without any."""
     began_ms, ended_ms = earlier.snapshot.assigned_ms, now.decoded.snapshot.assigned_ms
     if began_ms is None or ended_ms is None or ended_ms <= began_ms:
         return None
     before = {process.process_id: process for process in earlier.processes}
-    read = [_read(before[one.process_id], one, now) for one in now.decoded.processes if one.process_id in before]
+    read = [
+        _read(before[process.process_id], process, now)
+        for process in now.decoded.processes
+        if process.process_id in before
+    ]
     busy = [offsets for offsets in read if offsets > 0]
     return max(1, sum(busy) * 1000 // (len(busy) * (ended_ms - began_ms))) if busy else None
 
 
 def _read(before: DecodedProcess, process: DecodedProcess, now: ObservedGroup) -> int:
-    """Offsets read between the joins of what this process had been given and has not read to the end."""
-    ends, told = now.end_offset_sums, process.offset_sums
-    reading = [task for task in before.active | before.copies if task in ends and 0 <= told.get(task, -1) < ends[task]]
-    return sum(told[task] - max(0, before.offset_sums.get(task, 0)) for task in reading)
+    """Return the offsets read between the joins, of assigned tasks that have not reached their end."""
+    ends, sums = now.end_offset_sums, process.offset_sums
+    reading = [task for task in before.active | before.copies if task in ends and 0 <= sums.get(task, -1) < ends[task]]
+    return sum(sums[task] - max(0, before.offset_sums.get(task, 0)) for task in reading)

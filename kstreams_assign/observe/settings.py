@@ -1,6 +1,7 @@
-"""The settings that a decision depends on. They are on no wire: told by the caller, seen in the group, or Kafka's defaults.
+"""The settings that a decision depends on: given by the caller, seen in the group, or Kafka's defaults.
 
-What was not told stands in ``assumed``. Members of ours publish a digest of theirs, so a guess can be proved right.
+Members do not report them. ``assumed`` names those that were not given. Our members publish a digest of their
+settings, which can confirm a guess.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ STRATEGY = "rack_aware_assignment_strategy"
 COSTS = ("rack_aware_assignment_traffic_cost", "rack_aware_assignment_non_overlap_cost")
 STANDBYS = "num_standby_replicas"
 WARMUPS = "max_warmup_replicas"
-DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(AssignConfig)}
+DEFAULTS: Mapping[str, Any] = {setting.name: setting.default for setting in fields(AssignConfig)}
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``config`` and ``assignor`` as far as they are known; ``assumed`` says of each other one where it comes from."""
+    """``config`` and ``assignor``; ``assumed`` has the origin of each value that was not given."""
 
     config: AssignConfig
     assignor: str
@@ -35,16 +36,16 @@ class Settings:
 
 
 def read_settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """``key=value`` texts as values. Raises ``ConfigError`` naming the key, the value and what is allowed."""
-    told: dict[str, Any] = {}
+    """Read ``key=value`` texts. Raises ``ConfigError`` naming the key, the value and what is allowed."""
+    settings: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         key, text = key.strip().replace(".", "_"), text.strip()
         if not equals or key not in {*DEFAULTS, "assignor"}:
             raise ConfigError(f"--set {pair}: write KEY=VALUE with one of {', '.join([*DEFAULTS, 'assignor'])}")
-        told[key] = _value(key, text)
-    AssignConfig(**{key: value for key, value in told.items() if key != "assignor"})
-    return told
+        settings[key] = _value(key, text)
+    AssignConfig(**{key: value for key, value in settings.items() if key != "assignor"})
+    return settings
 
 
 def _value(key: str, text: str) -> Any:
@@ -53,9 +54,9 @@ def _value(key: str, text: str) -> Any:
             raise ConfigError(f"--set {key}={text}: must be one of {', '.join(ASSIGNORS)}")
         return text
     if key == TAGS:
-        return tuple(filter(None, (one.strip() for one in text.split(","))))
+        return tuple(filter(None, (tag.strip() for tag in text.split(","))))
     if key in (STRATEGY, *COSTS):
-        raise ConfigError(f"--set {key}={text}: where replicas are is not looked at here, so racks cannot be played")
+        raise ConfigError(f"--set {key}={text}: this command does not read the racks of topic replicas: leave it out")
     if not text.isdecimal():
         raise ConfigError(f"--set {key}={text}: must be a whole number")
     return int(text)
@@ -70,32 +71,32 @@ def _shown(value: object) -> str:
     return str(value)
 
 
-def settings_of(group: DecodedGroup, told: Mapping[str, Any]) -> Settings:
-    """What the caller told, then what the group shows, then defaults."""
+def settings_of(group: DecodedGroup, given: Mapping[str, Any]) -> Settings:
+    """Return what the caller gave, else what the group shows, else defaults."""
     assumed: dict[str, str] = {}
-    assignor = told.get("assignor") or _assignor(group, assumed)
+    assignor = given.get("assignor") or _assignor(group, assumed)
     seen = _standbys(group)
-    warmups = max(DEFAULTS[WARMUPS], _warmups(group, told.get(STANDBYS, seen or 0)))
-    known = {STANDBYS: seen or 0, WARMUPS: warmups, **told}
+    warmups = max(DEFAULTS[WARMUPS], _warmups(group, given.get(STANDBYS, seen or 0)))
+    known = {STANDBYS: seen or 0, WARMUPS: warmups, **given}
     config = replace(AssignConfig(), **{key: value for key, value in known.items() if key != "assignor"})
     for key in DEFAULTS:
-        if key not in told and key not in COSTS:
+        if key not in given and key not in COSTS:
             value = getattr(config, key)
             assumed[key] = f"{_shown(value)}, the default"
-    if STANDBYS not in told:
+    if STANDBYS not in given:
         why = "the default; one process has no standbys" if seen is None else "as many as every stateful task has"
         assumed[STANDBYS] = f"{seen or 0}, {why}"
-    if WARMUPS not in told and warmups > DEFAULTS[WARMUPS]:
+    if WARMUPS not in given and warmups > DEFAULTS[WARMUPS]:
         assumed[WARMUPS] = f"{warmups:,}, as many as there are now"
     tags = sorted({tag for process in group.processes for tag in process.report.client_tags})
-    if tags and TAGS not in told:
+    if tags and TAGS not in given:
         assumed[TAGS] += f"; the members carry {', '.join(tags)}"
     return Settings(config, assignor, _proved(group, config, assignor, assumed))
 
 
 def _assignor(group: DecodedGroup, assumed: dict[str, str]) -> str:
     if group.trailer is None:
-        assumed["assignor"] = f"{JAVA_ASSIGNOR}, Kafka Streams' own: the leader does not tell"
+        assumed["assignor"] = f"{JAVA_ASSIGNOR}, Kafka Streams' own: the leader does not report it"
         return JAVA_ASSIGNOR
     if group.trailer.assignor == "fallback_prior":
         assumed["assignor"] = f"{OURS}, the default: the last round was decided without end offsets"
@@ -104,7 +105,7 @@ def _assignor(group: DecodedGroup, assumed: dict[str, str]) -> str:
 
 
 def _standbys(group: DecodedGroup) -> int | None:
-    """How many copies beside warm-ups every task with copies or reported state has; None if none could have any."""
+    """Return how many replicas beside warm-ups every stateful task has; None with fewer than two processes."""
     if len(group.processes) < 2:
         return None
     stateful = {task for process in group.processes for task in (*process.offset_sums, *process.copies)}
@@ -113,9 +114,9 @@ def _standbys(group: DecodedGroup) -> int | None:
 
 
 def _warmups(group: DecodedGroup, standbys: int) -> int:
-    """How many copies there are beyond the standbys, or how many are called warm-ups.
+    """Return the number of reported warm-ups, else of replicas beyond the standbys.
 
-    While a hand-over is under way the old copies of what is withheld stand there too, and nothing can be counted.
+    During a hand-over the old replicas of withheld tasks are present too, so it returns 0.
     """
     if group.trailer:
         return sum(len(tasks) for tasks in group.trailer.warmups.values())
@@ -126,10 +127,10 @@ def _warmups(group: DecodedGroup, standbys: int) -> int:
 
 
 def _proved(group: DecodedGroup, config: AssignConfig, assignor: str, assumed: dict[str, str]) -> dict[str, str]:
-    """Without what the members' digests prove; with a warning where they prove it wrong."""
+    """Drop assumptions that the members' digests confirm; add a warning if they contradict them."""
     trailers = [process.report.trailer for process in group.processes]
     digests = {trailer.settings_digest for trailer in trailers if trailer and trailer.settings_digest}
     if not digests or digests == {settings_digest(assignor, config)}:
         return {k: v for k, v in assumed.items() if not digests or k not in DEFAULTS}
-    differs = "the members have other assignment settings than these (their digests say so): give them by --set"
+    differs = "the members have other assignment settings than these (their digests differ): give them with --set"
     return {**assumed, "settings": differs}

@@ -1,7 +1,7 @@
-"""What can be fetched of a group at one moment, as a value that survives in a file.
+"""What can be fetched of a group at one moment, as a value that can be kept in a file.
 
-What lives here: the raw bytes of every member, the numbers around them, and their form as JSON. What must not: what the bytes
-mean (``decoded``), and how they are fetched.
+What lives here: the raw bytes of every member, the numbers around them, and their form as JSON. What must not: the
+meaning of the bytes (``decoded``), and how they are fetched.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ class GroupMember:
 class GroupSnapshot:
     """A group, its members' bytes, and the topics and offsets around it, all of about the time ``taken_ms``.
 
-    ``generation`` and ``leader`` (a member id) are None where the group's metadata record could not be read, or told of
-    another generation. ``partition_counts`` holds the subscribed topics and those named after the group; ``end_offsets``
-    and ``begin_offsets`` are those of the changelogs, and empty where they were not asked for or could not be had.
-    ``assigned_ms`` is when the generation was completed, by the broker's clock. ``gaps`` says what could not be had, and why.
+    ``generation`` and ``leader`` (a member id) are None if the group's metadata record could not be read, or is of
+    another generation. ``partition_counts`` holds the subscribed topics and those named after the group;
+    ``end_offsets`` and ``begin_offsets`` are those of the changelogs, and empty if they were not requested or could
+    not be read. ``assigned_ms`` is when the generation was completed, by the broker's clock. ``gaps``: what could not
+    be read, and why.
     """
 
     group: str
@@ -59,7 +60,7 @@ class GroupSnapshot:
 
 
 def snapshot_text(snapshot: GroupSnapshot) -> str:
-    """The snapshot as JSON; ``read_snapshot`` reads it back as an equal value."""
+    """Return the snapshot as JSON; ``read_snapshot`` reads it back as an equal value."""
     content = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -81,23 +82,21 @@ def snapshot_text(snapshot: GroupSnapshot) -> str:
 
 
 def read_snapshot(text: str, name: str = "the snapshot") -> GroupSnapshot:
-    """A snapshot from its JSON. Raises ``ConfigError`` naming the file (``name``), the field and what is wrong with it."""
+    """Read a snapshot from its JSON. Raises ``ConfigError`` naming the file (``name``), the field and the problem."""
     try:
         content = json.loads(text)
     except ValueError as wrong:
-        raise ConfigError(f"{name} is no group snapshot: {wrong}") from None
+        raise ConfigError(f"{name} is not a group snapshot: {wrong}") from None
     fields = _Fields(name, "", content)
-    found = (fields.get("format", str), fields.get("version", int))
-    if found != (FORMAT, FORMAT_VERSION):
-        raise ConfigError(
-            f"{name} is {found[0]!r}, version {found[1]}; this release reads {FORMAT!r}, {FORMAT_VERSION}"
-        )
+    form, version = fields.get("format", str), fields.get("version", int)
+    if (form, version) != (FORMAT, FORMAT_VERSION):
+        raise ConfigError(f"{name} is {form!r}, version {version}; this release reads {FORMAT!r}, {FORMAT_VERSION}")
     return GroupSnapshot(
         group=fields.get("group", str),
         state=fields.get("state", str),
         protocol_type=fields.get("protocol_type", str),
         protocol=fields.get("protocol", str),
-        members=tuple(_member(_Fields(name, "members.", one)) for one in fields.get("members", list)),
+        members=tuple(_member(_Fields(name, "members.", member)) for member in fields.get("members", list)),
         taken_ms=fields.get("taken_ms", int),
         generation=fields.or_none("generation", int),
         leader=fields.or_none("leader", str),
@@ -154,7 +153,7 @@ def _partitions(fields: _Fields, key: str) -> dict[TopicPartition, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """One JSON object, read strictly: a field that is missing or of another kind is named."""
+    """One JSON object, read strictly: an error names a field that is missing or of another kind."""
 
     name: str
     within: str
@@ -181,7 +180,7 @@ class _Fields:
 
     def number(self, key: str, text: str) -> int:
         if not text.isdecimal():
-            raise self._wrong(key, f"{text!r} is no partition")
+            raise self._wrong(key, f"{text!r} is not a partition number")
         return int(text)
 
     def _wrong(self, key: str, why: str) -> ConfigError:

@@ -1,8 +1,8 @@
-"""Which subtopologies a group runs, what each reads and what state it keeps: given by the caller, or inferred and said so.
+"""A group's subtopologies with their inputs and state: given by the caller, or inferred and reported as assumed.
 
-No wire carries a topology. Assignments pair active tasks with their input partitions, offset sums and standbys show which tasks
-have state, and changelogs are known by their names; which changelog belongs to which subtopology is told by nothing, so
-whatever is concluded stands in ``assumed``.
+Members do not report their topology. Assignments pair active tasks with their input partitions, offset sums and
+standbys show which tasks have state, and changelogs are known by their names. Nothing shows which changelog belongs to
+which subtopology, so ``assumed`` lists every conclusion.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from kstreams_assign.topology.internal import is_internal
 
 CHANGELOG = "-changelog"
 UNSEEN_STORE = "store-without-visible-changelog"
-"""Stands for the state of a subtopology that has some and no changelog that could be found."""
+"""Stands for the state of a subtopology whose changelog is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedTopology:
-    """A topology and, subject -> sentence, what of it was concluded instead of told."""
+    """A topology; ``assumed``: what was inferred, subject -> sentence."""
 
     shape: TopologyShape
     assumed: Mapping[str, str] = field(default_factory=dict)
 
 
 def given_topology(text: str, snapshot: GroupSnapshot, name: str = "--topology") -> ObservedTopology:
-    """From a description (see ``described``). Raises ``ConfigError`` naming the file (``name``).
+    """Build a topology from a description (see ``described``). Raises ``ConfigError`` naming the file (``name``).
 
-    Java prints internal topics without the group's name: they are found by it among the topics that exist. A store
-    counts as logged if its changelog exists, unless the description says.
+    Java prints internal topics without the group's name: the existing topics complete them. A store counts as logged if
+    its changelog exists, unless the description states it.
     """
     assumed: dict[str, str] = {}
     listed = read_description(text, name)
     internal = internal_topics(listed)
-    shapes = [_shape(one, snapshot, internal, assumed, name) for one in listed]
+    shapes = [_shape(subtopology, snapshot, internal, assumed, name) for subtopology in listed]
     missing = sorted({t for shape in shapes for t in shape.sources if t not in snapshot.partition_counts})
     if missing:
         assumed["topology"] = f"{name} names topics that do not exist: {', '.join(missing)}; they count as empty"
@@ -61,23 +61,27 @@ def given_topology(text: str, snapshot: GroupSnapshot, name: str = "--topology")
 
 
 def _shape(
-    one: DescribedSubtopology, snapshot: GroupSnapshot, internal: Collection[str], assumed: dict[str, str], name: str
+    subtopology: DescribedSubtopology,
+    snapshot: GroupSnapshot,
+    internal: Collection[str],
+    assumed: dict[str, str],
+    name: str,
 ) -> SubtopologyShape:
-    full = {topic: _full_name(topic, snapshot, internal) for topic in one.topics}
-    found = set(full.values())
+    full = {topic: _full_name(topic, snapshot, internal) for topic in subtopology.topics}
+    sources = set(full.values())
     others = [topic for topic in snapshot.partition_counts if not is_internal(snapshot.group, topic)]
-    for pattern in one.patterns:
-        found.update(filter(topic_matcher(pattern, name), others))
+    for pattern in subtopology.patterns:
+        sources.update(filter(topic_matcher(pattern, name), others))
     return SubtopologyShape(
-        () if one.is_global else tuple(sorted(found)),
-        _stores(one, snapshot, assumed),
+        () if subtopology.is_global else tuple(sorted(sources)),
+        _stores(subtopology, snapshot, assumed),
         repartition=tuple(RepartitionTopic(full[topic]) for topic in sorted(full) if full[topic] != topic),
-        sinks=tuple(_full_name(topic, snapshot, internal) for topic in one.sinks),
+        sinks=tuple(_full_name(topic, snapshot, internal) for topic in subtopology.sinks),
     )
 
 
 def _full_name(topic: str, snapshot: GroupSnapshot, internal: Collection[str]) -> str:
-    """Internal topics are told without the group's name; in our TOML a sink also without the ending."""
+    """Complete an internal topic: descriptions omit the group's name, our TOML also a sink's ending."""
     ended = f"{topic}{REPARTITION}"
     if ended in internal:
         return f"{snapshot.group}-{ended}"
@@ -86,9 +90,9 @@ def _full_name(topic: str, snapshot: GroupSnapshot, internal: Collection[str]) -
     return full if topic in internal or (topic not in there and full in there) else topic
 
 
-def _stores(one: DescribedSubtopology, snapshot: GroupSnapshot, assumed: dict[str, str]) -> tuple[Store, ...]:
+def _stores(subtopology: DescribedSubtopology, snapshot: GroupSnapshot, assumed: dict[str, str]) -> tuple[Store, ...]:
     stores = []
-    for store, logged in one.stores.items():
+    for store, logged in subtopology.stores.items():
         topic = changelog_topic(snapshot.group, store)
         exists = topic in snapshot.partition_counts
         if logged is None and not exists:
@@ -98,10 +102,10 @@ def _stores(one: DescribedSubtopology, snapshot: GroupSnapshot, assumed: dict[st
 
 
 def inferred_topology(group: DecodedGroup) -> ObservedTopology:
-    """From what the members were given and told, and the names of topics."""
+    """Infer a topology from the members' reports and assignments, and the names of topics."""
     placed = _placed(group)
     if any(task.topology is not None for task in placed):
-        text = "named topologies: their tasks are shown as they were assigned, and nothing is decided about them"
+        text = "named topologies: their tasks are shown as assigned, and nothing is predicted about them"
         return ObservedTopology(TopologyShape(()), {"topology": text})
     sources = _sources(placed)
     stateful = {task.subtopology for task in _with_state(group)} & sources.keys()
@@ -112,9 +116,7 @@ def inferred_topology(group: DecodedGroup) -> ObservedTopology:
     stores = _stores_of(group.snapshot, sources, sizes, stateful, assumed)
     for sub in sorted(stateful - stores.keys()):
         stores[sub] = [Store(UNSEEN_STORE, logged=False)]
-        assumed[f"state of subtopology {sub}"] = (
-            "no changelog of it was found, so its lags are not known and count as 0"
-        )
+        assumed[f"state of subtopology {sub}"] = "no changelog of it exists, so its lags are not known and count as 0"
     shapes = [
         SubtopologyShape(tuple(sorted(sources.get(sub, ()))), tuple(stores.get(sub, ())))
         for sub in range(max(sources, default=-1) + 1)
@@ -140,17 +142,15 @@ def _sources(placed: Mapping[TaskId, Iterable[TopicPartition]]) -> dict[int, set
 
 
 def _with_state(group: DecodedGroup) -> set[TaskId]:
-    """Tasks that somebody told an offset sum of, or has a copy of: a stateless task has neither."""
-    told = {task for process in group.processes for task in process.offset_sums}
-    return told | {task for process in group.processes for task in process.copies}
+    """Return tasks with a reported offset sum or a replica: a stateless task has neither."""
+    reported = {task for process in group.processes for task in process.offset_sums}
+    return reported | {task for process in group.processes for task in process.copies}
 
 
 def _unseen(group: DecodedGroup, sources: Mapping[int, set[str]]) -> dict[str, str]:
     unseen = {}
     for sub in sorted(set(range(max(sources, default=-1) + 1)) - sources.keys()):
-        unseen[f"subtopology {sub}"] = (
-            "no task of it was seen; it counts as one without tasks (a global store has none)"
-        )
+        unseen[f"subtopology {sub}"] = "no task of it was seen; it counts as without tasks (a global store has none)"
     read = {topic for topics in sources.values() for topic in topics}
     subscribed = {topic for member in group.members.values() if member.joined for topic in member.joined.topics}
     for topic in sorted(subscribed - read):
@@ -165,7 +165,7 @@ def _stores_of(
     stateful: set[int],
     assumed: dict[str, str],
 ) -> dict[int, list[Store]]:
-    """Each changelog's store, given to the subtopology that it most likely belongs to."""
+    """Assign each changelog's store to its most likely subtopology."""
     stores: dict[int, list[Store]] = {}
     prefix = f"{snapshot.group}-"
     named = [t for t in snapshot.partition_counts if t.startswith(prefix) and t.endswith(CHANGELOG)]
@@ -173,7 +173,7 @@ def _stores_of(
         store = topic[len(prefix) : -len(CHANGELOG)]
         fits, why = _fitting(snapshot, store, sources, sizes, stateful)
         if fits:
-            sub = next((one for one in fits if one not in stores), fits[-1])
+            sub = next((number for number in fits if number not in stores), fits[-1])
             stores.setdefault(sub, []).append(Store(store))
             others = f", one of {', '.join(map(str, fits))} by order" if len(fits) > 1 else ""
             assumed[f"changelog of {store}"] = f"subtopology {sub}{others}: {why}"
@@ -192,10 +192,10 @@ def _fitting(
     fits = sorted(sub for sub, size in sizes.items() if size == count)
     if with_state := [sub for sub in fits if sub in stateful]:
         return with_state, f"it has state, and {count} tasks as the changelog has partitions"
-    return fits, f"it has {count} tasks as the changelog has partitions; nobody told of its state yet"
+    return fits, f"it has {count} tasks as the changelog has partitions; no member has reported state of it yet"
 
 
 def _node_order(topic: str) -> tuple[int, str]:
-    """Java numbers the nodes of a topology, and with them its stores, in the order of the subtopologies."""
+    """Sort by Java's node number: Java numbers nodes and stores in the order of the subtopologies."""
     number = re.search(r"-(\d{10})(?:-[a-z]+)?-changelog$", topic)
     return int(number[1]) if number else -1, topic

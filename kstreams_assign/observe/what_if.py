@@ -1,9 +1,9 @@
-"""What a change would do to a group, before it is made: owner changes, rebalances, time, and what is at risk on the way.
+"""Predict what a change does to a group: owner changes, rebalances, time, and the risk on the way.
 
-The group is played on (``played``) with its real leader until nobody asks for a rebalance, so what is counted is what a
-broker would show. Pure and quick, for ``what-if`` and for whole histories: no clock, no I/O. Counting words: a *rebalance* is a
-generation, a *round* a decision that is no follow-up, an *owner change* a task whose process differs from the round before
-while the old one is still there; what an orphan's new process does is *adopt*.
+The group is simulated (``played``) with its real leader until no member asks for a rebalance, so the counts are those
+that a broker would show. Pure and quick, for ``what-if`` and for whole histories: no clock, no I/O. Counted words: a
+*rebalance* is a generation, a *round* a decision that is not a follow-up, an *owner change* a task whose process
+differs from the round before while the old process is still in the group. A task whose process left is *adopted*.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ GENERATIONS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an alternative. ``assignor`` is what decided (or would), whatever was set.
+    """The outcome of an alternative. ``assignor`` is the assignor that decides, whatever the setting.
 
-    ``seconds``: until no rebalance is to come and all state is read, a generation itself taking no time; None where state has
-    to be read and nobody knows how fast. ``seconds_at_least``: the waits between rebalances alone, at their shortest.
-    ``extra_replicas``: the most warm-ups at a time. ``tasks_without_standby``: the most stateful tasks at a time, right after
-    any of the rebalances, of which nobody but the owner has a copy that has caught up (within ``acceptable_recovery_lag``):
-    losing the owner then costs a restore. ``cold``: tasks that a process got to run and has to restore first. ``offsets_read``:
-    by all copies and restored tasks together. ``converged`` is False where the group would go on probing.
+    ``seconds``: until no rebalance is due and all state is read, with generations that take no time; None if state has
+    to be read at an unknown rate. ``seconds_at_least``: only the waits between rebalances, at their shortest.
+    ``extra_replicas``: the most warm-ups at a time. ``tasks_without_standby``: the most stateful tasks, right after
+    any rebalance, without a caught-up replica (within ``acceptable_recovery_lag``) beside the owner's: losing the
+    owner then costs a restore. ``cold``: active tasks that their process has to restore first. ``offsets_read``: by
+    all replicas and restored tasks together. ``converged`` is False if the group would go on probing.
     """
 
     alternative: Alternative
@@ -60,10 +60,10 @@ def predict(
     place: Place = "last",
     generations_max: int = GENERATIONS_MAX,
 ) -> Outcome:
-    """Play ``state`` on with the change made. Raises ``ConfigError`` for a change that cannot be made.
+    """Simulate ``state`` with the change made. Raises ``ConfigError`` for a change that cannot be made.
 
-    ``offsets_per_s``: how fast one process restores; None where that is not known: then every copy gets to its end between two
-    probing rebalances. ``place``: where new processes' random ids sort.
+    ``offsets_per_s``: how fast one process restores; if None, every replica gets to its end between two probing
+    rebalances. ``place``: where new processes' random ids sort.
     """
     group = PlayedGroup(changed(state, alternative, place))
     played = tuple(_play(group, alternative, offsets_per_s, generations_max))
@@ -97,7 +97,7 @@ def predict(
 
 
 def by_place(state: GroupState, alternative: Alternative) -> list[Outcome]:
-    """One outcome for each place that newcomers' ids may have; a single one where nobody comes."""
+    """Return an outcome for each place of the new processes' ids; a single one without new processes."""
     places = PLACES if alternative.newcomers else PLACES[:1]
     return [predict(state, alternative, place=place) for place in places]
 
@@ -114,7 +114,7 @@ def _play(
 
 
 def _first_cause(group: PlayedGroup, alternative: Alternative, offsets_per_s: int | None) -> str | None:
-    """A change brings a rebalance at once. Else the group goes on with what it has before it."""
+    """Return the first rebalance's cause: a change causes one at once; else the group goes on as it is."""
     if not alternative.nothing:
         return CHANGE
     if group.promised or group.state.rebalance_in_ms == 0:

@@ -36,6 +36,8 @@ def test_topics_of_the_group_and_bounds_of_its_changelogs_are_looked_up_and_no_o
         until_assigned(member, f"{name}-in")
         seen = take_snapshot(broker, name)
     assert seen.partition_counts == {f"{name}-in": 2, f"{name}-s-changelog": 2, f"{name}-s-repartition": 2}
-    assert {str(one): end for one, end in seen.end_offsets.items()} == {f"{name}-s-changelog-{n}": 0 for n in (0, 1)}
+    assert {str(partition): end for partition, end in seen.end_offsets.items()} == {
+        f"{name}-s-changelog-{n}": 0 for n in (0, 1)
+    }
     assert seen.begin_offsets == seen.end_offsets
     assert seen.gaps == {}

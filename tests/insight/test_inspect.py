@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(400)  # several waits, each with a limit of its
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
 WARMING = {"acceptable_recovery_lag": 0, "max_warmup_replicas": 4, "early_probing": False}
-TOLD = ("--set", "acceptable_recovery_lag=0", "--set", "max_warmup_replicas=4")
+GIVEN = ("--set", "acceptable_recovery_lag=0", "--set", "max_warmup_replicas=4")
 
 
 def last_assigned(running: Running) -> Mapping[str, Any]:
@@ -45,7 +45,7 @@ def _generation(events: Sequence[Mapping[str, Any]]) -> int:
 
 def test_a_group_in_its_warm_up_is_seen_as_its_members_know_it_and_does_what_is_foretold(app: App, run: Cli) -> None:
     first, second = warm_up(app)
-    facts = run("inspect", app.name, "-b", app.broker, "--json", *TOLD).facts
+    facts = run("inspect", app.name, "-b", app.broker, "--json", *GIVEN).facts
     by_process = {process["process_id"]: process for process in facts["processes"]}
     for running in (first, second):
         seen, known = by_process[str(running.worker.process_id)], last_assigned(running)
@@ -122,7 +122,7 @@ def test_a_group_that_everybody_left_is_empty(app: App, run: Cli) -> None:
     app.workers.pop().stop()
     facts = run("inspect", app.name, "-b", app.broker, "--json").facts
     assert (facts["state"], facts["processes"], facts["balanced"]) == ("Empty", [], None)
-    assert facts["why"] == ["the group has no members: nobody runs its tasks"]
+    assert facts["why"] == ["the group has no members: no process runs its tasks"]
 
 
 @pytest.mark.parametrize(

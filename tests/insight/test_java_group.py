@@ -22,7 +22,7 @@ SETTINGS = {
     "application.server": "localhost:7070",
     "session.timeout.ms": 30_000,  # nobody shall be taken for dead on a busy machine: that is a rebalance more
 }
-TOLD = ("--set", "acceptable_recovery_lag=0", "--set", "max_warmup_replicas=4")
+GIVEN = ("--set", "acceptable_recovery_lag=0", "--set", "max_warmup_replicas=4")
 
 
 def fill(broker: str) -> None:
@@ -70,8 +70,8 @@ def test_a_java_group_that_scales_out_is_seen_as_java_sees_it(
             second.until_tasks(active=0, standby=tasks // 2)
             described = tmp_path / "topology.txt"
             described.write_text(first.describe())
-            facts = run("inspect", "java-app", "-b", broker, "--json", "--topology", described, *TOLD).facts
-            inferred = run("inspect", "java-app", "-b", broker, "--json", *TOLD).facts
+            facts = run("inspect", "java-app", "-b", broker, "--json", "--topology", described, *GIVEN).facts
+            inferred = run("inspect", "java-app", "-b", broker, "--json", *GIVEN).facts
             seen = {process["process_id"]: process for process in facts["processes"]}
             for app in (first, second):
                 process = seen[process_of(app)]
@@ -91,7 +91,7 @@ def test_a_java_group_that_scales_out_is_seen_as_java_sees_it(
             assert any("warms up on" in why and "java-app-totals-java-orders-changelog" in why for why in facts["why"])
         until(lambda: alone_since(broker, 2), PATIENCE_S, "the other one has left", [first])
         first.until_tasks(active=tasks)
-        facts = run("inspect", "java-app", "-b", broker, "--json", *TOLD).facts
+        facts = run("inspect", "java-app", "-b", broker, "--json", *GIVEN).facts
         (alone,) = facts["processes"]
         assert (alone["active"], alone["standby"]) == (first.active, [])
         assert (facts["balanced"], facts["next_moves"], facts["next_rebalance_ms"]) == (True, [], None)

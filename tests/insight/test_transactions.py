@@ -29,7 +29,7 @@ OFFSETS, FOREIGN = (TopicPartition(INPUT, number) for number in range(2))
 def look(run: Cli, broker: str, *more: str) -> tuple[int, dict[str, dict[str, object]]]:
     """Exit status, and transactional id -> facts."""
     done = run("transactions", "orders", "-b", broker, "--topic", INPUT, "--json", "--timeout", "60", *more)
-    return done.status, {one["transactional_id"]: one for one in json.loads(done.out)["open"]}
+    return done.status, {transaction["transactional_id"]: transaction for transaction in json.loads(done.out)["open"]}
 
 
 def neighbour(broker: str) -> str:
@@ -63,9 +63,9 @@ def scene() -> Iterator[str]:
 
 def test_what_hangs_is_told_and_ended_as_it_was_decided(run: Cli, scene: str) -> None:
     """One story, as an operator lives it: look, end, decide about the rest."""
-    status, told = look(run, scene)
+    status, shown = look(run, scene)
     assert status == 1
-    assert {name: one["decision"] for name, one in told.items() if one["hanging"]} == {
+    assert {name: transaction["decision"] for name, transaction in shown.items() if transaction["hanging"]} == {
         "orders-committed": "commit",
         "orders-aborted": "abort",
         "orders-unknown": None,
@@ -73,8 +73,8 @@ def test_what_hangs_is_told_and_ended_as_it_was_decided(run: Cli, scene: str) ->
         "orders-offsets": "commit",
         "shop-offsets": "commit",
     }
-    assert told["orders-running"]["state"] == "Ongoing"
-    assert str(told["orders-offsets"]["partition"]).startswith("__consumer_offsets-")
+    assert shown["orders-running"]["state"] == "Ongoing"
+    assert str(shown["orders-offsets"]["partition"]).startswith("__consumer_offsets-")
     assert not any(read_committed(scene, at) for at in (COMMITTED, ABORTED, UNKNOWN, RUNNING))
     waiting = CommittedOffsets(scene, None, group_id="orders", stable=True)
     with pytest.raises(BrokerUnavailable):
@@ -83,9 +83,9 @@ def test_what_hangs_is_told_and_ended_as_it_was_decided(run: Cli, scene: str) ->
     assert "its coordinator had decided to commit it: --end writes that" in lines.out
     assert "600 s after it began" in lines.out
 
-    status, told = look(run, scene, "--end")
+    status, shown = look(run, scene, "--end")
     assert status == 1  # one of them nobody knows about
-    assert {name: one["ended"] for name, one in told.items()} == {
+    assert {name: transaction["ended"] for name, transaction in shown.items()} == {
         "orders-committed": "commit",
         "orders-aborted": "abort",
         "orders-unknown": None,
@@ -94,22 +94,22 @@ def test_what_hangs_is_told_and_ended_as_it_was_decided(run: Cli, scene: str) ->
         "orders-offsets": "commit",
         "shop-offsets": "commit",
     }
-    assert "--end --as commit, or --as abort" in str(told["orders-unknown"]["text"])
+    assert "--end --as commit, or --as abort" in str(shown["orders-unknown"]["text"])
     assert read_committed(scene, COMMITTED) == [b"committed"]
     assert read_committed(scene, ABORTED) == []
     assert waiting.read([OFFSETS], PATIENCE_S) == {OFFSETS: 7}
     waiting.close()
 
-    status, told = look(run, scene, "--end", "--as", "commit")
-    assert {name: one["ended"] for name, one in told.items()} == {
+    status, shown = look(run, scene, "--end", "--as", "commit")
+    assert {name: transaction["ended"] for name, transaction in shown.items()} == {
         "orders-unknown": "commit",
         "orders-running": None,
         "shop-unknown": None,  # it is for the shop to decide about its own
     }
     assert status == 1
     assert read_committed(scene, UNKNOWN) == [b"unknown"]
-    status, told = look(run, scene)
-    assert (status, {name: one["hanging"] for name, one in told.items()}) == (
+    status, shown = look(run, scene)
+    assert (status, {name: transaction["hanging"] for name, transaction in shown.items()}) == (
         1,
         {"orders-running": False, "shop-unknown": True},
     )
@@ -120,10 +120,10 @@ def test_what_changes_before_it_is_ended_stays(scene: str) -> None:
     """Its producer may live, and have begun another."""
     asked = Asked("shop", scene, topics=[INPUT], end=True, given=Decision.COMMIT, timeout_s=60)
     with transactions_on_brokers(scene, timeout_s=60) as brokers:
-        [found] = brokers.look([FOREIGN])
-        before = replace(found, open=replace(found.open, start_offset=found.open.start_offset + 1))
-        told = _ended(OpenedTransaction(before), asked, brokers)
-    assert (told.ended, told.failed) == (None, "it has changed meanwhile, look again")
+        [transaction] = brokers.look([FOREIGN])
+        before = replace(transaction, open=replace(transaction.open, start_offset=transaction.open.start_offset + 1))
+        outcome = _ended(OpenedTransaction(before), asked, brokers)
+    assert (outcome.ended, outcome.failed) == (None, "it has changed meanwhile, look again")
     assert read_committed(scene, FOREIGN) == []
 
 
@@ -131,25 +131,25 @@ def test_what_the_brokers_refuse_is_one_clear_error(scene: str) -> None:
     """Here: a marker of an older epoch."""
     asked = Asked("shop", scene, topics=[INPUT], end=True, given=Decision.COMMIT, timeout_s=60)
     with transactions_on_brokers(scene, timeout_s=60) as brokers:
-        [found] = brokers.look([FOREIGN])
+        [transaction] = brokers.look([FOREIGN])
         with pytest.raises(BrokerError, match="commit the transaction in placed-1"):
-            brokers.end(replace(found.open, producer_epoch=found.open.producer_epoch - 1), Decision.COMMIT)
-        assert _ended(OpenedTransaction(found), asked, brokers).ended is Decision.COMMIT
+            brokers.end(replace(transaction.open, producer_epoch=transaction.open.producer_epoch - 1), Decision.COMMIT)
+        assert _ended(OpenedTransaction(transaction), asked, brokers).ended is Decision.COMMIT
     assert read_committed(scene, FOREIGN) == [b"foreign"]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["orders", "--as", "commit"], "--as commit: says how to end something; give --end, too"),
         (["orders", "--topic", "no-such"], "--topic no-such: there is no such topic"),
         (["nobody"], "nobody: no topic is named after it, and it never committed: name some by --topic"),
     ],
 )
-def test_words_that_make_no_sense_are_refused(run: Cli, scene: str, words: list[str], told: str) -> None:
+def test_words_that_make_no_sense_are_refused(run: Cli, scene: str, words: list[str], message: str) -> None:
     done = run("transactions", *words, "-b", scene)
     assert done.status == 2
-    assert told in done.err
+    assert message in done.err
 
 
 def test_who_waits_for_nothing_is_told_so(run: Cli, scene: str) -> None:

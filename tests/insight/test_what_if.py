@@ -54,12 +54,12 @@ def test_the_facts_are_those_of_the_contract(run: Cli, save: Save) -> None:
     facts = run("what-if", file, "--add", 1, "--json", "--restore-rate", 1000, *LAG).facts
     assert facts["now"]["change"] == "nothing changes"
     assert (facts["group"], facts["processes"], facts["tasks"], facts["restore_rate"]) == ("app", 3, 12, 1000)
-    assert [(one["change"], one["assignor"]) for one in facts["alternatives"]] == [
+    assert [(outcome["change"], outcome["assignor"]) for outcome in facts["alternatives"]] == [
         ("add 1", "least_movement"),
         ("add 1", "high_availability"),
     ]
-    for one in (facts["now"], *facts["alternatives"]):
-        assert one.keys() >= CONTRACT
+    for outcome in (facts["now"], *facts["alternatives"]):
+        assert outcome.keys() >= CONTRACT
     ours, java = facts["alternatives"]
     assert ours["owner_changes"] == ours["lower_bound"] == 3
     assert java["owner_changes"] > 3
@@ -85,7 +85,7 @@ def test_java_processes_stand_beside_as_many_of_ours(run: Cli, save: Save) -> No
 
 def test_a_java_group_is_played_on_as_java_decides_whatever_is_set(run: Cli, save: Save) -> None:
     facts = run("what-if", save(rest(ours=False)), "--add", 1, "--json", *LAG).facts
-    assert [one["assignor"] for one in facts["alternatives"]] == ["high_availability"]
+    assert [outcome["assignor"] for outcome in facts["alternatives"]] == ["high_availability"]
 
 
 def test_a_group_that_warms_up_goes_on_from_where_it_is(run: Cli, save: Save) -> None:
@@ -93,7 +93,7 @@ def test_a_group_that_warms_up_goes_on_from_where_it_is(run: Cli, save: Save) ->
     now = facts["now"]
     assert (now["owner_changes"], now["rounds"], now["rebalances"], now["seconds"]) == (3, 2, 4, None)
     assert "not known" in facts["assumed"]["restore rate"]
-    assert [one["change"] for one in facts["alternatives"]] == ["nothing changes"]
+    assert [outcome["change"] for outcome in facts["alternatives"]] == ["nothing changes"]
 
 
 def test_the_restore_rate_is_measured_from_an_earlier_snapshot(run: Cli, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_people_see_a_table_and_what_is_taken_for_granted(run: Cli, save: Save) 
         (("--set", "max_warmups=2"), "--set max_warmups=2: write KEY=VALUE with one of"),
         (("--set", "warmup_queue=maybe"), "must be true or false"),
         (("--assignor", "best"), "assignor 'best': must be one of"),
-        (("--remove", "member-1", "--remove", "member-2", "--remove", "member-3"), "nobody would be left"),
+        (("--remove", "member-1", "--remove", "member-2", "--remove", "member-3"), "no process would be left"),
         (("--since", "not-there.json"), f"--since {Path.cwd()}/not-there.json: No such file or directory; name a file"),
     ],
 )

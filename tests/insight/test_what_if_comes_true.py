@@ -55,13 +55,15 @@ class WideApp(App):
 
     def ends(self) -> dict[TaskId, int]:
         changelogs = {TopicPartition(f"{self.name}-totals-changelog", n): TaskId(0, n) for n in range(PARTITIONS)}
-        return {changelogs[one]: end for one, end in self.admin.end_offsets(changelogs, 60).items()}
+        return {changelogs[partition]: end for partition, end in self.admin.end_offsets(changelogs, 60).items()}
 
     def copies_are_there(self) -> bool:
         """Whether each task runs or has read all: a copy that lags at all counts as cold here."""
         ends = self.ends()
-        told = [at for one in self.workers for at in one.worker._local.sums.report(owned_only=True).items()]
-        return all(position in {RUNNING_OFFSET_SUM, ends[task]} for task, position in told)
+        positions = [
+            at for process in self.workers for at in process.worker._local.sums.report(owned_only=True).items()
+        ]
+        return all(position in {RUNNING_OFFSET_SUM, ends[task]} for task, position in positions)
 
     def take_away(self, worker: Running) -> None:
         self.workers.remove(worker)
@@ -74,7 +76,7 @@ class WideApp(App):
     def at_rest(self, workers: int) -> bool:
         """Everybody has the same number of tasks, and the last decision left nothing to do."""
         last = self.decisions()[-1]
-        active = [one.named("assigned")[-1]["active"] for one in self.workers if one.named("assigned")]
+        active = [process.named("assigned")[-1]["active"] for process in self.workers if process.named("assigned")]
         spread = sorted(map(len, active)) == [PARTITIONS // workers] * workers
         return spread and not last["withheld"] and last["next_probe_ms"] is None
 
@@ -93,9 +95,9 @@ class WideApp(App):
 
 
 def generation_of(broker: str, group: str) -> int:
-    found = take_snapshot(broker, group).generation
-    assert found is not None
-    return found
+    generation = take_snapshot(broker, group).generation
+    assert generation is not None
+    return generation
 
 
 def until(condition: Callable[[], bool], timeout_s: float = 120) -> None:
@@ -131,10 +133,10 @@ def foretold(
 ) -> list[Mapping[str, Any]]:
     """What the command says; ``settings`` are those that the group does not show."""
     current = {"acceptable_recovery_lag": 0, **settings}
-    what_if(Asked(app.name, app.broker, told=current), Change(**change), as_json=True)
-    told = json.loads(capsys.readouterr().out)
-    assert told["now"]["rebalances"] == 0
-    alternatives: list[Mapping[str, Any]] = told["alternatives"]
+    what_if(Asked(app.name, app.broker, settings=current), Change(**change), as_json=True)
+    document = json.loads(capsys.readouterr().out)
+    assert document["now"]["rebalances"] == 0
+    alternatives: list[Mapping[str, Any]] = document["alternatives"]
     return alternatives
 
 
@@ -142,11 +144,11 @@ def came_true(app: WideApp, decisions_before: int, generation_before: int) -> di
     new = app.decisions()[decisions_before:]
     return {
         "assignor": new[-1]["assignor"],
-        "owner_changes": sum(len(one["changed"]) for one in new),
+        "owner_changes": sum(len(generation["changed"]) for generation in new),
         "lower_bound": new[0]["owner_changes_lower_bound"],
-        "rounds": sum(one["kind"] == "round" for one in new),
+        "rounds": sum(generation["kind"] == "round" for generation in new),
         "rebalances": app.generation() - generation_before,
-        "adopted": sum(len(one["adopted"]) for one in new),
+        "adopted": sum(len(generation["adopted"]) for generation in new),
     }
 
 
@@ -209,7 +211,7 @@ def test_a_second_java_process_brings_what_was_foretold(
         first.until_tasks(active=8)
         before = set(first.active)
         what_if(Asked("foretold-java", broker), Change(add_java=1), as_json=True)
-        told = json.loads(capsys.readouterr().out)["alternatives"][0]
+        predicted = json.loads(capsys.readouterr().out)["alternatives"][0]
         generation = generation_of(broker, "foretold-java")
         with streams_app(broker, "foretold-java", tmp_path / "2", list(topics), settings=settings) as second:
             second.until_tasks(active=4)
@@ -219,5 +221,5 @@ def test_a_second_java_process_brings_what_was_foretold(
                 "owner_changes": len(second.active),
                 "rebalances": generation_of(broker, "foretold-java") - generation,
             }
-    assert {key: told[key] for key in really} == really == {"owner_changes": 4, "rebalances": 2}
-    assert (told["assignor"], told["rounds"], told["warnings"]) == ("high_availability", 1, [])
+    assert {key: predicted[key] for key in really} == really == {"owner_changes": 4, "rebalances": 2}
+    assert (predicted["assignor"], predicted["rounds"], predicted["warnings"]) == ("high_availability", 1, [])

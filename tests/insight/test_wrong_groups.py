@@ -18,11 +18,11 @@ SECONDS = 60
 @contextmanager
 def consumer(broker: str, group: str, **settings: object) -> Iterator[Consumer]:
     ClusterAdmin(broker).create_topics({f"{group}-in": 2}, SECONDS)
-    found = Consumer({"bootstrap.servers": broker, "group.id": group, "auto.offset.reset": "earliest", **settings})
+    client = Consumer({"bootstrap.servers": broker, "group.id": group, "auto.offset.reset": "earliest", **settings})
     try:
-        yield found
+        yield client
     finally:
-        found.close()
+        client.close()
 
 
 def until_assigned(member: Consumer, topic: str) -> None:

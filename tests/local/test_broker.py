@@ -133,7 +133,7 @@ def topic_made(address: str) -> str:
 def processes_in(folder: Path) -> list[int]:
     """Process ids of those whose command line names ``folder``."""
     everyone = psutil.process_iter(["pid", "cmdline"])
-    return [one.pid for one in everyone if any(str(folder) in word for word in one.info["cmdline"] or ())]
+    return [process.pid for process in everyone if any(str(folder) in word for word in process.info["cmdline"] or ())]
 
 
 KEEPER = """

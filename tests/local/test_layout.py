@@ -63,9 +63,9 @@ def test_where_clients_sign_in_the_broker_talks_to_itself_elsewhere(tmp_path, tl
 def test_users_that_the_settings_would_not_take_are_refused_and_no_password_is_shown(users):
     with pytest.raises(
         LocalBrokerError, match=r"^users: '(me|you;me)' or its password: must be of ASCII letters"
-    ) as told:
+    ) as refusal:
         LocalBroker(users=users)
-    assert not (users.get("me") and users["me"] in str(told.value))
+    assert not (users.get("me") and users["me"] in str(refusal.value))
 
 
 def properties(layout: Layout) -> dict[str, str]:

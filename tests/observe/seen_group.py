@@ -71,26 +71,26 @@ class SeenGroup(LittleGroup):
             instance_id=joined.instance_id,
             subscription=encode_consumer_subscription(
                 ConsumerSubscription(
-                    3 if joined.rack else 1, joined.topics, self._told(joined), joined.owned, rack_id=joined.rack
+                    3 if joined.rack else 1, joined.topics, self._user_data(joined), joined.owned, rack_id=joined.rack
                 )
             ),
             assignment=encode_consumer_assignment(ConsumerAssignment(1, given.partitions, user_data)),
         )
 
-    def _told(self, joined: JoinedMember) -> bytes:
+    def _user_data(self, joined: JoinedMember) -> bytes:
         report = self.dialect.read_report(joined.user_data)
         if not isinstance(report, MemberReport) or report.trailer is None:
             return joined.user_data
         drains = report.process_id == self.leaving
-        told = replace(report.trailer, settings_digest=self.digest, draining=drains)
-        return self.dialect.write_report(replace(report, trailer=told))
+        trailer = replace(report.trailer, settings_digest=self.digest, draining=drains)
+        return self.dialect.write_report(replace(report, trailer=trailer))
 
     def decoded(self) -> DecodedGroup:
         return decode_group(self.snapshot())
 
-    def observed(self, topology: ObservedTopology | None = None, **told: object) -> ObservedGroup:
+    def observed(self, topology: ObservedTopology | None = None, **given: object) -> ObservedGroup:
         decoded = self.decoded()
-        return ObservedGroup(decoded, topology or inferred_topology(decoded), settings_of(decoded, told))
+        return ObservedGroup(decoded, topology or inferred_topology(decoded), settings_of(decoded, given))
 
 
 def scaled_out(*, members: int = 2, partitions: int = 6, ours: bool = True, **settings: object) -> SeenGroup:

@@ -14,12 +14,14 @@ from kstreams_assign.observe.reasons import reasons
 from tests.observe.seen_group import SeenGroup, scaled_out, settled
 
 
-def told(group: SeenGroup) -> dict[str, object]:
-    return {one.name: getattr(group.config, one.name) for one in fields(group.config)} | {"assignor": group.assignor}
+def settings_of_leader(group: SeenGroup) -> dict[str, object]:
+    return {setting.name: getattr(group.config, setting.name) for setting in fields(group.config)} | {
+        "assignor": group.assignor
+    }
 
 
 def foretold(group: SeenGroup) -> dict[TaskId, tuple[UUID | None, UUID]]:
-    about = describe(group.observed(**told(group)))
+    about = describe(group.observed(**settings_of_leader(group)))
     return {move.task: (move.source, move.target) for move in about.next_moves}
 
 
@@ -50,7 +52,7 @@ def test_the_next_moves_are_those_that_the_leader_makes_once_copies_have_caught_
 
 def test_the_last_join_is_seen_as_its_leader_saw_it():
     group = scaled_out(members=3, num_standby_replicas=1)
-    observed = group.observed(**told(group))
+    observed = group.observed(**settings_of_leader(group))
     cluster = observed.cluster_at_last_join()
     plan = observed.assignor(cluster, observed.config)
     assert plan.placements == group.decision.placements
@@ -110,7 +112,7 @@ def test_a_process_that_is_about_to_leave_is_drained_as_its_leader_would(standby
     group = settled(members=3, partitions=9, num_standby_replicas=standbys)
     group.rebalance()
     group.leaving = UUID(int=3)
-    about = describe(group.observed(**told(group)))
+    about = describe(group.observed(**settings_of_leader(group)))
     its = {task for task, owner in group.owners().items() if owner == group.leaving}
     moved = {move.task for move in about.next_moves}
     assert moved == (its if standbys else set()), "a task moves where it is warm"

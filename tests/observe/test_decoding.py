@@ -40,9 +40,9 @@ SUBSCRIPTION = SubscriptionInfo(11, 11, PROCESS, "h:1", {TaskId(0, 3): 7}, trail
 @pytest.mark.parametrize("kind", ["subscription", "assignment"])
 def test_javas_bytes_are_apaches_in_every_version(kind):
     for case in cases(kind):
-        found = decode_bytes(kind, bytes.fromhex(case["hex"]))
-        assert (found["dialect"], found["version"]) == ("apache", case["request"]["version"])
-        assert json.loads(json.dumps(found)) == found
+        decoded = decode_bytes(kind, bytes.fromhex(case["hex"]))
+        assert (decoded["dialect"], decoded["version"]) == ("apache", case["request"]["version"])
+        assert json.loads(json.dumps(decoded)) == decoded
 
 
 def test_user_data_is_found_with_and_without_the_consumer_protocol_around_it():
@@ -64,28 +64,28 @@ def test_user_data_is_found_with_and_without_the_consumer_protocol_around_it():
 def test_a_leaders_trailer_is_shown():
     group = scaled_out()
     (_, newcomer) = group.decision.assignments.values()
-    found = decode_bytes("assignment", newcomer.user_data)
-    assert found["trailer"]["warmups"] == {str(UUID(int=2)): ["0_1", "0_3"]}
-    assert found["trailer"].keys() >= set(GroupTrailer.__slots__)
+    decoded = decode_bytes("assignment", newcomer.user_data)
+    assert decoded["trailer"]["warmups"] == {str(UUID(int=2)): ["0_1", "0_3"]}
+    assert decoded["trailer"].keys() >= set(GroupTrailer.__slots__)
 
 
 @pytest.mark.parametrize(("dialect", "version"), [("kip441", 7), ("kip441-draft", 5)])
 def test_the_layouts_of_the_kips_text_are_told_apart(dialect, version):
     lags = {"task_lags": {TaskId(0, 1): 300}} if dialect == "kip441" else {"store_lags": {"totals": 300}}
-    told = KipSubscription(version, version, PROCESS, "host:8080", **lags)
-    data = encode_kip_subscription(told, dialect)
-    found = decode_bytes("subscription", data)
-    assert dialect in [found["dialect"], *found["also_reads_as"]]
+    report = KipSubscription(version, version, PROCESS, "host:8080", **lags)
+    data = encode_kip_subscription(report, dialect)
+    decoded = decode_bytes("subscription", data)
+    assert dialect in [decoded["dialect"], *decoded["also_reads_as"]]
     asked = decode_bytes("subscription", data, dialect)
     assert (asked["dialect"], asked["version"]) == (dialect, version)
-    assert asked["task_lags"] == {str(task): lag for task, lag in told.task_lags.items()}
-    assert asked["store_lags"] == told.store_lags
+    assert asked["task_lags"] == {str(task): lag for task, lag in report.task_lags.items()}
+    assert asked["store_lags"] == report.store_lags
 
 
 def test_a_version_that_is_not_known_yet_tells_its_two_numbers():
-    found = decode_bytes("subscription", bytes.fromhex("0000000c0000000d"))
-    assert (found["version"], found["latest_supported_version"]) == (12, 13)
-    assert "newer" in found["note"]
+    decoded = decode_bytes("subscription", bytes.fromhex("0000000c0000000d"))
+    assert (decoded["version"], decoded["latest_supported_version"]) == (12, 13)
+    assert "newer" in decoded["note"]
 
 
 def test_a_group_record_is_shown_with_all_members_readable_or_not():
@@ -93,9 +93,9 @@ def test_a_group_record_is_shown_with_all_members_readable_or_not():
     good = GroupMember("a", "client", "/h", 6_000, bare, encode_consumer_assignment(ConsumerAssignment(1)))
     bad = GroupMember("b", "client", "/h", 6_000, b"\xff", b"")
     value = GroupMetadata(3, "consumer", 9, "stream", "a", (good, bad))
-    found = decode_bytes("group-metadata", encode_group_metadata(value))
-    assert (found["generation"], found["leader"], found["protocol"]) == (9, "a", "stream")
-    first, second = found["members"]
+    decoded = decode_bytes("group-metadata", encode_group_metadata(value))
+    assert (decoded["generation"], decoded["leader"], decoded["protocol"]) == (9, "a", "stream")
+    first, second = decoded["members"]
     assert first["subscription"]["user_data"]["process_id"] == str(PROCESS)
     assert second["subscription"]["hex"] == "ff"
     assert "ConsumerProtocolSubscription" in second["subscription"]["error"]
@@ -122,5 +122,5 @@ def test_damaged_bytes_are_refused_as_such(kind, data):
 def test_a_kind_or_a_dialect_that_there_is_not_is_refused():
     with pytest.raises(ConfigError, match="'plan' cannot be decoded; it must be one of subscription,"):
         decode_bytes("plan", b"")
-    with pytest.raises(ConfigError, match="dialect 'java' is none of apache,"):
+    with pytest.raises(ConfigError, match="dialect 'java': must be one of apache,"):
         decode_bytes("subscription", b"", "java")

@@ -26,8 +26,8 @@ FIRST, SECOND, THIRD = (UUID(int=number) for number in (1, 2, 3))
 ACCEPTABLE = {"acceptable_recovery_lag": 100}
 
 
-def said(group: SeenGroup, **told: object) -> str:
-    return "\n".join(reasons(describe(group.observed(**{**ACCEPTABLE, **told}))))
+def said(group: SeenGroup, **given: object) -> str:
+    return "\n".join(reasons(describe(group.observed(**{**ACCEPTABLE, **given}))))
 
 
 def observed(group: SeenGroup, **changes: object) -> ObservedGroup:
@@ -88,7 +88,7 @@ def test_of_a_process_with_several_members_the_one_that_has_the_copy_is_named():
 
 
 def test_a_lag_of_zero_is_hardly_ever_met():
-    assert "it may lag 0 at most, which a changelog that is written to hardly allows" in said(
+    assert "it may lag 0 at most, which a changelog with writes hardly reaches" in said(
         scaled_out(), acceptable_recovery_lag=0
     )
 
@@ -118,7 +118,7 @@ def test_a_copy_whose_position_nobody_knows_is_not_called_caught_up():
     group.joined[1] = replace(joined, user_data=group.dialect.write_report(unknown))
     about = describe(group.observed(**ACCEPTABLE))
     assert document(about)["processes"][1]["lags"] == {"0_1": None, "0_3": None}
-    assert f"0_1 warms up on {SECOND}, which tells no position of it" in "\n".join(reasons(about))
+    assert f"0_1 warms up on {SECOND}, which reports no position of it" in "\n".join(reasons(about))
     assert set(about.risks[FIRST]) == {TaskId(0, 1), TaskId(0, 3)}
 
 
@@ -126,7 +126,7 @@ def test_a_position_that_the_changelog_no_longer_holds_is_told():
     group = with_position(40_000)
     begins = {TopicPartition(CHANGELOG, partition): 45_000 for partition in range(6)}
     text = "\n".join(reasons(describe(observed(group, begin_offsets=begins))))
-    assert "its position 40,000 is gone from the changelog, which begins at 45,000" in text
+    assert "its position 40,000 was deleted from the changelog, which begins at 45,000" in text
 
 
 def test_a_lag_that_does_not_shrink_from_join_to_join_is_called_that():
@@ -139,7 +139,7 @@ def test_a_lag_that_does_not_shrink_from_join_to_join_is_called_that():
         (TaskId(0, 1), 10_000, 10_500),
         (TaskId(0, 3), 10_000, 10_500),
     ]
-    assert f"0_1 on {SECOND} comes no nearer: it lagged 10,000" in "\n".join(
+    assert f"0_1 on {SECOND} does not catch up: it lagged 10,000" in "\n".join(
         reasons(describe(now), stalled(before, now))
     )
     assert stalled(now, now) == []
@@ -158,15 +158,15 @@ def test_what_is_between_two_owners_is_named():
     javas = scaled_out(ours=False)
     javas.catch_up()
     javas.rebalance()
-    assert "run by nobody in this generation: 0_1, 0_3" in said(javas)
+    assert "no process runs in this generation: 0_1, 0_3" in said(javas)
     assert "not balanced: some tasks have no owner" in said(javas)
-    assert f"a follow-up rebalance comes at once, as far as can be told with 0_1, 0_3 to {SECOND}" in said(javas)
+    assert f"a follow-up rebalance comes at once, as far as known with 0_1, 0_3 to {SECOND}" in said(javas)
 
 
 def test_standbys_that_have_caught_up_make_a_loss_cheap():
     group = settled(members=3, num_standby_replicas=1)
     assert describe(group.observed(**ACCEPTABLE)).restores == {FIRST: (), SECOND: (), THIRD: ()}
-    assert any(describe(group.observed(**ACCEPTABLE)).risks.values()), "nobody told of them yet"
+    assert any(describe(group.observed(**ACCEPTABLE)).risks.values()), "no member has reported them yet"
     group.rebalance()
     assert not any(describe(group.observed(**ACCEPTABLE)).risks.values())
 
@@ -174,10 +174,10 @@ def test_standbys_that_have_caught_up_make_a_loss_cheap():
 def test_rebalancing_empty_and_mixed_groups_get_a_word():
     group = settled()
     assert reasons(describe(observed(group, state="PreparingRebalance", members=()))) == [
-        "the group is in the state PreparingRebalance: who has what can be read once it is stable"
+        "the group is in the state PreparingRebalance: its assignment can be read once it is stable"
     ]
     assert reasons(describe(observed(group, state="Empty", protocol="", members=()))) == [
-        "the group has no members: nobody runs its tasks"
+        "the group has no members: no process runs its tasks"
     ]
     mixed = settled(members=3)
     mixed.assignor = "least_movement"
@@ -208,12 +208,12 @@ def test_the_document_has_what_scripts_rely_on():
     facts = json.loads(json.dumps(document(describe(group.observed(**ACCEPTABLE)))))
     keys = {"group", "state", "generation", "leader", "balanced", "probing_due_ms", "processes", "next_moves", "why"}
     assert {*keys, "assumed"} <= facts.keys()
-    first_one, second = facts["processes"]
+    first, second = facts["processes"]
     assert {"process_id", "endpoint", "ours", "version", "tags", "active", "standby", "warmup", "lags"} <= second.keys()
     assert (facts["probing_due_ms"], second["warmup"], second["ours"]) == (None, None, False)
     assert facts["next_rebalance_ms"] == group.now_ms + 600_000
     assert second["lags"] == {"0_1": END, "0_3": END}
-    assert set(first_one["lags"].values()) == {0}
+    assert set(first["lags"].values()) == {0}
     assert second["members"][0]["standby"] == ["0_1", "0_3"]
     assert facts["next_moves"] == [
         {"task": "0_1", "from": str(FIRST), "to": str(SECOND)},

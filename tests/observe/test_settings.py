@@ -12,10 +12,10 @@ from tests.observe.seen_group import SeenGroup, scaled_out, settled
 
 
 def test_texts_become_values_under_kafkas_names_or_ours():
-    told = read_settings(
+    settings = read_settings(
         ["acceptable.recovery.lag=0", "num_standby_replicas = 2", "rack_aware_assignment_tags=zone, cluster"]
     )
-    assert told == {
+    assert settings == {
         "acceptable_recovery_lag": 0,
         "num_standby_replicas": 2,
         "rack_aware_assignment_tags": ("zone", "cluster"),
@@ -31,7 +31,7 @@ def test_texts_become_values_under_kafkas_names_or_ours():
         ("max_warmup_replicas=0", "max_warmup_replicas is 0; it must be a whole number of at least 1"),
         (
             "rack.aware.assignment.strategy=min_traffic",
-            "--set rack_aware_assignment_strategy=min_traffic: where replicas are",
+            "--set rack_aware_assignment_strategy=min_traffic: this command does not read",
         ),
         ("max_warmup_replicas=-1", "--set max_warmup_replicas=-1: must be a whole number"),
     ],
@@ -43,9 +43,9 @@ def test_a_wrong_setting_is_refused_by_key_and_value(pair, said):
 
 
 def test_what_is_told_is_not_assumed_and_all_else_is():
-    found = settings_of(scaled_out().decoded(), {"acceptable_recovery_lag": 5, "assignor": "sticky"})
-    assert (found.config.acceptable_recovery_lag, found.assignor) == (5, "sticky")
-    assert found.assumed.keys() == {
+    settings = settings_of(scaled_out().decoded(), {"acceptable_recovery_lag": 5, "assignor": "sticky"})
+    assert (settings.config.acceptable_recovery_lag, settings.assignor) == (5, "sticky")
+    assert settings.assumed.keys() == {
         "max_warmup_replicas",
         "num_standby_replicas",
         "probing_rebalance_interval_ms",
@@ -55,9 +55,9 @@ def test_what_is_told_is_not_assumed_and_all_else_is():
 
 
 def test_standbys_and_warm_ups_are_counted_where_they_can_be_seen():
-    found = settings_of(settled(members=3, num_standby_replicas=1).decoded(), {})
-    assert found.config.num_standby_replicas == 1
-    assert found.assumed["num_standby_replicas"] == "1, as many as every stateful task has"
+    settings = settings_of(settled(members=3, num_standby_replicas=1).decoded(), {})
+    assert settings.config.num_standby_replicas == 1
+    assert settings.assumed["num_standby_replicas"] == "1, as many as every stateful task has"
     many = settings_of(scaled_out(partitions=12, max_warmup_replicas=5).decoded(), {})
     assert many.config.max_warmup_replicas == 5
     javas = settings_of(scaled_out(partitions=12, max_warmup_replicas=5, ours=False).decoded(), {})
@@ -81,7 +81,7 @@ def test_a_digest_proves_settings_right_or_wrong():
     default = with_digests(AssignConfig()).decoded()
     assert settings_of(default, {}).assumed == {}
     wrong = settings_of(default, {"acceptable_recovery_lag": 7})
-    assert "their digests say so" in wrong.assumed["settings"]
+    assert "their digests differ" in wrong.assumed["settings"]
     other = with_digests(AssignConfig(acceptable_recovery_lag=7)).decoded()
     assert "settings" in settings_of(other, {}).assumed
     assert settings_of(other, {"acceptable_recovery_lag": 7}).assumed == {}

@@ -45,7 +45,7 @@ def test_a_snapshot_comes_back_equal_from_its_file(snapshot):
         (("members", 0), "m", "members.member_id: must be a text"),
         (("members", 0, "subscription"), "%%%", "members.subscription: "),
         (("end_offsets", "app-s-changelog", "0"), "9", "end_offsets.app-s-changelog.0: must be a whole number"),
-        (("end_offsets", "app-s-changelog"), {"x": 1}, "end_offsets.app-s-changelog: 'x' is no partition"),
+        (("end_offsets", "app-s-changelog"), {"x": 1}, "end_offsets.app-s-changelog: 'x' is not a partition number"),
         (("partition_counts",), [], "partition_counts: must be an object"),
     ],
 )
@@ -61,7 +61,7 @@ def test_a_damaged_file_is_refused_by_name_and_field(path, value, said):
 
 
 def test_what_is_no_json_and_what_is_another_version_is_refused():
-    with pytest.raises(ConfigError, match=r"g\.json is no group snapshot"):
+    with pytest.raises(ConfigError, match=r"g\.json is not a group snapshot"):
         read_snapshot("{", "g.json")
     newer = {**json.loads(snapshot_text(SNAPSHOT)), "version": 2}
     with pytest.raises(ConfigError, match="version 2; this release reads"):

@@ -53,8 +53,8 @@ SNAPSHOT = GroupSnapshot("app", "Stable", "consumer", "stream", (), 0, partition
 
 
 def test_javas_description_is_read_with_its_internal_topics_patterns_and_global_stores():
-    found = given_topology(JAVAS, SNAPSHOT)
-    assert found.shape == TopologyShape(
+    observed = given_topology(JAVAS, SNAPSHOT)
+    assert observed.shape == TopologyShape(
         (
             SubtopologyShape(("clicks", "orders"), sinks=("app-totals-repartition",)),
             SubtopologyShape(
@@ -66,8 +66,8 @@ def test_javas_description_is_read_with_its_internal_topics_patterns_and_global_
             SubtopologyShape(("region-eu", "region-us")),
         )
     )
-    assert len(found.shape.tasks(TOPICS)) == 2 + 4 + 0 + 3
-    assert found.assumed == {
+    assert len(observed.shape.tasks(TOPICS)) == 2 + 4 + 0 + 3
+    assert observed.assumed == {
         "store cache": "there is no topic app-cache-changelog, so it counts as a store without a changelog"
     }
 
@@ -83,15 +83,15 @@ def test_our_own_description_is_read_too():
         sources_pattern = "region-.*"
         stores = [{ name = "regions", source = "region-eu" }]
     """
-    found = given_topology(text, SNAPSHOT, "t.toml")
-    assert found.shape.subtopologies == (
+    observed = given_topology(text, SNAPSHOT, "t.toml")
+    assert observed.shape.subtopologies == (
         SubtopologyShape(("orders",), (Store("totals"), Store("seen", logged=False))),
         SubtopologyShape(("gone-repartition",)),
         SubtopologyShape(("region-eu", "region-us"), (Store("regions", logged=False),)),
     )
-    assert found.assumed["store regions"].endswith("so it counts as a store without a changelog")
+    assert observed.assumed["store regions"].endswith("so it counts as a store without a changelog")
     said = "t.toml names topics that do not exist: gone-repartition; they count as empty"
-    assert found.assumed["topology"] == said
+    assert observed.assumed["topology"] == said
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_a_group_shows_sources_state_and_changelog():
     group = scaled_out()
     group.add(3).topics = ("orders", "clicks")
     group.rebalance()
-    found = inferred_topology(group.decoded())
-    assert found.shape == shape()
-    assert found.assumed["changelog of totals"].startswith("subtopology 0: it has state, and 6 tasks")
-    assert found.assumed["topic clicks"] == "subscribed, and no assigned task reads it; its tasks are left out"
+    observed = inferred_topology(group.decoded())
+    assert observed.shape == shape()
+    assert observed.assumed["changelog of totals"].startswith("subtopology 0: it has state, and 6 tasks")
+    assert observed.assumed["topic clicks"] == "subscribed, and no assigned task reads it; its tasks are left out"
 
 
 def test_a_subtopology_without_state_is_seen_as_stateless():
@@ -147,43 +147,43 @@ def two_stateful(orders: int, clicks: int, changelogs: dict[str, int]):
     return inferred_topology(decode_group(replace(group.snapshot(), partition_counts=counts)))
 
 
-def stores(found):
-    return [[store.name for store in sub.stores] for sub in found.shape.subtopologies]
+def stores(observed):
+    return [[store.name for store in sub.stores] for sub in observed.shape.subtopologies]
 
 
 def test_changelogs_go_where_their_number_of_partitions_fits():
-    found = two_stateful(4, 3, {"app-visits-changelog": 3, "app-totals-changelog": 4, "app-old-changelog": 9})
-    assert stores(found) == [["totals"], ["visits"]]
-    assert not any("by order" in why for why in found.assumed.values())
-    assert found.assumed["changelog of old"].startswith("left out")
+    observed = two_stateful(4, 3, {"app-visits-changelog": 3, "app-totals-changelog": 4, "app-old-changelog": 9})
+    assert stores(observed) == [["totals"], ["visits"]]
+    assert not any("by order" in why for why in observed.assumed.values())
+    assert observed.assumed["changelog of old"].startswith("left out")
 
 
 def test_what_fits_twice_is_given_by_order_and_called_a_guess():
-    found = two_stateful(4, 4, {"app-S-0000000009-changelog": 4, "app-S-0000000002-changelog": 4})
-    assert stores(found) == [["S-0000000002"], ["S-0000000009"]]
-    assert "one of 0, 1 by order" in found.assumed["changelog of S-0000000002"]
+    observed = two_stateful(4, 4, {"app-S-0000000009-changelog": 4, "app-S-0000000002-changelog": 4})
+    assert stores(observed) == [["S-0000000002"], ["S-0000000009"]]
+    assert "one of 0, 1 by order" in observed.assumed["changelog of S-0000000002"]
 
 
 def test_state_without_a_visible_changelog_is_state_all_the_same():
-    found = two_stateful(4, 3, {})
-    assert stores(found) == [[UNSEEN_STORE], [UNSEEN_STORE]]
-    assert "no changelog of it was found" in found.assumed["state of subtopology 1"]
+    observed = two_stateful(4, 3, {})
+    assert stores(observed) == [[UNSEEN_STORE], [UNSEEN_STORE]]
+    assert "no changelog of it exists" in observed.assumed["state of subtopology 1"]
 
 
 def test_a_repartition_topic_names_the_store_behind_it():
-    one = TopologyShape(
+    topology = TopologyShape(
         (
             SubtopologyShape(("orders",), (Store("a"),)),
             SubtopologyShape(("app-totals-repartition",), (Store("totals"),)),
         )
     )
-    group = SeenGroup(one, {"orders": 4, "app-totals-repartition": 4})
+    group = SeenGroup(topology, {"orders": 4, "app-totals-repartition": 4})
     group.add(1)
     group.settle()
     counts = {**group.counts, CHANGELOG: 4, "app-zz-changelog": 4}
-    found = inferred_topology(decode_group(replace(group.snapshot(), partition_counts=counts)))
-    assert stores(found) == [["zz"], ["totals"]]
-    assert found.assumed["changelog of totals"] == "subtopology 1: it reads app-totals-repartition"
+    observed = inferred_topology(decode_group(replace(group.snapshot(), partition_counts=counts)))
+    assert stores(observed) == [["zz"], ["totals"]]
+    assert observed.assumed["changelog of totals"] == "subtopology 1: it reads app-totals-repartition"
 
 
 def test_a_group_nobody_of_which_told_anything_yet_has_the_state_that_its_changelogs_show():
@@ -192,9 +192,9 @@ def test_a_group_nobody_of_which_told_anything_yet_has_the_state_that_its_change
     group.rebalance()
     decoded = group.decoded()
     assert not decoded.processes[0].offset_sums
-    found = inferred_topology(decoded)
-    assert found.shape == shape()
-    assert "nobody told of its state yet" in found.assumed["changelog of totals"]
+    observed = inferred_topology(decoded)
+    assert observed.shape == shape()
+    assert "no member has reported state of it yet" in observed.assumed["changelog of totals"]
 
 
 def test_named_topologies_are_shown_and_not_decided_about():
@@ -202,6 +202,6 @@ def test_named_topologies_are_shown_and_not_decided_about():
     named = {TaskId(0, 0, "fast"): ()}
     (first, *_) = decoded.members.values()
     members = {first.member_id: replace(first, given=replace(first.given, active=named))}
-    found = inferred_topology(replace(decoded, members=members))
-    assert found.shape == TopologyShape(())
-    assert found.assumed["topology"].startswith("named topologies")
+    observed = inferred_topology(replace(decoded, members=members))
+    assert observed.shape == TopologyShape(())
+    assert observed.assumed["topology"].startswith("named topologies")

@@ -79,10 +79,18 @@ def change_of_rest(seed: int, assignor: str, standbys_max: int = 2) -> tuple[Gro
     return state, alternative
 
 
-def told(decisions: Iterable[Decision]) -> list[object]:
+def decision_values(decisions: Iterable[Decision]) -> list[object]:
     return [
-        (one.kind, one.assignor, one.changed, one.adopted, one.withheld, one.placements, one.next_probe_ms is None)
-        for one in decisions
+        (
+            decision.kind,
+            decision.assignor,
+            decision.changed,
+            decision.adopted,
+            decision.withheld,
+            decision.placements,
+            decision.next_probe_ms is None,
+        )
+        for decision in decisions
     ]
 
 
@@ -90,16 +98,20 @@ def told(decisions: Iterable[Decision]) -> list[object]:
 @given(seed=st.integers(0, 2**32), assignor=st.sampled_from([JAVAS, OURS]))
 def test_a_group_in_the_middle_of_its_life_goes_on_as_in_real_bytes(seed: int, assignor: str) -> None:
     state = mid_life(seed, assignor)
-    found = predict(state, Alternative(settings=WAITS))
-    assert told(one.decision for one in found.generations) == told(TwinGroup(state).settle())
+    outcome = predict(state, Alternative(settings=WAITS))
+    assert decision_values(generation.decision for generation in outcome.generations) == decision_values(
+        TwinGroup(state).settle()
+    )
 
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), assignor=st.sampled_from([JAVAS, OURS]))
 def test_a_change_of_a_group_at_rest_goes_on_as_in_real_bytes(seed: int, assignor: str) -> None:
     state, alternative = change_of_rest(seed, assignor)
-    found = predict(state, alternative)
-    assert told(one.decision for one in found.generations) == told(TwinGroup(changed(state, alternative)).settle())
+    outcome = predict(state, alternative)
+    assert decision_values(generation.decision for generation in outcome.generations) == decision_values(
+        TwinGroup(changed(state, alternative)).settle()
+    )
 
 
 @settings(max_examples=60)
@@ -108,15 +120,18 @@ def test_owner_changes_are_those_of_rounds_that_converge_and_never_below_the_bou
     """With up to one standby. With more, what a follow-up meets may turn Java's answer: no round without a protocol knows."""
     state, alternative = change_of_rest(seed, assignor, standbys_max=1)
     alternative = replace(alternative, settings=WAITS)
-    found = predict(state, alternative)
+    outcome = predict(state, alternative)
     rounds = converge(as_cluster(changed(state, alternative)), state.config, ASSIGNORS[assignor], state.ends)
-    planned = [one.decision for one in found.generations if one.cause != "follow_up"]
-    assert [sum(map(len, (one.changed for one in planned))), sum(map(len, (one.adopted for one in planned)))] == [
-        sum(len(one.changed) for one in rounds),
-        sum(len(one.adopted) for one in rounds),
+    planned = [generation.decision for generation in outcome.generations if generation.cause != "follow_up"]
+    assert [
+        sum(map(len, (decision.changed for decision in planned))),
+        sum(map(len, (decision.adopted for decision in planned))),
+    ] == [
+        sum(len(decision.changed) for decision in rounds),
+        sum(len(decision.adopted) for decision in rounds),
     ]
-    assert found.converged
-    assert found.lower_bound <= found.owner_changes or not found.balanced
+    assert outcome.converged
+    assert outcome.lower_bound <= outcome.owner_changes or not outcome.balanced
 
 
 def as_cluster(state: GroupState) -> Cluster:
@@ -142,18 +157,18 @@ def as_cluster(state: GroupState) -> Cluster:
     ],
 )
 def test_two_hundred_tasks_grow_from_ten_to_eleven_processes(assignor, settings, expected, warmups):
-    found = predict(at_rest(200, 10, assignor), Alternative(add=1, settings=settings))
-    assert figures(found) == expected
-    assert found.probing_rebalances == found.rounds - 1
-    assert found.extra_replicas == warmups
-    assert found.balanced
-    assert found.converged
+    outcome = predict(at_rest(200, 10, assignor), Alternative(add=1, settings=settings))
+    assert figures(outcome) == expected
+    assert outcome.probing_rebalances == outcome.rounds - 1
+    assert outcome.extra_replicas == warmups
+    assert outcome.balanced
+    assert outcome.converged
 
 
 def test_nothing_comes_of_nothing_in_a_group_at_rest():
-    found = predict(at_rest(12, 3, num_standby_replicas=1), Alternative())
-    assert figures(found) == (0, 0, 0, 0)
-    assert (found.seconds, found.tasks_without_standby, found.assignor) == (0, 0, OURS)
+    outcome = predict(at_rest(12, 3, num_standby_replicas=1), Alternative())
+    assert figures(outcome) == (0, 0, 0, 0)
+    assert (outcome.seconds, outcome.tasks_without_standby, outcome.assignor) == (0, 0, OURS)
 
 
 def test_a_group_that_probes_goes_on_where_it_is():
@@ -163,9 +178,9 @@ def test_a_group_that_probes_goes_on_where_it_is():
     other = Client(UUID(int=2), prev_standby=warming, lags=TaskLags(ends, dict.fromkeys(warming, 0)))
     cluster = Cluster((busy, other), frozenset(ends))
     state = state_of_cluster(cluster, ends, AssignConfig(), OURS, rebalance_in_ms=30_000)
-    found = predict(state, Alternative(settings={}))
-    assert figures(found) == (2, 2, 1, 2)
-    assert [one.cause for one in found.generations] == ["probe", "follow_up"]
+    outcome = predict(state, Alternative(settings={}))
+    assert figures(outcome) == (2, 2, 1, 2)
+    assert [generation.cause for generation in outcome.generations] == ["probe", "follow_up"]
     late = predict(replace(state, early_probing=False), Alternative(), offsets_per_s=20_000)
     assert (late.seconds, figures(late)) == (30.0, (2, 2, 1, 2))
     soon = predict(state, Alternative(), offsets_per_s=20_000)
@@ -192,13 +207,13 @@ def test_who_leaves_costs_a_restore_of_each_task_without_a_standby():
 
 
 def test_a_replacement_takes_over_what_its_predecessor_had_and_nobody_else_moves():
-    found = predict(at_rest(200, 10), Alternative(replace=(UUID(int=4),)))
-    assert (found.adopted, found.owner_changes, found.rebalances) == (20, 0, 1)
+    outcome = predict(at_rest(200, 10), Alternative(replace=(UUID(int=4),)))
+    assert (outcome.adopted, outcome.owner_changes, outcome.rebalances) == (20, 0, 1)
 
 
 def test_unknown_restore_rates_leave_the_time_open_unless_nothing_is_read():
-    found = predict(at_rest(4, 1), Alternative(add=1))
-    assert (found.seconds, found.seconds_at_least) == (None, 10.0)
+    outcome = predict(at_rest(4, 1), Alternative(add=1))
+    assert (outcome.seconds, outcome.seconds_at_least) == (None, 10.0)
     assert predict(at_rest(4, 1), Alternative(add=1, settings=WAITS)).seconds_at_least == 600.0
     assert predict(at_rest(4, 1), Alternative(settings={"max_warmup_replicas": 1})).seconds == 0
 
@@ -212,9 +227,9 @@ def test_unknown_restore_rates_leave_the_time_open_unless_nothing_is_read():
     ],
 )
 def test_time_follows_the_restore_rate_and_the_pace_of_probing(settings, seconds):
-    found = predict(at_rest(4, 1), Alternative(add=1, settings=settings), offsets_per_s=1000)
-    assert found.seconds == pytest.approx(seconds, abs=0.1)
-    assert found.offsets_read == 2 * END
+    outcome = predict(at_rest(4, 1), Alternative(add=1, settings=settings), offsets_per_s=1000)
+    assert outcome.seconds == pytest.approx(seconds, abs=0.1)
+    assert outcome.offsets_read == 2 * END
 
 
 def test_a_warm_up_that_becomes_a_standby_ends_at_the_floor_and_not_at_the_interval():
@@ -230,8 +245,8 @@ def test_ends_that_were_not_sampled_count_as_reached_by_every_copy_and_by_nobody
     tasks = frozenset(TaskId(0, p) for p in range(4))
     ends = ends_not_known(tasks, config)
     cluster = Cluster((Client(UUID(int=1), prev_active=tasks, lags=TaskLags(ends, dict.fromkeys(tasks, -2))),), tasks)
-    found = predict(state_of_cluster(cluster, ends, config, OURS), Alternative(add=1))
-    assert figures(found) == (2, 2, 2, 3)
+    outcome = predict(state_of_cluster(cluster, ends, config, OURS), Alternative(add=1))
+    assert figures(outcome) == (2, 2, 2, 3)
 
 
 @pytest.mark.parametrize("place", ["first", "middle", "last"])
@@ -244,9 +259,9 @@ def test_newcomers_sort_where_they_are_told_to(place):
 
 
 def test_javas_answer_is_given_for_newcomers_that_sort_anywhere():
-    found = [one.owner_changes for one in by_place(at_rest(37, 4, JAVAS), Alternative(add=1))]
-    assert len(found) == 3
-    assert [one.owner_changes for one in by_place(at_rest(37, 4), Alternative(add=1))] == [7, 7, 7]
+    outcome_changes = [outcome.owner_changes for outcome in by_place(at_rest(37, 4, JAVAS), Alternative(add=1))]
+    assert len(outcome_changes) == 3
+    assert [outcome.owner_changes for outcome in by_place(at_rest(37, 4), Alternative(add=1))] == [7, 7, 7]
     assert len(by_place(at_rest(37, 4, JAVAS), Alternative(remove=(UUID(int=1),)))) == 1
 
 
@@ -255,7 +270,7 @@ def test_javas_answer_is_given_for_newcomers_that_sort_anywhere():
     [
         ({"remove": (UUID(int=99),)}, "not in the group"),
         ({"remove": (UUID(int=1),), "replace": (UUID(int=1),)}, "named twice"),
-        ({"remove": (UUID(int=1), UUID(int=2))}, "nobody would be left"),
+        ({"remove": (UUID(int=1), UUID(int=2))}, "no process would be left"),
         ({"settings": {"max_warmups": 2}}, "max_warmups: must be one of"),
         ({"settings": {"max_warmup_replicas": 0}}, "max_warmup_replicas is 0"),
         ({"assignor": "best"}, "'best': must be one of"),

@@ -24,9 +24,9 @@ class TwinGroup:
     def __init__(self, state: GroupState) -> None:
         self.state = state
         self.now_ms = 0
-        self.process_of = {c.member_id: name for name, one in state.processes.items() for c in one.consumers}
-        self.active = {c.member_id: set(c.active) for one in state.processes.values() for c in one.consumers}
-        self.copies = {c.member_id: set(c.copies) for one in state.processes.values() for c in one.consumers}
+        self.process_of = {c.member_id: name for name, process in state.processes.items() for c in process.consumers}
+        self.active = {c.member_id: set(c.active) for process in state.processes.values() for c in process.consumers}
+        self.copies = {c.member_id: set(c.copies) for process in state.processes.values() for c in process.consumers}
         self.disk: dict[UUID, dict[TaskId, int]] = {name: dict(p.positions) for name, p in state.processes.items()}
         self.left: dict[tuple[UUID, TaskId], int] = {
             (name, task): 0 for name in self.disk for task in self.disk[name].keys() - self.held(name)
@@ -40,13 +40,14 @@ class TwinGroup:
     def joins(self, member: str) -> JoinedMember:
         process = self.process_of[member]
         disk, topology = self.disk[process], self.state.topology
-        told = {task: at for task, at in disk.items() if task in self.active[member] | self.copies[member]}
-        told = {
-            t: RUNNING_OFFSET_SUM if t in self.active[member] and at >= self.end(t) else at for t, at in told.items()
+        reported = {task: at for task, at in disk.items() if task in self.active[member] | self.copies[member]}
+        reported = {
+            t: RUNNING_OFFSET_SUM if t in self.active[member] and at >= self.end(t) else at
+            for t, at in reported.items()
         }
         if member == self.state.processes[process].consumers[0].member_id:
-            told |= {task: at for task, at in disk.items() if task not in self.held(process)}
-        report = replace(self.state.processes[process].about, task_offset_sums=dict(sorted(told.items())))
+            reported |= {task: at for task, at in disk.items() if task not in self.held(process)}
+        report = replace(self.state.processes[process].about, task_offset_sums=dict(sorted(reported.items())))
         tasks = topology.tasks(self.state.partition_counts)
         owned = tuple(sorted(partition for task in self.active[member] for partition in tasks[task]))
         return JoinedMember(member, topology.source_topics, owned, APACHE.write_report(report))
