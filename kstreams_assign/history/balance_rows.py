@@ -25,7 +25,7 @@ class Evenness(NamedTuple):
 
 
 def evenness(seen: Generation) -> list[Evenness]:
-    """Active tasks, copies and both; active tasks by subtopology over all processes; all of a rack over its processes."""
+    """Active tasks, standbys and both; active tasks by subtopology over all processes; a rack's over its processes."""
     threads = {process: len(members) for process, members in seen.processes.items()}
     if not threads:
         return []

@@ -1,8 +1,8 @@
-"""Why a generation came about, as far as its bytes and those of the one before tell: a cause, how sure, and the evidence.
+"""Why a generation was formed, as far as its record and the one before show: a cause, a confidence, and the evidence.
 
-The topic holds no reasons. So every cause is a finding: a function that looks for one kind of trace and says what it saw. The
-first that finds something names the cause, in the order of ``FINDINGS``; the others go into the evidence, and lower the
-confidence, because then more than one thing was on. Where nothing tells, the cause is None.
+The topic holds no reasons. So each function in ``FINDINGS`` looks for one kind of trace and returns what it saw. The
+first that finds something names the cause; the findings of the others go into the evidence and lower the confidence,
+because more than one thing happened. Where no trace is found, the cause is None.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kstreams_assign.history.seen import Generation, SeenMember
 CERTAIN, LIKELY, GUESS = "certain", "likely", "guess"
 
 PROMPT_MS = 60_000
-"""A member that is to rejoin does so within a heartbeat and a poll; a rebalance that comes later may have another reason."""
+"""A member that is asked to rejoin does so within a heartbeat and a poll; a later rebalance may have another reason."""
 
 CLOCK_SLACK_MS = 5_000
-"""The probe's time is told by the leader's clock, the generation's by the broker's."""
+"""The probe's time comes from the leader's clock, the generation's from the broker's."""
 
 NAMED_MAX = 3
 
@@ -105,7 +105,7 @@ def _about(member: SeenMember) -> str:
 
 
 def _joined_and_gone(seen: Generation, last: Last) -> tuple[list[str], list[str]]:
-    """Process ids. One whose member is still there but cannot be read is not gone."""
+    """Process ids. One whose member is still there but cannot be read has not left."""
     before = {process for _, process, _ in last.members.values() if process is not None}
     unread = {member.identity for member in seen.members if member.process is None}
     still = {last.members[identity][1] for identity in unread & last.members.keys()}
@@ -126,10 +126,10 @@ def _membership(seen: Generation, last: Last, _memory: Memory) -> Finding | None
     if not new:
         staying = {process for process in now.values() if process}
         part = " (a thread of a process that stays)" if staying.issuperset(left) else ""
-        return Finding("leave", CERTAIN, f"{_some(left)} is gone{part}")
+        return Finding("leave", CERTAIN, f"{_some(left)} left{part}")
     if set(new) == set(left):
         return Finding("replace", CERTAIN, f"{_some(new)} came back as another member, so it was restarted")
-    return Finding("replace", CERTAIN, f"{_some(new)} joined and {_some(left)} is gone")
+    return Finding("replace", CERTAIN, f"{_some(new)} joined and {_some(left)} left")
 
 
 def _threads(new: Iterable[str], last: Last) -> str:
@@ -154,7 +154,7 @@ def _static_restart(seen: Generation, last: Last, _memory: Memory) -> Finding | 
 
 
 def _topics(seen: Generation, last: Last, memory: Memory) -> Finding | None:
-    """Input partitions that nobody had before, or other topics subscribed to."""
+    """Input partitions that no member had before, or other topics subscribed to."""
     known = {partition for inputs in memory.inputs.values() for partition in inputs}
     now = [partition for inputs in seen.inputs.values() for partition in inputs]
     new = sorted({partition for partition in now if str(partition) not in known})

@@ -1,8 +1,8 @@
 """Many batch folders of a day become one, while readers read.
 
-What lives here: merging a day, and exchanging its folder. What must not: batches that Spark may repeat; a day that holds one is
-left alone. The idea: the new folder of a day is complete before it shows, and takes the old one's place in one step. So
-there is no journal: whatever stands in the table is whole, whatever stands beside it is rubbish.
+What lives here: merging a day, and exchanging its folder. What must not: batches that Spark may repeat; a day that
+holds such a batch is left alone. The idea: the new folder of a day is complete before readers see it, and replaces the
+old folder in one step. So no journal is needed: whatever is in the table is whole, anything beside it can be deleted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Merged(NamedTuple):
 
 
 def exchange_in_one_step(first: Path, other: Path) -> bool:
-    """``renameat2(RENAME_EXCHANGE)``: nobody ever sees one of the names missing. Linux, on most of its file systems."""
+    """``renameat2(RENAME_EXCHANGE)``: no reader ever sees a name missing. Linux, on most of its file systems."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "renameat2"):
         return False
@@ -63,9 +63,9 @@ def compact(
     exchange: Exchange = exchange_in_one_step,
     many: int = MANY,
 ) -> list[Merged]:
-    """Merge every past day of more than one folder, and ``today`` (UTC) if it has ``many``. The caller holds the folder.
+    """Merge each past day that has several folders, and ``today`` (UTC) if it has ``many``. The caller holds the lock.
 
-    ``reached`` is told at each point where a killed run would leave something behind for ``writing.recover``.
+    ``reached`` is called at each point where a killed run would leave something behind for ``writing.recover``.
     """
     done = layout.committed()
     merged = []

@@ -1,8 +1,8 @@
 """From a group's records to the rows of every table: the one entrance of the derivation, without I/O, clock or Spark.
 
-Records go in by group, in the order of their offsets, as many at a time as there are; what a later call has to know of them
-comes out as ``state``. The same state and the same records always give the same rows, so a batch may be repeated; and where
-one batch ends and the next begins makes no difference. Nothing that stands in a record raises.
+Records are given by group, in the order of their offsets, any number at a time; what a later call needs to know of them
+is returned as ``state``. The same state and the same records always give the same rows, so a batch may be repeated, and
+it makes no difference where one batch ends and the next begins. No content of a record raises an error.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Record(NamedTuple):
 def derive(state: bytes | None, records: RawRecords, ends: Iterable[EndOffset] = ()) -> tuple[bytes, Tables]:
     """The rows that ``records``, all of one group (``key_of``) and in the order of their offsets, add to the tables.
 
-    ``state`` is what the call before answered, ``None`` at first; empty bytes need not be kept. ``ends`` are the ends of the
-    group's changelogs, sampled as these records were seen; a generation takes those that were sampled within 60 s of it.
+    ``state`` is what the previous call returned, ``None`` at first; empty bytes need not be kept. ``ends`` are the ends
+    of the group's changelogs, sampled when these records were read; a generation uses those sampled within 60 s of it.
     Raises ``StateError`` for a state that another release wrote, and nothing else.
     """
     group = _Group(opened(state), tuple(ends))
@@ -154,6 +154,6 @@ class _Group:
             append_rows(self.tables, "movements", done)
 
     def _forget(self) -> None:
-        """The group is gone, or is none of Kafka Streams': what it was says nothing of what comes."""
+        """The group was deleted, or is no Kafka Streams group: its past does not explain what comes next."""
         self._moved(without_gap(self.memory, self.memory.pending))
         self.memory = Memory(self.memory.partition, self.memory.offset)

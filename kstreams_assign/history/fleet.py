@@ -1,7 +1,7 @@
-"""The fleet's what-if: every recorded group replayed under each alternative, in parallel on Spark, and the alternatives ranked.
+"""The fleet's what-if: replay every recorded group under each alternative, in parallel on Spark, and rank the results.
 
-What lives here: how the tables become one row a group, what Spark's tasks do with it, and the ranking. What must not: the
-replay itself (``replay``). One group is one row, so groups spread over cores and machines as they come.
+What lives here: how the tables become one row a group, what Spark's tasks do with it, and the ranking. What must not:
+the replay itself (``replay``). One group is one row, so groups spread over all cores and machines.
 """
 
 from __future__ import annotations

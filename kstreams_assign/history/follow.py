@@ -1,8 +1,8 @@
 """``history follow``: a Structured Streaming query whose every micro-batch becomes one batch of the tables.
 
-What lives here: the order of things in a batch, and the query's life. What must not: rows (``derive``), files (``staging``,
-``writing``), options of the source. The idea: Spark's checkpoint says which records a batch has, and repeats a batch that did
-not end; everything here overwrites, so that a repeated batch changes nothing.
+What lives here: the order of steps in a batch, and the query's life. What must not: rows (``derive``), files
+(``staging``, ``writing``), options of the source. The idea: Spark's checkpoint says which records a batch has, and
+Spark repeats a batch that did not end; every step overwrites its files, so a repeated batch changes nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class BatchReport:
-    """What a batch did, for whoever watches. ``newest_ms`` is the time of its newest record."""
+    """What a batch did, for those who watch. ``newest_ms`` is the time of its newest record."""
 
     batch: int
     records: int
@@ -132,7 +132,7 @@ def follow_until_done(
     """
     from pyspark.errors import PySparkException
 
-    # Not query.awaitTermination: a signal that interrupts a call to the JVM leaves its answer for the next call to find.
+    # Not query.awaitTermination: a signal that interrupts a JVM call leaves its answer to be read by the next call.
     waiting = enough or threading.Event()
     while query.isActive and not waiting.wait(LOOK_EVERY_S):
         look(query)
@@ -155,7 +155,7 @@ def _start(records: DataFrame, batches: Batches, layout: Layout, settings: Setti
 
 
 def _stop(query: StreamingQuery) -> None:
-    """Stop it; a query that waits for brokers that are gone ends with its Spark (``spark.sql.streaming.stopTimeout``)."""
+    """Stop it; if the brokers are lost, the query ends with its Spark (``spark.sql.streaming.stopTimeout``)."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     try:

@@ -1,8 +1,8 @@
 """A fleet of groups as the records that a broker would hold of them: lives that were played, written under many names.
 
-A few lives are played through the real leader; each group gets one of them under a group id, process ids, member ids, endpoints
-and a time of its own, and its user-data is written anew, so no two groups have the same bytes. What lives here: names,
-records, and the files. What must not: what happens in a group (``lives``, ``played``), and bytes of user-data (``wire``).
+A few lives are played through the real leader. Each group gets one of them, with a group id, process ids, member ids,
+endpoints and times of its own; its user-data is encoded again, so no two groups have the same bytes. What lives here:
+names, records, files. What must not: what happens in a group (``lives``, ``played``), bytes of user-data (``wire``).
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class Written(NamedTuple):
 
 
 def write_fleet(folder: Path, fleet: Fleet, workers: int = 1) -> Written:
-    """Write the fleet's records as Parquet, one file a partition of the topic, as ``history follow --records`` reads them.
+    """Write the fleet's records as Parquet, a file for each partition of the topic, for ``history follow --records``.
 
     Columns as in ``RawRecords``. ``workers`` are processes.
     """

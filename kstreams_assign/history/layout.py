@@ -18,7 +18,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from kstreams_assign.errors import ConfigError, StateDirectoryLocked
 
 BUCKETS = 64
-"""Over how many files the groups' states are spread; a batch writes those anew whose groups it saw."""
+"""Over how many files the groups' states are spread; a batch writes those of its groups again."""
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class Signals:
 def source_of(asked: Asked) -> tuple[Source, Sampler | None]:
     """Where to read from, once it is known to be there, and who samples end offsets.
 
-    Raises ``ConfigError`` for a wrong call, ``BrokerUnavailable``, and ``BrokerError`` where the topic is not to be seen.
+    Raises ``ConfigError`` for a wrong call, ``BrokerUnavailable``, and ``BrokerError`` if the topic cannot be read.
     """
     if (asked.records is None) == (asked.bootstrap_servers is None):
         raise ConfigError("history follow: give either --bootstrap-servers or --records")
@@ -108,8 +108,8 @@ def _partitions(admin: ClusterAdmin, timeout_s: float, *, wait: bool) -> int:
             return count
         if not wait:
             raise BrokerError(
-                f"the cluster shows no topic {TOPIC}: no group has ever committed there, or this client may not describe "
-                "the topic (--client)"
+                f"the cluster shows no topic {TOPIC}: no group has ever committed there, or this client may not "
+                "describe the topic (--client)"
             )
         if not said:
             say(f"waiting: the cluster shows no topic {TOPIC} yet")

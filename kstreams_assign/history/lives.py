@@ -1,7 +1,7 @@
 """Lives that groups are played through: processes come and go, topics grow, probes fall due, chance decides by a seed.
 
-What lives here: kinds of groups and what happens to them. What must not: how a group rebalances (``played``), and the names
-and records under which a life is written (``generate``).
+What lives here: kinds of groups and what happens to them. What must not: how a group rebalances (``played``), and the
+names and records under which a life is written (``generate``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Inputs = Mapping[TaskId, tuple[TopicPartition, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a played life is like: ``ours`` or all Java, its setting, threads a process, and who tells an endpoint."""
+    """What a played life is like: ``ours`` or all Java, settings, threads a process, and who reports an endpoint."""
 
     ours: bool = True
     standbys: int = 0
@@ -128,7 +128,7 @@ def _start(group: PlayedGroup, kind: Kind, chance: Random) -> PlayedProcess:
 
 
 def _next_event(group: PlayedGroup, kind: Kind, members: int, chance: Random) -> None:
-    """What leads to the next generation: the follow-up of this one, its probe, or something that somebody did."""
+    """What leads to the next generation: the follow-up of this one, its probe, or a change in the group."""
     if group.withheld:
         group.wait(chance.randint(100, 1_000))
     elif group.probe_ms is not None and chance.random() < 0.8:

@@ -1,7 +1,7 @@
 """What the next records of a group have to know of those before: the state between two calls, as bytes.
 
 What lives here: the memory of one group and its translation to and from bytes. What must not: how it changes with a
-generation (``derive`` and its neighbours). The bytes are JSON with a format number; nobody else reads them.
+generation (``derive`` and its neighbours). The bytes are JSON with a format number; only this module reads them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Cell = list[Any]
 class Last:
     """The generation before, as far as a cause may depend on it.
 
-    ``members`` maps each member's identity to its member id, its process and what else it says of itself. ``asked``
-    tells in words why a follow-up was to come, ``due_ms`` when a probe was. ``ours``: a leader of ours decided. ``asking_known`` is False where those bytes cannot
-    tell, or could not all be read.
+    ``members`` maps each member's identity to its member id, its process and its other fields. ``asked`` says in words
+    why a follow-up was requested, ``due_ms`` is when a probe was due. ``ours``: a leader of ours decided.
+    ``asking_known`` is False if those bytes do not show it, or could not all be read.
     """
 
     generation: int
@@ -55,11 +55,11 @@ class Pending:
 class Memory:
     """One Streams group.
 
-    ``owners``: task -> the process that last ran it, and the offset of the record that gave it out. ``copies``: task ->
-    process -> since when it has had a copy, in the last generation. ``commits``: input partition -> time and offset of its
-    last commit. ``stateful``: subtopologies of which a member reported state. ``removal_ms``: process of the last
-    generation -> how long it may be silent before the broker removes it. ``partition`` and ``offset`` are the place of
-    the last record seen.
+    ``owners``: task -> the process that last ran it, and the offset of the record that assigned it. ``copies``: task ->
+    process -> since when it has had a copy, in the last generation. ``commits``: input partition -> time and offset of
+    its last commit. ``stateful``: subtopologies of which a member reported state. ``removal_ms``: process of the last
+    generation -> how long it may be silent before the broker removes it. ``partition`` and ``offset`` locate the last
+    record seen.
     """
 
     partition: int = -1

@@ -1,6 +1,6 @@
 """Tasks that changed their process: from which to which, planned or not, warm or cold, and the gap in their commits.
 
-A commit names no member, only its place in the topic tells whose it is: before the record of a generation commit the
+A commit names no member, only its place in the topic shows whose it is: before the record of a generation commit the
 owners of the generation before, after it its own. So a movement waits for the first commit behind it. Its row is
 written once: with that commit, or without a gap where the task's next movement, the end of the group or
 ``GAP_WAIT_MS`` comes first. A silence in which no input waited is no gap (``idle``).

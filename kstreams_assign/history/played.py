@@ -1,8 +1,8 @@
 """A group that is played: members that join with real bytes, a real leader's decision, real assignments, in memory.
 
 What lives here: one group's life as values that ``generate`` and tests turn into records. What must not: bytes of
-``__consumer_offsets``, files, chance. Only the coordinator (everybody joins, everybody gets an answer), the disks (offset sums)
-and the time are played; user-data, decisions and KIP-429's withholding are those of the package.
+``__consumer_offsets``, files, chance. Only the coordinator (all join, all get an answer), the disks (offset sums) and
+the time are played; user-data, decisions and KIP-429's withholding are those of the package.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNLIMITED = 1 << 40
 
 
 class Thread(NamedTuple):
-    """A member of the group: the n-th thread of a process. ``born`` tells lives of one process apart."""
+    """A member of the group: the n-th thread of a process. ``born`` distinguishes the lives of one process."""
 
     process: UUID
     number: int

@@ -1,8 +1,8 @@
-"""Assignments as a leader wrote them for a whole group: what all of their bytes end with is read once.
+"""Assignments as a leader wrote them for a whole group: the bytes that all of them end with are read once.
 
-Behind a member's own tasks come the host maps and the trailer, the same for everybody and most of the bytes. So one assignment
-is read in full, and of the next only what stands before that end, where it ends so. What lives here: that sharing.
-What must not: layouts, and what is done with the values.
+After a member's own tasks come the host maps and the trailer: most of the bytes, and the same for all members. So one
+assignment is read in full; of the next one that ends with the same bytes, only the part before them is read. What lives
+here: that sharing. What must not: layouts, and what is done with the values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OWN_FIELDS = ("version", "commonly_supported_version", "active_tasks", "standby_
 """Of AssignmentInfo, in wire order: what differs from member to member."""
 
 ENDS_MAX = 8
-"""How many ends are remembered: before the trailer stands whether this member is to rejoin never, at once or at the probe."""
+"""How many ends are kept: before the trailer stands whether this member shall rejoin never, at once or at the probe."""
 
 Inputs = Mapping[str, tuple[TopicPartition, ...]]
 """Task -> its input partitions."""
@@ -31,7 +31,7 @@ Inputs = Mapping[str, tuple[TopicPartition, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """A member's own part: a task for each of its partitions, in their order, and copies with their input partitions."""
+    """A member's own part: a task for each of its partitions, in order, and standbys with their input partitions."""
 
     active: tuple[str, ...]
     standby: Inputs
@@ -39,7 +39,7 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class ReadAssignment:
-    """An assignment. ``common`` is one that ends with the same bytes: only what all members share may be taken from it."""
+    """An assignment. ``common`` may be another one with the same end: take from it only what all members share."""
 
     own: Tasks
     common: AssignmentInfo

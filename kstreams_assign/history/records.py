@@ -1,7 +1,7 @@
 """Records of ``__consumer_offsets`` as columns, and whom each is about.
 
-What lives here: the form in which Spark, a test or a file gives records to ``derive``, and the cheap look at a key by which
-they are sent to their group. What must not: values, and what they mean.
+What lives here: the form in which Spark, a test or a file gives records to ``derive``, and the quick reading of a key
+that finds a record's group. What must not: values, and what they mean.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class EndOffset(NamedTuple):
 
 
 class RecordKey(NamedTuple):
-    """Whom a record is about. ``group`` is None where no classic group is; ``reason`` says what is wrong with the key."""
+    """What a record is about. ``group`` is None without a classic group; ``reason`` says what is wrong with the key."""
 
     kind: Kind
     group: str | None = None

@@ -1,9 +1,9 @@
 """What each rebalance of a recorded group would have been under other settings: pure, one group at a time.
 
-A generation that brought something new (who is there, which tasks there are) is a question: everybody with what they had
-before it. The question is put to the leader again, under each alternative, and played on until nobody asks for a rebalance
-(``observe.what_if``). Generations that bring nothing new only went on with the one before. What lives here: rows of the tables
--> questions -> answers. What must not: Spark, files, ranking.
+A generation that changed something (its processes or its tasks) is a question: all processes with the state that they
+had before it. The question is given to the leader again, under each alternative, and played on until no member asks for
+a rebalance (``observe.what_if``). Generations that changed nothing only continued the one before. What lives here: rows
+of the tables -> questions -> answers. What must not: Spark, files, ranking.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Replayed:
 
 
 def replay(group: Mapping[str, Iterable[Row] | None], alternatives: Sequence[Alternative]) -> Replayed:
-    """``group``: table name -> its rows of one group (``rebalances``, ``members``, ``task_placements``, ``end_offsets``)."""
+    """``group``: table -> rows of one group (``rebalances``, ``members``, ``task_placements``, ``end_offsets``)."""
     recorded = _recorded(group)
     stateful = {(task.topology, task.subtopology) for generation in recorded for task in _with_state(generation)}
     standbys = _standbys(recorded, stateful)
@@ -230,7 +230,7 @@ def _answer(question: Question, number: int, alternative: Alternative, standbys:
 
 
 def _cluster(question: Question, ends: Mapping[TaskId, int]) -> Cluster:
-    """Everybody who is there, with what they ran and whatever other state they told of."""
+    """All processes of the generation, with the tasks that they ran and the other state that they reported."""
     now = question.cluster_of
     clients = []
     for process, threads in now.threads.items():

@@ -1,6 +1,6 @@
 """The rows that one generation adds to the tables, apart from movements.
 
-What lives here: values -> rows in the order of ``tables.COLUMNS``. What must not: bytes, memory, and how a cause is found.
+What lives here: values -> rows in the order of ``tables.COLUMNS``. What must not: bytes, memory, how causes are found.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ends of the changelogs of groups that have just rebalanced, asked for on the driver, once a batch.
 
-What lives here: which groups and topics to ask about. What must not: what an end means for a task. Running tasks report -2
-instead of an offset, so without these samples nobody can tell how far the copies were.
+What lives here: which groups and topics to ask about. What must not: what an end means for a task. Running tasks report
+-2 instead of an offset, so the lag of the copies is unknown without these samples.
 """
 
 from __future__ import annotations

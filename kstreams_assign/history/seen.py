@@ -1,7 +1,7 @@
 """One completed generation as it is read from its record: who was in it, and what each member said and was given.
 
-What lives here: bytes -> values for a whole generation, tolerant of each member's damage. What must not: rows, and anything
-about another generation. Tasks and processes are text from here on, as they stand in the tables.
+What lives here: bytes -> values for a whole generation, tolerant of each member's damage. What must not: rows, and
+anything about another generation. Tasks and processes are text from here on, as they stand in the tables.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Damage(NamedTuple):
 class SeenMember:
     """A member of a generation. What could not be read is None or empty, and ``unreadable`` says why.
 
-    ``common`` holds what its assignment says behind its tasks (``reading.Told``).
+    ``common`` holds what its assignment says behind its tasks (``reading.ReadAssignment``).
     """
 
     raw: GroupMember
@@ -128,7 +128,7 @@ class Generation:
 
     @cached_property
     def offset_sums(self) -> dict[str, dict[str, int]]:
-        """Process -> task -> the offset sum that it reported as it joined; where two members tell, the greater counts."""
+        """Process -> task -> the offset sum that it reported when joining; of two members' sums the greater counts."""
         sums_by_process: dict[str, dict[str, int]] = {}
         for process, seen in self.processes.items():
             sums = sums_by_process[process] = {}

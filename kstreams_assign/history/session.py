@@ -1,8 +1,8 @@
 """A Spark session for the history, and what becomes of Spark's errors.
 
-What lives here: starting and ending Spark, its settings, and the table from what Spark says to our errors. What must not:
-records and tables. The idea: Spark's JVM writes into a log file of ours instead of the terminal, so the command line
-stays readable and an error can quote the one line that matters.
+What lives here: starting and ending Spark, its settings, and the table from Spark's messages to our errors. What must
+not: records and tables. The idea: Spark's JVM writes into a log file of ours instead of the terminal, so the command
+line stays readable and an error can quote the one line that matters.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _started(master: str, log: Path, settings: Mapping[str, str]) -> SparkSessio
     conf.setAll([*settings.items(), (_JAVA_OPTIONS, " ".join([*_java_options(), settings.get(_JAVA_OPTIONS, "")]))])
     # Workers on this machine run this very Python, whichever "python3" is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # It would tell each error on the terminal, with three stack traces, before it raises it.
+    # It would print each error on the terminal, with three stack traces, before it raises it.
     logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -182,6 +182,6 @@ def _end(gateway: object) -> None:
 
     process = gateway.proc  # type: ignore[attr-defined]
     gateway.shutdown()  # type: ignore[attr-defined]
-    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - no public way to say that it is gone
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - no public way to say that it ended
     process.stdin.close()
     process.wait(timeout=30)

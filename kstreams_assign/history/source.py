@@ -1,7 +1,7 @@
 """Where the records come from: a broker's ``__consumer_offsets``, or a folder of Parquet files.
 
-What lives here: Spark's readers and their options, the column by which records are spread, and the translation of client
-settings. What must not: what is done with a batch.
+What lives here: Spark's readers and their options, the column by which records are spread, and the translation of
+client settings. What must not: what is done with a batch.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 TOPIC = "__consumer_offsets"
 
 _ROUTE = "coalesce(substring(key, 3, 2 + cast(conv(hex(substring(key, 3, 2)), 16, 10) as int)), X'')"
-"""Of every key that is about a group, the group with its length: two bytes behind the two of the key's type. All records of a
-group have one route, so the JVM can spread them without Python; what they are about is decided later, by ``key_of``."""
+"""Of each key that is about a group, the group with its length: two bytes after the two of the key's type. All records
+of a group have one route, so the JVM can spread them without Python; ``key_of`` decides later what they are about."""
 
 _JAAS = 'org.apache.kafka.common.security.{module} required username="{name}" password="{password}";'
 
@@ -35,7 +35,7 @@ class Broker:
     bootstrap_servers: str
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
     partitions: int = 50
-    """How many the topic has. Naming them keeps Spark's reader from joining a group, which would write into the topic."""
+    """How many the topic has. Naming them keeps Spark's reader out of a group, which would write into the topic."""
     records_a_batch: int = 500_000
     """A first run has years to catch up with; not all at once."""
 
@@ -45,7 +45,7 @@ class Broker:
             "assign": json.dumps({TOPIC: list(range(self.partitions))}),
             "startingOffsets": "earliest",
             "maxOffsetsPerTrigger": str(self.records_a_batch),
-            # What was compacted away while nobody followed is gone; that is no reason to stop.
+            # Records that were compacted away while no query followed are lost; that is no reason to stop.
             "failOnDataLoss": "false",
             # Offset commits of a transaction that was aborted never happened.
             "kafka.isolation.level": "read_committed",
@@ -73,7 +73,7 @@ Source = Broker | Folder
 
 
 def spread(records: DataFrame, tasks: int) -> DataFrame:
-    """Records over ``tasks`` partitions, a group's together and in order, with its ``bucket`` and ``route`` before them."""
+    """Records over ``tasks`` partitions, each group together and in order, with ``bucket`` and ``route`` in front."""
     routed = records.selectExpr(f"{_ROUTE} as route", "*").selectExpr(
         f"cast(pmod(crc32(route), {BUCKETS}) as int) as bucket", "*"
     )
@@ -89,7 +89,7 @@ def fresh_groups(records: DataFrame, since_ms: int) -> DataFrame:
 
 
 def java_settings(client: Mapping[str, str]) -> dict[str, str]:
-    """Client settings for Spark's Kafka source, which runs Java's client: other names for passwords and certificates."""
+    """Client settings for Spark's Kafka source (Java's client): other names for passwords and certificates."""
     settings_left = dict(client)
     settings = {}
     name, password = settings_left.pop("sasl.username", None), settings_left.pop("sasl.password", None)

@@ -1,4 +1,4 @@
-"""Work that needs no data, dealt to Spark's workers: a function and what it is called with, and the answers in order."""
+"""Work that needs no data, spread over Spark's workers: a function, its arguments, and the answers in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Answer = TypeVar("Answer")
 
 
 def spread(work: Callable[[Item], Answer], items: Sequence[Item], master: str) -> list[Answer]:
-    """``[work(item) for item in items]``, on a Spark of its own. ``work`` stands in a module that the workers can import.
+    """``[work(item) for item in items]``, on a Spark of its own. The workers must be able to import ``work``'s module.
 
     Raises ``SparkError`` where Spark is missing or gives up, ``ConfigError`` for a master that is none.
     """

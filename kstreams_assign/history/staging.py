@@ -1,9 +1,9 @@
 """What one Spark task does with its share of a batch: derive group by group, and leave the rows in files of its own.
 
-What lives here: the function that runs on Spark's executors, and the files it stages. What must not: deciding what readers see
-(``writing`` does, on the driver). The idea: records come sorted by bucket, group and offset, so a task holds one
-group's records at a time. Rows go straight from Arrow to Parquet; only a list of the files goes back through Spark. What a
-task that failed, or ran twice, has staged is in nobody's list.
+What lives here: the function that runs on Spark's executors, and the files it stages. What must not: deciding what
+readers see (``writing`` does, on the driver). The idea: records come sorted by bucket, group and offset, so a task
+holds one group's records at a time. Rows go straight from Arrow to Parquet; only a list of the files goes back through
+Spark. Files of a task that failed, or ran twice, are in no list.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value")
 class Staged(NamedTuple):
     """What a task has left, ``amount`` rows of it: a file of a day's rows, or a file of a bucket's states.
 
-    Or a number: records counted of a kind, or the time of the newest record. ``part`` is the day, the bucket or the kind.
+    Or a number: how many records of a kind, or the time of the newest record. ``part`` is the day, bucket or kind.
     """
 
     table: str
@@ -50,7 +50,7 @@ class Staged(NamedTuple):
 
 @dataclass(frozen=True)
 class BatchJob:
-    """What every task of a batch is told. ``ends`` are the sampled ends of changelogs, by group."""
+    """What every task of a batch is given. ``ends`` are the sampled ends of changelogs, by group."""
 
     layout: Layout
     batch: int

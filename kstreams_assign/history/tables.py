@@ -1,7 +1,7 @@
-"""The tables of the history as columns in memory: which there are, and what stands in each, as ``protocol/history.md`` tells.
+"""The tables of the history as columns in memory: their names and columns, as ``protocol/history.md`` defines them.
 
-What lives here: names and order of the columns, and the containers that derivation fills. What must not: types of Arrow or
-Spark, files, and how a value comes about.
+What lives here: names and order of the columns, and the containers that derivation fills. What must not: types of Arrow
+or Spark, files, and how a value is derived.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "quarantine": ("offsets_partition", "offsets_offset", "time_ms", "kind", "reason", "key", "value"),
     "counts": ("kind", "records"),
 }
-"""Table -> its columns in order. Maps (``tags``, ``assignors``, ``offset_sums``) are lists of pairs, ids and tasks are text."""
+"""Table -> its columns in order. Maps (``tags``, ``assignors``, ``offset_sums``) are lists of pairs; ids are text."""
 
 
 def empty_tables() -> Tables:

@@ -1,7 +1,7 @@
 """A batch becomes visible: folder by folder, each by one rename, in an order that readers can rely on.
 
-What lives here: publishing what the tasks of a batch staged, and clearing up after a run that was killed. What must not:
-deriving rows, merging days. The idea: everything of a batch stands in folders that have its number, so doing it again
+What lives here: publishing what the tasks of a batch staged, and cleaning up after a run that was killed. What must
+not: deriving rows, merging days. The idea: all files of a batch are in folders that have its number, so doing it again
 overwrites instead of adding; its states are named last, and a repeated batch reads those of the batch before.
 """
 
@@ -26,7 +26,7 @@ STATES_KEPT = 2
 """Of each bucket: that of the last batch, and the one which that batch started from."""
 
 Boundary = Callable[[str], None]
-"""Told wherever a run could be killed with something half done; tests do kill it there."""
+"""Called wherever a run could be killed with something half done; tests do kill it there."""
 
 
 def no_boundary(where: str) -> None:

@@ -25,7 +25,7 @@ P1, P2, P3 = (UUID(int=number) for number in (1, 2, 3))
 
 
 def group(kind: Kind = OURS, *, partitions: int = 4, stateless: bool = True, **settings) -> PlayedGroup:
-    """A group with one stateful and, if so, one stateless subtopology, and nobody in it."""
+    """A group with one stateful and, if so, one stateless subtopology, without members."""
     topology = TopologyShape((ORDERS, CLICKS) if stateless else (ORDERS,))
     counts = {"orders": partitions, "clicks": partitions}
     assignor = "least_movement" if kind.ours else "high_availability"
@@ -33,7 +33,7 @@ def group(kind: Kind = OURS, *, partitions: int = 4, stateless: bool = True, **s
 
 
 class RecordedGroup:
-    """A played group and all that was told of it, in order."""
+    """A played group and all of its records, in order."""
 
     def __init__(self, played: PlayedGroup, kind: Kind = OURS) -> None:
         self.played = played
@@ -110,7 +110,7 @@ def end_offsets(time_ms: int, end: int = 50_000, partitions: int = 4) -> list[En
 
 
 def scaled_out(kind=JAVA, **settings) -> RecordedGroup:
-    """One process, then a second, played until nobody asks for a rebalance, with commits in between."""
+    """One process, then a second, played until no member asks for a rebalance, with commits in between."""
     recorded = RecordedGroup(group(kind, stateless=False, **settings), kind)
     recorded.start(P1)
     recorded.rebalance()

@@ -1,4 +1,4 @@
-"""``python killed_follow.py OUT RECORDS WHERE``: follow, and die of SIGKILL at that boundary; says first who is its child."""
+"""``python killed_follow.py OUT RECORDS WHERE``: follow, and die of SIGKILL at WHERE; print child processes first."""
 
 from __future__ import annotations
 

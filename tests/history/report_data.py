@@ -1,4 +1,4 @@
-"""Tables to report on: lives that were played through the real leader, written as records, derived, and laid down as Parquet."""
+"""Tables to report on: lives played through the real leader, written as records, derived, and stored as Parquet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOON_MS = 1_795_262_400_000
 
 
 class Story:
-    """A group that a test leads by the hand: processes come and go, and every rebalance is noted with the commits around it."""
+    """A group that a test controls: processes start and stop, and every rebalance is recorded with its commits."""
 
     def __init__(
         self, tasks: dict[str, int], *, ours: bool = True, standbys: int = 0, warmups: int = 2, start_ms: int = NOON_MS

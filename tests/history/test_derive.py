@@ -1,4 +1,4 @@
-"""A group's records become rows: movements with their gaps, placements, balance; and whatever is strange becomes a count."""
+"""A group's records become rows: movements with their gaps, placements, balance; strange records become counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that are strange become a count, or a row of the quarantine; the others are derived as if they were not there."""
+"""Strange records become a count, or a row of the quarantine; the others are derived as if they were not there."""
 
 from __future__ import annotations
 

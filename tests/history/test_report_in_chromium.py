@@ -45,7 +45,7 @@ def never_warm():
 
 
 def wandering():
-    """Tables of a group in which every generation gives each of 200 tasks to the next of 11 instances: nothing merges."""
+    """Tables of a group in which every generation gives each of 200 tasks to the next of 11 instances: none merge."""
     tables, instances, generations = empty_tables(), 11, 100
     for generation in range(generations):
         own = {"group": "wandering", "generation": generation, "offsets_partition": 1, "offsets_offset": generation}
@@ -120,8 +120,8 @@ def bars_in(page):
 def painted(page):
     """How many colours the timeline shows."""
     return page.evaluate(
-        """() => { const body = document.querySelector("#timeline canvas.body"), pixels = new Uint32Array(
-        body.getContext("2d").getImageData(0, 0, body.width, body.height).data.buffer); return new Set(pixels).size; }"""
+        """() => { const body = document.querySelector("#timeline canvas.body"), context = body.getContext("2d");
+        return new Set(new Uint32Array(context.getImageData(0, 0, body.width, body.height).data.buffer)).size; }"""
     )
 
 
@@ -246,8 +246,9 @@ def test_paper_is_white_and_has_every_row(opened, wandering_page):
     page.emulate_media(media="print")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    cut = """[...document.querySelectorAll(".view, .scroll")].filter(
-        (box) => box.clientHeight && box.scrollHeight > box.clientHeight + 1 || box.getBoundingClientRect().right > innerWidth).length"""
+    cut = """[...document.querySelectorAll(".view, .scroll")].filter((box) =>
+        box.clientHeight && box.scrollHeight > box.clientHeight + 1
+        || box.getBoundingClientRect().right > innerWidth).length"""
     assert page.evaluate(cut) == 0
     end, start = (page.locator(f"#{block}-block").bounding_box() for block in ("rebalances", "processes"))
     assert end["height"] > 100 * 15

@@ -15,11 +15,13 @@ LOG = Path("spark.log")
 
 NO_CONNECTOR = """
 		:: org.apache.spark#spark-sql-kafka-0-10_2.13;4.0.0: not found
-Exception in thread "main" java.lang.RuntimeException: [unresolved dependency: org.apache.spark#spark-sql-kafka-0-10_2.13;4.0.0: not found]
+Exception in thread "main" java.lang.RuntimeException: \
+[unresolved dependency: org.apache.spark#spark-sql-kafka-0-10_2.13;4.0.0: not found]
 	at org.apache.spark.util.MavenUtils$.resolveMavenCoordinates(MavenUtils.scala:540)
 """
 WRONG_MASTER = """
-Exception in thread "main" org.apache.spark.SparkException: Master must either be yarn or start with spark, k8s, or local
+Exception in thread "main" org.apache.spark.SparkException: \
+Master must either be yarn or start with spark, k8s, or local
 """
 NO_MEMORY = """
 Error occurred during initialization of VM

@@ -12,7 +12,7 @@ from kstreams_assign.history.report.view import Bar, Role
 
 
 class Copy(NamedTuple):
-    """A copy of a task in one generation; all but ``lag`` (offsets, None if unknown) are indexes into the group's lists."""
+    """A replica of a task in one generation; all but ``lag`` (offsets, None if unknown) index the group's lists."""
 
     task: int
     process: int
@@ -24,7 +24,7 @@ class Copy(NamedTuple):
 def merged(copies: Iterable[Copy]) -> list[Bar]:
     """One bar for each run of neighbouring generations in which a process holds a task in the same role.
 
-    A generation in which the copy is missing ends the bar: what no record tells is not drawn.
+    A generation in which the copy is missing ends the bar: what no record shows is not drawn.
     """
     bars: list[Bar] = []
     for (task, process), run in groupby(sorted(copies), key=lambda copy: (copy.task, copy.process)):
@@ -45,7 +45,7 @@ def merged(copies: Iterable[Copy]) -> list[Bar]:
 
 
 def in_lanes(bars: Iterable[Bar]) -> list[Bar]:
-    """The bars with lanes in which no two overlap: active copies in lane 0, the others below, as few lanes as there can be."""
+    """The bars in lanes without overlap: active replicas in lane 0, the others below, in as few lanes as possible."""
     placed: list[Bar] = []
     for _, row in groupby(sorted(bars, key=attrgetter("task", "first", "role", "process")), key=attrgetter("task")):
         taken = [-1]  # lane -> the last generation drawn in it

@@ -1,4 +1,4 @@
-"""From rows to the view: who is who, which generation comes after which, and every figure that a group's section shows. Pure."""
+"""From rows to the view: processes, generations in order, and every figure that a group's section shows. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LEAST_BUSY_MS = 1_000
 LAST_SHOWN = 0.06
 QUIET_AT_MOST = 0.35
 QUIET_SHOWN = 0.15
-"""Parts of the time between first and last generation: what the last one gets at least; from when on quiet is cut, and to what."""
+"""Parts of the time from first to last generation: the last one's least width, from when quiet is cut, and to what."""
 
 Place = tuple[int, int]
 """Partition and offset of a generation's record: what identifies it."""
@@ -160,7 +160,7 @@ def _generations(
 
 
 def _processes(names: _Names, members: Sequence[Member]) -> tuple[Process, ...]:
-    """Each as its last member told of it."""
+    """Each as its last member reported it."""
     last = {member.process_id: member for member in members}
     processes = []
     for process in names.processes:
@@ -228,7 +228,7 @@ def _timeline(
 
 
 def _ends(rows: Iterable[EndOffset]) -> Mapping[tuple[Place, str], int]:
-    """The ends of each task's changelogs, added up. Where one changelog is of no known task, no sum of its generation is whole."""
+    """The sum of each task's changelog ends. If one changelog's task is unknown, no sum of its generation is whole."""
     sums: Counter[tuple[Place, str]] = Counter()
     partial: set[Place] = set()
     for row in rows:
@@ -246,7 +246,7 @@ def _role(row: Placement) -> Role:
 
 
 def _lag(offset_sum: int | None, end: int | None) -> int | None:
-    """None for a running task, an unknown position and an end that nobody sampled."""
+    """None for a running task, an unknown position and an end that was not sampled."""
     return None if offset_sum is None or offset_sum < 0 or end is None else max(0, end - offset_sum)
 
 
@@ -263,7 +263,7 @@ def _skews(rows: Iterable[Balance], at: Mapping[Place, int]) -> dict[str, tuple[
 
 
 def drawn_until(times_ms: Sequence[int], until_ms: int) -> int:
-    """Where the axis of time ends: with the history, unless the group was quiet for so long that nothing else could be seen."""
+    """Where the time axis ends: with the history, unless a long quiet time would leave no room for the rest."""
     last, busy = times_ms[-1], max(times_ms[-1] - times_ms[0], LEAST_BUSY_MS)
     quiet = until_ms - last
     return last + round(QUIET_SHOWN * busy if quiet > QUIET_AT_MOST * busy else max(quiet, LAST_SHOWN * busy))

@@ -1,4 +1,4 @@
-"""The whole page but the groups' sections: every group's line, the histogram of all, and what could not be read. Pure."""
+"""The page apart from the groups' sections: each group's line, the histogram of all, and what was unreadable. Pure."""
 
 from __future__ import annotations
 

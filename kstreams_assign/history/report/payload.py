@@ -1,4 +1,4 @@
-"""A group's view as JSON for the page's scripts: short, with columns in place of objects. Their order is told here and nowhere else.
+"""A group's view as JSON for the page's scripts: short, with columns in place of objects, whose order is defined here.
 
 Every text from the data leaves here as text; the scripts put it on the page as text (``textContent``), never as markup.
 """

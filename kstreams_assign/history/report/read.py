@@ -1,4 +1,4 @@
-"""The tables' files, as columns: through pyarrow, or through a Spark session where the tables lie where only Spark reads.
+"""The tables' files as columns: through pyarrow, or through a Spark session for places that only Spark can read.
 
 The one place of the report that knows Parquet. What must not be here: what the rows mean.
 """

@@ -1,7 +1,7 @@
 """Rows of the history's tables, as far as the report reads them.
 
-What lives here: one named tuple a table, its fields the columns of ``protocol/history.md``. What must not: files, Arrow, and
-what the rows mean together (``build``).
+What lives here: one named tuple a table, its fields the columns of ``protocol/history.md``. What must not: files,
+Arrow, and what the rows mean together (``build``).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Placement(NamedTuple):
 
 
 class EndOffset(NamedTuple):
-    """Where a changelog partition ended as the generation was seen; ``task`` is None if nothing tells whose it is."""
+    """Where a changelog partition ended as the generation was seen; ``task`` is None if its task is unknown."""
 
     group: str
     offsets_partition: int

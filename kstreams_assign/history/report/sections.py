@@ -27,7 +27,7 @@ HEADS = (
     ("rebalances", "completed generations", True),
     ("an hour", "rebalances an hour of the page's time, or of one hour if that is shorter", True),
     ("owner changes", "tasks that changed process while the old one was there", True),
-    ("adopted", "tasks whose former process was gone", True),
+    ("adopted", "tasks whose former process was lost", True),
     ("cold", "moves to a process that is known to have had no warm copy", True),
     ("flapping tasks", f"moved {FLAP_MOVES} times or more within an hour", True),
     ("worst gap", "from the old owner's last commit to the new one's first", True),
@@ -63,7 +63,7 @@ def nothing(fleet: FleetView) -> Html:
         tag("h2", "No rebalance of any Kafka Streams group stands in these tables"),
         tag(
             "p",
-            f"{seen}. Either no such group rebalanced while the history was written, or it was asked for too short a time.",
+            f"{seen}. Either no such group rebalanced while the history was written, or the chosen time was too short.",
         ),
         class_="empty",
     )
@@ -117,12 +117,16 @@ def _groups(fleet: FleetView, places: dict[str, int]) -> Html:
         class_="sortable stacked",
     )
     note = (
-        f"A group never finishes probing if it still asks for probes and the last {STUCK_PROBES} moved nothing, or it has been asking for "
-        f"{words.duration(LONG_PROBING_MS)}. A task flaps that moved {FLAP_MOVES} times or more within an hour."
+        f"A group never finishes probing if it still asks for probes and the last {STUCK_PROBES} moved nothing, "
+        f"or it has been asking for {words.duration(LONG_PROBING_MS)}. "
+        f"A task flaps that moved {FLAP_MOVES} times or more within an hour."
     )
     left_out = sum(line.group not in places for line in fleet.lines)
     if left_out:
-        note += f" {words.many(left_out, 'group has', 'groups have')} no section here, to keep the page small: write it with --group GROUP."
+        note += (
+            f" {words.many(left_out, 'group has', 'groups have')} no section here, to keep the page small: "
+            "write it with --group GROUP."
+        )
     return markup(
         tag("div", whole, class_="scroll tall", tabindex="0", role="region", aria_label=caption),
         tag("p", note, class_="quiet note"),
@@ -185,7 +189,8 @@ def _strip(counts: tuple[int, ...], tallest: int) -> Html:
         f"M{index * 2 + 1} 18v-{max(3, round(count * 16 / tallest))}" for index, count in enumerate(counts) if count
     )
     return Html(
-        f'<svg class="strip" viewBox="0 0 {len(counts) * 2} 18" aria-hidden="true"><path d="M0 17.5H{len(counts) * 2}" class="base"/>'
+        f'<svg class="strip" viewBox="0 0 {len(counts) * 2} 18" aria-hidden="true">'
+        f'<path d="M0 17.5H{len(counts) * 2}" class="base"/>'
         f'<path d="{path}"/></svg>'
     )
 

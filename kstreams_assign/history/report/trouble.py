@@ -1,4 +1,4 @@
-"""What makes a group worth a look: probing without end, flapping tasks, many rebalances; and how they are counted. Pure."""
+"""What makes a group worth a look: probing without end, flapping tasks, many rebalances; and how they count. Pure."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def flapping(moves: Iterable[Move]) -> tuple[str, ...]:
 
 
 def open_probing(generations: Sequence[Generation], until_ms: int) -> Probing | None:
-    """The probing that has not ended, or None. A generation of which nobody tells whether it probes ends what is known.
+    """The probing that has not ended, or None. A generation that does not show whether it probes ends the search.
 
     It lasts until its next probe is due, or the history ends, whichever is sooner.
     """
@@ -113,7 +113,7 @@ def strip_of(times_ms: Iterable[int], span: Span, slices: int = STRIP_SLICES) ->
 def warmups_of(bars: Sequence[Bar], generations: Sequence[Generation], until_ms: int) -> tuple[Warmup, ...]:
     """Every warm-up with how long it took and how it ended.
 
-    A task that is handed over is withheld until the follow-up (KIP-429), so the new owner's copy is a standby for an instant.
+    A task that moves is withheld until the follow-up (KIP-429), so the new owner's replica is a standby for an instant.
     """
     begins = {(bar.task, bar.process, bar.first): bar.role for bar in bars}
     warmups = []
@@ -139,7 +139,7 @@ def warmups_of(bars: Sequence[Bar], generations: Sequence[Generation], until_ms:
 
 
 def by_trouble(lines: Iterable[GroupLine]) -> tuple[GroupLine, ...]:
-    """Groups that never finish probing first (the longest), then by flapping tasks, rebalances an hour, owner changes."""
+    """Groups that never finish probing first (longest first), then by flapping tasks, rebalances an hour, changes."""
 
     def trouble(line: GroupLine) -> tuple[float, ...]:
         stuck = line.probing.lasted_ms if line.probing and line.probing.never_finishes else -1

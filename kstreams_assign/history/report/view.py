@@ -1,7 +1,7 @@
 """What the page shows, as values: no drawing, no HTML, no files.
 
-``build`` makes these from rows, ``payload`` and ``sections`` draw them. Generations and processes are named by their index in
-the group's own lists, times are milliseconds since 1970 UTC.
+``build`` makes these from rows, ``payload`` and ``sections`` draw them. Generations and processes are given by their
+index in the group's own lists, times are milliseconds since 1970 UTC.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ FLAP_WINDOW_MS = 3_600_000
 
 STUCK_PROBES = 3
 LONG_PROBING_MS = 6 * 3_600_000
-"""A group never finishes probing if it still asks for probes, and ``STUCK_PROBES`` in a row moved nothing, or it has been asking
-for ``LONG_PROBING_MS``."""
+"""A group never finishes probing if it still asks for probes, and the last ``STUCK_PROBES`` moved nothing, or it has
+been asking for ``LONG_PROBING_MS``."""
 
 CAUSES = (
     *("join", "leave", "replace", "probe", "follow_up", "rejoin"),
     *("topic_change", "leader_change", "first", "empty", "unknown"),
 )
-"""Causes of a rebalance as the table names them, in the order of legends; ``unknown`` where nothing tells."""
+"""Causes of a rebalance as the table names them, in the order of legends; ``unknown`` if there is no evidence."""
 
 
 class Role(IntEnum):
-    """What a copy of a task is. ``COPY`` is a standby or a warm-up of a leader that does not tell them apart."""
+    """A replica's role. ``COPY`` is a standby or a warm-up of a leader that does not report which."""
 
     ACTIVE = 0
     STANDBY = 1
@@ -60,7 +60,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """An instance, as its last readable member told of it."""
+    """An instance, as its last readable member reported it."""
 
     process_id: str
     endpoint: str | None
@@ -89,7 +89,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A row of the timeline. ``lanes`` includes that of the active copy; ``busiest_hour`` is the most moves within one hour."""
+    """A row of the timeline. ``lanes`` counts the active replica's too; ``busiest_hour`` is the most moves an hour."""
 
     task: str
     subtopology: int
@@ -136,7 +136,7 @@ class Probing:
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
-    """A warm-up from its first generation to the one that ended it. ``outcome``: ``handed over``, ``given up``, ``under way``."""
+    """A warm-up, from first generation to its end. ``outcome``: ``handed over``, ``given up``, ``under way``."""
 
     task: int
     process: int

@@ -205,7 +205,7 @@ def warmups_title(view: GroupView) -> str:
             half = (
                 f"; half of the copies handed over had been held for {duration(median(held))} or less" if held else ""
             )
-            return f"This leader does not tell warm-ups from standbys{half}"
+            return f"This leader does not report which copies are warm-ups{half}"
         return "No warm-up"
     outcomes = Counter(warmup.outcome for warmup in view.warmups)
     done = [warmup.lasted_ms for warmup in view.warmups if warmup.outcome == "handed over"]
@@ -235,7 +235,8 @@ def flapping_title(view: GroupView) -> str:
     if not flap:
         return f"No task flaps: none moved {FLAP_MOVES} times within an hour"
     worst = max(flap, key=lambda task: task.busiest_hour)
-    return f"{many(len(flap), 'task')} {'flaps' if len(flap) == 1 else 'flap'}; {worst.task} moved {worst.busiest_hour} times within an hour"
+    flapping = f"{many(len(flap), 'task')} {'flaps' if len(flap) == 1 else 'flap'}"
+    return f"{flapping}; {worst.task} moved {worst.busiest_hour} times within an hour"
 
 
 def rebalances_title(view: GroupView) -> str:

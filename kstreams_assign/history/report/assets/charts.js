@@ -77,7 +77,7 @@ const Charts = (() => {
 
   function skew(host, group) {
     const names = Object.keys(group.skews);
-    if (!names.length) return empty(host, "The tables tell nothing of it.");
+    if (!names.length) return empty(host, "The tables hold no data for this.");
     const { generations } = group;
     let most = 0;
     const traces = names.map((scope) => {

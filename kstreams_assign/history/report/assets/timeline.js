@@ -48,7 +48,7 @@ const Timeline = (() => {
     return name.replace(/([0-9a-f]{6})[0-9a-f]{2}-[0-9a-f]{4}-[0-9a-f-]{22}/i, "$1…");
   }
 
-  // A sentence of evidence with processes and times told as everywhere on the page.
+  // A sentence of evidence with processes and times written as everywhere on the page.
   function evidence(group, text) {
     const named = group.processes.reduce((said, process, index) => said.replaceAll(process.id, `${index + 1} ${nameOf(process, group)}`), text);
     return named.replace(/\b1\d{12}\b/g, (ms) => moment(Number(ms)));
@@ -188,7 +188,7 @@ const Timeline = (() => {
       const legend = element("div", { class: "legend" },
         key((pen) => { pen.fillStyle = grey; pen.fillRect(0, 0, 26, 12); }, "active"));
       if (roles.has(STANDBY)) legend.append(key((pen) => { pen.globalAlpha = 0.55; pen.fillStyle = grey; pen.fillRect(0, 4, 26, 5); }, "standby"));
-      if (roles.has(COPY)) legend.append(key((pen) => { pen.globalAlpha = 0.55; pen.fillStyle = grey; pen.fillRect(0, 4, 26, 5); }, "standby or warm-up (this leader does not tell)"));
+      if (roles.has(COPY)) legend.append(key((pen) => { pen.globalAlpha = 0.55; pen.fillStyle = grey; pen.fillRect(0, 4, 26, 5); }, "standby or warm-up (this leader does not report which)"));
       if (roles.has(WARMUP)) legend.append(key((pen) => this.stripes(pen, grey, 0, 3, 26, 6), "warm-up"));
       if (this.holes.some((holes) => holes.length)) legend.append(key((pen) => { pen.fillStyle = colour("bad"); pen.fillRect(0, 5, 26, 2); }, "no owner"));
       if (this.cold.some((cold) => cold.length)) legend.append(key((pen) => this.coldMark(pen, 10, 1), "moved cold"));
@@ -533,7 +533,7 @@ const Timeline = (() => {
       pen.textAlign = "left";
     }
 
-    // Where rebalances were. Too many to be told apart are left out: the strip above still shows them.
+    // Where rebalances were. Those too close to draw apart are left out: the strip above still shows them.
     lines(pen) {
       const { generations } = this.group;
       const room = (this.width - this.left) / Math.max(1, this.generationAt(this.range[1]) - this.generationAt(this.range[0]) + 1);
@@ -645,7 +645,7 @@ const Timeline = (() => {
       const { group } = this, one = group.generations[index];
       const list = (label, processes) => (processes.length ? [`${label} ${processes.map((process) => `${process + 1} ${nameOf(group.processes[process], group)}`).join(", ")}`] : []);
       return [`Generation ${one.n}: ${causeWords[one.cause]}${one.sure ? ` (${one.sure})` : ""}`, `${moment(one.t)} UTC`,
-        ...(one.why ? [evidence(group, one.why)] : []), ...list("Joined:", one.joined), ...list("Gone:", one.gone),
+        ...(one.why ? [evidence(group, one.why)] : []), ...list("Joined:", one.joined), ...list("Left:", one.gone),
         ...(one.changes || one.adopted ? [`${one.changes || 0} owner changes, ${one.adopted || 0} adopted`] : []),
         ...(one.missing ? [`${one.missing} generations before it are in no record`] : [])];
     }
