@@ -1,4 +1,4 @@
-"""Brokers that ask who is there: what a member must be allowed, and what one is told that is not let in."""
+"""Brokers that ask clients who they are: the rights that a member needs, and the errors of a refused one."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ WITHOUT_TLS = client(security_protocol="SASL_PLAINTEXT", ssl_ca_location="")
 
 @pytest.fixture(scope="module")
 def asking(broker: str) -> Iterator[LocalBroker]:  # noqa: ARG001  # the part
-    """A broker that asks who is there, and lets everybody do all."""
+    """A broker that asks clients who they are, and lets everyone do everything."""
     with LocalBroker(users=USERS) as local_broker:
         yield local_broker
 
@@ -189,7 +189,7 @@ def test_the_rights_that_the_guide_names_suffice(
         ({"ssl_ca_location": str(OTHER_PEM)}, f"ssl.ca.location = '{OTHER_PEM}'"),
     ],
 )
-def test_who_is_not_let_in_is_told_so_at_once_and_by_which_setting(
+def test_a_refused_client_fails_at_once_with_the_setting_to_check(
     guarded: LocalBroker, tmp_path: Path, settings: Mapping[str, str], setting_text: str
 ) -> None:
     servers, refused = guarded.bootstrap_servers, client(**settings)
@@ -206,7 +206,7 @@ def test_who_is_not_let_in_is_told_so_at_once_and_by_which_setting(
         assert refused["sasl.password"] not in text
 
 
-def test_a_membership_alone_is_told_so_too(guarded: LocalBroker) -> None:
+def test_a_refused_group_member_gets_the_same_error(guarded: LocalBroker) -> None:
     config = Config(
         application_id="refused", bootstrap_servers=guarded.bootstrap_servers, client=client(sasl_password="wrong-word")
     )
@@ -214,14 +214,14 @@ def test_a_membership_alone_is_told_so_too(guarded: LocalBroker) -> None:
         GroupMember(config, [SubtopologyShape(("nothing",))], uuid4())
 
 
-def test_who_speaks_another_protocol_is_asked_whether_it_is_the_right_one(guarded: LocalBroker) -> None:
+def test_a_client_with_another_protocol_is_asked_to_check_it(guarded: LocalBroker) -> None:
     with pytest.raises(BrokerUnavailable, match=r"right, is security\.protocol = 'PLAINTEXT' .* what is spoken there"):
         ClusterAdmin(guarded.bootstrap_servers).reach(1.0)
 
 
 @pytest.fixture(scope="module")
 def wary(broker: str) -> Iterator[LocalBroker]:  # noqa: ARG001  # the part
-    """A broker that wants to see a certificate of its clients, too."""
+    """A broker that requires a certificate of its clients, too."""
     with LocalBroker(
         tls=PEM, users=USERS, settings={"listener.name.sasl_ssl.ssl.client.auth": "required"}
     ) as local_broker:
@@ -235,7 +235,7 @@ def wary(broker: str) -> Iterator[LocalBroker]:  # noqa: ARG001  # the part
         {"ssl.certificate.location": str(OTHER_PEM), "ssl.key.location": str(OTHER_PEM)},
     ],
 )
-def test_who_shows_no_certificate_or_a_wrong_one_is_told_so(wary: LocalBroker, mine: Mapping[str, str]) -> None:
+def test_a_missing_or_wrong_certificate_is_reported(wary: LocalBroker, mine: Mapping[str, str]) -> None:
     with pytest.raises(ConfigError, match=r"client: security\.protocol = 'SASL_SSL', ssl\.ca.* refused it: .* alert"):
         ClusterAdmin(wary.bootstrap_servers, {**client(), **mine}).reach(20.0)
 
@@ -244,7 +244,7 @@ METADATA, SIGN_IN = 3, 17  # ApiKeys
 
 
 class Door(socketserver.ThreadingTCPServer):
-    """Stands before a broker, and hangs up on whoever sends one kind of request, as a broker that restarts does."""
+    """Stands before a broker; hangs up on a client that sends one kind of request, as a restarting broker does."""
 
     daemon_threads = True
 
@@ -284,12 +284,12 @@ class Passing(socketserver.BaseRequestHandler):
 
 
 def frame(connection: socket.socket) -> bytes:
-    """The next one of Kafka's protocol, with its size before it."""
+    """Return the next frame of Kafka's protocol, with its size before it."""
     size = connection.recv(4, socket.MSG_WAITALL)
     return size + connection.recv(int.from_bytes(size), socket.MSG_WAITALL)
 
 
-def test_a_broker_that_goes_away_while_somebody_signs_in_has_refused_nobody(asking: LocalBroker) -> None:
+def test_a_broker_that_disconnects_during_authentication_has_not_refused_the_client(asking: LocalBroker) -> None:
     door = Door(SIGN_IN)
     door.cuts = 3
     with door.opened(asking.bootstrap_servers):
@@ -297,7 +297,7 @@ def test_a_broker_that_goes_away_while_somebody_signs_in_has_refused_nobody(aski
     assert door.asked > door.cuts
 
 
-def test_a_connection_that_is_lost_at_the_first_question_is_made_again(broker: str) -> None:  # noqa: ARG001  # the part
+def test_a_connection_lost_at_its_first_request_is_made_again(broker: str) -> None:  # noqa: ARG001  # the part
     door = Door(METADATA)
     with (
         LocalBroker(settings={"advertised.listeners": f"PLAINTEXT://127.0.0.1:{door.port}"}) as own,

@@ -12,7 +12,7 @@ PATIENCE_S = 60
 
 
 class Steps:
-    """Counts how often it is asked to go on, and fails if it is told to."""
+    """Counts the requests to go on, and fails when a test asks for it."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error

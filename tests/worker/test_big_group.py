@@ -1,4 +1,4 @@
-"""A group whose metadata comes near what a broker takes of one record, on brokers that take little."""
+"""A group whose metadata comes near the largest record of a broker, on brokers that take little."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def decisions(workers: list[Running]) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def record_bytes(broker: str, tmp_path_factory: pytest.TempPathFactory) -> int:
-    """What two workers' group takes; first of all as the leader thinks, held against the record itself."""
+    """Return the size of the metadata record of two workers' group; the leader's estimate must equal it."""
     with two_workers(broker, "big-whole", tmp_path_factory.mktemp("whole")) as (app, workers):
         thought = decisions(workers)[-1]["record_bytes"]
         record = last_group_record(broker, None, app.name, 60)
@@ -48,7 +48,7 @@ def record_bytes(broker: str, tmp_path_factory: pytest.TempPathFactory) -> int:
         return thought
 
 
-def test_without_a_limit_in_sight_nothing_is_said(broker: str, record_bytes: int, tmp_path: Path) -> None:
+def test_far_below_the_limit_there_is_no_warning(broker: str, record_bytes: int, tmp_path: Path) -> None:
     assert record_bytes < RECORD_BYTES_MAX // 100
     with two_workers(broker, "big-again", tmp_path) as (_, workers):
         assert not any("one record of" in w for event in decisions(workers) for w in event["warnings"])

@@ -1,4 +1,4 @@
-"""``kstreams-assign clean``: says what would go and why the rest stays, takes only that, and keeps away from a living process."""
+"""``kstreams-assign clean``: it shows what it would delete and why the rest stays, and spares a living process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture
 def state(tmp_path):
-    """State of a worker that ended long ago: 0_1 and 1_0 let go last, 0_0 two days before, something in the trash."""
+    """State of a worker that ended long ago: 0_1 and 1_0 released last, 0_0 two days before, a folder in the trash."""
     now_ms = NOW_MS - 2 * DAY_MS
     with StateDirectory(tmp_path / "state", "app", clock_ms=lambda: 0, wall_ms=lambda: now_ms) as directory:
         for name in ("0_0", "0_1", "0_7", "1_0"):
@@ -39,7 +39,7 @@ def state(tmp_path):
 
 @pytest.fixture
 def run(tmp_path):
-    """Calls ``clean``; the facts it printed."""
+    """Call ``clean``; return the facts that it printed."""
     settings = f'application_id = "app"\nbootstrap_servers = "nowhere:1"\nstate_dir = "{tmp_path / "state"}"\n'
     stores = '[[topology.subtopology]]\nsources = ["a"]\nstores = ["s"]\n'
     unlogged = '[[topology.subtopology]]\nsources = ["b"]\nstores = [{ name = "cache", changelog = false }]\n'
@@ -68,7 +68,7 @@ def why(facts: dict, name: str) -> str:
     return next(folder["why"] for folder in facts["folders"] if folder["name"] == name)
 
 
-def test_a_dry_run_says_what_would_go_and_why_the_rest_stays_and_changes_nothing(state, run):
+def test_a_dry_run_explains_each_folder_and_changes_nothing(state, run):
     before = everything(state)
     facts = run("--dry-run")
     assert everything(state) == before
@@ -82,7 +82,7 @@ def test_a_dry_run_says_what_would_go_and_why_the_rest_stays_and_changes_nothing
     assert "never removed" in why(facts, "notes.txt")
 
 
-def test_a_clean_takes_what_a_dry_run_says_and_the_process_stays_the_same(state, run, tmp_path):
+def test_a_clean_deletes_what_a_dry_run_shows_and_keeps_the_process_id(state, run, tmp_path):
     process = (state / "process").read_bytes()
     planned, facts = run("--dry-run"), run()
     assert [(folder["name"], folder["goes"]) for folder in facts["folders"]] == [
@@ -142,13 +142,13 @@ def test_a_task_without_state_is_named_before_anything_goes(state, run):
     assert everything(state) == before
 
 
-def test_where_nobody_worked_there_is_nothing_to_clean_and_nothing_is_made(run, tmp_path):
+def test_without_a_state_directory_clean_deletes_and_creates_nothing(run, tmp_path):
     with pytest.raises(ConfigError, match="no process of 'app' has used it"):
         run()
     assert not (tmp_path / "state").exists()
 
 
-def test_what_could_not_be_removed_is_an_error_after_the_facts(state, run, monkeypatch):
+def test_a_folder_that_could_not_be_deleted_is_an_error_after_the_facts(state, run, monkeypatch):
     def refuse(*_args) -> None:
         raise PermissionError("not yours")
 

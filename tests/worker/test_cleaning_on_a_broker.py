@@ -1,4 +1,4 @@
-"""A worker's own cleaner, end to end: it takes what is dormant, not what is promised, and nobody waits for the bytes."""
+"""A worker's own cleaner, end to end: it deletes dormant state, spares reported state, and delays no other work."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_a_worker_gave_away_goes_once_the_group_is_at_rest(app: App) -> Non
 
 
 class Stuck:
-    """The work of a member that can be made to hang in its function, so that it does not commit and no join ends."""
+    """A member's function that can be made to hang, so that it does not commit and no join ends."""
 
     def __init__(self) -> None:
         self.hang, self.hangs, self.go_on = threading.Event(), threading.Event(), threading.Event()
@@ -94,12 +94,12 @@ def test_a_dormant_folder_stays_for_as_long_as_a_join_is_held_open(app: App) -> 
 
 
 def stays_through_one_hold(worker: Running, app: App, dormant: Path) -> bool:
-    """Make a folder while the mutex is held, and see it stay while the cleaner comes by; False if the hold ended meanwhile."""
+    """Make a folder while the mutex is held; check that the cleaner spares it. False if the hold ended meanwhile."""
     mutex = worker.worker._local.mutex
     worker.until(lambda _events: bool(mutex.state.reporting))
     held = mutex.state.held
     dormant.mkdir(exist_ok=True)
-    for _ in range(2):  # a run stamps, and then asks for the mutex: at the second stamp one is through
+    for _ in range(2):  # a run stamps, then asks for the mutex: at the second stamp one run is complete
         until_stamped(worker, app)
     there = dormant.is_dir()
     if mutex.state.held != held:  # who, and since when
@@ -115,7 +115,7 @@ def until_stamped(worker: Running, app: App) -> None:
 
 
 class SlowDisk:
-    """To delete takes until the test says so."""
+    """A disk on which a deletion takes until the test ends it."""
 
     def __init__(self) -> None:
         self.deletes, self.go_on = threading.Event(), threading.Event()
@@ -128,7 +128,7 @@ class SlowDisk:
 
 
 def damaged(app: App) -> None:
-    """A worker counts what was sent and ends, and a table of its first task is turned over."""
+    """A worker counts the words sent and ends; then a table of its first task is damaged."""
     app.send(WORDS)
     app.start(1).until_running(PARTITIONS)
     app.until_counted()

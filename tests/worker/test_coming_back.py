@@ -1,4 +1,4 @@
-"""Processes that are killed and come back before their session ends: nobody waits for the dead member."""
+"""Processes that are killed and come back before their session ends: no member waits for the dead one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.worker.app import PARTITIONS, App
 from tests.worker.process import Process
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
-SESSION_MS = 120_000  # nothing waits for its end, and a busy machine starts a process in half of it
+SESSION_MS = 120_000  # no test waits for its end, and a busy machine starts a process in half of it
 SETTINGS: Mapping[str, Any] = {
     "session_timeout_ms": SESSION_MS,
     "processing_guarantee": "exactly_once_v2",
@@ -63,7 +63,7 @@ def test_it_gets_its_own_tasks_back_in_one_rebalance_while_another_works_on(app:
     app.until_counted(read_committed=True)
 
 
-def test_whoever_is_killed_over_and_over_takes_all_its_dead_out(app: App, start: Start) -> None:
+def test_a_process_killed_again_and_again_removes_all_its_dead_members(app: App, start: Start) -> None:
     other = app.start(2, **SETTINGS)
     other.until_running(PARTITIONS)
     for _ in range(2):

@@ -34,7 +34,7 @@ LINGERING = {"linger.ms": "500"}
 
 
 class Group:
-    """A membership that answers as told, and remembers what it was asked to commit."""
+    """A membership that answers as the test sets it, and keeps the offsets that it was asked to commit."""
 
     def __init__(self) -> None:
         self.lease_s = 100.0
@@ -103,7 +103,7 @@ class Desk:
         self.landed += 1
 
     def committed(self) -> int:
-        """How many records of the changelog a committed reader finds, once no transaction is open."""
+        """Return how many records of the changelog a committed reader sees, once no transaction is open."""
         (_, end) = self.admin.bounds([self.changelog], PATIENCE_S)[self.changelog]
         reader = ConfluentChangelogReader(self.broker, group_id="c", admin=self.admin, read_committed=True)
         reader.add({self.changelog: 0})
@@ -197,7 +197,7 @@ def test_without_waiting_a_commit_gets_there_turn_by_turn(desk: Desk) -> None:
     assert turns > 1, "it did not wait for the broker"
 
 
-def test_a_record_that_never_can_be_delivered_is_told_by_task_and_remedy(desk: Desk) -> None:
+def test_an_undeliverable_record_is_reported_with_task_and_remedy(desk: Desk) -> None:
     desk.output = TopicPartition(desk.output.topic, 5)
     desk.begin()
     with pytest.raises(RecordRefused, match=r"task 0_0: .*_UNKNOWN_PARTITION.*: create it"):
@@ -206,7 +206,7 @@ def test_a_record_that_never_can_be_delivered_is_told_by_task_and_remedy(desk: D
     assert not desk.group.committed
 
 
-def test_a_changelog_that_is_gone_fails_the_tasks_back_and_ends_nothing(desk: Desk) -> None:
+def test_a_deleted_changelog_fails_the_tasks_and_not_the_worker(desk: Desk) -> None:
     desk.changelog = TopicPartition(desk.changelog.topic, 5)
     desk.begin()
     assert desk.committer.advance(wait=True) is CommitStep.FAILED
@@ -249,8 +249,8 @@ def test_exactly_once_a_generation_that_is_over_is_fenced_and_nothing_of_it_is_r
     assert exact.committer.aborted_total == 1
 
 
-def test_who_is_in_no_generation_any_more_sends_nothing(desk: Desk) -> None:
-    """Although its session would last: the broker may put a member out before."""
+def test_a_member_without_a_generation_sends_nothing(desk: Desk) -> None:
+    """Even if its session lasts: the broker may remove a member earlier."""
     desk.group.refusal = CommitRefused("in no generation")
     desk.begin()
     assert desk.committer.advance(wait=True) is CommitStep.FENCED
@@ -269,7 +269,7 @@ def test_a_session_that_may_have_ended_between_two_records_fences_the_tasks(
     assert not desk.group.committed
 
 
-def test_a_turn_without_anything_to_commit_does_not_tell_of_the_failure_before(exact: Desk) -> None:
+def test_a_turn_without_anything_to_commit_does_not_report_the_earlier_failure(exact: Desk) -> None:
     exact.group.refusal = CommitDeferred("joining")
     exact.begin()
     assert exact.committer.advance(wait=True) is CommitStep.FAILED
@@ -310,7 +310,7 @@ def until_ended(desk: Desk) -> CommitStep:
 def test_exactly_once_a_client_that_never_comes_back_is_left_and_another_takes_back_what_it_began(
     exact: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As librdkafka's ``send_offsets_to_transaction`` does not while the group's coordinator is gone, whatever its timeout."""
+    """``send_offsets_to_transaction`` hangs so in librdkafka while the coordinator is lost, whatever its timeout."""
     back, hung = threading.Event(), exact.producer
     real = hung.send_offsets
     monkeypatch.setattr(hung, "send_offsets", lambda *_: back.wait(60))
@@ -319,7 +319,7 @@ def test_exactly_once_a_client_that_never_comes_back_is_left_and_another_takes_b
     assert until_ended(exact) is CommitStep.FAILED
     monkeypatch.setattr(committing, "HUNG_MS", 20_000)
     monkeypatch.setattr(hung, "send_offsets", real)
-    while not hung.settled:  # nobody commits anything, and what it had begun is taken back all the same
+    while not hung.settled:  # no commit begins, and the broker still takes back the started one
         exact.committer.settle()
     assert exact.committed() == 0
     exact.begin()

@@ -1,7 +1,7 @@
-"""Every damage to a task's state that we could think of, and where it ends. Most of it without a broker.
+"""Every damage to a task's state that we could think of, and its outcome. Most of it without a broker.
 
-What is read: a task folder as a crash leaves it, with tables and a log; a changelog that is longer. Each case damages one of
-the two, and says how it ends. Ever: the store is its changelog, the other task goes on, and there is one log line or none.
+What is read: a task folder as a crash leaves it, with tables and a log; a changelog that is longer. Each case damages
+one of the two, and names its end. Always: the store equals its changelog, the other task goes on, at most one log line.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tests.worker.damage import (
 
 
 class End(Enum):
-    """The events that tell of it, in order."""
+    """The events that report it, in order."""
 
     GOES_ON = ()
     WIPED = ("store_wiped",)
@@ -265,7 +265,7 @@ def test_a_store_without_a_changelog_begins_empty_where_its_values_have_no_times
 
 
 def test_a_disk_that_fails_stops_the_task_until_it_can_be_read(folder: Path) -> None:
-    """Linux answers whoever reads a process's memory at 0 with an I/O error."""
+    """Linux answers a read of a process's memory at 0 with an I/O error."""
     check_stopped_then_cured(folder.parents[1], whole(), "lies on a disk that fails", lambda: unreadable(folder))
 
 
@@ -323,7 +323,7 @@ def test_a_missing_changelog_stops_the_task_until_it_is_there(folder: Path) -> N
         assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})
 
 
-def test_a_changelog_that_nobody_leads_holds_up_its_own_task_alone(folder: Path) -> None:
+def test_a_changelog_without_a_leader_delays_its_own_task_alone(folder: Path) -> None:
     log = whole()
     with Rig(folder.parents[1], log) as rig:
         rig.reader.leaderless.add(CHANGELOG)
@@ -338,7 +338,7 @@ def test_a_changelog_that_nobody_leads_holds_up_its_own_task_alone(folder: Path)
 
 
 @pytest.mark.parametrize("count", [0, STORED, IN_LOG, IN_LOG + 50])
-def test_a_changelog_made_anew_under_a_copy_is_read_from_its_start(folder: Path, count: int) -> None:
+def test_a_changelog_recreated_under_a_standby_is_read_from_its_start(folder: Path, count: int) -> None:
     log = Log(entries=entries(count, 5_000), topic_id="id-2")
     with Rig(folder.parents[1], whole()) as rig:
         rig.thread.tail(TASK, None)
@@ -351,7 +351,7 @@ def test_a_changelog_made_anew_under_a_copy_is_read_from_its_start(folder: Path,
         assert rig.event_names() == ["store_wiped"]
 
 
-def test_a_changelog_made_anew_under_a_task_that_is_restored_is_read_from_its_start(folder: Path) -> None:
+def test_a_changelog_recreated_during_a_restore_is_read_from_its_start(folder: Path) -> None:
     log = Log(entries=entries(STORED, 5_000), topic_id="id-2")
     with Rig(folder.parents[1], replace(whole(), held_back=1)) as rig:  # so it is not through when that happens
         rig.begin()
@@ -409,14 +409,14 @@ def test_a_running_task_whose_state_directory_was_deleted_is_restored_once_it_ne
 
 
 def commit_on_and_on(stores: TaskStores, log: Log) -> None:
-    """Into the changelog, then into the store, until that fails."""
+    """Write into the changelog, then into the store, until that fails."""
     for _ in range(1_000):
         log.append(*[(b"%04d" % n, os.urandom(1_000)) for n in range(50)])
         stores.write({"totals": log.entries[-50:]}, {CHANGELOG: log.end})
 
 
 def test_damage_met_by_a_compaction_of_a_copy_costs_that_copy_a_restore(folder: Path) -> None:
-    """Nobody reads the block; but the copy grows, and its tables are written anew."""
+    """The block is not read; but the replica grows, and its tables are compacted."""
     turned_over("*.sst")(folder)
     log = whole()
     with Rig(folder.parents[1], log, memory=RocksMemory(write_buffer_bytes=64 << 10)) as rig:
@@ -431,7 +431,7 @@ def test_damage_met_by_a_compaction_of_a_copy_costs_that_copy_a_restore(folder: 
         assert rig.event_names() == ["store_discarded"]
 
 
-def test_a_store_that_is_damaged_once_more_after_it_worked_is_made_anew_at_once_again(folder: Path) -> None:
+def test_a_store_damaged_again_after_it_worked_is_discarded_at_once_again(folder: Path) -> None:
     with Rig(folder.parents[1], whole()) as rig:
         rig.until_running()
         for _ in range(2):
@@ -440,8 +440,8 @@ def test_a_store_that_is_damaged_once_more_after_it_worked_is_made_anew_at_once_
         assert rig.event_names() == ["store_discarded"] * 2  # it worked in between, so each is a first one
 
 
-def test_a_store_that_is_damaged_again_right_after_it_was_made_anew_stops_the_task(folder: Path) -> None:
-    """A disk that spoils what it is given: once anew at once, then only after growing pauses."""
+def test_a_store_damaged_again_right_after_it_was_discarded_stops_the_task(folder: Path) -> None:
+    """A disk that damages its content: the first time discard at once, then only after growing pauses."""
     log = whole()
     with Rig(folder.parents[1], log) as rig:
         rig.spoil = spoilt

@@ -1,4 +1,4 @@
-"""Damage end to end: a real broker, real workers, and what is done to their state and their changelogs."""
+"""Damage end to end: a real broker, real workers, and damage to their state and their changelogs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def totals(worker: Running, keys: Sequence[bytes]) -> set[bytes | None]:
     return {worker.worker.read("totals", key) for key in keys}
 
 
-def test_a_changelog_made_anew_while_nobody_ran_is_noticed_though_it_is_longer(app: App) -> None:
+def test_a_changelog_recreated_while_no_worker_ran_is_noticed_though_it_is_longer(app: App) -> None:
     run_once(app)
     delete_changelog(app)
     new = [b"new-%d" % n for n in range(200)]
@@ -77,7 +77,7 @@ def test_a_changelog_deleted_under_a_copy_stops_the_copy_until_it_is_there_again
     for worker in workers:
         worker.until_running(PARTITIONS // 2)
     app.until_counted()
-    app.until_committed()  # or a commit would still be on its way into what is deleted
+    app.until_committed()  # or a commit would be under way into the deleted changelog
     delete_changelog(app)
     for worker in workers:
         worker.until(lambda events: sum(e["event"] == "task_stopped" for e in events) == PARTITIONS // 2)
@@ -132,7 +132,7 @@ def send_to(app: App, topic: str) -> None:
     app._producer.flush(60)
 
 
-def test_a_table_turned_over_costs_its_task_a_restore_and_nobody_a_count(app: App) -> None:
+def test_a_damaged_table_costs_its_task_a_restore_and_no_count(app: App) -> None:
     run_once(app)
     for table in (app.folder / "state-1" / app.name / "0_0").glob("*.sst"):
         content = table.read_bytes()
@@ -165,12 +165,12 @@ def test_a_state_directory_deleted_under_a_worker_costs_no_count(app: App) -> No
     assert totals(again, KEYS) == {b"3"}
 
 
-def test_a_changelog_made_anew_under_its_owner_is_noticed_by_its_next_commit(app: App) -> None:
+def test_a_changelog_recreated_under_its_owner_is_noticed_by_its_next_commit(app: App) -> None:
     app.send(KEYS)
     worker = app.start(1)
     worker.until_running(PARTITIONS)
     app.until_counted()
-    app.until_committed()  # or a commit would still be on its way into what is deleted
+    app.until_committed()  # or a commit would be under way into the deleted changelog
     delete_changelog(app)
     make_changelog(app, [])
     app.send(KEYS[:1])

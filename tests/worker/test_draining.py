@@ -31,7 +31,7 @@ def test_its_tasks_are_warmed_up_elsewhere_before_it_ends(broker: str, tmp_path:
         app.stop()
 
 
-def test_the_last_one_says_that_nobody_is_there_and_leaves(broker: str, tmp_path: Path) -> None:
+def test_the_last_worker_reports_that_it_is_alone_and_leaves(broker: str, tmp_path: Path) -> None:
     app = App(broker, "draining-alone", tmp_path)
     try:
         app.send(WORDS)

@@ -1,4 +1,4 @@
-"""Early probing on a real broker: a newcomer gets its tasks as soon as it is warm, long before the interval."""
+"""Early probing on a real broker: a newcomer gets its tasks once it is caught up, long before the interval."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_warm_tasks_change_hands_at_once(broker: str, tmp_path: Path, user_data:
 
 
 def _publish_rubbish(broker: str, app: App) -> None:
-    """What a stranger might write there."""
+    """Publish what a foreign program might write there."""
     topic = progress_topic(app.name)
     ClusterAdmin(broker).create_topics({topic: 1}, 60)
     producer = RecordProducer(broker, delivery_timeout_ms=60_000)
@@ -52,7 +52,7 @@ def _publish_rubbish(broker: str, app: App) -> None:
     producer.close()
 
 
-def test_who_switches_it_off_waits_for_the_interval(broker: str, tmp_path: Path) -> None:
+def test_without_early_probing_the_newcomer_waits_for_the_interval(broker: str, tmp_path: Path) -> None:
     app = App(broker, "no-early", tmp_path)
     try:
         app.send(WORDS)
@@ -85,7 +85,7 @@ def test_with_the_queue_all_warm_ups_are_handed_over_in_one_rebalance(broker: st
         app.stop()
 
 
-def test_what_members_tell_becomes_a_pace_and_a_copy_that_begins_anew_loses_it() -> None:
+def test_reports_of_members_make_a_rate_and_a_replica_that_restarts_loses_it() -> None:
     here = UUID(int=1), TaskId(0, 3)
     heard = _Heard(7, sums={here[0]: {here[1]: 100, TaskId(0, 4): 5}})
     ends = {here[1]: 1_000}

@@ -1,4 +1,4 @@
-"""The thread that empties the trash: who asks does not wait, nothing is left over, and an error of the disk ends nobody."""
+"""The thread that empties the trash: callers do not wait, nothing is left over, a disk error ends no thread."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def call(work: Callable[[], None]) -> None:
     work()
 
 
-def test_whoever_asks_does_not_wait_and_what_came_meanwhile_goes_too(directory: StateDirectory, trash: Held) -> None:
+def test_a_caller_does_not_wait_and_later_trash_is_deleted_too(directory: StateDirectory, trash: Held) -> None:
     emptying = Emptying(trash, call)
     throw_away(directory, FIRST)
     emptying.ask()
@@ -106,13 +106,13 @@ def test_a_disk_that_fails_is_named_once_and_tried_again(
     for error in (trash.error, trash.error, None):
         trash.error = error
         emptying.ask()
-        emptying._thread.submit(lambda: None).result()  # behind it
+        emptying._thread.submit(lambda: None).result()  # runs after the emptying
     emptying.close()
     assert left(trash) == []
     assert [record.message for record in caplog.records] == [f"the trash {trash.path} is not emptied: the disk is gone"]
 
 
-def test_any_other_error_is_told_to_who_guards_the_threads(directory: StateDirectory) -> None:
+def test_any_other_error_goes_to_the_guard_of_the_threads(directory: StateDirectory) -> None:
     trash = Broken(directory.trash.path, directory._journal)
     trash.error = ValueError("a bug")
     errors = []

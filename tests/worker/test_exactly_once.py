@@ -1,4 +1,4 @@
-"""Exactly once on a real broker: what committed readers see is each input's effect, once, whoever was killed or asleep."""
+"""Exactly once on a real broker: committed readers see each input's effect once, even if a worker dies or sleeps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.worker.transacting import SETTINGS, Process
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
 
 PATIENT = {**SETTINGS, "session_timeout_ms": 30_000}
-"""For whom nobody kills: a busy machine is no reason to lose its membership."""
+"""For workers that no test kills: a busy machine is no reason to lose the membership."""
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_totals_are_exact_and_nothing_is_aborted_while_workers_come_and_go(app: 
 
 @dataclass
 class Scene:
-    """An application whose first worker stands still in its first commit, or was killed there, and that worker's successor."""
+    """An application whose first worker stops or dies in its first commit, and that worker's successor."""
 
     app: App
     first: Process
@@ -58,9 +58,9 @@ class Scene:
 
 SCENES = {
     # what becomes of the first worker, and where -> the state directory of the one that comes after it
-    ("killed", "offsets-sent"): 2,  # with another id: it waits until the broker has ended what is left open
+    ("killed", "offsets-sent"): 2,  # with another id: it waits until the broker has aborted the open transaction
     ("killed", "committed"): 2,
-    ("killed, then restarted", "offsets-sent"): 1,  # with the same id: it takes back what is left open
+    ("killed, then restarted", "offsets-sent"): 1,  # with the same id: it aborts the open transaction itself
     ("asleep", "begun"): 2,
     ("asleep", "offsets-sent"): 2,
 }

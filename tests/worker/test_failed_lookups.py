@@ -1,4 +1,4 @@
-"""A leader that cannot learn where changelogs end: whoever has a task keeps it, and a probe asks again."""
+"""A leader that cannot look up changelog ends: each owner keeps its tasks, and a probe tries again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def app(broker: str, tmp_path: Path) -> Iterator[App]:
     app.stop()
 
 
-def test_whoever_has_tasks_keeps_them_until_ends_can_be_had_again(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_owners_keep_their_tasks_until_ends_can_be_looked_up_again(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     app.send(WORDS)
     first = app.start(1, early_probing=False)
     first.until_running(PARTITIONS)

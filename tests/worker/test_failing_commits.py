@@ -1,4 +1,4 @@
-"""Commits that fail on a real broker: tasks go on from their last commit, without a rebalance; what never passes ends the worker."""
+"""Commits that fail on a real broker: tasks go on from their last commit; a permanent failure ends the worker."""
 
 from __future__ import annotations
 

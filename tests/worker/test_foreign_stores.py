@@ -1,4 +1,4 @@
-"""A worker whose changelog is of another kind of store ends, naming the store: at its start, or before it has restored any of it."""
+"""A worker whose changelog belongs to another kind of store ends with the store's name, before it restores it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def nothing(_task: Task, _records: Sequence[Record]) -> None:
 
 
 class Headers:
-    """A Java application with a store that keeps headers (KIP-1271) beside others, one record, and workers of ours in its group."""
+    """A Java application with a store that keeps headers (KIP-1271), one record, and our workers in its group."""
 
     NAME = "has-headers"
 

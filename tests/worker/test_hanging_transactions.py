@@ -1,4 +1,4 @@
-"""A task before a transaction that never ends: told in status, event and metrics with the remedy, and the remedy works."""
+"""A task before a transaction that never ends: status, event and metrics report it with the remedy, which works."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXACTLY_ONCE = {"processing_guarantee": "exactly_once_v2", "http": "127.0.0.1:0"
 
 @pytest.fixture
 def own_broker() -> Iterator[LocalBroker]:
-    """One of its own, as it is restarted."""
+    """A broker of its own, as the test restarts it."""
     with LocalBroker() as broker:
         yield broker
 
@@ -38,19 +38,21 @@ def app(own_broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def tasks(worker: Running) -> dict[str, str | None]:
-    """Task -> what it waits for."""
+    """Return by task what it waits for."""
     statuses = json.loads(ask(port_of(worker), "/tasks")[1])
     return {status["task"]: status["waits_for"] for status in statuses}
 
 
-def test_an_input_that_hangs_under_a_running_task_is_told_and_ended(own_broker: LocalBroker, app: App) -> None:
+def test_a_hanging_input_of_a_running_task_is_reported_and_ended(own_broker: LocalBroker, app: App) -> None:
     worker = app.start(1, **EXACTLY_ONCE)
     worker.until_running(PARTITIONS)
     words = [(b"word-%d" % n, b"x") for n in range(3)]
     leave(own_broker, [Left("counting-upstream", {TopicPartition("counting", 3): words})])
     worker.until(lambda _: {task for task, waits in tasks(worker).items() if waits} == {"0_3"})
     assert str(tasks(worker)["0_3"]).startswith("counting-3 has an open transaction from offset 0")
-    [warning] = worker.named("waiting_for_transactions")[-1]["warnings"]  # of inputs only what hangs is told
+    [warning] = worker.named("waiting_for_transactions")[-1][
+        "warnings"
+    ]  # of inputs only hanging transactions are reported
     assert warning.endswith("--end --topic counting")
     open_transactions(Asked("counting", app.broker, ["counting"], end=True, timeout_s=60))
     worker.until(lambda _: not any(tasks(worker).values()))
@@ -58,7 +60,7 @@ def test_an_input_that_hangs_under_a_running_task_is_told_and_ended(own_broker: 
     app.until_counted(read_committed=True)
 
 
-def test_a_changelog_and_the_offsets_that_hang_are_told_and_ended(own_broker: LocalBroker, app: App) -> None:
+def test_a_hanging_changelog_and_hanging_offsets_are_reported_and_ended(own_broker: LocalBroker, app: App) -> None:
     app.send(WORDS)
     first = app.start(1, **EXACTLY_ONCE)
     first.until_running(PARTITIONS)

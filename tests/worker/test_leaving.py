@@ -1,4 +1,4 @@
-"""What becomes of the membership at close: leave or remain, dynamic or static, as set or as said; and never silence by accident."""
+"""The membership after close: it leaves or remains, dynamic or static, as the settings or the call say."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_closed_member_leaves_or_remains(app: App, settings: dict[str, Any], s
     assert not running.named("leave_failed")
 
 
-def test_whoever_remained_comes_back_to_its_tasks_without_waiting_for_itself(app: App) -> None:
+def test_a_member_that_remained_returns_to_its_tasks_without_waiting_for_itself(app: App) -> None:
     app.start(1, **SESSION, group_membership_operation="remain_in_group").until_running(PARTITIONS)
     app.workers.pop().stop()
     again = app.start(1, **SESSION)
@@ -49,7 +49,7 @@ def test_whoever_remained_comes_back_to_its_tasks_without_waiting_for_itself(app
     assert len(again.named("predecessor_removed")) == 1
 
 
-def test_whoever_is_closed_while_a_rebalance_waits_for_another_leaves_at_once(app: App) -> None:
+def test_a_member_closed_while_a_rebalance_waits_for_another_leaves_at_once(app: App) -> None:
     app.start(1, **SESSION, group_membership_operation="remain_in_group").until_running(PARTITIONS)
     app.workers.pop().stop()
     waiting = app.start(2, **SESSION)
@@ -68,7 +68,7 @@ def test_a_static_member_that_was_drained_leaves(app: App) -> None:
     assert members_of(app) == 1
 
 
-def test_an_operation_that_is_none_is_refused_and_ends_nothing(app: App) -> None:
+def test_an_unknown_operation_is_refused_and_ends_nothing(app: App) -> None:
     running = app.start(1)
     with pytest.raises(ConfigError, match=r"group_membership_operation = 'go'.*remain_in_group"):
         running.worker.close("go")

@@ -1,7 +1,7 @@
-"""The lag-report mutex is let go in every way that a join can end: the real membership, driven by a client that a test plays.
+"""Every end of a join releases the lag-report mutex: the real membership, with a client that a test drives.
 
-What the client does here was read off kafka-python 3.0.12: which call comes from where, and what it raises. The same on a
-broker, as far as a broker can be made to do it: ``test_mutex_on_a_broker``.
+The client acts as kafka-python 3.0.12 does: which call comes from where, and what it raises. The same on a broker, as
+far as a broker can be made to do it: ``test_mutex_on_a_broker``.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Clock:
 
 
 class Case:
-    """One membership, its threads, and what it did. Elected it asks a broker that is not there, and gives what it can."""
+    """One membership, its threads, and its actions. As a leader it asks a broker that does not exist."""
 
     def __init__(self, user_data: str = "apache") -> None:
         self.clock, self.sums, self.client = Clock(), OffsetSums(), Played()
@@ -138,7 +138,7 @@ class Case:
     def run(self) -> None:
         try:
             self.membership.run()
-        except BaseException as error:  # noqa: BLE001  # looked at by the test
+        except BaseException as error:  # noqa: BLE001  # the test reads it
             self.error = error
 
     def hear(self, event: Mapping[str, Any]) -> None:
@@ -271,7 +271,7 @@ def test_an_assignment_that_cannot_be_taken_ends_the_member_and_frees_the_mutex(
     case.play(lambda membership: membership.assigned(1, partitions, user_data))
     case.thread.join(PATIENCE_S)
     assert isinstance(case.error, error)
-    assert not case.held  # although nobody has closed the member
+    assert not case.held  # although the member is not closed
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_a_follower_elected_after_a_lost_sync_group_holds_it_until_what_it_gave_
     case.mutex.end_clean()
 
 
-def test_a_leader_whose_sync_group_is_lost_and_who_is_not_elected_again_does_not_take_itself_for_one(
+def test_a_leader_that_loses_its_sync_group_and_is_not_elected_again_does_not_lead(
     case: Case,
 ) -> None:
     case.play(case.report)
@@ -348,7 +348,7 @@ def test_a_member_closed_in_the_midst_of_a_join_lets_go_and_a_late_try_of_the_cl
 
     case.play(closed_meanwhile)
     assert not case.held
-    assert case.reports[-1] == {}  # and nothing was promised that could not be kept
+    assert case.reports[-1] == {}  # and no promise was made that could not be kept
     assert case.mutex.try_clean()
 
 
@@ -395,7 +395,7 @@ def test_what_the_cleaner_kept_from_a_report_is_reported_when_it_is_through_and_
 
 
 def test_while_the_cleaner_runs_only_that_is_reported_which_stays_locked(case: Case) -> None:
-    """What a lost member ran is dormant as soon as it is closed, and the next run of the cleaner may take it."""
+    """A lost member's task is dormant as soon as it is closed, and the next run of the cleaner may delete it."""
     case.play(case.report)
     case.play(assign)
     case.let_go()
@@ -423,7 +423,7 @@ def test_a_join_that_is_never_answered_lets_the_cleaner_in_and_reports_again_onc
 
 
 def test_a_listener_that_waits_for_another_caller_holds_up_no_member() -> None:
-    """Events are told without the member's lock, or this would never end: two threads, each waiting for the other."""
+    """The member reports events without its lock; with it, two threads would wait for each other."""
     case = Case()
     listened: list[bool] = []
 
@@ -440,7 +440,7 @@ def test_a_listener_that_waits_for_another_caller_holds_up_no_member() -> None:
 
 
 @pytest.mark.parametrize("user_data", ["apache", "kip441"])
-def test_no_two_joins_say_the_same_or_the_brokers_would_take_no_notice_of_a_probe(user_data: str) -> None:
+def test_no_two_joins_have_the_same_metadata_or_the_brokers_would_ignore_a_probe(user_data: str) -> None:
     case = Case(user_data)
     subscriptions = [case.membership.subscription()[1] for _ in range(4)]
     assert len(set(subscriptions)) == 4

@@ -1,7 +1,7 @@
-"""The lag-report mutex on a real broker: several members of one process over one state directory, and its cleaner beside them.
+"""The lag-report mutex on a real broker: several members of one process over one state directory, and its cleaner.
 
-A ``Worker`` has a directory, a mutex and one member for itself. What its parts allow is more, and is tried here: memberships
-that share all three, as threads of a Java process do. Nobody works on records; what is given is locked, and makes a folder.
+A ``Worker`` has a directory, a mutex and one member for itself. Its parts allow more: memberships that share all three,
+as threads of a Java process do. No member processes records; an assigned task is locked and makes a folder.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kstreams_assign.worker.predecessors import PredecessorCleanup
 
 PARTITIONS = 4
 PATIENCE_S = 60
-STRANGER = TaskId(0, 99)  # dormant state that nobody will be given
+STRANGER = TaskId(0, 99)  # dormant state that no member will be assigned
 
 
 class Process:
@@ -73,7 +73,7 @@ class Process:
         self.directory.release_task(task)
 
     def until(self, met: Callable[[], object]) -> None:
-        """Not everything that is waited for is told, so it is looked at anyway."""
+        """Wait for a condition, and look again at intervals: not every change is reported."""
         deadline = time.monotonic() + PATIENCE_S
         while not met():
             assert time.monotonic() < deadline, [(member.state, member.error) for member in self.members]
@@ -172,7 +172,7 @@ class Member:
     def _run(self) -> None:
         try:
             self.membership.run()
-        except BaseException as error:  # noqa: BLE001  # looked at by the test
+        except BaseException as error:  # noqa: BLE001  # the test reads it
             self.error = error
         self._tell()
 
@@ -273,7 +273,7 @@ def test_a_member_closed_in_the_midst_of_a_join_frees_the_mutex_for_the_process(
     assert process.cleaner.run() == [STRANGER]
 
 
-def test_membership_lost_in_the_midst_of_a_join_is_told_and_the_mutex_is_free_in_the_end(process: Process) -> None:
+def test_membership_lost_during_a_join_is_reported_and_the_mutex_becomes_free(process: Process) -> None:
     first, second = a_join_that_waits(process)
     admin = KafkaAdminClient(bootstrap_servers=process.config.bootstrap_servers)
     gone = MemberToRemove(member_id=first.membership._client.member_id())
@@ -306,7 +306,7 @@ def test_a_join_that_a_paused_broker_never_answers_holds_the_mutex_as_long_as_it
                 os.kill(broker.pid, signal.SIGCONT)
             process.until(
                 lambda: member.adoptions >= before + 2 and at_rest(process)
-            )  # the answer, and the report anew
+            )  # the answer, and the next report
             process.until(lambda: process.cleaner.run() == [])
         finally:
             process.close()

@@ -1,4 +1,4 @@
-"""What is told of a restore that is under way, and when it is worth a line."""
+"""What is reported of a restore under way, and when it is worth a log line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def restoring(end: int = 100_000) -> TaskProgress:
     return TaskProgress.begin({P0: 0}, {P0: end}, 0).advanced(P0, 10_000, 1_000)
 
 
-def test_a_status_tells_rate_and_time_left_of_what_is_not_at_its_end():
+def test_a_status_reports_rate_and_time_left_of_unfinished_restores():
     finished = TaskProgress.begin({P0: 5}, {P0: 5}, 0)
     pace_by_task = paces({T1: finished, T0: restoring()}, 1_000)
     assert pace_by_task == {"0_0": {"remaining": 90_000, "offsets_per_s": 10_000, "left_ms": 9_000}}
@@ -25,7 +25,7 @@ def test_a_restore_that_stands_still_has_grown_slower():
     assert paces({T0: restoring()}, 4_000)["0_0"] == {"remaining": 90_000, "offsets_per_s": 2_500, "left_ms": 36_000}
 
 
-def test_too_little_to_tell_is_told_as_nothing():
+def test_a_restore_that_just_began_has_no_rate():
     begun = TaskProgress.begin({P0: 0}, {P0: 9}, 0)
     assert paces({T0: begun}, 0)["0_0"] == {"remaining": 9, "offsets_per_s": None, "left_ms": None}
 

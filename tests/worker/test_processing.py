@@ -1,4 +1,7 @@
-"""The loop hands a task's stores to the restore thread only when no commit on its way can touch them, and tells of which assignment it speaks."""
+"""The loop hands a task's stores to the restore thread only when no commit under way can touch them.
+
+It reports a release with the generation that took the tasks.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ A_COPY = Adopted({}, frozenset({TASK}), frozenset())
 
 
 class HeldGroup(Group):
-    """A member whose commits are answered once ``answer`` is set; what it is told is kept."""
+    """A member whose commits are answered once ``answer`` is set; it keeps its events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +173,7 @@ def test_a_store_that_breaks_between_two_commits_is_mended_at_once(room: Room) -
     assert room.loop.states() == {TASK: TaskState.RESTORING}
 
 
-def test_a_release_is_told_with_the_generation_that_took_the_tasks(room: Room) -> None:
+def test_a_release_is_reported_with_the_generation_that_took_the_tasks(room: Room) -> None:
     room.group.answer.set()
     room.loop.adopt(7, NOTHING)
     room.loop._turn()

@@ -1,4 +1,4 @@
-"""Consumed records of repartition topics: what is deleted, when, and that nobody waits for it."""
+"""Consumed records of repartition topics: what is deleted, when, and that no other work waits for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORDS = TopicPartition("app-words-repartition", 0)
 
 
 class Brokers:
-    """Answers when it is told to."""
+    """Answers when the test says so."""
 
     def __init__(self) -> None:
         self.asked: list[Mapping[TopicPartition, int]] = []
@@ -54,7 +54,7 @@ def test_the_newest_committed_offsets_of_repartition_topics_go_once_an_interval(
     assert len(bench.brokers.asked) == 1, "nothing new is consumed"
 
 
-def test_one_request_is_on_its_way_at_a_time_and_a_failed_one_is_told() -> None:
+def test_at_most_one_request_is_under_way_and_a_failure_is_reported() -> None:
     bench = Bench()
     bench.purging.committed({WORDS: 5})
     bench.later(30_000)

@@ -1,4 +1,4 @@
-"""Two brokers in two racks, a Java member in one and a worker of ours in the other: whoever leads, tasks run where their records are."""
+"""Two brokers in two racks, a Java member in one and our worker in the other: tasks run in their records' rack."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Racked:
 
 
 @pytest.fixture(scope="module")
-def brokers(broker: str, java_peer: object) -> Iterator[str]:  # noqa: ARG001  # say whether brokers, and Java, can run here
+def brokers(broker: str, java_peer: object) -> Iterator[str]:  # noqa: ARG001  # skips where they cannot run
     """Two brokers of one cluster, in the racks a and b."""
     with LocalBroker(settings={"broker.rack": "a"}) as first:
         assert first._ports is not None
@@ -83,7 +83,7 @@ def racked(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iter
         yield Racked(brokers, request.node.name.replace("_", "-"), tmp_path, ends)
 
 
-def test_where_replicas_are_is_told_by_the_cluster(racked: Racked) -> None:
+def test_the_cluster_reports_the_racks_of_replicas(racked: Racked) -> None:
     racks_by_partition = ClusterAdmin(racked.brokers).replica_racks([racked.topic, "no-such-topic"], 60)
     racks = [frozenset("b"), frozenset("b"), frozenset("a"), frozenset("a")]
     assert racks_by_partition == {TopicPartition(racked.topic, number): rack for number, rack in enumerate(racks)}
@@ -108,7 +108,7 @@ def test_java_leads_and_reads_our_rack(racked: Racked) -> None:
     assert not ours.named("decision"), "Java leads"
 
 
-def test_a_member_that_tells_no_rack_is_named_and_nobody_looks_at_racks(racked: Racked) -> None:
+def test_a_member_without_a_rack_is_named_and_racks_are_ignored(racked: Racked) -> None:
     ours = racked.python(None, rack_aware_assignment_strategy="min_traffic")
     ours.until_running(4)
     (warning,) = [text for text in ours.named("decision")[-1]["warnings"] if NOT_FOLLOWED in text]

@@ -1,4 +1,4 @@
-"""Two subtopologies and the topic between them, on a real broker: made, read, emptied; and what contradicts it is refused by name."""
+"""Two subtopologies and the topic between them, on a real broker: created, read, purged; contradictions are refused."""
 
 from __future__ import annotations
 

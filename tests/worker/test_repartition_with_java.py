@@ -1,4 +1,4 @@
-"""Repartition topics beside a real Java Kafka Streams application: the same topics are made, and one group counts every word."""
+"""Repartition topics beside a real Java Kafka Streams application: both create the same topics and count every word."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ def everything() -> list[Subtopology]:
 
 @pytest.mark.usefixtures("java_peer")
 def test_java_and_we_make_the_same_topics_for_the_same_topology(broker: str, tmp_path: Path, ends: ExitStack) -> None:
-    """A derived and a told number of partitions, one that follows a join, and a table whose source is its changelog.
+    """A derived and a given number of partitions, one that follows a join, and a table whose source is its changelog.
 
-    Then a worker takes Java's group over, the table too, which nobody wrote to a changelog.
+    Then a worker takes Java's group over, with the table, which no process wrote to a changelog.
     """
     sizes = {"lines": 4, "clicks": 2, "customers": 6, "orders": 3, "out": 1}
     ClusterAdmin(broker).create_topics({f"every-{name}": n for name, n in sizes.items()}, PATIENCE_S)
@@ -178,7 +178,7 @@ class Words:
         return worker
 
     def count_more(self, topic: str = "lines", partitions: int = PARTITIONS) -> None:
-        """Send lines, and wait until the changelog, whoever writes it, has every word of all lines so far."""
+        """Send lines, and wait until the changelog has every word of all lines so far."""
         for number, line in enumerate(LINES):
             self._producer.produce(f"{self.name}-{topic}", number % partitions, None, line)
             self.sent.update(line.split())
@@ -213,7 +213,9 @@ def test_one_group_of_both_languages_counts_every_word_through_a_repartition_top
 
 
 @pytest.mark.usefixtures("java_peer")
-def test_a_topic_that_appears_and_matches_is_read_whoever_leads(broker: str, tmp_path: Path, ends: ExitStack) -> None:
+def test_a_topic_that_appears_and_matches_is_read_with_either_leader(
+    broker: str, tmp_path: Path, ends: ExitStack
+) -> None:
     """Its partitions belong to tasks that are there already, on both sides."""
     words = Words(broker, "words-by-pattern", tmp_path, ends, pattern=True)
     java = words.java()

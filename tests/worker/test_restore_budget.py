@@ -76,7 +76,7 @@ def test_an_active_task_is_restored_with_shorter_rests_and_without_any_where_non
     assert thread._rest_s(0.003) == 0.0015
 
 
-def test_whoever_runs_here_counts_with_stores_or_without(thread):
+def test_running_tasks_count_with_stores_or_without(thread):
     thread.receiver = type(
         "Takes", (), {"ready": staticmethod(lambda *_: None), "closed": staticmethod(lambda _task: None)}
     )()

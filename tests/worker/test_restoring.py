@@ -58,7 +58,7 @@ def test_a_task_that_stops_running_is_reported_by_its_offsets_before_the_thread_
     stores.close()
 
 
-def test_a_copy_that_was_only_just_given_is_not_told_as_caught_up(directory: StateDirectory) -> None:
+def test_a_replica_that_was_just_assigned_is_not_reported_as_caught_up(directory: StateDirectory) -> None:
     thread = thread_of(directory, OffsetSums())
     thread.tail(TASK, None)
     assert told_lag(TaskState.TAILING, thread.lags().get(TASK)) is None, "nobody has looked at it yet"

@@ -1,4 +1,4 @@
-"""Calls on a thread of their own: one after another, and one that never comes back is left behind."""
+"""Calls on their own thread: one after another; a call that never returns is left behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def fail() -> None:
 
 
 class Hanging:
-    """A call that does not come back before it is told to."""
+    """A call that does not return until the test releases it."""
 
     def __init__(self) -> None:
         self.begun, self.back = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""State goes from a real Java application to a worker of ours and back, through changelogs and commits, at least once and exactly once."""
+"""State moves from a real Java application to our worker and back, through changelogs, with both guarantees."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SECOND = [
 
 
 class SeenState(NamedTuple):
-    """What the worker's function saw."""
+    """The state that the worker's function saw."""
 
     plain: Mapping[bytes, bytes]
     stamped: Mapping[bytes, ValueAndTime]
@@ -65,7 +65,7 @@ class SeenState(NamedTuple):
 
 @dataclass
 class Passage:
-    """Java, then Python, then Java again: what each found, and what the topics hold in the end."""
+    """Java, then Python, then Java again: what each read, and what the topics hold in the end."""
 
     began_ms: int
     from_java: Shown
@@ -113,7 +113,7 @@ def keep_into(seen: list[SeenState], topic: str) -> Subtopology:
 
 
 def until(look: Callable[[], T], good: Callable[[T], bool], timeout_s: float = PATIENCE_S) -> T:
-    """Look again and again until what is found is good."""
+    """Look again and again until the value is good."""
     deadline = time.monotonic() + timeout_s
     while not good(value := look()):
         assert time.monotonic() < deadline, value
@@ -214,15 +214,13 @@ def test_tombstones_go_both_ways(passage: Passage) -> None:
 
 
 @pytest.mark.parametrize("store", ["plain", "stamped"])
-def test_changelog_records_have_the_time_of_the_record_that_caused_them_whoever_wrote_them(
-    passage: Passage, store: str
-) -> None:
+def test_changelog_records_have_the_time_of_their_cause_in_both_languages(passage: Passage, store: str) -> None:
     records = {(m.key(), m.value(), m.timestamp()[1]) for m in passage.changelogs[store]}
     sent = {(key, value, passage.began_ms + after) for key, value, after, _ in (*FIRST, *SECOND)}
     assert records == sent
 
 
-def test_outputs_have_their_inputs_time_and_headers_whoever_sent_them(passage: Passage) -> None:
+def test_outputs_have_their_inputs_time_and_headers_in_both_languages(passage: Passage) -> None:
     records = [(m.key(), m.value(), m.timestamp()[1] - passage.began_ms, m.headers()) for m in passage.outputs]
     assert records == [tuple(sent) for sent in (*FIRST, *SECOND)]
 

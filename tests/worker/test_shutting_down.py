@@ -1,6 +1,6 @@
-"""A member asks the whole application to shut down, Java's or ours: every member commits, closes its tasks and ends with an error.
+"""A member asks the whole application to shut down: every member, Java's or ours, commits and ends with an error.
 
-Java: ``StreamsUncaughtExceptionHandler`` SHUTDOWN_APPLICATION; ``StreamsPartitionAssignor.assign``, step one, and ``onAssignment``.
+Java: ``StreamsUncaughtExceptionHandler`` and ``StreamsPartitionAssignor`` (``assign``, ``onAssignment``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def app(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator
 
 
 @pytest.mark.parametrize("asking", [0, 1], ids=["the-leader", "a-follower"])
-def test_whoever_asks_all_members_commit_and_end(app: App, asking: int) -> None:
+def test_all_members_commit_and_end_for_either_requester(app: App, asking: int) -> None:
     app.send(WORDS)
     members = [app.start(1)]
     members[0].until_running(PARTITIONS)
@@ -72,7 +72,7 @@ def test_a_group_member_hears_of_it_as_an_assignment_without_tasks_and_then_as_a
     assert had_tasks == [True, False]
 
 
-def test_members_that_have_no_word_for_it_say_so(app: App) -> None:
+def test_members_that_cannot_ask_for_it_refuse(app: App) -> None:
     running = app.start(1, user_data="kip441")
     with pytest.raises(ConfigError, match="user_data = 'kip441'"):
         running.worker.shut_application_down()

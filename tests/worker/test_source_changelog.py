@@ -1,4 +1,4 @@
-"""A store whose changelog is its source topic: nothing is written twice, and it is restored to what is committed, not further."""
+"""A store whose changelog is its source topic: nothing is written twice, and it is restored to the committed offset."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEYS = [b"user-%d" % n for n in range(40)]
 
 
 class Table:
-    """An application that keeps a table of its input, and tells what was there before."""
+    """An application that keeps a table of its input, and records the previous values."""
 
     def __init__(self, broker: str, name: str, folder: Path, ends: ExitStack) -> None:
         self.broker, self.name, self.folder, self._ends = broker, name, folder, ends

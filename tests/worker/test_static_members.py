@@ -1,6 +1,6 @@
-"""Static members that come back: with their tasks, without a rebalance; and who then watches, and what does not fit.
+"""Static members that come back: they keep their tasks without a rebalance; the leader's watch, and refused settings.
 
-kafka-python joins with JoinGroup 7: a restarted static leader comes back as a follower, and is given its old assignment back.
+kafka-python joins with JoinGroup 7: a restarted static leader returns as a follower, and gets its old assignment.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def two_at_work(app: App, **more: Any) -> tuple[Running, Running]:
     first, other = static(app, 1, **more), static(app, 2, **more)
     first.until_running(PARTITIONS // 2)
     other.until_running(PARTITIONS // 2)
-    app.send(WORDS)  # not before: whoever joins second would have to warm up
+    app.send(WORDS)  # not before: the member that joins second would have to warm up
     app.until_counted()
     return first, other
 

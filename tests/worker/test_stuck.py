@@ -1,4 +1,4 @@
-"""A handler that is stuck for longer than ``max_poll_interval_ms``: the member leaves, others work on, and it comes back."""
+"""A handler that hangs for longer than ``max_poll_interval_ms``: the member leaves, others go on, and it comes back."""
 
 from __future__ import annotations
 

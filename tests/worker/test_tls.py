@@ -1,4 +1,4 @@
-"""A member over TLS: both of its clients get the same settings. A broker that freezes is told of, and is waited for."""
+"""A member over TLS: both of its clients get the same settings. A broker that freezes is reported, and waited for."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_worker_counts_over_tls_and_its_group_is_described(
     worker.stop()
 
 
-def test_who_asks_a_broker_that_froze_is_told_in_time(
+def test_a_request_to_a_frozen_broker_fails_in_time(
     broker_with_tls: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.kill(broker_with_tls.pid, signal.SIGSTOP)

@@ -69,7 +69,7 @@ def test_an_output_has_the_time_and_the_headers_of_its_record_unless_it_brings_i
     assert stamped == [(STARTED_MS, []), (30, []), (10, HEADERS), (7, [])]
 
 
-def test_a_time_that_is_told_counts(workspace: TaskWorkspace, task: Task) -> None:
+def test_a_given_time_counts(workspace: TaskWorkspace, task: Task) -> None:
     plain = task.store("plain")
     plain.put(b"a", b"", 1)
     plain.delete(b"b", 2)

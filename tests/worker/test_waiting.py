@@ -1,4 +1,4 @@
-"""When an open transaction is looked for, who is said to wait for it, and when that is over. The brokers' answers are given."""
+"""When the worker looks for open transactions, and which tasks wait for them. The test gives the brokers' answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BEHIND = {INPUT: InputProgress(T1, position=5, end=50, moved_at_ms=0)}
 
 
 class Brokers:
-    """Answer as they are told to, and remember what they were asked."""
+    """Answer as the test sets it, and keep the requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[list[TopicPartition], bool]] = []
@@ -72,14 +72,14 @@ def waits_at(waiting, progress, unanswered, now_ms, inputs=NO_INPUTS):
     return {str(task): held.hangs for task, held in waiting.waiting().items()}
 
 
-def test_who_moves_or_is_at_its_end_is_not_looked_into(waiting, brokers):
+def test_a_task_that_moves_or_is_at_its_end_is_not_looked_up(waiting, brokers):
     assert waits_at(waiting, AT_40, {}, STILL_MS - 1) == {}
     assert waits_at(waiting, {T0: TaskProgress.begin({LOG: 47}, {LOG: 47}, 0)}, {}, STILL_MS) == {}
     assert waits_at(waiting, {}, {T1: 1}, STILL_MS) == {}
     assert brokers.asked == []
 
 
-def test_a_transaction_that_hangs_is_told_with_the_remedy_until_it_is_over(waiting, brokers, events):
+def test_a_hanging_transaction_is_reported_with_the_remedy_until_it_ends(waiting, brokers, events):
     assert waits_at(waiting, AT_40, {}, STILL_MS) == {"0_0": True}
     assert brokers.asked == [([LOG], False)]
     assert waits_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS - 1) == {"0_0": True}
@@ -94,18 +94,18 @@ def test_a_transaction_that_hangs_is_told_with_the_remedy_until_it_is_over(waiti
     assert events[-1]["warnings"] == events[-1]["transactions"] == []
 
 
-def test_one_that_will_end_is_told_without_a_warning(waiting, brokers, events):
+def test_a_transaction_that_will_end_is_reported_without_a_warning(waiting, brokers, events):
     brokers.answer = [RUNNING]
     assert waits_at(waiting, AT_40, {}, STILL_MS) == {"0_0": False}
     assert events[0]["warnings"] == []
 
 
-def test_who_stands_before_the_transaction_waits_for_something_else(waiting):
+def test_a_task_before_the_transaction_waits_for_something_else(waiting):
     """A warm-up whose turn has not come, say; the owner's transaction is open at the end of its changelog."""
     assert waits_at(waiting, AT_20, {}, STILL_MS) == {}
 
 
-def test_the_groups_offsets_hold_up_who_waits_for_them_if_they_hang(waiting, brokers):
+def test_hanging_group_offsets_delay_the_tasks_that_wait_for_them(waiting, brokers):
     hanging = replace(HANGING, open=replace(OPEN, partition=OFFSETS))
     brokers.answer = [hanging]
     assert waits_at(waiting, {}, {T0: 0, T1: 5}, STILL_MS) == {"0_0": True}
@@ -114,7 +114,7 @@ def test_the_groups_offsets_hold_up_who_waits_for_them_if_they_hang(waiting, bro
     assert waits_at(waiting, {}, {T0: 0, T1: 5}, STILL_MS + AGAIN_MS) == {}
 
 
-def test_of_two_that_a_task_waits_for_the_one_that_never_ends_is_told(waiting, brokers):
+def test_of_two_transactions_the_one_that_never_ends_is_reported(waiting, brokers):
     other = TopicPartition("app-z-changelog", 0)
     will_end = replace(RUNNING, open=replace(OPEN, partition=other))
     brokers.answer = [HANGING, will_end]
@@ -122,13 +122,13 @@ def test_of_two_that_a_task_waits_for_the_one_that_never_ends_is_told(waiting, b
     assert waits_at(waiting, both, {}, STILL_MS) == {"0_0": True}
 
 
-def test_one_whose_producer_nobody_knows_is_warned_of(waiting, brokers, events):
+def test_a_transaction_of_an_unknown_producer_is_a_warning(waiting, brokers, events):
     brokers.answer = [ExaminedTransaction(OPEN, None)]
     assert waits_at(waiting, AT_40, {}, STILL_MS) == {"0_0": True}
     assert events[0]["warnings"]
 
 
-def test_who_goes_on_is_no_longer_told_of_whatever_the_brokers_answer(waiting, brokers):
+def test_a_task_that_goes_on_is_no_longer_reported(waiting, brokers):
     both = {**AT_40, T1: TaskProgress.begin({OFFSETS: 1}, {OFFSETS: 2}, 0)}
     assert waits_at(waiting, both, {}, STILL_MS) == {"0_0": True}
     brokers.answer = BrokerUnavailable("nobody")
@@ -136,7 +136,7 @@ def test_who_goes_on_is_no_longer_told_of_whatever_the_brokers_answer(waiting, b
     assert waits_at(waiting, both, {}, STILL_MS + AGAIN_MS) == {}
 
 
-def test_brokers_that_do_not_answer_are_told_and_asked_again(waiting, brokers, events):
+def test_unavailable_brokers_are_reported_and_asked_again(waiting, brokers, events):
     brokers.answer = BrokerUnavailable("nobody")
     assert waits_at(waiting, AT_40, {}, STILL_MS) == {}
     assert (events[0]["event"], events[0]["what"]) == ("lookup_failed", "open transactions")
@@ -144,7 +144,7 @@ def test_brokers_that_do_not_answer_are_told_and_asked_again(waiting, brokers, e
     assert waits_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS) == {"0_0": True}
 
 
-def test_an_input_that_hangs_is_told_of_the_task_that_runs(waiting, brokers, events):
+def test_a_hanging_input_is_reported_for_the_running_task(waiting, brokers, events):
     brokers.answer = [replace(HANGING, open=replace(OPEN, partition=INPUT))]  # from 40 on: 5 to 39 are markers
     assert waits_at(waiting, {}, {}, STILL_MS - 1, BEHIND) == {}
     assert brokers.asked == []
@@ -155,8 +155,8 @@ def test_an_input_that_hangs_is_told_of_the_task_that_runs(waiting, brokers, eve
     assert waits_at(waiting, {}, {}, STILL_MS + 1, at_end) == {}
 
 
-def test_of_an_input_only_what_hangs_is_told(waiting, brokers, events):
-    """Others write there: who may not be described is no one that nobody knows, and what is under way ends by itself."""
+def test_of_an_input_only_hanging_transactions_are_reported(waiting, brokers, events):
+    """Others write there: a transaction that may not be described is not unknown, and an open one ends by itself."""
     at = replace(OPEN, partition=INPUT)
     brokers.answer = [
         ExaminedTransaction(at, None),

@@ -1,4 +1,4 @@
-"""One group of a real Java Kafka Streams application and a worker of ours: tasks and leadership go over and back, no count is lost."""
+"""One group of a real Java Kafka Streams application and our worker: tasks and leadership move, no count is lost."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Mixed:
         return worker
 
     def count_more(self) -> None:
-        """Send words, and wait until the changelog, whoever writes it, says so."""
+        """Send words, and wait until the changelog has their totals."""
         for word in WORDS:
             self._producer.produce(self.topic, None, word, b"x")
         self._producer.flush(PATIENCE_S)
@@ -71,7 +71,12 @@ class Mixed:
 
 
 @pytest.fixture
-def mixed(broker: str, java_peer: object, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Mixed]:  # noqa: ARG001  # says whether Java can be compiled
+def mixed(
+    broker: str,
+    java_peer: object,  # noqa: ARG001  # skips where Java cannot be compiled
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Iterator[Mixed]:
     with ExitStack() as ends:
         yield Mixed(broker, request.node.name.replace("_", "-"), tmp_path, ends)
 

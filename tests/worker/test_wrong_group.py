@@ -1,4 +1,4 @@
-"""A worker whose application_id is the group of somebody else."""
+"""A worker whose application_id is the group of another application."""
 
 from __future__ import annotations
 

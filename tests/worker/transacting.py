@@ -1,8 +1,8 @@
-"""A worker under exactly once in a process of its own, so that it can be killed, or stopped and woken.
+"""A worker under exactly once in its own process, so that a test can kill it, or stop and wake it.
 
-``python -m tests.worker.transacting BROKER NAME STATE_DIR POINT``: counts words as ``tests.worker.app`` does and prints its
-events. At ``POINT`` (``begun``, ``offsets-sent``, ``committed``, or ``never``) of the first commit that has records it
-sends itself SIGSTOP: whoever started it decides how it goes on.
+``python -m tests.worker.transacting BROKER NAME STATE_DIR POINT``: counts words as ``tests.worker.app`` does and prints
+its events. At ``POINT`` (``begun``, ``offsets-sent``, ``committed``, or ``never``) of the first commit that has records
+it sends itself SIGSTOP; the parent process decides how it goes on.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SETTINGS: Mapping[str, Any] = {
 
 
 class Process:
-    """The program as its parent sees it. Ends with the ``with`` block, however that is left."""
+    """The program as its parent sees it. Ends with the ``with`` block, even after an error."""
 
     def __init__(self, broker: str, name: str, state_dir: Path, point: str = "never") -> None:
         command = [sys.executable, "-m", "tests.worker.transacting", broker, name, str(state_dir), point]
@@ -66,7 +66,7 @@ class Process:
             assert self._news.wait_for(lambda: any(e["event"] == name for e in self.events), timeout_s), name
 
     def until_stopped(self) -> None:
-        """Wait until it stands at its point."""
+        """Wait until it has stopped at its point."""
         _, status = os.waitpid(self._process.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status), status
 
@@ -79,7 +79,7 @@ class Process:
 
 
 def _stopping(call: Callable[..., None], *, before: bool) -> Callable[..., None]:
-    """The same call; the first one that comes with offsets or after them stops the process."""
+    """Return the same call; the first that comes with or after offsets stops the process."""
     done = False
 
     def stopping(self: TransactionalProducer, *arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""A worker tells of its state directory before it joins: a process id that changed, and state that was wiped for its age."""
+"""A worker reports changes of its state directory before it joins: a new process id, and state deleted for its age."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kstreams_assign.state.identity import derived_id
 DAY_MS = 86_400_000
 
 
-def test_a_new_id_and_wiped_state_are_told_as_events_and_logged(broker, tmp_path, caplog):
+def test_a_new_id_and_wiped_state_are_reported_and_logged(broker, tmp_path, caplog):
     with StateDirectory(tmp_path, "told", clock_ms=lambda: 0, wall_ms=lambda: 1_700_000_000_000) as before:
         before.lock_task(TaskId(0, 1)).mkdir()
         before.release_task(TaskId(0, 1))
