@@ -1,8 +1,8 @@
-"""What all tests share: the real broker, and honesty about what could not run.
+"""What all tests share: the real broker, and a report of the tests that could not run.
 
-A part of the tests may need something that a machine lacks (``PARTS``). Then its tests are taken out of the run and one line
-at the end says so and why; with ``STRICT=1`` in the environment the run fails instead. In a run by several processes
-(``make test``) the first process finds out what is missing and tells the others.
+A part of the tests may need something that a machine lacks (``PARTS``). Then its tests are left out, and one line at
+the end gives the reason; with ``STRICT=1`` in the environment the run fails instead. In a run by several processes
+(``make test``) the first process determines what is missing and passes it to the others.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def broker() -> Iterator[str]:
     if running_already:
         yield running_already
         return
-    with LocalBroker(start_limit_s=100) as running:  # without it many tests fail; on a busy machine it comes slowly
+    with LocalBroker(start_limit_s=100) as running:  # many tests need it; on a busy machine it starts slowly
         yield running.bootstrap_servers
 
 
@@ -215,7 +215,7 @@ def spark_for_all() -> Iterator[SparkSession]:
 def spark(spark_for_all: SparkSession) -> Iterator[SparkSession]:
     """A Spark session on this machine, with two cores; name folders of your own."""
     yield spark_for_all
-    gc.collect()  # so that what pyspark leaves open is told of now (SPARKS_SOCKETS), and not in another test
+    gc.collect()  # sockets that pyspark leaves open are reported now (SPARKS_SOCKETS), not in another test
 
 
 @pytest.fixture(scope="session")
@@ -274,8 +274,8 @@ SLOW = (
 """Beginnings of node ids: seconds each, or whole tools. ``make check`` leaves them out."""
 
 TOGETHER = (("tests/docker/", "tests/mixed/", "tests/releases/"), ("tests/history/",))
-"""In a run by several processes one of them has all tests of such folders, the first of all: they share what costs much to start (a
-Spark), or keep a machine busy by themselves (containers, Java instances). Elsewhere the tests of one file stay together."""
+"""In a run by several processes one process gets all tests of such a group, and starts with them. They share something
+slow to start (Spark), or keep a machine busy (containers, Java instances). Elsewhere the tests of one file stay together."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -316,7 +316,7 @@ def _place(nodeid: str) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Who gets which tests: xdist's own groups do not know the test ids of this pytest."""
+    """Assign tests to processes: xdist's own groups do not know the test ids of this pytest."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFolder(LoadScopeScheduling):
@@ -342,10 +342,10 @@ def _missing(config: pytest.Config, parts: Iterable[str]) -> dict[str, str]:
 def left_out(config: pytest.Config, items: list[pytest.Item], part: str, reason: str) -> None:
     """Take the tests of ``part`` out of ``items``; under ``STRICT=1`` refuse to run without them."""
     _refuse_where_strict({part: reason})
-    gone = [item for item in items if item.get_closest_marker(part)]
+    dropped = [item for item in items if item.get_closest_marker(part)]
     items[:] = [item for item in items if not item.get_closest_marker(part)]
-    config.hook.pytest_deselected(items=gone)
-    config.stash[LEFT_OUT][part] = f"left out: {len(gone)} tests of {part!r}: {reason}"
+    config.hook.pytest_deselected(items=dropped)
+    config.stash[LEFT_OUT][part] = f"left out: {len(dropped)} tests of {part!r}: {reason}"
     getattr(config, "workeroutput", {})["left_out"] = config.stash[LEFT_OUT]
 
 
@@ -357,7 +357,7 @@ def _refuse_where_strict(missing: Mapping[str, str]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
-    """Before other processes start: find out what is missing, once, and so fill the caches that they share."""
+    """Determine once what is missing before other processes start; this fills the caches that they share."""
     if config.option.markexpr == "quick":
         config.stash[MISSING] = {}
         return
@@ -370,13 +370,13 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell one of the processes."""
+    """Pass the missing parts to one of the processes."""
     node.workerinput["missing"] = node.config.stash[MISSING]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Hear of it what it left out: each has collected all the tests."""
+    """Take over which tests it left out: each process has collected all tests."""
     left_out = getattr(node, "workeroutput", {}).get("left_out", {})
     node.config.stash.setdefault(LEFT_OUT, {}).update(left_out)
 

@@ -1,7 +1,7 @@
-"""Hanging transactions on a real broker: left open by their coordinator, as a broker that dies between two markers leaves them.
+"""Hanging transactions on a real broker: their coordinator left them open, as if it died between two markers.
 
-The coordinator's log is written to in its place (brokers let a client named ``__admin_client`` do so), then the broker is killed and
-restarted, and believes what it reads there.
+A client writes to the coordinator's log (brokers allow this to a client named ``__admin_client``). Then the broker is
+killed and restarted, and loads these records.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kstreams_assign.wire.transaction_log import STATES, encode_transaction_key
 
 PATIENCE_S = 60.0
 STATE_AT = 16
-"""Where the state stands in a value: behind version, producer id, epoch and timeout."""
+"""The offset of the state in a value: after version, producer id, epoch and timeout."""
 
 
 @dataclass(frozen=True)
 class Left:
-    """A transaction: what it writes where, and the states that its coordinator's log gets afterwards; none: it stays open."""
+    """A transaction: its records, and the states to append to its coordinator's log. Without states it stays open."""
 
     transactional_id: str
     records: Mapping[TopicPartition, Sequence[tuple[bytes, bytes]]]
@@ -35,7 +35,7 @@ class Left:
 
 
 def leave(broker: LocalBroker, transactions: Iterable[Left]) -> list[Producer]:
-    """Begin them all, write the logs, restart the broker. Keep the producers: those that are not to hang end with them."""
+    """Begin the transactions, write the log, restart the broker. Keep the producers: they hold the transactions open."""
     left = list(transactions)
     producers = [_begin(broker.bootstrap_servers, transaction) for transaction in left]
     for transaction in left:
@@ -47,7 +47,7 @@ def leave(broker: LocalBroker, transactions: Iterable[Left]) -> list[Producer]:
 
 
 def read_committed(servers: str, partition: TopicPartition) -> list[bytes]:
-    """The values that readers of committed records see."""
+    """Return the values that a ``read_committed`` consumer gets."""
     settings = {"group.id": "reading", "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
     return [value for message in _all(servers, partition, settings) if (value := message.value()) is not None]
 

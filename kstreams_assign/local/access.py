@@ -1,6 +1,7 @@
-"""How clients reach a local broker: plainly, over TLS, with names and passwords. What Kafka's settings say about that.
+"""How clients reach a local broker: in plaintext, over TLS, with users and passwords; and the settings for it.
 
-Pure text. What lives here: listeners and what they ask for. What must not: the rest of ``server.properties`` (``layout``).
+Pure text. What lives here: listeners and what they require. What must not: the rest of ``server.properties``
+(``layout``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _MODULES = "org.apache.kafka.common.security"
 
 
 class Ports(NamedTuple):
-    """Where the broker and its controller listen on 127.0.0.1, and the broker for itself where clients sign in."""
+    """Ports on 127.0.0.1: the broker's, its controller's, and an inner one for the broker itself if clients log in."""
 
     broker: int
     controller: int
@@ -26,7 +27,7 @@ class Ports(NamedTuple):
 
 
 class Role(StrEnum):
-    """What one process is: Kafka's ``process.roles``."""
+    """The roles of one process: Kafka's ``process.roles``."""
 
     COMBINED = "broker,controller"
     BROKER = "broker"
@@ -34,21 +35,21 @@ class Role(StrEnum):
 
 
 _TAKEN = re.compile(r"[A-Za-z0-9_.~+/ -]+")
-"""What stands unharmed in a JAAS line, in ``server.properties`` and in the words of ``kafka-storage``."""
+"""Text that needs no escape in a JAAS line, in ``server.properties`` or in an argument of ``kafka-storage``."""
 
 
 class Access(NamedTuple):
-    """What a broker asks of its clients.
+    """What a broker requires of its clients.
 
-    ``tls``: a PEM file with the broker's key and its certificate, which signs itself. ``users``: names and passwords; without
-    them nobody signs in.
+    ``tls``: a PEM file with the broker's key and its self-signed certificate. ``users``: names and passwords; without
+    them clients do not log in.
     """
 
     tls: Path | None = None
     users: Mapping[str, str] = {}
 
     def refuse_what_cannot_be_written(self) -> None:
-        """Raises ``LocalBrokerError`` for a name or a password that Kafka's settings would not take as it is."""
+        """Raise ``LocalBrokerError`` for a name or a password that Kafka's settings would not take as it is."""
         for name, password in self.users.items():
             if not (_TAKEN.fullmatch(name) and _TAKEN.fullmatch(password)):
                 raise LocalBrokerError(
@@ -62,12 +63,12 @@ class Access(NamedTuple):
 
     @property
     def credentials(self) -> list[str]:
-        """The arguments that have ``kafka-storage format`` write the users down."""
+        """The arguments that make ``kafka-storage format`` store the users."""
         scram_users = (f"SCRAM-SHA-512=[name={name},password={password}]" for name, password in self.users.items())
         return [word for each in scram_users for word in ("--add-scram", each)]
 
     def settings(self, ports: Ports, role: Role) -> dict[str, str]:
-        """The listeners of a process. Where clients sign in, the broker has one more for itself, which is Kafka's superuser."""
+        """Return a process' listeners. If clients log in, the broker has one more for itself, Kafka's superuser."""
         listeners = {self.protocol: ports.broker} if role is not Role.CONTROLLER else {}
         if self.users and listeners:
             listeners[_INNER] = ports.inner
@@ -78,7 +79,9 @@ class Access(NamedTuple):
             "controller.listener.names": _CONTROLLER,
             "listeners": _named(listeners),
             "advertised.listeners": _named(advertised),
-            "listener.security.protocol.map": f"{self.protocol}:{self.protocol},{_INNER}:PLAINTEXT,{_CONTROLLER}:PLAINTEXT",
+            "listener.security.protocol.map": (
+                f"{self.protocol}:{self.protocol},{_INNER}:PLAINTEXT,{_CONTROLLER}:PLAINTEXT"
+            ),
             "inter.broker.listener.name": _INNER if self.users else self.protocol,
             **(_tls(self.tls) if self.tls else {}),
             **(_sign_in(self.protocol, self.users) if self.users else {}),

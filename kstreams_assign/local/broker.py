@@ -1,8 +1,8 @@
 """One real Kafka broker as a context manager: ``with LocalBroker() as broker: ...``.
 
-What lives here: the life of one broker, which is one process or, with its controller apart, two. What must not: a single JVM
-(``server``), fetching (``jars``), brokers that outlive their caller (``detached``). The idea: wait for conditions, never
-for time. A start ends when the broker answers as a broker or when its process has died, and says which.
+What lives here: the life of one broker: one process, or two with a separate controller. What must not: a single JVM
+(``server``), fetching (``jars``), brokers that outlive their caller (``detached``). The idea: wait for conditions,
+never for time. A start ends when the broker answers, or with an error when its process has died.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _BETWEEN_PROBES_S = 0.05
 class LocalBroker:
     """A KRaft broker and controller in one JVM, on free ports of 127.0.0.1.
 
-    ``tls`` names a PEM file with a key and a certificate of 127.0.0.1 that signs itself: then clients need
-    ``security.protocol = SSL`` and that file as ``ssl.ca.location``. With ``users``, names and passwords, they need
-    ``SASL_PLAINTEXT`` or ``SASL_SSL``, and PLAIN or SCRAM-SHA-512 as ``sasl.mechanism``; a ``data_dir`` keeps the users that it was made
-    with. What a user may do is not limited unless ``settings`` name an ``authorizer.class.name``; ``super.users`` there must have
-    ``User:ANONYMOUS``, which is the broker itself.
+    ``tls`` names a PEM file with a key and a self-signed certificate of 127.0.0.1: then clients need
+    ``security.protocol = SSL`` and that file as ``ssl.ca.location``. With ``users`` (name -> password), they need
+    ``SASL_PLAINTEXT`` or ``SASL_SSL``, and PLAIN or SCRAM-SHA-512 as ``sasl.mechanism``; a ``data_dir`` keeps the
+    users that it was created with. Users may do everything unless ``settings`` name an ``authorizer.class.name``;
+    ``super.users`` must then contain ``User:ANONYMOUS``, the broker itself.
 
-    ``controller_apart`` gives the controller a JVM of its own, which ``kill`` and ``restart`` leave alone. A broker that comes
-    back is then fenced before, as in a real cluster, and loads its groups once. A killed combined one may lead, be
-    fenced and lead again while it still loads, and so forget a group (Kafka 4.3.1).
+    ``controller_apart`` gives the controller a JVM of its own, which ``kill`` and ``restart`` do not touch. A restarted
+    broker is then fenced first, as in a real cluster, and loads its groups once. A killed combined broker may lead, be
+    fenced and lead again while it still loads, and so lose a group (Kafka 4.3.1).
 
-    ``data_dir`` names the folder to use and keep; without it a fresh one is made and removed by ``stop``. ``settings`` go
-    over the broker's own (``server.properties`` keys). Unless ``outlive`` is set, the JVM dies with this process,
-    even when that is killed. Every error is a ``LocalBrokerError``, or ``ExtraMissing`` where the extra ``local`` is
-    not installed.
+    ``data_dir`` names the folder to use and keep; without it a new folder is created, and deleted by ``stop``.
+    ``settings`` override the broker's own (``server.properties`` keys). Unless ``outlive`` is set, the JVM dies with
+    this process, even if that is killed. Every error is a ``LocalBrokerError``, or ``ExtraMissing`` if the extra
+    ``local`` is not installed.
     """
 
     version = KAFKA_VERSION
@@ -112,7 +112,7 @@ class LocalBroker:
         self.stop()
 
     def start(self) -> Self:
-        """Start and return once the broker answers. A Ctrl-C on the way leaves nothing behind."""
+        """Start, and return once the broker answers. A Ctrl-C meanwhile leaves nothing behind."""
         if self.running:
             raise LocalBrokerError(f"the broker runs already, as process {self.pid}")
         with ExitStack() as undo:
@@ -125,7 +125,7 @@ class LocalBroker:
         return self
 
     def stop(self) -> None:
-        """End what runs and remove the data folder, unless the caller named it. Does nothing twice."""
+        """End the processes and delete the data folder, unless the caller named it. A second call does nothing."""
         self._end_servers()
         if self._hold is not None:
             os.close(self._hold)
@@ -161,17 +161,17 @@ class LocalBroker:
                 self._await_answer(self._ports)
                 return
             except PortTaken:
-                # Somebody took a port between our look and the JVM's bind.
+                # Another program took a port between our check and the JVM's bind.
                 self._end_servers()
                 if last or self._port is not None:
                     raise
 
     def _launch(self, ports: Ports) -> None:
-        """Start what does not run: the broker, and its controller first if that is apart."""
+        """Start the processes that do not run: a separate controller first, then the broker."""
         layout = Layout(self.data_dir, Role.BROKER if self._apart else Role.COMBINED, self._access)
         if layout.formatted and layout.controller.formatted is not self._apart:
             made = "without" if self._apart else "with"
-            raise LocalBrokerError(f"{self.data_dir} was made {made} controller_apart; use it so, or another folder")
+            raise LocalBrokerError(f"{self.data_dir} was created {made} controller_apart; use it so, or another folder")
         if self._apart and (self._controller is None or self._controller.ended()):
             self._controller = self._serve(layout.controller, ports)
         self._server = self._serve(layout, ports)
@@ -195,27 +195,26 @@ class LocalBroker:
 
     def _answers(self, ports: Ports) -> bool:
         try:
-            known = brokers_known(
-                ports.broker, tls=self._access.tls
-            )  # for its certificate even where it wants to know who asks
+            # Checks the certificate, too, even if clients have to log in.
+            known = brokers_known(ports.broker, tls=self._access.tls)
             return (brokers_known(ports.inner) if self._access.users else known) > 0
         except ssl.SSLCertVerificationError as cause:
             raise LocalBrokerError(
-                f"tls {self._access.tls}: no certificate for 127.0.0.1 that signs itself: {cause}"
+                f"tls {self._access.tls}: must be a self-signed certificate for 127.0.0.1: {cause}"
             ) from cause
 
     def _servers(self) -> list[Server]:
         return [server for server in (self._server, self._controller) if server is not None]
 
     def _end_servers(self) -> None:
-        """The broker first: without its controller it could not leave in order."""
+        """End the broker first: without its controller it could not shut down cleanly."""
         for server in self._servers():
             server.stop()
         self._server = self._controller = None
 
 
 def _free_ports(wanted: int | None) -> Ports:
-    """``wanted`` or a free port for the broker, and free ones for its controller and for itself."""
+    """Return ``wanted`` or a free port for the broker, and free ports for its controller and inner listener."""
     with closing(socket.socket()) as first, closing(socket.socket()) as second, closing(socket.socket()) as third:
         first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the JVM does: a port just closed is free
         try:

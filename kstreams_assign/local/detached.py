@@ -1,7 +1,7 @@
 """Brokers that outlive the command that started them, and how a later command finds them again.
 
-Each one that runs has a JSON file in ``running/`` of the cache, named by its process id. A file whose process has gone is
-worth nothing and is removed when met; a process id that was given to another program is known by its command line.
+Each running broker has a JSON file in ``running/`` of the cache, named by its process id. A file whose process has
+ended is deleted when read; the command line shows whether another program has got the process id.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNWRITABLE = re.compile(r"[,\\\x00-\x1f\x7f]")
 
 
 class DetachedBroker(NamedTuple):
-    """What is known of a broker that runs by itself."""
+    """The record of a broker that runs by itself."""
 
     bootstrap_servers: str
     version: str
@@ -37,7 +37,7 @@ class DetachedBroker(NamedTuple):
     keeps_data: bool
 
     def facts(self) -> dict[str, str | int]:
-        """The four facts that ``broker start --json`` promises."""
+        """The four facts that ``broker start --json`` prints."""
         return {
             "bootstrap_servers": self.bootstrap_servers,
             "version": self.version,
@@ -47,7 +47,7 @@ class DetachedBroker(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """Whether the process is still there and still this broker."""
+        """Whether the process still runs and is still this broker."""
         try:
             words = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
         except OSError:
@@ -63,7 +63,7 @@ def start_detached(
 ) -> DetachedBroker:
     """Start a broker that outlives this process.
 
-    Returns once the broker answers and ``prepare`` is through with its address. Any failure ends the broker, and
+    Returns once the broker answers and ``prepare`` has returned. Any failure ends the broker, and
     deletes the folder that was made for it.
     """
     with ExitStack() as undo:
@@ -106,9 +106,9 @@ def _usable_folder(data_dir: Path, undo: ExitStack) -> Path:
 
 
 def stop_detached(data_dir: Path | None = None, pid: int | None = None) -> DetachedBroker | None:
-    """End the broker that is meant: the only one that runs, or the one on ``data_dir``, or the process ``pid``.
+    """End a broker: the only one that runs, or the one on ``data_dir``, or the process ``pid``.
 
-    Returns what was ended, or None when there was none. Raises ``ConfigError`` when several could be meant.
+    Return the ended broker, or None if there was none. Raises ``ConfigError`` if several match.
     """
     folder = data_dir.resolve() if data_dir else None
     meant = [
@@ -126,7 +126,7 @@ def stop_detached(data_dir: Path | None = None, pid: int | None = None) -> Detac
 
 
 def running_brokers() -> list[DetachedBroker]:
-    """All detached brokers of this user that run, by process id; forgets those that are gone."""
+    """Return this user's running detached brokers, by process id; delete the records of ended ones."""
     brokers = []
     for path in _records_folder().glob("*.json"):
         broker = _recall(path)
@@ -140,7 +140,7 @@ def running_brokers() -> list[DetachedBroker]:
 
 
 def _end(broker: DetachedBroker) -> None:
-    """SIGTERM, patience, SIGKILL; a process descriptor cannot point at a stranger that got the same id."""
+    """Send SIGTERM, wait, send SIGKILL; a process descriptor cannot point at another program with the same id."""
     try:
         descriptor = os.pidfd_open(broker.pid)
     except ProcessLookupError:  # it has just ended
@@ -172,7 +172,7 @@ def _remember(broker: DetachedBroker) -> None:
 
 
 def _recall(path: Path) -> DetachedBroker | None:
-    """None for a record that is torn or that another command has just deleted."""
+    """Read a record; None if it is damaged or another command has just deleted it."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         return DetachedBroker(**{**record, "data_dir": Path(record["data_dir"])})

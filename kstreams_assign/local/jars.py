@@ -1,9 +1,8 @@
 """The broker's jars: locked by SHA-256, fetched once, then served from a cache.
 
-``jars.lock`` names every jar with its digest, so nothing is resolved at run time and what is on the disk is known to be
-whole: a jar is fetched into a folder of its own, checked, and only then renamed into the cache. A fetch that breaks off
-leaves the jars that arrived and nothing half-written; the next start fetches the rest. jgo does the fetching: it
-is the one that knows where jars come from.
+``jars.lock`` names every jar with its digest, so nothing is resolved at run time and every cached jar is complete: a
+jar is fetched into a folder of its own, checked, and only then renamed into the cache. An interrupted fetch keeps the
+complete jars; the next start fetches the rest. jgo fetches: it knows the repositories.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ class Jar(NamedTuple):
 
 
 def to_stderr(line: str) -> None:
-    """Progress as the command line shows it."""
+    """Print progress as the command line does."""
     print(line, file=sys.stderr, flush=True)
 
 
 def cache_dir() -> Path:
-    """Where this package caches: ``KSTREAMS_ASSIGN_CACHE``, else the user's cache folder."""
+    """Return this package's cache: ``KSTREAMS_ASSIGN_CACHE``, else the user's cache folder."""
     named = os.environ.get("KSTREAMS_ASSIGN_CACHE")
     if named:
         return Path(named).expanduser()
@@ -62,7 +61,7 @@ def cache_dir() -> Path:
 
 
 def locked_jars() -> tuple[Jar, ...]:
-    """Every jar that the broker needs, as locked beside this module."""
+    """Return every jar that the broker needs, from the lock file beside this module."""
     return tuple(_locked_jar(line) for line in _LOCK.read_text(encoding="utf-8").splitlines())
 
 
@@ -79,11 +78,11 @@ def class_path(
     progress: Progress = to_stderr,
     repositories: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """The jars as files, those that are missing fetched first.
+    """Return the jars as files; fetch missing ones first.
 
-    With all of them cached this touches no network. ``repositories`` (name -> address) replaces the place that jgo
-    fetches from. Raises ``LocalBrokerError`` when a jar cannot be had or is not the jar that was locked,
-    ``ExtraMissing`` when the packages that fetch are not installed.
+    If all are cached, this uses no network. ``repositories`` (name -> address) replaces those of jgo. Raises
+    ``LocalBrokerError`` if a jar cannot be fetched or differs from the lock file, ``ExtraMissing`` if the packages that
+    fetch are not installed.
     """
     wanted = locked_jars() if jars is None else jars
     folder = (cache or cache_dir()) / "jars"
@@ -115,7 +114,7 @@ def _report(sizes: Iterator[int], total: int, progress: Progress) -> None:
 
 
 def _fetch(context: MavenContext, jar: Jar, folder: Path, tries: int = _TRIES) -> int:
-    """Bring one jar into the cache, trying again when a connection breaks off; return its size in bytes."""
+    """Fetch one jar into the cache, with retries if the connection breaks; return its size in bytes."""
     artifact = context.project(jar.group, jar.artifact).at_version(jar.version).artifact()
     try:
         return _adopt(artifact.resolve(), jar, folder)
@@ -137,7 +136,7 @@ def _adopt(fetched: Path, jar: Jar, folder: Path) -> int:
 
 
 def _forget(path: Path | None) -> None:
-    """Remove what a broken fetch left in its own folder; jgo would take it for the whole jar."""
+    """Delete a partly fetched jar from its folder; jgo would take it for complete."""
     if path is not None:
         path.unlink(missing_ok=True)
 
@@ -164,7 +163,7 @@ def _maven(partial: Path, repositories: Mapping[str, str] | None) -> MavenContex
 
 @contextmanager
 def _trusting_the_system() -> Iterator[None]:
-    """Let TLS trust what the machine trusts: a company's own authority is in the system's store, not in certifi's."""
+    """Make TLS trust the system's store: a company's own authority is there, not in certifi's."""
     try:
         import truststore
     except ModuleNotFoundError as error:

@@ -1,7 +1,8 @@
 """A broker's data folder: its settings as files, its log, its records.
 
-Pure text and paths. One process is broker and controller (KRaft combined mode) unless they are wanted apart, small enough for
-a laptop and quick enough for a test: no rebalance delay, few internal partitions, short sessions allowed.
+Pure text and paths. One process is broker and controller (KRaft combined mode) unless the controller is separate. It
+is small enough for a laptop and quick enough for a test: no rebalance delay, few internal partitions, short sessions
+allowed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Layout(NamedTuple):
 
     @property
     def controller(self) -> Layout:
-        """Where a controller of its own lives that belongs to the broker here."""
+        """The folder of the separate controller of this broker."""
         return Layout(self.root / "controller", Role.CONTROLLER, Access(users=self.access.users))
 
     @property
@@ -48,16 +49,16 @@ class Layout(NamedTuple):
         return (self.records / "meta.properties").exists()
 
     def write(self, ports: Ports, settings: Mapping[str, str]) -> None:
-        """Write the settings for a start on ``ports`` into the folder; ``settings`` go over ours."""
+        """Write the settings for a start on ``ports`` into the folder; ``settings`` override ours."""
         self.root.mkdir(parents=True, exist_ok=True)
         merged = {**server_properties(ports, self.records, self.role, self.access), **settings}
         self.properties.touch()
-        self.properties.chmod(0o600)  # there may be passwords in it
+        self.properties.chmod(0o600)  # it may contain passwords
         self.properties.write_text("".join(f"{key}={value}\n" for key, value in merged.items()), encoding="utf-8")
         self.log_settings.write_text(_LOG4J2, encoding="utf-8")
 
     def last_lines(self, count: int = 12) -> str:
-        """The end of the log, for the text of an error."""
+        """Return the end of the log, for an error message."""
         try:
             return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-count:])
         except FileNotFoundError:
@@ -70,7 +71,7 @@ _NAMES = {Role.COMBINED: "broker", Role.BROKER: "broker", Role.CONTROLLER: "cont
 def server_properties(
     ports: Ports, records: Path, role: Role = Role.COMBINED, access: Access = _OPEN
 ) -> dict[str, str]:
-    """Kafka's ``server.properties`` for one broker alone on this machine, or for its controller."""
+    """Return Kafka's ``server.properties`` for a single broker, or for its controller."""
     return {
         "process.roles": role,
         "node.id": "2" if role is Role.CONTROLLER else "1",
@@ -92,7 +93,7 @@ _SMALL_AND_QUICK = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",
-    # A broker that was killed is let in again only after its old session; the default is 9 s.
+    # A killed broker can register again only after its old session has ended; the default is 9 s.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
     "group.initial.rebalance.delay.ms": "0",

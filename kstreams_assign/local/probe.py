@@ -17,9 +17,9 @@ _NO_TOPICS = struct.pack(">i", 0)
 
 
 def brokers_known(port: int, timeout_s: float = 1.0, tls: Path | None = None) -> int:
-    """How many brokers the one on 127.0.0.1 at ``port`` knows of, itself included; 0 when it does not answer.
+    """Return how many brokers the broker on 127.0.0.1 at ``port`` knows, itself included; 0 without an answer.
 
-    ``tls``: the PEM file with its certificate, where it speaks TLS. Raises ``ssl.SSLCertVerificationError`` if that does not fit.
+    ``tls``: the PEM file with its certificate, if it speaks TLS. Raises ``ssl.SSLCertVerificationError`` if it differs.
     """
     try:
         with _connected(port, timeout_s, tls) as connection:

@@ -1,7 +1,7 @@
-"""A child process that somebody always waits for, and that may be tied to its parent's life.
+"""A child process that is always waited for, and that may be tied to its parent's life.
 
 The thread that starts the child also waits for it. Linux ties a child to the *thread* that started it, so that thread
-has to live as long as the child does, whichever thread called us.
+has to live as long as the child, whichever thread called us.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class ChildProcess:
     """One running command, its output in a file.
 
     With ``tied`` it is killed when this process ends, however it ends. It has a session of its own, so a
-    Ctrl-C in the terminal reaches us alone and the child is stopped in order.
+    Ctrl-C in the terminal reaches only this process, which stops the child in order.
     """
 
     def __init__(self, command: Sequence[str], log: Path, *, tied: bool, holds: int) -> None:
-        """Start ``command``; ``holds`` is a file descriptor that the child is to keep open."""
+        """Start ``command``; ``holds`` is a file descriptor that the child keeps open."""
         self.ended = Event()
         self._holds = holds
         self._command = [sys.executable, "-I", "-S", str(_TIE), str(os.getpid()), *command] if tied else list(command)
@@ -61,12 +61,12 @@ class ChildProcess:
         return self._process.pid
 
     def terminate(self, patience_s: float) -> None:
-        """Ask it to end; after ``patience_s`` end it. Returns when it is gone."""
+        """Send SIGTERM; after ``patience_s`` kill it. Returns when it has ended."""
         self._process.send_signal(signal.SIGTERM)
         if not self.ended.wait(patience_s):
             self.kill()
 
     def kill(self) -> None:
-        """End it at once, as a power cut would. Returns when it is gone."""
+        """End it at once, as a power cut would. Returns when it has ended."""
         self._process.send_signal(signal.SIGKILL)
         self.ended.wait()

@@ -1,6 +1,6 @@
-"""One Kafka JVM on one data folder: formatted, started, ended, and what it died of.
+"""One Kafka JVM on one data folder: formatted, started, ended, and the cause of its death.
 
-What lives here: a process and its folder. What must not: ports (the caller draws them), and when a broker is ready for work.
+What lives here: a process and its folder. What must not: the choice of ports, and when a broker is ready.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PortTaken(LocalBrokerError):
 
 
 class Server:
-    """A running ``kafka.Kafka`` on a folder whose settings are written. Formats a folder that is new.
+    """A running ``kafka.Kafka`` on a folder whose settings are written. Formats a new folder.
 
     ``holds``: a file descriptor that it keeps open; ``tied``: it dies with this process. Every error is a
     ``LocalBrokerError``.
@@ -43,25 +43,25 @@ class Server:
         return self._process.pid
 
     def ended(self, within_s: float = 0.0) -> bool:
-        """Whether the process is gone, or goes within so many seconds."""
+        """Whether the process has ended, or ends within so many seconds."""
         return self._process.ended.wait(within_s)
 
     def kill(self) -> None:
-        """End it at once, as a power cut would. Returns when it is gone."""
+        """End it at once, as a power cut would. Returns when it has ended."""
         self._process.kill()
 
     def stop(self) -> None:
-        """Ask it to end; end it if it does not. Returns when it is gone."""
+        """Send SIGTERM; kill it if it does not end. Returns when it has ended."""
         self._process.terminate(_STOP_PATIENCE_S)
 
     def died(self, ports: Ports) -> LocalBrokerError:
-        """Why it ended by itself: ``PortTaken``, or what its log says."""
+        """Return why it ended by itself: ``PortTaken``, or an error with the end of its log."""
         if "Address already in use" in self.layout.last_lines(1000):
             return PortTaken(f"port {' or '.join(map(str, ports))} was taken{self.log_end()}")
         return LocalBrokerError(f"the JVM ended before it answered{self.log_end()}")
 
     def log_end(self) -> str:
-        """The end of its log, to be added to a sentence."""
+        """Return the end of its log, as the end of a sentence."""
         return f"; the end of {self.layout.log}:\n{self.layout.last_lines()}"
 
 

@@ -1,7 +1,7 @@
-"""Run a command that cannot outlive the one who started it: ``python tie.py PARENT_PID COMMAND…``.
+"""Run a command that cannot outlive its parent: ``python tie.py PARENT_PID COMMAND…``.
 
-A script, not a module: it asks Linux for a SIGKILL when its parent is gone, then becomes the command. Doing this in a process
-of its own, instead of between fork and exec, is safe in a program with threads.
+A script, not a module: it asks Linux for a SIGKILL when its parent ends, then becomes the command. A process of its
+own for this, instead of code between fork and exec, is safe in a program with threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``decode``: bytes in the forms that people have at hand, and a status that says whether they could be read."""
+"""``decode``: bytes in common forms, and a status that shows whether they could be read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ASSIGNMENT = bytes.fromhex("000000010000000000000000")
         (b64encode(ASSIGNMENT).decode(), ASSIGNMENT),
     ],
 )
-def test_hex_and_base64_are_told_apart(word, data, tmp_path: Path):
+def test_hex_and_base64_are_distinguished(word, data, tmp_path: Path):
     assert read_bytes(word) == data
     written = tmp_path / "data"
     written.write_text(word + "\n")

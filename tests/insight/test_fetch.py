@@ -1,4 +1,4 @@
-"""A snapshot from the brokers, also at moments when they tell little."""
+"""A snapshot from the brokers, also at moments when they report little."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _generation(events: Sequence[Mapping[str, Any]]) -> int:
     return max((e["generation"] for e in events if e["event"] == "assigned"), default=0)
 
 
-def test_a_group_in_its_warm_up_is_seen_as_its_members_know_it_and_does_what_is_foretold(app: App, run: Cli) -> None:
+def test_a_group_in_its_warm_up_is_seen_as_its_members_know_it_and_moves_as_predicted(app: App, run: Cli) -> None:
     first, second = warm_up(app)
     facts = run("inspect", app.name, "-b", app.broker, "--json", *GIVEN).facts
     by_process = {process["process_id"]: process for process in facts["processes"]}
@@ -96,7 +96,7 @@ def test_a_topology_of_ours_can_be_given(app: App, run: Cli, tmp_path: Path) -> 
     assert facts["balanced"]
 
 
-def test_watching_tells_each_change_on_a_line_and_ends_on_ctrl_c(app: App) -> None:
+def test_watching_prints_each_change_on_a_line_and_ends_on_ctrl_c(app: App) -> None:
     app.start(1).until_running(PARTITIONS)
     words = [sys.executable, "-m", "kstreams_assign", "inspect", app.name, "-b", app.broker, "--watch", "--json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
@@ -107,7 +107,7 @@ def test_watching_tells_each_change_on_a_line_and_ends_on_ctrl_c(app: App) -> No
             before = next(lines)
             assert [len(process["active"]) for process in before["processes"]] == [PARTITIONS]
             app.start(2)
-            # That the group rebalances is a change, too, and then its last complete generation is told.
+            # A rebalance is a change, too; its line shows the last complete generation.
             after = next(line for line in lines if len(line["processes"]) == 2 and line["generation"] is not None)
             assert after["generation"] > before["generation"]
             os.kill(watching.pid, signal.SIGINT)
@@ -117,7 +117,7 @@ def test_watching_tells_each_change_on_a_line_and_ends_on_ctrl_c(app: App) -> No
             watching.kill()
 
 
-def test_a_group_that_everybody_left_is_empty(app: App, run: Cli) -> None:
+def test_a_group_that_all_members_left_is_empty(app: App, run: Cli) -> None:
     app.start(1).until_running(PARTITIONS)
     app.workers.pop().stop()
     facts = run("inspect", app.name, "-b", app.broker, "--json").facts

@@ -1,4 +1,4 @@
-"""``inspect`` of a real Java Kafka Streams application that scales out: it agrees with what Java itself says."""
+"""``inspect`` of a real Java Kafka Streams application that scales out: it agrees with Java itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = {
     "acceptable.recovery.lag": 0,
     "max.warmup.replicas": 4,
     "application.server": "localhost:7070",
-    "session.timeout.ms": 30_000,  # nobody shall be taken for dead on a busy machine: that is a rebalance more
+    "session.timeout.ms": 30_000,  # long enough for a busy machine: a lost session adds a rebalance
 }
 GIVEN = ("--set", "acceptable_recovery_lag=0", "--set", "max_warmup_replicas=4")
 

@@ -93,7 +93,7 @@ def test_lines_of_standard_input_are_records(
     ]
 
 
-def test_a_terminal_is_told_what_to_type_and_ctrl_c_ends_the_lines(broker: str, topic: str, run: Cli) -> None:
+def test_a_terminal_shows_what_to_type_and_ctrl_c_ends_the_lines(broker: str, topic: str, run: Cli) -> None:
     ours, theirs = pty.openpty()
     pipe = subprocess.PIPE
     words = [*COMMAND, "produce", topic, "-b", broker]

@@ -1,4 +1,4 @@
-"""``kstreams-assign transactions`` on a real broker: what is open, what hangs, and the end that its coordinator had decided."""
+"""``kstreams-assign transactions`` on a real broker: open and hanging transactions, and how they end."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def scene() -> Iterator[str]:
         assert kept
 
 
-def test_what_hangs_is_told_and_ended_as_it_was_decided(run: Cli, scene: str) -> None:
+def test_a_hanging_transaction_is_reported_and_ended_as_decided(run: Cli, scene: str) -> None:
     """One story, as an operator lives it: look, end, decide about the rest."""
     status, shown = look(run, scene)
     assert status == 1
@@ -84,7 +84,7 @@ def test_what_hangs_is_told_and_ended_as_it_was_decided(run: Cli, scene: str) ->
     assert "600 s after it began" in lines.out
 
     status, shown = look(run, scene, "--end")
-    assert status == 1  # one of them nobody knows about
+    assert status == 1  # no log knows one of them
     assert {name: transaction["ended"] for name, transaction in shown.items()} == {
         "orders-committed": "commit",
         "orders-aborted": "abort",
@@ -116,7 +116,7 @@ def test_what_hangs_is_told_and_ended_as_it_was_decided(run: Cli, scene: str) ->
     assert read_committed(scene, RUNNING) == []
 
 
-def test_what_changes_before_it_is_ended_stays(scene: str) -> None:
+def test_a_transaction_that_changes_before_it_is_ended_stays(scene: str) -> None:
     """Its producer may live, and have begun another."""
     asked = Asked("shop", scene, topics=[INPUT], end=True, given=Decision.COMMIT, timeout_s=60)
     with transactions_on_brokers(scene, timeout_s=60) as brokers:
@@ -127,7 +127,7 @@ def test_what_changes_before_it_is_ended_stays(scene: str) -> None:
     assert read_committed(scene, FOREIGN) == []
 
 
-def test_what_the_brokers_refuse_is_one_clear_error(scene: str) -> None:
+def test_a_refusal_of_the_brokers_is_a_clear_error(scene: str) -> None:
     """Here: a marker of an older epoch."""
     asked = Asked("shop", scene, topics=[INPUT], end=True, given=Decision.COMMIT, timeout_s=60)
     with transactions_on_brokers(scene, timeout_s=60) as brokers:
@@ -152,6 +152,6 @@ def test_words_that_make_no_sense_are_refused(run: Cli, scene: str, words: list[
     assert message in done.err
 
 
-def test_who_waits_for_nothing_is_told_so(run: Cli, scene: str) -> None:
+def test_a_group_without_open_transactions_is_reported_so(run: Cli, scene: str) -> None:
     done = run("transactions", "nobody", "-b", scene, "--topic", INPUT)
     assert (done.status, done.out) == (0, "nobody: no partition has an open transaction\n")

@@ -42,7 +42,7 @@ def save(tmp_path: Path) -> Save:
 
 
 def rest(members: int = 3, partitions: int = 12, *, ours: bool = True, **settings: object) -> SeenGroup:
-    """At rest, and everybody has told so."""
+    """Return a group at rest whose members have all reported their running tasks."""
     group = settled(members=members, partitions=partitions, ours=ours, **settings)
     group.assignor = "least_movement" if ours else "high_availability"
     group.rebalance()
@@ -83,7 +83,7 @@ def test_java_processes_stand_beside_as_many_of_ours(run: Cli, save: Save) -> No
     assert "the group uses assignor high_availability" in java["warnings"][0]
 
 
-def test_a_java_group_is_played_on_as_java_decides_whatever_is_set(run: Cli, save: Save) -> None:
+def test_a_java_group_is_simulated_with_javas_assignor_whatever_is_set(run: Cli, save: Save) -> None:
     facts = run("what-if", save(rest(ours=False)), "--add", 1, "--json", *LAG).facts
     assert [outcome["assignor"] for outcome in facts["alternatives"]] == ["high_availability"]
 
@@ -119,7 +119,7 @@ def test_a_process_has_several_names(run: Cli, save: Save, word: str) -> None:
     assert (facts["alternatives"][0]["adopted"], facts["alternatives"][0]["cold"]) == (4, 4)
 
 
-def test_people_see_a_table_and_what_is_taken_for_granted(run: Cli, save: Save) -> None:
+def test_people_see_a_table_and_the_assumptions(run: Cli, save: Save) -> None:
     done = run("what-if", save(rest()), "--replace", "member-3", *LAG)
     assert done.status == 0
     assert "replace" in done.out
@@ -150,19 +150,19 @@ def test_words_that_make_no_sense_are_refused_with_status_2(
     assert says in done.err
 
 
-def test_a_group_without_members_cannot_be_played_on(run: Cli, tmp_path: Path) -> None:
+def test_a_group_without_members_cannot_be_simulated(run: Cli, tmp_path: Path) -> None:
     file = tmp_path / "empty.json"
     file.write_text(snapshot_text(GroupSnapshot("app", "Empty", "consumer", "", (), 0)))
     done = run("what-if", file, "--add", 1)
     assert (done.status, "no members" in done.err) == (1, True)
 
 
-def test_without_brokers_a_file_is_wanted(run: Cli) -> None:
+def test_without_brokers_a_file_is_required(run: Cli) -> None:
     done = run("what-if", "no-such-group", "--add", 1)
     assert (done.status, "no such file" in done.err) == (2, True)
 
 
-def test_a_play_that_takes_long_says_what_it_does_and_ends_on_ctrl_c(save: Save) -> None:
+def test_a_long_simulation_reports_progress_and_ends_on_ctrl_c(save: Save) -> None:
     words = [sys.executable, "-m", "kstreams_assign", "what-if", str(save(rest())), "--add", "1000"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as playing:
         assert playing.stderr.readline() == "playing 1 of 2: add 1000\n"

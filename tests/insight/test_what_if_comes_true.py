@@ -1,4 +1,4 @@
-"""What ``what-if`` foretells of a live group, and what the same broker and the same group then really do."""
+"""What ``what-if`` predicts for a live group, and what the same broker and group then really do."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ pytestmark = pytest.mark.timeout(500)  # several waits, each with a limit of its
 PARTITIONS = 12
 WORDS = [b"word-%d" % number for number in range(3_000)]
 SESSION_MS = 30_000
-"""Whoever goes says so; nobody shall be taken for dead on a busy machine, as that is a rebalance more."""
+"""Long enough for a busy machine: a lost session adds a rebalance. A worker that stops leaves the group."""
 SETTINGS: Mapping[str, Any] = {
     "acceptable_recovery_lag": 0,
     "early_probing_floor_ms": 4_000,
     "session_timeout_ms": SESSION_MS,
 }
-"""Nobody is caught up from the start, and the leader asks soon."""
+"""No replica is caught up from the start, and the leader probes soon."""
 
 
 class WideApp(App):
@@ -41,7 +41,7 @@ class WideApp(App):
     def __init__(self, broker: str, name: str, folder: Path) -> None:
         self.broker, self.name, self.folder = broker, name, folder
         self.workers: list[Running] = []
-        self.gone: list[Running] = []
+        self.stopped: list[Running] = []
         self.admin = ClusterAdmin(broker)
         self.admin.create_topics({name: PARTITIONS, f"{name}-counts": PARTITIONS}, 60)
 
@@ -67,7 +67,7 @@ class WideApp(App):
 
     def take_away(self, worker: Running) -> None:
         self.workers.remove(worker)
-        self.gone.append(worker)
+        self.stopped.append(worker)
         worker.stop()
 
     def generation(self) -> int:
@@ -85,7 +85,7 @@ class WideApp(App):
 
     def events(self, *names: str) -> list[Mapping[str, Any]]:
         """The events of these names of all workers, in order of time."""
-        events = [event for worker in (*self.workers, *self.gone) for name in names for event in worker.named(name)]
+        events = [event for worker in (*self.workers, *self.stopped) for name in names for event in worker.named(name)]
         return sorted(events, key=lambda event: event["time_ms"])
 
     def history(self) -> str:
@@ -128,10 +128,10 @@ def start(broker: str, tmp_path: Path) -> Iterator[Callable[..., WideApp]]:
         app.stop()
 
 
-def foretold(
+def predicted_outcomes(
     app: WideApp, capsys: pytest.CaptureFixture[str], settings: Mapping[str, Any], **change: Any
 ) -> list[Mapping[str, Any]]:
-    """What the command says; ``settings`` are those that the group does not show."""
+    """Return the command's alternatives; ``settings`` are those that the group does not show."""
     current = {"acceptable_recovery_lag": 0, **settings}
     what_if(Asked(app.name, app.broker, settings=current), Change(**change), as_json=True)
     document = json.loads(capsys.readouterr().out)
@@ -159,7 +159,7 @@ def came_true(app: WideApp, decisions_before: int, generation_before: int) -> di
         ("high_availability", 4, {"owner_changes": 8, "lower_bound": 4, "rounds": 3, "rebalances": 5}),
     ],
 )
-def test_a_third_worker_brings_the_owner_changes_the_rounds_and_the_rebalances_that_were_foretold(
+def test_a_third_worker_brings_the_owner_changes_the_rounds_and_the_rebalances_that_were_predicted(
     start: Callable[..., WideApp],
     capsys: pytest.CaptureFixture[str],
     assignor: str,
@@ -168,7 +168,7 @@ def test_a_third_worker_brings_the_owner_changes_the_rounds_and_the_rebalances_t
 ) -> None:
     settings = {"assignor": assignor, "max_warmup_replicas": warmups}
     app = start(f"foretold-{assignor.replace('_', '-')}", 2, **settings)
-    ours, other = foretold(app, capsys, {"max_warmup_replicas": warmups}, add=1)
+    ours, other = predicted_outcomes(app, capsys, {"max_warmup_replicas": warmups}, add=1)
     before, generation = len(app.decisions()), app.generation()
     app.start(3, **SETTINGS, **settings)
     until(lambda: len(app.decisions()) > before and app.at_rest(3))
@@ -177,7 +177,8 @@ def test_a_third_worker_brings_the_owner_changes_the_rounds_and_the_rebalances_t
     probes = app.events("early_probe")
     follow_ups = [later for earlier, later in pairwise(new) if earlier["withheld"]]
     assert really["rebalances"] == 1 + len(probes) + len(follow_ups), app.history()
-    # what-if lets warm-ups end together, and after the follow-up. A busy machine may do otherwise: then the leader hands over in other portions.
+    # In what-if all warm-ups end together, after the follow-up. On a busy machine the leader may hand over in
+    # other portions.
     together = not any("still on their way" in probe["reason"] for probe in probes)
     if not together or any(decision["changed"] for decision in follow_ups):
         really = {key: value for key, value in really.items() if key not in {"rounds", "rebalances"}}
@@ -187,10 +188,12 @@ def test_a_third_worker_brings_the_owner_changes_the_rounds_and_the_rebalances_t
     assert other["assignor"] != assignor
 
 
-def test_who_leaves_brings_what_was_foretold(start: Callable[..., WideApp], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_leaving_worker_brings_what_was_predicted(
+    start: Callable[..., WideApp], capsys: pytest.CaptureFixture[str]
+) -> None:
     app = start("foretold-leave", 3, num_standby_replicas=1)
     leaver = app.workers[1]
-    standing, _ = foretold(app, capsys, {}, remove=[str(leaver.worker.process_id)])
+    standing, _ = predicted_outcomes(app, capsys, {}, remove=[str(leaver.worker.process_id)])
     before, generation = len(app.decisions()), app.generation()
     app.take_away(leaver)
     until(lambda: len(app.decisions()) > before and app.at_rest(2))
@@ -199,10 +202,10 @@ def test_who_leaves_brings_what_was_foretold(start: Callable[..., WideApp], caps
     assert (really["adopted"], standing["cold"]) == (4, 0)
 
 
-def test_a_second_java_process_brings_what_was_foretold(
+def test_a_second_java_process_brings_what_was_predicted(
     broker: str, java_peer: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """With so little state that nobody needs a warm-up: Java's shortest probing interval is a minute."""
+    """With so little state that no task needs a warm-up: Java's shortest probing interval is a minute."""
     assert java_peer
     topics = {"foretold-java-a": 5, "foretold-java-b": 3}
     ClusterAdmin(broker).create_topics(topics, 60)

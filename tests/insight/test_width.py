@@ -32,7 +32,8 @@ def lines_of(picture: RenderableType) -> list[str]:
     lines = captured.get().splitlines()
     assert max(map(len, lines)) <= WIDTH
     borders = [line for line in lines if line[:1] in set("│┃╭├╰┏┡")]
-    assert [line for line in borders if line.rstrip()[-1] not in "│┃╮┤╯┓┩"] == [], "the terminal would cut the table"
+    cut = [line for line in borders if line.rstrip()[-1] not in "│┃╮┤╯┓┩"]
+    assert cut == [], "the terminal would cut the table"
     return lines
 
 

@@ -1,4 +1,4 @@
-"""A group that is none of Kafka Streams gets a clear word and status 1, whatever it is."""
+"""A group that is not of Kafka Streams gets a clear message and status 1."""
 
 from __future__ import annotations
 

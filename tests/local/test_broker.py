@@ -118,9 +118,9 @@ def test_a_folder_that_was_made_otherwise_is_refused(tmp_path):
         LocalBroker(data_dir=tmp_path, controller_apart=True).start()
 
 
-def test_a_certificate_of_somebody_else_is_told_at_once():
+def test_a_certificate_for_another_name_is_refused_at_once():
     other = Path(__file__).parent.with_name("other_tls.pem")
-    with pytest.raises(LocalBrokerError, match=r"other_tls\.pem: no certificate for 127\.0\.0\.1"):
+    with pytest.raises(LocalBrokerError, match=r"other_tls\.pem: must be a self-signed certificate for 127\.0\.0\.1"):
         LocalBroker(tls=other).start()
 
 

@@ -49,14 +49,14 @@ def test_start_prints_the_promised_facts_and_stop_ends_that_broker(call, monkeyp
     assert list(facts) == ["bootstrap_servers", "version", "pid", "data_dir"]
     assert brokers_known(int(facts["bootstrap_servers"].rpartition(":")[2]), 60) == 1
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert leftovers.sweep(older_than_s=-1) == []  # its starter is gone, but it holds its folder itself
+    assert leftovers.sweep(older_than_s=-1) == []  # its starter has ended, but it holds its folder itself
     stopped = call("stop", "--json")
     assert (stopped.returncode, json.loads(stopped.stdout)) == (0, facts)
     assert not alive(facts["pid"])
     assert not Path(facts["data_dir"]).exists()
 
 
-def test_two_brokers_must_be_told_apart_and_a_named_folder_has_one_broker_and_is_kept(call, tmp_path):
+def test_two_brokers_must_be_distinguished_and_a_named_folder_has_one_broker_and_is_kept(call, tmp_path):
     first = json.loads(call("start", "--json", "--data-dir", str(tmp_path / "one")).stdout)
     refused = call("start", "--data-dir", str(tmp_path / "one"))
     assert (refused.returncode, str(first["pid"]) in refused.stderr) == (2, True)
@@ -83,7 +83,7 @@ def test_people_read_what_to_do_next_and_that_the_broker_stopped(call):
     assert stopped.stdout.endswith(f"its data in {facts['data_dir']}: deleted\n")
 
 
-def test_stop_without_a_broker_is_exit_1_and_says_so_on_standard_error(call):
+def test_stop_without_a_broker_is_exit_1_with_a_message_on_standard_error(call):
     done = call("stop")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "no such broker runs\n")
 
@@ -93,7 +93,7 @@ def test_a_broker_that_died_by_itself_is_forgotten_with_its_data(call):
     jvm = psutil.Process(facts["pid"])
     jvm.kill()
     deadline = time.monotonic() + 60
-    while alive(jvm.pid):  # a zombie that nobody buries counts as dead here
+    while alive(jvm.pid):  # an unreaped zombie counts as dead here
         assert time.monotonic() < deadline
     assert call("stop").returncode == 1
     assert not Path(facts["data_dir"]).exists()

@@ -1,4 +1,4 @@
-"""Fetching jars from a real HTTP server on this machine that can be told to misbehave."""
+"""Fetching jars from a real HTTP server on this machine with faults on demand."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_jars_are_fetched_in_order_and_progress_is_reported(repository, tmp_path
     assert said[-1] == f"  12 of 12 jars, {size_mb:.1f} MB"
 
 
-def test_a_second_start_asks_nobody(repository, tmp_path):
+def test_a_second_start_uses_no_network(repository, tmp_path):
     fetch(repository, tmp_path)
     repository.asked.clear()
     said: list[str] = []

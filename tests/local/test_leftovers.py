@@ -51,11 +51,11 @@ def test_a_folder_stays_while_the_child_that_was_given_the_lock_lives():
         starter.wait()
         assert leftovers.sweep(older_than_s=-1) == []
         starter.stdin.close()  # the child reads the same pipe and ends
-        assert starter.stderr.read() == b""  # end of file: the child is gone
+        assert starter.stderr.read() == b""  # end of file: the child has ended
         assert leftovers.sweep(older_than_s=-1) == [folder]
 
 
-def test_young_folders_and_those_that_nobody_ever_held_stay():
+def test_young_folders_and_those_without_a_lock_file_stay():
     held_once = leftovers.fresh_folder()
     os.close(leftovers.hold(held_once))
     never_held = leftovers.fresh_folder()
@@ -65,7 +65,7 @@ def test_young_folders_and_those_that_nobody_ever_held_stay():
 
 
 def test_folders_of_others_are_not_looked_at(temporary):
-    foreign = temporary / "somebody-else"
+    foreign = temporary / "other-program"
     foreign.mkdir()
     os.close(leftovers.hold(foreign))
     assert leftovers.sweep(older_than_s=-1) == []

@@ -24,7 +24,7 @@ def answering(body: bytes):
     return listener.getsockname()[1]
 
 
-def test_a_broker_that_lists_nobody_is_not_ready():
+def test_a_broker_that_lists_no_broker_is_not_ready():
     assert brokers_known(answering(struct.pack(">iii", 8, 1, 0)), 60) == 0
 
 

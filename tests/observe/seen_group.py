@@ -1,4 +1,4 @@
-"""A little group whose generations can be described as a broker would: real bytes, no broker."""
+"""A small group, with its generations as a broker describes them: real bytes, no broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A seen group reaches the assignors as the leader's own members do: what is foretold is what the leader then decides."""
+"""An observed group reaches the assignors like the leader's own members: the leader decides the predicted moves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def settings_of_leader(group: SeenGroup) -> dict[str, object]:
     }
 
 
-def foretold(group: SeenGroup) -> dict[TaskId, tuple[UUID | None, UUID]]:
+def predicted_moves(group: SeenGroup) -> dict[TaskId, tuple[UUID | None, UUID]]:
     about = describe(group.observed(**settings_of_leader(group)))
     return {move.task: (move.source, move.target) for move in about.next_moves}
 
@@ -40,7 +40,7 @@ def test_the_next_moves_are_those_that_the_leader_makes_once_copies_have_caught_
         decision = group.rebalance()
         if decision.withheld:
             continue
-        expected = foretold(group)
+        expected = predicted_moves(group)
         group.catch_up()
         again = group.rebalance()
         assert expected == {**again.changed, **{task: (None, group.owners()[task]) for task in again.adopted}}
@@ -58,7 +58,7 @@ def test_the_last_join_is_seen_as_its_leader_saw_it():
     assert plan.placements == group.decision.placements
 
 
-def test_a_task_that_is_between_two_owners_belongs_to_the_one_who_is_promised_it():
+def test_a_task_that_is_between_two_owners_belongs_to_its_next_owner():
     group = scaled_out()
     group.catch_up()
     decision = group.rebalance()
@@ -68,7 +68,7 @@ def test_a_task_that_is_between_two_owners_belongs_to_the_one_who_is_promised_it
     assert not describe(observed).unowned
 
 
-def test_a_java_leader_does_not_say_who_gets_what_it_withholds():
+def test_a_java_leader_does_not_report_the_next_owners_of_withheld_tasks():
     group = scaled_out(ours=False)
     group.catch_up()
     decision = group.rebalance()
@@ -76,7 +76,7 @@ def test_a_java_leader_does_not_say_who_gets_what_it_withholds():
     assert set(about.unowned) == set(decision.withheld)
 
 
-def test_what_ran_here_and_was_let_go_counts_as_read_to_the_end():
+def test_a_task_that_ran_here_and_was_revoked_counts_as_read_to_the_end():
     group = scaled_out()
     group.catch_up()
     moved = set(group.rebalance().withheld)
@@ -85,7 +85,7 @@ def test_what_ran_here_and_was_let_go_counts_as_read_to_the_end():
     assert {first.lags[task] for task in first.prev_active} == {RUNNING_OFFSET_SUM}
 
 
-def test_lags_of_the_kips_dialect_are_taken_as_told():
+def test_lags_of_the_kips_dialect_are_taken_as_reported():
     group = scaled_out()
     group.dialect = KIP441
     group.rebalance()
@@ -98,7 +98,7 @@ def test_lags_of_the_kips_dialect_are_taken_as_told():
     assert {caught_up.lags[task] for task in second.prev_standby} == {0}
 
 
-def test_without_end_offsets_prior_owners_stay_and_nothing_is_foretold():
+def test_without_end_offsets_prior_owners_stay_and_nothing_is_predicted_moves():
     group = scaled_out()
     seen = group.observed()
     blind = replace(seen, decoded=replace(seen.decoded, snapshot=replace(group.snapshot(), end_offsets={})))

@@ -1,4 +1,4 @@
-"""A snapshot's bytes as values, whoever leads, and whatever cannot be read."""
+"""A snapshot's bytes as values, under any leader and with unreadable members."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.observe.seen_group import scaled_out, settled
 FIRST, SECOND = UUID(int=1), UUID(int=2)
 
 
-def test_every_process_has_what_it_was_given_and_told():
+def test_every_process_has_its_assignment_and_its_report():
     group = scaled_out()
     first, second = group.decoded().processes
     assert (first.process_id, first.active, first.copies) == (FIRST, group.members[FIRST].running, frozenset())
@@ -35,7 +35,7 @@ def test_every_process_has_what_it_was_given_and_told():
     assert first.report.version == 11
 
 
-def test_a_java_leader_does_not_tell_warm_ups_from_standbys():
+def test_a_java_leader_does_not_report_warm_ups_apart_from_standbys():
     ours, javas = scaled_out().decoded(), scaled_out(ours=False).decoded()
     assert javas.trailer is None
     assert [process.warmup for process in javas.processes] == [None, None]
@@ -43,7 +43,7 @@ def test_a_java_leader_does_not_tell_warm_ups_from_standbys():
     assert not javas.processes[0].ours
 
 
-def test_the_earliest_wish_for_a_rebalance_counts():
+def test_the_earliest_requested_rebalance_counts():
     group = scaled_out()
     assert group.decoded().next_rebalance_ms == group.now_ms + 600_000
     assert settled(members=3).decoded().next_rebalance_ms is None
@@ -86,7 +86,7 @@ def test_a_member_that_cannot_be_read_is_named_and_the_others_stay(part, data, s
     assert decoded.processes[-1].copies == scaled_out().decoded().processes[-1].copies
 
 
-def test_an_error_code_is_told_and_gives_no_tasks():
+def test_an_error_code_is_reported_without_tasks():
     info = AssignmentInfo(11, 11, error_code=ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA)
     answer = encode_consumer_assignment(ConsumerAssignment(1, (), encode_assignment(info)))
     decoded = damaged("assignment", answer)
@@ -95,7 +95,7 @@ def test_an_error_code_is_told_and_gives_no_tasks():
     assert decoded.unreadable == {}
 
 
-def test_a_plain_consumer_group_is_refused_in_words():
+def test_a_plain_consumer_group_is_refused_by_its_kind():
     snapshot = replace(settled().snapshot(), protocol="range")
     with pytest.raises(NotAStreamsGroup, match="plain consumer group: it assigns by 'range'"):
         decode_group(snapshot)

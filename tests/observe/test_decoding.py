@@ -45,7 +45,7 @@ def test_javas_bytes_are_apaches_in_every_version(kind):
         assert json.loads(json.dumps(decoded)) == decoded
 
 
-def test_user_data_is_found_with_and_without_the_consumer_protocol_around_it():
+def test_user_data_is_decoded_with_and_without_the_consumer_protocol_around_it():
     bare = encode_subscription(SUBSCRIPTION)
     around = encode_consumer_subscription(ConsumerSubscription(1, ("in",), bare))
     inner = decode_bytes("subscription", around)
@@ -70,7 +70,7 @@ def test_a_leaders_trailer_is_shown():
 
 
 @pytest.mark.parametrize(("dialect", "version"), [("kip441", 7), ("kip441-draft", 5)])
-def test_the_layouts_of_the_kips_text_are_told_apart(dialect, version):
+def test_the_layouts_of_the_kips_text_are_distinguished(dialect, version):
     lags = {"task_lags": {TaskId(0, 1): 300}} if dialect == "kip441" else {"store_lags": {"totals": 300}}
     report = KipSubscription(version, version, PROCESS, "host:8080", **lags)
     data = encode_kip_subscription(report, dialect)
@@ -82,7 +82,7 @@ def test_the_layouts_of_the_kips_text_are_told_apart(dialect, version):
     assert asked["store_lags"] == report.store_lags
 
 
-def test_a_version_that_is_not_known_yet_tells_its_two_numbers():
+def test_an_unknown_version_shows_its_two_numbers():
     decoded = decode_bytes("subscription", bytes.fromhex("0000000c0000000d"))
     assert (decoded["version"], decoded["latest_supported_version"]) == (12, 13)
     assert "newer" in decoded["note"]
@@ -119,7 +119,7 @@ def test_damaged_bytes_are_refused_as_such(kind, data):
         decode_bytes(kind, data)
 
 
-def test_a_kind_or_a_dialect_that_there_is_not_is_refused():
+def test_an_unknown_kind_or_dialect_is_refused():
     with pytest.raises(ConfigError, match="'plan' cannot be decoded; it must be one of subscription,"):
         decode_bytes("plan", b"")
     with pytest.raises(ConfigError, match="dialect 'java': must be one of apache,"):

@@ -69,7 +69,7 @@ def test_a_settled_group_is_quiet():
     assert "warms up" not in text
 
 
-def test_a_lag_is_told_with_changelog_and_process():
+def test_a_lag_is_shown_with_changelog_and_process():
     text = said(with_position(40_000))
     assert (
         f"0_3 warms up on {SECOND}: at the last join it lagged 10,000 behind {CHANGELOG}-3; it may lag 100 at most"
@@ -77,7 +77,7 @@ def test_a_lag_is_told_with_changelog_and_process():
     )
 
 
-def test_of_a_process_with_several_members_the_one_that_has_the_copy_is_named():
+def test_the_member_with_the_replica_is_named_if_the_process_has_several():
     snapshot = scaled_out().snapshot()
     member = snapshot.members[1]
     idle = encode_consumer_assignment(ConsumerAssignment(1, (), encode_assignment(AssignmentInfo(11, 11))))
@@ -87,7 +87,7 @@ def test_of_a_process_with_several_members_the_one_that_has_the_copy_is_named():
     assert f"0_1 warms up on {SECOND} (client-of-member-2): " in text
 
 
-def test_a_lag_of_zero_is_hardly_ever_met():
+def test_an_acceptable_lag_of_zero_is_called_hard_to_reach():
     assert "it may lag 0 at most, which a changelog with writes hardly reaches" in said(
         scaled_out(), acceptable_recovery_lag=0
     )
@@ -98,11 +98,11 @@ def test_a_copy_that_has_caught_up_waits_for_the_probe():
     assert f"warmed up, waiting for the next probe: 0_1 on {SECOND}, 0_3 on {SECOND}" in text
 
 
-def test_the_blame_goes_to_java_members_too():
+def test_java_members_that_warm_up_are_named_too():
     assert f"0_1 warms up on {SECOND}: at the last join it had nothing" in said(scaled_out(ours=False))
 
 
-def test_a_lag_that_cannot_close_is_called_that_and_foretells_no_move():
+def test_a_lag_that_cannot_close_is_reported_and_predicts_no_move():
     about = describe(with_position(END + 1).observed(**ACCEPTABLE))
     assert "cannot catch up: its position 50,001 is beyond the changelog's end 50,000" in "\n".join(reasons(about))
     stuck = {(copy.process, copy.task) for copy in about.waiting if copy.stuck}
@@ -110,7 +110,7 @@ def test_a_lag_that_cannot_close_is_called_that_and_foretells_no_move():
     assert not {move.task for move in about.next_moves} & {task for _, task in stuck}
 
 
-def test_a_copy_whose_position_nobody_knows_is_not_called_caught_up():
+def test_a_replica_with_an_unknown_position_is_not_called_caught_up():
     group = scaled_out()
     joined = group.joined[1]
     report = group.dialect.read_report(joined.user_data)
@@ -122,14 +122,14 @@ def test_a_copy_whose_position_nobody_knows_is_not_called_caught_up():
     assert set(about.risks[FIRST]) == {TaskId(0, 1), TaskId(0, 3)}
 
 
-def test_a_position_that_the_changelog_no_longer_holds_is_told():
+def test_a_position_that_was_deleted_from_the_changelog_is_reported():
     group = with_position(40_000)
     begins = {TopicPartition(CHANGELOG, partition): 45_000 for partition in range(6)}
     text = "\n".join(reasons(describe(observed(group, begin_offsets=begins))))
     assert "its position 40,000 was deleted from the changelog, which begins at 45,000" in text
 
 
-def test_a_lag_that_does_not_shrink_from_join_to_join_is_called_that():
+def test_a_lag_that_does_not_shrink_from_join_to_join_is_reported():
     group = with_position(40_000)
     before = observed(group)
     group.end += 500
@@ -148,7 +148,7 @@ def test_a_lag_that_does_not_shrink_from_join_to_join_is_called_that():
     assert stalled(before, observed(group, generation=9)) == []
 
 
-def test_what_is_between_two_owners_is_named():
+def test_tasks_between_two_owners_are_named():
     group = scaled_out()
     group.catch_up()
     group.rebalance()
@@ -171,7 +171,7 @@ def test_standbys_that_have_caught_up_make_a_loss_cheap():
     assert not any(describe(group.observed(**ACCEPTABLE)).risks.values())
 
 
-def test_rebalancing_empty_and_mixed_groups_get_a_word():
+def test_rebalancing_empty_and_mixed_groups_get_a_sentence():
     group = settled()
     assert reasons(describe(observed(group, state="PreparingRebalance", members=()))) == [
         "the group is in the state PreparingRebalance: its assignment can be read once it is stable"
@@ -186,7 +186,7 @@ def test_rebalancing_empty_and_mixed_groups_get_a_word():
     assert "members that are not Python members (member-2)" in said(mixed, assignor="least_movement")
 
 
-def test_racks_are_told_by_tag():
+def test_racks_are_reported_by_tag():
     group = settled(members=3, num_standby_replicas=1)
     decoded = group.decoded()
     zones = {FIRST: "a", SECOND: "a", THIRD: "b"}
@@ -234,11 +234,11 @@ def test_names_are_as_short_as_they_can_be():
     ("milliseconds", "text"),
     [(0, "0 s"), (-5, "0 s"), (59_400, "59 s"), (61_000, "1 min 1 s"), (3_600_000, "1 h"), (90_000_000, "1 d 1 h")],
 )
-def test_spans_are_told_in_their_two_largest_units(milliseconds, text):
+def test_spans_are_shown_in_their_two_largest_units(milliseconds, text):
     assert span(milliseconds) == text
 
 
-def test_of_many_moves_the_number_and_the_first_ways_are_told():
+def test_many_moves_are_shown_by_number_and_first_ways():
     names = {UUID(int=number): f"p{number}" for number in range(40)}
     moves = [Move(TaskId(0, number), UUID(int=number), UUID(int=0)) for number in range(1, 10)]
     text = move_list(moves, names)
@@ -254,7 +254,7 @@ def test_many_sentences_of_a_kind_are_cut():
     assert first(list("abcdefghij"), "letters") == [*"abcdefgh", "... and 2 more letters"]
 
 
-def test_a_member_of_a_release_to_come_is_named_with_its_version():
+def test_a_member_of_a_later_release_is_named_with_its_version():
     group = settled()
     group.add(3).newest = 12
     group.rebalance()
@@ -262,7 +262,7 @@ def test_a_member_of_a_release_to_come_is_named_with_its_version():
     assert "member member-3 cannot be read: subscription: speaks version 12, newer than 11" in reasons(about)[0]
 
 
-def test_a_process_is_shown_with_its_rack_if_all_its_consumers_tell_one():
+def test_a_process_is_shown_with_its_rack_if_all_its_consumers_report_the_same():
     group = settled(members=2)
     next(iter(group.members.values())).rack = "eu-1"
     group.rebalance()

@@ -1,4 +1,4 @@
-"""Settings that are told, seen or assumed, and never taken for granted in silence."""
+"""Settings are given, seen or assumed, and every assumption is reported."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_wrong_setting_is_refused_by_key_and_value(pair, said):
     assert str(refused.value).startswith(said)
 
 
-def test_what_is_told_is_not_assumed_and_all_else_is():
+def test_a_setting_is_assumed_unless_it_is_given():
     settings = settings_of(scaled_out().decoded(), {"acceptable_recovery_lag": 5, "assignor": "sticky"})
     assert (settings.config.acceptable_recovery_lag, settings.assignor) == (5, "sticky")
     assert settings.assumed.keys() == {
@@ -66,7 +66,7 @@ def test_standbys_and_warm_ups_are_counted_where_they_can_be_seen():
     assert alone.assumed["num_standby_replicas"] == "0, the default; one process has no standbys"
 
 
-def test_a_java_leader_does_not_tell_its_assignor_and_ours_does():
+def test_our_leader_reports_its_assignor_and_a_java_leader_does_not():
     assert settings_of(scaled_out(ours=False).decoded(), {}).assumed["assignor"].startswith("high_availability")
     assert "assignor" not in settings_of(scaled_out().decoded(), {}).assumed
 

@@ -60,7 +60,7 @@ def test_a_damaged_file_is_refused_by_name_and_field(path, value, said):
     assert f"g.json is a damaged group snapshot: {said}" in str(refused.value)
 
 
-def test_what_is_no_json_and_what_is_another_version_is_refused():
+def test_invalid_json_and_another_version_are_refused():
     with pytest.raises(ConfigError, match=r"g\.json is not a group snapshot"):
         read_snapshot("{", "g.json")
     newer = {**json.loads(snapshot_text(SNAPSHOT)), "version": 2}

@@ -1,4 +1,4 @@
-"""Topologies, given in Java's words or ours, or inferred from a group; nothing is concluded in silence."""
+"""Topologies, given in Java's format or ours, or inferred from a group; every conclusion is reported."""
 
 from __future__ import annotations
 
@@ -158,13 +158,13 @@ def test_changelogs_go_where_their_number_of_partitions_fits():
     assert observed.assumed["changelog of old"].startswith("left out")
 
 
-def test_what_fits_twice_is_given_by_order_and_called_a_guess():
+def test_a_changelog_that_fits_twice_is_assigned_by_order_and_called_a_guess():
     observed = two_stateful(4, 4, {"app-S-0000000009-changelog": 4, "app-S-0000000002-changelog": 4})
     assert stores(observed) == [["S-0000000002"], ["S-0000000009"]]
     assert "one of 0, 1 by order" in observed.assumed["changelog of S-0000000002"]
 
 
-def test_state_without_a_visible_changelog_is_state_all_the_same():
+def test_state_without_a_visible_changelog_counts_as_state():
     observed = two_stateful(4, 3, {})
     assert stores(observed) == [[UNSEEN_STORE], [UNSEEN_STORE]]
     assert "no changelog of it exists" in observed.assumed["state of subtopology 1"]
@@ -186,7 +186,7 @@ def test_a_repartition_topic_names_the_store_behind_it():
     assert observed.assumed["changelog of totals"] == "subtopology 1: it reads app-totals-repartition"
 
 
-def test_a_group_nobody_of_which_told_anything_yet_has_the_state_that_its_changelogs_show():
+def test_a_group_without_reports_has_the_state_that_its_changelogs_show():
     group = SeenGroup(shape(), {"orders": 4, "clicks": 3})
     group.add(1)
     group.rebalance()
@@ -197,7 +197,7 @@ def test_a_group_nobody_of_which_told_anything_yet_has_the_state_that_its_change
     assert "no member has reported state of it yet" in observed.assumed["changelog of totals"]
 
 
-def test_named_topologies_are_shown_and_not_decided_about():
+def test_named_topologies_are_shown_without_predictions():
     decoded = scaled_out().decoded()
     named = {TaskId(0, 0, "fast"): ()}
     (first, *_) = decoded.members.values()

@@ -1,4 +1,4 @@
-"""What a change would do, predicted: equal to rounds without a protocol, equal to the protocol in real bytes, and by its figures."""
+"""Predictions: equal to rounds without a protocol and to the protocol in real bytes, and checked by their figures."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_change_of_a_group_at_rest_goes_on_as_in_real_bytes(seed: int, assigno
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), assignor=st.sampled_from([JAVAS, OURS]))
 def test_owner_changes_are_those_of_rounds_that_converge_and_never_below_the_bound(seed: int, assignor: str) -> None:
-    """With up to one standby. With more, what a follow-up meets may turn Java's answer: no round without a protocol knows."""
+    """With up to one standby: with more, a follow-up may change Java's decision, which a round cannot show."""
     state, alternative = change_of_rest(seed, assignor, standbys_max=1)
     alternative = replace(alternative, settings=WAITS)
     outcome = predict(state, alternative)
@@ -165,7 +165,7 @@ def test_two_hundred_tasks_grow_from_ten_to_eleven_processes(assignor, settings,
     assert outcome.converged
 
 
-def test_nothing_comes_of_nothing_in_a_group_at_rest():
+def test_a_group_at_rest_stays_as_it_is_without_a_change():
     outcome = predict(at_rest(12, 3, num_standby_replicas=1), Alternative())
     assert figures(outcome) == (0, 0, 0, 0)
     assert (outcome.seconds, outcome.tasks_without_standby, outcome.assignor) == (0, 0, OURS)
@@ -196,7 +196,7 @@ def test_a_java_member_means_javas_decision_and_more_owner_changes():
     assert "assignor high_availability" in java.warnings[0]
 
 
-def test_who_leaves_costs_a_restore_of_each_task_without_a_standby():
+def test_a_leaving_process_costs_a_restore_of_each_task_without_a_standby():
     gone = UUID(int=3)
     bare = predict(at_rest(12, 3), Alternative(remove=(gone,)), offsets_per_s=10_000)
     assert (bare.adopted, bare.cold, bare.owner_changes, bare.rebalances) == (4, 4, 0, 1)
@@ -206,7 +206,7 @@ def test_who_leaves_costs_a_restore_of_each_task_without_a_standby():
     assert safe.tasks_without_standby == 8, "four standbys were promoted, and four were lost with their process"
 
 
-def test_a_replacement_takes_over_what_its_predecessor_had_and_nobody_else_moves():
+def test_a_replacement_takes_over_what_its_predecessor_had_and_no_other_task_moves():
     outcome = predict(at_rest(200, 10), Alternative(replace=(UUID(int=4),)))
     assert (outcome.adopted, outcome.owner_changes, outcome.rebalances) == (20, 0, 1)
 
@@ -240,7 +240,7 @@ def test_a_warm_up_that_becomes_a_standby_ends_at_the_floor_and_not_at_the_inter
     assert predict(state, Alternative(add=1, settings=WAITS), offsets_per_s=100_000).seconds == 600.0
 
 
-def test_ends_that_were_not_sampled_count_as_reached_by_every_copy_and_by_nobody_else():
+def test_ends_that_were_not_sampled_count_as_reached_by_every_replica_alone():
     config = AssignConfig()
     tasks = frozenset(TaskId(0, p) for p in range(4))
     ends = ends_not_known(tasks, config)
@@ -250,7 +250,7 @@ def test_ends_that_were_not_sampled_count_as_reached_by_every_copy_and_by_nobody
 
 
 @pytest.mark.parametrize("place", ["first", "middle", "last"])
-def test_newcomers_sort_where_they_are_told_to(place):
+def test_new_processes_sort_at_the_requested_place(place):
     present = [UUID(int=number) for number in (5, 2**127 + 9, 2**128 - 9, 2**64 - 1)]
     come = new_ids(present, 3, place)
     order = sorted([*present, *come], key=process_order)
@@ -258,7 +258,7 @@ def test_newcomers_sort_where_they_are_told_to(place):
     assert order[first : first + 3] == come
 
 
-def test_javas_answer_is_given_for_newcomers_that_sort_anywhere():
+def test_javas_answer_is_given_for_each_place_of_new_processes():
     outcome_changes = [outcome.owner_changes for outcome in by_place(at_rest(37, 4, JAVAS), Alternative(add=1))]
     assert len(outcome_changes) == 3
     assert [outcome.owner_changes for outcome in by_place(at_rest(37, 4), Alternative(add=1))] == [7, 7, 7]
@@ -297,7 +297,7 @@ def test_a_change_in_words():
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_follow_up_gives_out_what_was_promised_and_decides_nothing_anew(seed: int) -> None:
+def test_a_follow_up_assigns_the_withheld_tasks_and_decides_nothing_again(seed: int) -> None:
     foretold = predict(mid_life(seed, OURS), Alternative(settings={"early_probing": False}))
     followed = [played.decision.kind for played in foretold.generations if played.cause == "follow_up"]
     assert set(followed) <= {"follow_up"}

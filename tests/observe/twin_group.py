@@ -1,7 +1,7 @@
-"""The slow twin of a played group: every generation goes through real bytes, on a disk of its own.
+"""The slow twin of a simulated group: every generation goes through real bytes, on a disk of its own.
 
-Everybody writes a subscription, the leader reads them all and writes assignments, everybody reads its own. Between two probing
-rebalances all copies get to their ends.
+Members write subscriptions, the leader reads them and writes assignments, each member reads its own. Between two
+probing rebalances all replicas get to their ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kstreams_assign.observe.group_state import GroupState
 
 
 class TwinGroup:
-    """Begins as ``state`` says, as it is right before a rebalance. Without early probing."""
+    """Starts from ``state``, right before a rebalance. Without early probing."""
 
     def __init__(self, state: GroupState) -> None:
         self.state = state
