@@ -193,9 +193,9 @@ def exit_status(error: type[KStreamsAssignError]) -> int:
 
 def _load(place: str) -> Any:
     module, _, name = place.partition(":")
-    found = getattr(import_module(module), name)
-    if isinstance(found, typer.Typer):
-        return typer.main.get_command(found)
+    target = getattr(import_module(module), name)
+    if isinstance(target, typer.Typer):
+        return typer.main.get_command(target)
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-    alone.command()(found)
+    alone.command()(target)
     return typer.main.get_command(alone)

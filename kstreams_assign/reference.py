@@ -178,7 +178,7 @@ def _describe(name: str, classes: Mapping[str, ast.ClassDef]) -> EventDescriptio
         for field, annotation, description in _fields_of(each)
         if field != "event"
     ]
-    return EventDescription(_event_name(tree), name, _one_line(ast.get_docstring(tree) or ""), tuple(parts))
+    return EventDescription(_event_name(tree), name, _in_line(ast.get_docstring(tree) or ""), tuple(parts))
 
 
 def _with_bases(tree: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[ast.ClassDef]:
@@ -194,12 +194,12 @@ def _event_name(tree: ast.ClassDef) -> str:
 
 def _fields_of(tree: ast.ClassDef) -> list[tuple[str, str, str]]:
     """Return name, annotation and the string literal below (in one line) of each field of a class."""
-    found = []
+    described = []
     for statement, below in pairwise([*tree.body, ast.Pass()]):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
-            found.append((statement.target.id, ast.unparse(statement.annotation), _one_line(str(text))))
-    return found
+            described.append((statement.target.id, ast.unparse(statement.annotation), _in_line(str(text))))
+    return described
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,14 +221,14 @@ def errors() -> tuple[ErrorDescription, ...]:
 
 
 def _error_tree(error: type[Exception]) -> list[type[Exception]]:
-    below = [found for each in error.__subclasses__() for found in _error_tree(each)]
+    below = [kind for each in error.__subclasses__() for kind in _error_tree(each)]
     return [error, *below] if error.__module__ == KStreamsAssignError.__module__ else []
 
 
 def _describe_error(error: type[Exception]) -> ErrorDescription:
-    meaning, remedy, *_ = map(_one_line, (getdoc(error) or "").split("\n\n"))
+    meaning, remedy, *_ = map(_in_line, (getdoc(error) or "").split("\n\n"))
     return ErrorDescription(error.__name__, error.__base__.__name__ if error.__base__ else "", meaning, remedy)
 
 
-def _one_line(text: str) -> str:
+def _in_line(text: str) -> str:
     return " ".join(text.split())

@@ -20,14 +20,14 @@ def every_error():
 
 def paths_of_commands():
     """Every command and group as the words that call it, found through the help texts."""
-    found, todo = [], [()]
+    paths, todo = [], [()]
     while todo:
         words = todo.pop()
-        found.append(words)
+        paths.append(words)
         text = CliRunner().invoke(cli.app, [*words, "--help"]).stdout
         _, _, listed = text.partition("Commands:\n" if words else f"{cli.FIRST}:\n")
         todo += [(*words, line.split()[0]) for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
-    return found
+    return paths
 
 
 @pytest.mark.parametrize("words", paths_of_commands(), ids=" ".join)

@@ -29,19 +29,19 @@ def run_without_jars(*words: str, strict: str = "0") -> subprocess.CompletedProc
 def counted_without_the_part() -> str:
     """How many of their tests do not need it, as pytest counts them."""
     listed = run_without_jars("--collect-only", "-m", "not broker").stdout
-    told = re.search(r"(\d+)/\d+ tests collected", listed)
-    assert told, listed
-    return told[1]
+    counts = re.search(r"(\d+)/\d+ tests collected", listed)
+    assert counts, listed
+    return counts[1]
 
 
 def test_a_missing_part_is_one_line_with_its_reason_and_the_rest_runs():
     done = run_without_jars()
     assert done.returncode == 0, done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("left out")]
-    told = re.match(r"left out: (\d+) tests of 'broker': ", line)
-    assert told
+    counts = re.match(r"left out: (\d+) tests of 'broker': ", line)
+    assert counts
     assert "KSTREAMS_ASSIGN_CACHE" in line
-    assert f"{counted_without_the_part()} passed, {told[1]} deselected" in done.stdout
+    assert f"{counted_without_the_part()} passed, {counts[1]} deselected" in done.stdout
 
 
 def test_where_nothing_may_be_left_out_the_run_fails_with_the_same_reason():

@@ -25,18 +25,18 @@ def settings(tmp_path):
     """The worker's file in the ConfigMap, as pod number 0 gets it."""
     (block,) = re.findall(r"^  worker\.toml: \|\n((?:    .*\n|\n)+)", MANIFESTS, re.MULTILINE)
     (tmp_path / "worker.toml").write_text(dedent(block))
-    told = [text.replace("$(POD)", "order-workers-0") for text in re.findall(r"- --set=(.+)", MANIFESTS)]
-    return SidecarSettings.from_toml(tmp_path / "worker.toml", told)
+    overrides = [text.replace("$(POD)", "order-workers-0") for text in re.findall(r"- --set=(.+)", MANIFESTS)]
+    return SidecarSettings.from_toml(tmp_path / "worker.toml", overrides)
 
 
-def told(key: str) -> set[str]:
+def values_of(key: str) -> set[str]:
     """Every value of a key in the manifests."""
     return set(re.findall(rf"^[ -]*{re.escape(key)}: (.+?)(?: #.*)?$", MANIFESTS, re.MULTILINE))
 
 
 def test_the_manifests_are_three_documents_of_clean_lines():
     documents = MANIFESTS.split("\n---\n")
-    assert [re.findall(r"^kind: (\w+)$", one, re.MULTILINE) for one in documents] == [
+    assert [re.findall(r"^kind: (\w+)$", document, re.MULTILINE) for document in documents] == [
         ["ConfigMap"],
         ["Service"],
         ["StatefulSet"],
@@ -54,20 +54,20 @@ def test_the_probes_ask_for_paths_that_there_are_at_the_port_that_is_served(sett
     assert "/scalable" in NOTES
     address = settings.config.http_address
     assert address is not None
-    assert told("containerPort") == told("port") - {"http"} == {str(address.port)}
+    assert values_of("containerPort") == values_of("port") - {"http"} == {str(address.port)}
 
 
 def test_the_settings_are_taken_and_their_folders_are_mounted(settings):
     config = settings.config
     mounts = {"/var/lib/kstreams-assign", "/etc/kstreams-assign", "/run/kstreams-assign"}
-    assert told("mountPath") == mounts
+    assert values_of("mountPath") == mounts
     assert config.state_dir in mounts
     assert str(Path(config.socket).parent) in mounts
     (claim,) = re.findall(r"volumeClaimTemplates:\n    - metadata:\n        name: (\w+)", MANIFESTS)
     assert f"- name: {claim}\n              mountPath: {config.state_dir}\n" in MANIFESTS
     assert config.process_name == "order-workers-0"
     assert config.endpoint is not None
-    assert config.endpoint.host == f"order-workers-0.{told('serviceName').pop()}"
+    assert config.endpoint.host == f"order-workers-0.{values_of('serviceName').pop()}"
 
 
 def test_the_pods_run_a_worker_on_the_mounted_file():

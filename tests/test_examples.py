@@ -46,8 +46,8 @@ def until_members(broker: str, group: str, count: int) -> None:
     """Wait until so many are in the group, and all of them have their tasks."""
     deadline = time.monotonic() + WITHIN_S
     with describes_groups(broker) as describer:
-        while (found := describer.describe(group)) is None or (found.state, len(found.members)) != ("Stable", count):
-            assert time.monotonic() < deadline, found
+        while (view := describer.describe(group)) is None or (view.state, len(view.members)) != ("Stable", count):
+            assert time.monotonic() < deadline, view
             Event().wait(0.1)
 
 
@@ -55,13 +55,13 @@ def last_values(broker: str, topic: str, wanted: dict[bytes, bytes]) -> dict[byt
     """The newest value of each key once they are as wanted, or as they are when time is up."""
     consumer = InputConsumer(broker, group_id="examples")
     consumer.add({TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 0})
-    found: dict[bytes, bytes] = {}
+    newest: dict[bytes, bytes] = {}
     deadline = time.monotonic() + WITHIN_S
-    while found != wanted and time.monotonic() < deadline:
+    while newest != wanted and time.monotonic() < deadline:
         for records in consumer.poll(1_000, 0.1).values():
-            found.update((record.key, record.value) for record in records)
+            newest.update((record.key, record.value) for record in records)
     consumer.close()
-    return found
+    return newest
 
 
 def test_word_count_counts_words_and_ends_on_ctrl_c(broker, tmp_path):

@@ -35,7 +35,7 @@ PURE_ROOMS = (
 )
 IMPURE = {"time", "random", "threading", "socket", "asyncio", "subprocess", "selectors", "multiprocessing", "secrets"}
 
-ONE_ROOM = {
+ROOM_OF_PACKAGE = {
     # a third-party package -> where it may be imported
     "kafka": ("adapters/kafka_python",),
     "confluent_kafka": ("adapters/confluent",),
@@ -63,13 +63,13 @@ PYTHONS = ("3.11", "3.12", "3.13")
 
 def imports_of(source: str) -> set[str]:
     """Top-level names of everything that ``source`` imports, wherever in it."""
-    found: set[str] = set()
+    packages: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            packages |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.partition(".")[0])
-    return found
+            packages.add(node.module.partition(".")[0])
+    return packages
 
 
 def modules() -> dict[str, set[str]]:
@@ -107,22 +107,22 @@ def test_imports_are_found_wherever_they_stand():
 
 
 def test_pure_rooms_import_no_clock_no_chance_no_thread_and_no_io():
-    found = {path: names & IMPURE for path, names in modules().items() if stands_in(path, PURE_ROOMS)}
-    assert len(found) > 5
-    assert {path: names for path, names in found.items() if names} == {}
+    imported = {path: names & IMPURE for path, names in modules().items() if stands_in(path, PURE_ROOMS)}
+    assert len(imported) > 5
+    assert {path: names for path, names in imported.items() if names} == {}
 
 
 def test_simulated_time_is_the_only_time_in_the_simulator():
     """The simulator draws from a seed; only modules that measure its speed or spread seeds know clocks."""
-    found = {path: names & (IMPURE - {"random"}) for path, names in modules().items() if stands_in(path, ("sim",))}
+    imported = {path: names & (IMPURE - {"random"}) for path, names in modules().items() if stands_in(path, ("sim",))}
     outside = {"sim/tally.py": {"time"}, "sim/jobs.py": {"multiprocessing"}}
-    assert {path: names for path, names in found.items() if names} == outside
+    assert {path: names for path, names in imported.items() if names} == outside
 
 
-@pytest.mark.parametrize("package", ONE_ROOM)
+@pytest.mark.parametrize("package", ROOM_OF_PACKAGE)
 def test_a_third_party_package_has_one_room(package):
     importers = [path for path, names in modules().items() if package in names]
-    assert [path for path in importers if not stands_in(path, ONE_ROOM[package])] == []
+    assert [path for path in importers if not stands_in(path, ROOM_OF_PACKAGE[package])] == []
 
 
 def test_every_room_is_a_package_so_that_the_import_contract_sees_it():
@@ -159,8 +159,8 @@ FORBIDDEN_CODE = {
 def test_no_code_has(kind):
     pattern = FORBIDDEN_CODE[kind]
     files = [path for path in tracked_files() if path.suffix == ".py" and path != Path(__file__)]
-    found = [path for path in files if pattern.search(path.read_text(encoding="utf-8"))]
-    assert [path.relative_to(ROOT).as_posix() for path in found] == []
+    matches = [path for path in files if pattern.search(path.read_text(encoding="utf-8"))]
+    assert [path.relative_to(ROOT).as_posix() for path in matches] == []
 
 
 def pins(lock: str = LOCK) -> dict[str, str]:
@@ -216,9 +216,11 @@ def test_the_makefile_says_how_many_packages_the_demo_needs():
 def test_the_lock_has_what_the_project_and_its_extras_ask_for():
     groups = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
     asked = [Requirement(text) for group in groups for text in group]
-    outside = [one for one in asked if one.name != PROJECT["name"]]
+    outside = [requirement for requirement in asked if requirement.name != PROJECT["name"]]
     assert [
-        str(one) for one in outside if not one.specifier.contains(pins().get(canonicalize_name(one.name), "0"))
+        str(requirement)
+        for requirement in outside
+        if not requirement.specifier.contains(pins().get(canonicalize_name(requirement.name), "0"))
     ] == []
 
 
@@ -227,8 +229,16 @@ def test_the_lock_is_complete_on_every_python(python):
     """A package may ask for more on a newer Python than on the one that wrote the lock."""
     environment = {**default_environment(), "python_version": python, "python_full_version": f"{python}.0", "extra": ""}
     asked = [(name, Requirement(text)) for name in pins() for text in distribution(name).requires or ()]
-    needed = [(name, one) for name, one in asked if one.marker is None or one.marker.evaluate(environment)]
-    assert [f"{name} asks for {one}" for name, one in needed if canonicalize_name(one.name) not in pins()] == []
+    needed = [
+        (name, requirement)
+        for name, requirement in asked
+        if requirement.marker is None or requirement.marker.evaluate(environment)
+    ]
+    assert [
+        f"{name} asks for {requirement}"
+        for name, requirement in needed
+        if canonicalize_name(requirement.name) not in pins()
+    ] == []
 
 
 def test_every_locked_package_is_installed_as_locked():

@@ -28,13 +28,17 @@ _TOKEN = re.compile(r'"[^"]*"|\[[^\]]*\]|[A-Za-z_:$][\w:]*|[{}(),]|=~|!~|!=|[^\s
 
 def sample_labels() -> dict[str, set[str]]:
     """Name of each sample -> its labels."""
-    found = {}
+    labels_by_sample = {}
     for row in METRICS.values():
         if row.kind is Kind.HISTOGRAM:
-            found |= {f"{row.name}_bucket": {*row.labels, "le"}, f"{row.name}_sum": set(), f"{row.name}_count": set()}
+            labels_by_sample |= {
+                f"{row.name}_bucket": {*row.labels, "le"},
+                f"{row.name}_sum": set(),
+                f"{row.name}_count": set(),
+            }
         else:
-            found[f"{row.name}_info" if row.kind is Kind.INFO else row.name] = {*row.labels}
-    return found
+            labels_by_sample[f"{row.name}_info" if row.kind is Kind.INFO else row.name] = {*row.labels}
+    return labels_by_sample
 
 
 SAMPLES = sample_labels()

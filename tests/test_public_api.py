@@ -79,10 +79,10 @@ def test_a_type_checker_accepts_every_name_and_knows_the_fields_of_an_event(tmp_
 
 def described() -> list[tuple[str, object]]:
     """Public classes, and their own public methods and properties."""
-    found: list[tuple[str, object]] = []
+    members: list[tuple[str, object]] = []
     for name in CLASSES:
         kind = getattr(kstreams_assign, name)
-        found.append((name, kind))
+        members.append((name, kind))
         for attribute, value in inspect.getmembers_static(kind):
             owner = next((base for base in kind.__mro__ if attribute in vars(base)), object)
             callable_ = inspect.isfunction(value) or isinstance(value, (property, classmethod, staticmethod))
@@ -91,8 +91,8 @@ def described() -> list[tuple[str, object]]:
             )  # described there
             ours = owner.__module__.startswith("kstreams_assign") and not attribute.startswith("_")
             if callable_ and ours and not blocking:
-                found.append((f"{name}.{attribute}", getattr(value, "__func__", value)))
-    return found
+                members.append((f"{name}.{attribute}", getattr(value, "__func__", value)))
+    return members
 
 
 @pytest.mark.parametrize(("name", "value"), described())

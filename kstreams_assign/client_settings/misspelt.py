@@ -55,7 +55,7 @@ def _kafka_hint(key: str, keys: list[str]) -> str | None:
         return f"write {underscored}"
     if hint := _KAFKA.get(name, _KAFKA.get(dotted)):
         return hint
-    client_name = next((found for found in (name, name.replace("_", ".")) if found in PROPERTIES), None)
+    client_name = next((candidate for candidate in (name, name.replace("_", ".")) if candidate in PROPERTIES), None)
     if client_name is None:
         return None
     return refused_here(client_name) or f"it is a setting of the Kafka clients: put {client_name!r} into client"

@@ -12,9 +12,9 @@ SEEDS = range(200)
 
 
 def test_the_same_seed_gives_the_same_faults_and_another_seed_others():
-    one, again, other = (schedule(draw_settings(seed, 600, "at_least_once")) for seed in (7, 7, 8))
-    assert one == again
-    assert one != other
+    first, repeated, other = (schedule(draw_settings(seed, 600, "at_least_once")) for seed in (7, 7, 8))
+    assert first == repeated
+    assert first != other
 
 
 def test_in_ten_minutes_every_kind_of_fault_happens_and_some_happen_at_once():

@@ -47,14 +47,14 @@ def test_a_whole_store_is_read_whole(folder: Path) -> None:
 
 def test_damage_hides_only_what_stands_nowhere_else(folder: Path) -> None:
     flip_a_block_of_the_oldest_table(folder)
-    found = read(folder)
-    assert "block checksum mismatch" in found.damage
-    assert (found.offset, found.entries, found.unread) == (231, NEW, {b"only here"})
+    content = read(folder)
+    assert "block checksum mismatch" in content.damage
+    assert (content.offset, content.entries, content.unread) == (231, NEW, {b"only here"})
 
 
 def test_a_key_that_was_deleted_is_absent_and_not_damaged(folder: Path) -> None:
     stores = open_task_stores(folder, ["applied"])
     stores.write({"applied": [(b"only here", None)]}, {CHANGELOG: 232})
     stores.close()
-    found = read(folder)
-    assert (found.offset, found.entries, found.damage) == (232, NEW, "")
+    content = read(folder)
+    assert (content.offset, content.entries, content.damage) == (232, NEW, "")

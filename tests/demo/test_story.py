@@ -31,7 +31,7 @@ def group_of(owners, generation, **facts):
     return board_of(*[started(worker) for worker in owners], *events)
 
 
-ONE = group_of({"w1": ["0_0", "0_1", "0_2"]}, 1)
+W1_ALONE = group_of({"w1": ["0_0", "0_1", "0_2"]}, 1)
 TWO = group_of({"w1": ["0_0", "0_1"], "w2": ["0_2"]}, 2)
 PROBING = group_of({"w1": ["0_0", "0_1"], "w2": ["0_2"], "w3": []}, 3, next_probe_ms=60_000)
 THREE = group_of({"w1": ["0_0"], "w2": ["0_1"], "w3": ["0_2"]}, 5)
@@ -50,7 +50,7 @@ def test_the_whole_script_in_order():
     acts = play(
         7,
         (NOTHING, EMPTY),
-        (ONE, EMPTY),
+        (W1_ALONE, EMPTY),
         (TWO, EMPTY),
         (TWO, long),
         *[(THREE, long)] * 6,

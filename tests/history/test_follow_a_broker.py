@@ -166,7 +166,10 @@ def test_brokers_that_do_not_answer_are_told_before_spark_starts(tmp_path):
 
 
 def test_a_cluster_where_no_group_has_ever_been_is_told(tmp_path):
-    with LocalBroker() as fresh, pytest.raises(BrokerError, match=f"shows no topic {TOPIC}: no group has ever committed"):
+    with (
+        LocalBroker() as fresh,
+        pytest.raises(BrokerError, match=f"shows no topic {TOPIC}: no group has ever committed"),
+    ):
         source_of(Asked(tmp_path, bootstrap_servers=fresh.bootstrap_servers, settings=Settings(once=True)))
 
 

@@ -11,18 +11,18 @@ import pytest
 from kstreams_assign.history.schemas import SCHEMAS, TYPES, arrow_table
 from kstreams_assign.history.tables import COLUMNS, empty_tables
 
-TOLD = (Path(__file__).parents[2] / "protocol" / "history.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parents[2] / "protocol" / "history.md").read_text(encoding="utf-8")
 
 
 def documented_columns(table: str) -> list[tuple[str, pa.DataType]]:
     """The columns of one table in their order, as the document has them: several in a row may share a type."""
-    section = TOLD.split(f"## `{table}`")[1].split("\n## ")[0]
+    section = DOCUMENT.split(f"## `{table}`")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (`.+?`) \| (\S+) \|", section, re.MULTILINE)
     return [(name, TYPES[kind]) for names, kind in rows for name in re.findall(r"`(\w+)`", names)]
 
 
 def test_the_document_tells_of_every_table():
-    assert re.findall(r"^## `(\w+)`", TOLD, re.MULTILINE) == list(COLUMNS)
+    assert re.findall(r"^## `(\w+)`", DOCUMENT, re.MULTILINE) == list(COLUMNS)
 
 
 @pytest.mark.parametrize("table", COLUMNS)

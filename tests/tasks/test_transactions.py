@@ -49,16 +49,16 @@ def test_what_its_coordinator_is_not_about_to_end_hangs(state, epoch, partitions
 
 def test_nothing_is_said_to_hang_that_nobody_knows():
     """Who may not describe transactional ids is told of none."""
-    found = ExaminedTransaction(OPEN, None)
-    assert not found.hanging
-    assert found.in_vain
-    assert in_words(found) == (
+    transaction = ExaminedTransaction(OPEN, None)
+    assert not transaction.hanging
+    assert transaction.in_vain
+    assert in_words(transaction) == (
         "log-0 has an open transaction from offset 40 on, of producer 7, which no coordinator that may be asked knows"
     )
 
 
 @pytest.mark.parametrize(
-    ("state", "told"),
+    ("state", "words"),
     [
         ("Ongoing", "of app-x: it ends with its next commit, or 60 s after it began"),
         ("PrepareCommit", "of app-x, which its coordinator is about to commit"),
@@ -66,8 +66,8 @@ def test_nothing_is_said_to_hang_that_nobody_knows():
         ("CompleteCommit", "of app-x, which its coordinator believes to have ended (CompleteCommit); it hangs, and"),
     ],
 )
-def test_words_tell_whose_it_is_and_what_comes(state, told):
-    assert told in in_words(ExaminedTransaction(OPEN, replace(KNOWN, state=state)))
+def test_words_tell_whose_it_is_and_what_comes(state, words):
+    assert words in in_words(ExaminedTransaction(OPEN, replace(KNOWN, state=state)))
 
 
 def test_one_that_its_producer_has_left_behind_is_told_so():
