@@ -35,7 +35,7 @@ class Left:
 
 
 def leave(broker: LocalBroker, transactions: Iterable[Left]) -> list[Producer]:
-    """Begin the transactions, write the log, restart the broker. Keep the producers: they hold the transactions open."""
+    """Begin the transactions, write the log, restart the broker. Keep the producers: they hold transactions open."""
     left = list(transactions)
     producers = [_begin(broker.bootstrap_servers, transaction) for transaction in left]
     for transaction in left:
