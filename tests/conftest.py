@@ -275,7 +275,7 @@ SLOW = (
 
 TOGETHER = (("tests/docker/", "tests/mixed/", "tests/releases/"), ("tests/history/",))
 """In a run by several processes one process gets all tests of such a group, and starts with them. They share something
-slow to start (Spark), or keep a machine busy (containers, Java instances). Elsewhere the tests of one file stay together."""
+slow to start (Spark), or keep a machine busy (containers, Java). Elsewhere the tests of one file stay together."""
 
 
 @pytest.hookimpl(wrapper=True)
