@@ -153,7 +153,7 @@ class PlayedGroup:
         return {task: process.process for process in self.processes.values() for task in process.running}
 
     def rebalance(self) -> PlayedGeneration:
-        """One generation: everybody joins, the leader decides, everybody adopts."""
+        """One generation: all members join, the leader decides, all adopt."""
         self.generation += 1
         threads = sorted(thread for process in self.processes.values() for thread in process.threads)
         if not threads:

@@ -119,7 +119,7 @@ class Generation:
 
     @cached_property
     def inputs(self) -> dict[str, tuple[TopicPartition, ...]]:
-        """Task -> its input partitions, for each task that anybody got."""
+        """Task -> its input partitions, for each assigned task."""
         return {
             task: inputs
             for member in self.members

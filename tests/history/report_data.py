@@ -43,7 +43,7 @@ class Story:
         self.group.stop(UUID(int=number << 96 | 0x4000_8000_0000_0000_0000))
 
     def ends(self, now_ms: int) -> list[EndOffset]:
-        """Where the changelogs end, as somebody who samples them would see it."""
+        """Where the changelogs end, as a sample would show it."""
         sizes = enumerate(self.group.counts.values())
         return [
             EndOffset(f"app-totals-{number}-changelog", partition, self.group.end, 0, now_ms)

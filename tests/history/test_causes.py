@@ -1,4 +1,4 @@
-"""Why generations came about, told from the bytes that the real leader wrote for played groups."""
+"""Why generations came about, read from the bytes that the real leader wrote for played groups."""
 
 from __future__ import annotations
 
@@ -91,13 +91,13 @@ def test_a_process_that_comes_back_as_another_member_was_restarted(kind):
     assert "restarted" in row["evidence"]
 
 
-def test_another_thread_of_a_process_is_told_apart():
+def test_another_thread_of_a_process_is_another_member():
     recorded = settled(OURS, P1, P2)
     threads = recorded.played.processes[P2].threads
     threads.append(threads[0]._replace(number=2))
     recorded.rebalance(TEN_MINUTES)
-    gone = threads.pop()
-    del recorded.played.processes[P2].adopted[gone]
+    stopped = threads.pop()
+    del recorded.played.processes[P2].adopted[stopped]
     recorded.rebalance(TEN_MINUTES)
     *_, more, fewer = recorded.rows("rebalances")
     assert (more["cause"], more["joined"]) == ("join", [])
@@ -306,7 +306,7 @@ def test_versions_that_cannot_ask_leave_the_cause_unknown():
     assert (first["probing"], second["probing"], second["cause"]) == (None, None, None)
 
 
-def test_what_somebody_unreadable_said_leaves_the_cause_unknown():
+def test_an_unreadable_member_leaves_the_cause_unknown():
     recorded = settled(JAVA, P1, P2)
     recorded.rebalance(TEN_MINUTES)
     first, second = recorded.records()

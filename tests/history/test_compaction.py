@@ -98,7 +98,7 @@ def test_killed_at_any_point_no_row_is_lost_or_doubled(tmp_path, tmp_path_factor
         with pytest.raises(Killed):
             compact(layout, FUTURE, kill, exchange)
         if exchange is exchange_in_one_step:
-            assert rows(layout) == before, "also before anybody has cleared up"
+            assert rows(layout) == before, "also before any cleanup"
         recover(layout)
         assert rows(layout) == before
     compact(layout, FUTURE, exchange=exchange)

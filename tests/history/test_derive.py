@@ -148,7 +148,7 @@ def test_a_commit_from_before_the_old_owner_had_the_task_does_not_count():
     assert (second["from_process"], second["to_process"], second["gap_ms"]) == (str(P2), str(P3), None)
 
 
-def test_a_movement_waits_for_its_first_commit_and_is_told_once():
+def test_a_movement_waits_for_its_first_commit_and_is_written_once():
     recorded = RecordedGroup(group(JAVA, stateless=False, partitions=1), JAVA)
     recorded.start(P1)
     recorded.rebalance()
@@ -165,7 +165,7 @@ def test_a_movement_waits_for_its_first_commit_and_is_told_once():
     assert rows(before, "movements") == []
 
 
-def test_a_task_without_input_is_told_without_a_gap_after_ten_minutes():
+def test_a_task_without_input_is_written_without_a_gap_after_ten_minutes():
     recorded = RecordedGroup(group(JAVA, stateless=False, partitions=2), JAVA)
     recorded.start(P1)
     recorded.rebalance()
@@ -283,8 +283,8 @@ def test_the_end_of_the_group_tells_the_movements_that_still_wait():
     recorded.start(P2)
     recorded.rebalance(after_ms=5_000)
     *records, last = recorded.records()
-    gone = rows(derived([*records, last, last._replace(value=None)]), "movements")
-    assert [(row["to_process"], row["gap_ms"]) for row in gone] == [(str(P2), None)]
+    deleted = rows(derived([*records, last, last._replace(value=None)]), "movements")
+    assert [(row["to_process"], row["gap_ms"]) for row in deleted] == [(str(P2), None)]
 
 
 def test_a_stateless_task_is_neither_warm_nor_cold():
@@ -381,7 +381,7 @@ def test_a_placement_tells_what_its_process_reported_as_it_joined():
     assert 0 in {total for (process, _), total in sums[3].items() if process == str(P2)} or 50_000 in sums[4].values()
 
 
-def test_a_member_is_told_with_all_that_it_says_of_itself():
+def test_a_member_row_has_all_that_the_member_reports():
     recorded = RecordedGroup(group(), OURS)
     recorded.start(P1, endpoint=f"{P1}.example.org:8080", tags={"zone": "a"})
     recorded.rebalance()

@@ -60,7 +60,7 @@ def test_an_older_generation_that_comes_again_is_late():
     assert len(rows(tables, "rebalances")) == len(records)
 
 
-def test_a_group_that_was_deleted_and_made_again_begins_anew():
+def test_a_group_that_was_deleted_and_created_again_starts_fresh():
     first = RecordedGroup(group(JAVA), JAVA)
     first.start(P1)
     first.rebalance()
@@ -69,8 +69,8 @@ def test_a_group_that_was_deleted_and_made_again_begins_anew():
     again.start(P2)
     again.rebalance(after_ms=10 * TEN_MINUTES)
     old, new = first.records(), again.records()
-    gone = [old[-1]._replace(value=None)]
-    for records in ([*old, *gone, *new], [*old, *new]):
+    deleted = [old[-1]._replace(value=None)]
+    for records in ([*old, *deleted, *new], [*old, *new]):
         rebalances = rows(derived(records), "rebalances")
         assert [(row["generation"], row["cause"]) for row in rebalances][-1] == (1, "first")
         assert rows(derived(records), "movements") == []

@@ -73,7 +73,7 @@ def test_under_its_own_settings_a_group_does_again_what_it_did(kind, same, setti
     assert replayed.left_out == {"nothing is known of what was before": 1}
 
 
-def test_a_task_that_is_held_back_as_somebody_joins_still_counts_as_its_old_owners():
+def test_a_task_withheld_while_a_member_joins_still_counts_as_its_old_owners():
     recorded = RecordedGroup(group(OURS, partitions=6, stateless=False), OURS)
     recorded.start(P1)
     recorded.settle()
@@ -90,7 +90,7 @@ def test_a_task_that_is_held_back_as_somebody_joins_still_counts_as_its_old_owne
     assert replay(group_row, [LEAST]).answers[-1].owner_changes == sum(episode)
 
 
-def test_other_settings_are_told_apart():
+def test_other_settings_are_another_alternative():
     group_row = of_group(derived(scaled(JAVA).records()))
     few, many = replay(group_row, [replace(HIGH, settings={"max_warmup_replicas": n}) for n in (1, 8)]).answers[-2:]
     answers = replay(group_row, [replace(HIGH, settings={"max_warmup_replicas": n}) for n in (1, 8)]).answers
@@ -137,7 +137,7 @@ def test_a_generation_with_a_member_that_cannot_be_read_is_left_out():
     assert replay(of_group(derived([*before, spoilt])), [HIGH]).left_out["members that cannot be read"] == 1
 
 
-def test_tasks_that_nobody_could_play_are_left_out_with_the_reason():
+def test_tasks_that_cannot_be_replayed_are_left_out_with_the_reason():
     group_row = of_group(derived(scaled(JAVA).records()))
     named = [{**row, "task": f"shop__{row['task']}"} for row in group_row["task_placements"]]
     replayed = replay({**group_row, "task_placements": named}, [HIGH])

@@ -139,7 +139,7 @@ def test_the_lag_of_a_copy_is_the_sampled_end_less_what_it_reported_and_unknown_
         assert bar.lags == ()
 
 
-def test_no_lag_is_told_where_a_changelog_of_the_generation_belongs_to_no_known_task():
+def test_no_lag_is_shown_where_a_changelog_of_the_generation_belongs_to_no_known_task():
     ends = [EndOffset("g", 0, 5, "0_0", 70), EndOffset("g", 0, 5, None, 30)]
     (bar,) = view([rebalance(1, 5)], [placement(5, "0_0", offset_sum=40)], ends).bars
     assert bar.lags == ()

@@ -74,7 +74,7 @@ def test_a_page_names_every_group_and_its_summary_says_what_is_on_it(tmp_path):
     assert {Reader(text).data(f"group-{index}")["group"] for index in (0, 1)} == {"orders", "clicks"}
 
 
-def test_a_page_asks_nobody_for_anything_and_allows_no_script_but_its_own(tmp_path):
+def test_a_page_makes_no_requests_and_allows_no_script_but_its_own(tmp_path):
     _, text = drawn(tmp_path, pair_tables("orders"))
     seen = Reader(text)
     assert [value for name, value in seen.attributes if name in {"src", "srcset"}] == []
@@ -217,9 +217,9 @@ def test_tables_of_an_earlier_version_lack_columns_and_are_read_all_the_same(tmp
     import pyarrow.parquet as pq
 
     write_tables(tmp_path, pair_tables("orders"))
-    for kind, gone in ((Rebalance, ["assignor", "joined"]), (Placement, ["warmup_known"])):
+    for kind, missing in ((Rebalance, ["assignor", "joined"]), (Placement, ["warmup_known"])):
         (file,) = (tmp_path / TABLES[kind]).rglob("*.parquet")
-        pq.write_table(pq.read_table(file, partitioning=None).drop_columns(gone), file)
+        pq.write_table(pq.read_table(file, partitioning=None).drop_columns(missing), file)
     assert report(tmp_path, tmp_path / "page.html").rebalances > 1
 
 

@@ -57,7 +57,7 @@ def test_one_group_never_finishes_and_one_that_still_moves_is_no_trouble():
     assert (calm.tone, calm.detail) == ("good", "1 group still probing as the history ends")
 
 
-def test_a_calm_fleet_is_told_so():
+def test_a_calm_fleet_says_so():
     assert [(headline.tone, headline.text) for headline in words.headlines(fleet(LINE))] == [
         ("good", "No group probes without end"),
         ("good", "No task flaps"),
@@ -65,7 +65,7 @@ def test_a_calm_fleet_is_told_so():
     ]
 
 
-def test_flapping_cold_and_silent_tasks_and_what_could_not_be_read_are_told():
+def test_flapping_cold_and_silent_tasks_and_unreadable_records_are_headlines():
     bad = replace(LINE, group="bad", flapping=("0_1", "0_2"), cold=2, owner_changes=9, worst_gap_ms=61_000)
     headlines = words.headlines(fleet(bad, LINE, damage=(Damage("damaged_value", "cut", 3, ""),)))
     assert [(headline.tone, headline.text) for headline in headlines[1:]] == [

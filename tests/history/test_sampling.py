@@ -29,7 +29,7 @@ def test_ends_are_sampled_with_their_time(broker):
     assert ends["without-changelogs"] == []
 
 
-def test_what_cannot_be_sampled_is_left_out_and_told():
+def test_what_cannot_be_sampled_is_left_out_and_noted():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         away = Sampler(ClusterAdmin(f"127.0.0.1:{taken.getsockname()[1]}"), timeout_s=0.3)

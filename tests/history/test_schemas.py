@@ -1,4 +1,4 @@
-"""The types of the tables are those that ``protocol/history.md`` tells."""
+"""The types of the tables are those that ``protocol/history.md`` defines."""
 
 from __future__ import annotations
 

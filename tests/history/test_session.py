@@ -91,7 +91,7 @@ def test_a_spark_submit_that_cannot_run_is_not_blamed_on_a_spark_home_that_is_no
         ("org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed", BrokerError),
         ("org.apache.spark.SparkException: Failed to find data source: kafka. Deploy", SparkError),
         ("java.io.IOException: No space left on device", SparkError),
-        ("something nobody has seen before", SparkError),
+        ("an error that is not known", SparkError),
     ],
 )
 def test_a_query_that_fails_is_one_of_our_errors(said, kind):
