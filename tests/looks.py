@@ -42,17 +42,19 @@ _FAINT = """(least) => {
   }
   return [...faint];
 }"""
+_FITS = "(width) => document.documentElement.scrollWidth === width"
 _CUT = """() => [...document.querySelectorAll(".scroll")]
   .filter((box) => box.clientWidth && box.scrollWidth > box.clientWidth + 1)
   .map((box) => `${box.ariaLabel}: ${box.scrollWidth} in ${box.clientWidth}`)"""
 
 
 def in_each_look(page: Page, widths: tuple[int, ...] = WIDTHS) -> Iterator[int]:
-    """Show the page at each width, on light and on dark paper; yield the width."""
+    """Show the page at each width, on light and on dark paper, until it fits; yield the width."""
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         for width in widths:
             page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_function(_FITS, arg=width)  # what draws to a width has drawn
             yield width
 
 

@@ -60,8 +60,8 @@ def still_running(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 @pytest.mark.parametrize(
     "moment",
-    [None, r"w1: started", r"w2: joins", r"orders flow"],
-    ids=["the broker starts", "a worker starts", "a rebalance", "orders flow"],
+    [None, r"w1: started", r"w2: joins", r"orders come in"],
+    ids=["the broker starts", "a worker starts", "a rebalance", "orders come in"],
 )
 def test_ctrl_c_leaves_nothing_behind(tmp_path, moment):
     with demo(tmp_path) as process:
@@ -82,7 +82,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path, moment):
 
 def test_a_second_ctrl_c_does_not_disturb_the_clean_up(tmp_path):
     with demo(tmp_path) as process:
-        read_until(process, r"orders flow")
+        read_until(process, r"orders come in")
         children = family(process)
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGINT)
@@ -105,7 +105,7 @@ def test_terminate_ends_it_in_order_too(tmp_path):
 
 def test_a_demo_that_is_killed_takes_its_processes_along(tmp_path):
     with demo(tmp_path) as process:
-        read_until(process, r"orders flow")
+        read_until(process, r"orders come in")
         children = family(process)
         process.kill()
         process.communicate(timeout=WITHIN_S)
