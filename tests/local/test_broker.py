@@ -114,7 +114,7 @@ def test_a_folder_that_was_made_otherwise_is_refused(tmp_path):
     """Its records would meet a controller that knows none of them."""
     with LocalBroker(data_dir=tmp_path):
         pass
-    with pytest.raises(LocalBrokerError, match="was made without controller_apart"):
+    with pytest.raises(LocalBrokerError, match="was created without controller_apart"):
         LocalBroker(data_dir=tmp_path, controller_apart=True).start()
 
 
