@@ -127,5 +127,5 @@ def test_a_file_that_could_not_be_written_in_the_end_is_refused_in_the_beginning
     with demo(tmp_path, "--json", str(tmp_path / "missing" / "demo.json")) as process:
         _, errors = process.communicate(timeout=WITHIN_S)
     assert process.returncode == 2
-    assert "there is no folder" in errors
+    assert "does not exist; create it first" in errors
     assert list(tmp_path.iterdir()) == []
