@@ -67,7 +67,7 @@ def test_a_changelog_recreated_while_no_worker_ran_is_noticed_though_it_is_longe
     worker.until_running(PARTITIONS)
     wiped = worker.named("store_wiped")
     assert len(wiped) == PARTITIONS
-    assert all("its topic id is another" in event["reason"] for event in wiped)
+    assert all("its topic id has changed" in event["reason"] for event in wiped)
     assert (totals(worker, new), totals(worker, KEYS)) == ({b"7"}, {None})
 
 

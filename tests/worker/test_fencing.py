@@ -17,7 +17,7 @@ def test_the_process_whose_instance_id_another_takes_ends_at_once_and_the_other_
     second = app.start(2, group_instance_id="one")
     error = first.until_error()
     assert isinstance(error, InstanceFenced)
-    assert "group_instance_id = 'one': another process has joined with it; give each" in str(error)
+    assert "group_instance_id = 'one': another process has joined with it; each process needs its own" in str(error)
     first.join()
     second.until_running(PARTITIONS)
     app.send([b"word-%d" % n for n in range(100)])
