@@ -88,5 +88,5 @@ def test_a_hanging_changelog_and_hanging_offsets_are_reported_and_ended(own_brok
     assert {transaction.ended for transaction in ended} == {transaction.decision for transaction in ended} != {None}
     second.until_running(PARTITIONS)
     second.until(lambda _: not any(tasks(second).values()))
-    last = second.named("waiting_for_transactions")[-1]
-    assert last["transactions"] == last["warnings"] == []
+    second.until(lambda _: not second.named("waiting_for_transactions")[-1]["transactions"])
+    assert second.named("waiting_for_transactions")[-1]["warnings"] == []

@@ -89,7 +89,7 @@ def test_a_worker_joins_a_java_group_and_takes_all_of_it_over(mixed: Mixed) -> N
     ours.until_running(PARTITIONS // 2)
     java.until_tasks(active=PARTITIONS // 2)
     assert not ours.named("decision"), "Java leads"
-    assert "high_availability decides" in ours.named("assigned")[-1]["warnings"][0]
+    assert "the group uses assignor high_availability" in ours.named("assigned")[-1]["warnings"][0]
     mixed.count_more()
     java.close()
     ours.until_running(PARTITIONS)
