@@ -213,6 +213,8 @@ class ErrorDescription:
     """What happened."""
     remedy: str
     """What the application can do."""
+    attributes: str
+    """What its attributes hold; empty for an error without its own."""
 
 
 def errors() -> tuple[ErrorDescription, ...]:
@@ -226,8 +228,9 @@ def _error_tree(error: type[Exception]) -> list[type[Exception]]:
 
 
 def _describe_error(error: type[Exception]) -> ErrorDescription:
-    meaning, remedy, *_ = map(_in_line, (getdoc(error) or "").split("\n\n"))
-    return ErrorDescription(error.__name__, error.__base__.__name__ if error.__base__ else "", meaning, remedy)
+    meaning, remedy, *attributes = map(_in_line, (getdoc(error) or "").split("\n\n"))
+    base = error.__base__.__name__ if error.__base__ else ""
+    return ErrorDescription(error.__name__, base, meaning, remedy, " ".join(attributes))
 
 
 def _in_line(text: str) -> str:

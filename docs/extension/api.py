@@ -6,13 +6,13 @@ import ast
 import inspect
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 
 import kstreams_assign
 from extension.tables import markdown, table
 from kstreams_assign.cli import exit_status
-from kstreams_assign.errors import KStreamsAssignError
+from kstreams_assign.reference import ErrorDescription, errors
 
 _DIRECTIVES = {"Classes": "autoclass", "Functions": "autofunction", "Errors": "autoexception"}
 KINDS = ("Classes", "Functions", "Errors", "Types and constants")
@@ -81,18 +81,14 @@ def summary(name: str, value: object) -> str:
 
 def errors_part() -> str:
     """Return the tree of errors, and a section for each."""
-    errors = list(_tree(KStreamsAssignError))
-    index = "\n".join(f"{'  ' * depth}- [`{error.__name__}`](#{error.__name__.lower()})" for depth, error in errors)
-    sections = (
-        f"### `{error.__name__}`\n\n{markdown(inspect.getdoc(error) or '')}\n\n"
-        f"A command that ends with it has exit status {exit_status(error)}.\n"
-        for _, error in errors
-    )
-    return "\n".join([index, "", "## Every error\n", *sections])
+    depths: dict[str, int] = {}
+    for error in errors():
+        depths[error.name] = depths.get(error.base, -1) + 1
+    index = "\n".join(f"{'  ' * depth}- [`{name}`](#{name.lower()})" for name, depth in depths.items())
+    return "\n".join([index, "", "## Every error\n", *map(_error, errors())])
 
 
-def _tree(error: type[KStreamsAssignError], depth: int = 0) -> Iterator[tuple[int, type[KStreamsAssignError]]]:
-    yield depth, error
-    for below in error.__subclasses__():
-        if below.__module__ == KStreamsAssignError.__module__:
-            yield from _tree(below, depth + 1)
+def _error(error: ErrorDescription) -> str:
+    paragraphs = [f"### `{error.name}`", *map(markdown, filter(None, (error.meaning, error.remedy, error.attributes)))]
+    status = exit_status(getattr(kstreams_assign.errors, error.name))
+    return "\n\n".join([*paragraphs, f"A command that ends with it has exit status {status}.\n"])
