@@ -17,9 +17,7 @@ _COMMON = get_type_hints(BaseEvent).keys()
 def events_part() -> str:
     """Return a table of all events, a section for each, and the values that they hold."""
     described = sorted(events(), key=attrgetter("event"))
-    index = table(
-        ("Event", "When"), [(f"[`{each.event}`](#{each.event})", markdown(each.when)) for each in described]
-    )
+    index = table(("Event", "When"), [(f"[`{each.event}`](#{each.event})", markdown(each.when)) for each in described])
     common = _fields(field for field in described[0].fields if field.name in _COMMON)
     parts = [index, f"## Fields of every event\n\nBeside `event`, the name of the event:\n\n{common}"]
     parts += ["## Every event\n", *map(_event, described)]

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kstreams_assign.adapters.log_secrets import hide_secrets
+from kstreams_assign.adapters.log_secrets import filter_loggers, hide_secrets
 
 PROJECT = "kstreams_assign"
 
@@ -86,7 +86,4 @@ def log_in_our_words(client: Mapping[str, str], logger_name: str, meanings: Sequ
     logger = logging.getLogger(logger_name)
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.WARNING)
-    words = _filters.setdefault(logger_name, _InOurWords(meanings))
-    for name in [logger_name, *logging.root.manager.loggerDict]:
-        if f"{name}.".startswith(f"{logger_name}."):
-            logging.getLogger(name).addFilter(words)  # a second time changes nothing
+    filter_loggers(logger_name, _filters.setdefault(logger_name, _InOurWords(meanings)))

@@ -32,6 +32,14 @@ def hide_secrets(client: Mapping[str, str], logger_name: str) -> None:
     """Show no secret of ``client`` in what this logger and those below it log, as text or as the bytes of a request."""
     secrets = secrets_of(client)
     _filter.secrets |= secrets | {repr(secret)[1:-1] for secret in secrets} | {repr(s.encode())[2:-1] for s in secrets}
-    for name in [logger_name, *logging.root.manager.loggerDict]:
-        if f"{name}.".startswith(f"{logger_name}."):
-            logging.getLogger(name).addFilter(_filter)  # a second time changes nothing
+    filter_loggers(logger_name, _filter)
+
+
+def filter_loggers(name: str, lines: logging.Filter) -> None:
+    """Put a filter on the logger ``name`` and on those below it that exist; a second time changes nothing.
+
+    A logger's filters see only what is logged to it, not what is logged below it.
+    """
+    for logger in [name, *logging.root.manager.loggerDict]:
+        if f"{logger}.".startswith(f"{name}."):
+            logging.getLogger(logger).addFilter(lines)

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-_LIBRDKAFKA = "kstreams_assign.adapters.confluent"
-_KAFKA_PYTHON = "kafka"
+from kstreams_assign.adapters.confluent.log_meanings import LOGGER_NAME as LIBRDKAFKA
+from kstreams_assign.adapters.kafka_python.log_meanings import LOGGER_NAME as KAFKA_PYTHON
+
 _SILENT = logging.CRITICAL + 1
 
 
@@ -17,7 +18,7 @@ def without_client_logs(client: Mapping[str, str]) -> Iterator[None]:
     if "debug" in client:
         yield
         return
-    librdkafka, kafka_python = logging.getLogger(_LIBRDKAFKA), logging.getLogger(_KAFKA_PYTHON)
+    librdkafka, kafka_python = logging.getLogger(LIBRDKAFKA), logging.getLogger(KAFKA_PYTHON)
     level = kafka_python.level
     librdkafka.addFilter(_nothing)  # not its level: the adapters' own loggers below it would inherit that
     kafka_python.setLevel(_SILENT)

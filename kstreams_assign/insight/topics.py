@@ -67,8 +67,8 @@ def create(cluster: Cluster, texts: Sequence[str], *, as_json: bool) -> None:
     for name, count in existing.items():
         if count != wanted[name]:
             raise ConfigError(
-                f"topic create {name}: it exists with {_partitions(count)}, not {wanted[name]}; nothing was created; "
-                f"take another name, or {name}:{count}"
+                f"topic create {name}: it exists with {_count(count, 'partition')}, not {wanted[name]}; "
+                f"nothing was created; take another name, or {name}:{count}"
             )
     admin.create_topics(wanted, cluster.timeout_s)
     if as_json:
@@ -76,7 +76,7 @@ def create(cluster: Cluster, texts: Sequence[str], *, as_json: bool) -> None:
         print(json.dumps(facts))
         return
     for name, count in wanted.items():
-        print(f"{name}: {'exists already' if name in existing else 'created'}, with {_partitions(count)}")
+        print(f"{name}: {'exists already' if name in existing else 'created'}, with {_count(count, 'partition')}")
 
 
 def show_topics(cluster: Cluster, *, internal: bool, as_json: bool) -> None:
@@ -136,7 +136,8 @@ def produce(cluster: Cluster, topic: str, lines: Iterable[bytes], separator: str
 
     Ctrl-C ends the lines. Raises ``TopicNotFound``, ``BrokerError``.
     """
-    _existing_partitions(cluster, topic)
+    refuse_wrong_name(topic, topic)
+    _existing_partitions(cluster.admin(), cluster, topic)
     written = without_key = 0
 
     def count(_offset: int) -> None:
@@ -166,7 +167,7 @@ def _print_written(topic: str, records: int, without_key: int, *, as_json: bool)
         print(json.dumps({"topic": topic, "records": records, "without_key": without_key}))
         return
     keyless = f", {without_key:,} of them without a key" if without_key else ""
-    print(f"{_records(records)} written to {topic}{keyless}")
+    print(f"{_count(records, 'record')} written to {topic}{keyless}")
 
 
 def _progressing(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -191,8 +192,9 @@ def consume(cluster: Cluster, topic: str, reading: Reading, *, as_json: bool) ->
     """
     if not (reading.follow or reading.from_beginning):
         raise ConfigError("--from-end shows only records that are yet to come: give --follow with it")
-    partitions = _existing_partitions(cluster, topic)
-    bounds = cluster.admin().bounds(partitions, cluster.timeout_s)
+    refuse_wrong_name(topic, topic)
+    admin = cluster.admin()
+    bounds = admin.bounds(_existing_partitions(admin, cluster, topic), cluster.timeout_s)
     positions = {at: start if reading.from_beginning else end for at, (start, end) in bounds.items()}
     ends = {at: end for at, (start, end) in bounds.items() if end > start}
     if not (ends or reading.follow):
@@ -214,7 +216,7 @@ def consume(cluster: Cluster, topic: str, reading: Reading, *, as_json: bool) ->
                 print(json.dumps(as_facts(record)) if as_json else rows.line(record), flush=reading.follow)
         except KeyboardInterrupt:
             pass
-    print(f"{_records(shown)} shown", file=sys.stderr)
+    print(f"{_count(shown, 'record')} shown", file=sys.stderr)
 
 
 def _records_until_end(
@@ -266,10 +268,9 @@ class _Rows:
         return f"partition  offset  {'key':<{self._key_width}}  value\n{row}"
 
 
-def _existing_partitions(cluster: Cluster, topic: str) -> list[TopicPartition]:
-    """Return the partitions of a topic. Raises ``TopicNotFound``, ``ConfigError`` for what cannot be a topic's name."""
-    refuse_wrong_name(topic, topic)
-    topics = cluster.admin().topics(cluster.timeout_s)
+def _existing_partitions(admin: ClusterAdmin, cluster: Cluster, topic: str) -> list[TopicPartition]:
+    """Return the partitions of a topic. Raises ``TopicNotFound``."""
+    topics = admin.topics(cluster.timeout_s)
     if topic not in topics:
         alike = get_close_matches(topic, topics, n=3)
         hint = f"there is {', '.join(alike)}" if alike else f"kstreams-assign topic create {topic} creates it"
@@ -277,9 +278,5 @@ def _existing_partitions(cluster: Cluster, topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, number) for number in range(topics[topic])]
 
 
-def _partitions(count: int) -> str:
-    return f"{count:,} partition{'' if count == 1 else 's'}"
-
-
-def _records(count: int) -> str:
-    return f"{count:,} record{'' if count == 1 else 's'}"
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
