@@ -50,7 +50,7 @@ docs: $(READY) ## build the documentation site into docs/_build/html (a warning 
 wheel: $(READY) ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
 
-lock: $(READY) ## pin the dependencies anew after a change in pyproject.toml
+lock: $(READY) ## pin the dependencies again after a change in pyproject.toml
 	$(PYTHON) -m venv $(VENV)/lock
 	$(VENV)/lock/bin/python -m pip install --quiet pip-tools==7.6.2
 	$(VENV)/lock/bin/python scripts/lock_packages.py

@@ -1,7 +1,7 @@
-"""One measured process: what it said, and the memory it took.
+"""Run one measured process; return its output and the memory it used.
 
-On Linux the memory of a new process counts from that of the one that started it, so whoever measures has to stay small:
-what is large is made in processes of its own.
+On Linux the peak memory of a new process starts at that of its parent, so the measuring process has to stay small:
+large data is made in processes of its own.
 """
 
 from __future__ import annotations

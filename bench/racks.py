@@ -1,8 +1,8 @@
 """Traffic between racks (KIP-925) that each strategy leaves, and the time of a decision, beside Kafka's own classes.
 
-``python -m bench.racks --case 1000x50`` times one case alone. Partitions of random groups that are read from another
-rack, once such a group has come to rest; and one decision about a group that starts, told and answered as JSON lines on
-both sides.
+``python -m bench.racks --case 1000x50`` times one case alone. It counts the
+partitions of random groups that are read from another rack once the group is at rest, and it times one decision about a
+group that starts. Both sides read the request and write the answer as JSON lines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A part that cannot run here is told in one line, and is a failure where nothing may be left out."""
+"""A part that cannot run on this machine is named in one line, and fails the run where nothing may be left out."""
 
 from __future__ import annotations
 

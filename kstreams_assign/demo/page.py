@@ -137,7 +137,7 @@ class _Picture:
                 ms = after.from_ms - before.to_ms
                 if ms > 0:
                     about = f"no worker processes {task}: {ms:,} ms"
-                    yield self._bar(before.to_ms, after.from_ms, self._tops[task], BAR, "nobody", about, least=THINNEST)
+                    yield self._bar(before.to_ms, after.from_ms, self._tops[task], BAR, "gap", about, least=THINNEST)
 
     def _copies(self) -> Iterator[Html]:
         """A line for each worker below the bar, each worker at its own height, so that all replicas are visible."""

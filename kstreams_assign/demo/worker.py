@@ -1,4 +1,4 @@
-"""A worker process: ``python -m kstreams_assign.demo.worker --bootstrap … --application-id … --state-dir …`` and more.
+"""Run a worker process of the demo: ``python -m kstreams_assign.demo.worker``; ``--help`` lists the options.
 
 Runs the application of ``app`` until SIGTERM or SIGINT, or until standard input ends, as it does when its parent ends.
 Events go to standard output, one JSON object per line. A line ``rejoin`` on standard input asks for a rebalance, a line

@@ -1,6 +1,7 @@
 """Every event that a worker, a sidecar or a group member reports to ``on_event``, as a type.
 
-An event is a flat dictionary that JSON can hold. ``Event`` is the union of all types, told apart by ``event``::
+An event is a flat dictionary that JSON can hold. ``Event`` is the union of all types; the
+field ``event`` names the type::
 
     def on_event(event: Event) -> None:
         if event["event"] == "assigned":

@@ -139,7 +139,7 @@ def _assumed(state: GroupState, asked: Alternative, rate_from: str) -> dict[str,
     assumed = {
         "restore rate": rate_from,
         "pace": f"{shown}; members that are not ours wait for the probing interval",
-        "change": "it comes at once: who leaves is gone and who comes is there at the same rebalance, without state",
+        "change": "processes leave and join at the same rebalance, all at once; those that join have no state",
         "settings and assignor": "changed at every member together; the restarts that this takes are not counted",
     }
     if asked.newcomers:

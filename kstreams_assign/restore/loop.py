@@ -44,7 +44,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a task stands, told when it begins and then at intervals while something changes."""
+    """The progress of a task. Reported when its restore begins, and then at intervals while it changes."""
 
     task: TaskId
     purpose: Purpose
@@ -67,7 +67,7 @@ class Damaged:
 class Missing:
     """These changelogs of a task have not existed for a while.
 
-    It goes on being looked for; told once until it is found.
+    The loop keeps looking for them, and reports them once until they exist.
     """
 
     task: TaskId
@@ -87,7 +87,7 @@ Event = Restored | Progress | Damaged | Missing | StartedOver
 
 @dataclass(frozen=True, slots=True)
 class Pacing:
-    """When to look and when to tell, in milliseconds, and who waits for whom."""
+    """When to look up bounds and when to report, in milliseconds, and which tasks wait for others."""
 
     progress_interval_ms: int = 1_000
     standby_ends_interval_ms: int = 5_000
@@ -96,10 +96,11 @@ class Pacing:
     """A changelog that does not exist yet is looked for again after this."""
     leaderless_retry_ms: int = 50
     leaderless_retry_max_ms: int = 5_000
-    """One that nobody leads just now: after the first of these, then after twice as long each time, up to the second.
+    """Bounds of a changelog without a leader are looked up again after the first, then after twice as long each time,
+    up to the second.
     """
-    missing_told_ms: int = 3_000
-    """One that has not existed for so long is told of."""
+    missing_reported_ms: int = 3_000
+    """A changelog that has not existed for this long is reported as ``Missing``."""
     bounds_age_ms: int = 10_000
     """A task that was restored for longer than this looks once more where its changelogs end, and whether they are the
     same.
@@ -126,14 +127,14 @@ class _Job:
     """For an active task: the end was looked up after it became active."""
     look_up_at_ms: int | None = 0
     """When to ask for bounds (again); ``None``: no need."""
-    told: Mapping[TopicPartition, PartitionProgress] | None = None
-    """What the last ``Progress`` said."""
+    reported: Mapping[TopicPartition, PartitionProgress] | None = None
+    """The partitions of the last ``Progress``."""
     looked_at_ms: int = 0
     """When bounds were last known."""
     leaderless: int = 0
-    """How often in a row a changelog's leader did not tell its bounds."""
+    """How often in a row a changelog's leader did not answer with its bounds."""
     missing_since_ms: int | None = None
-    missing_told: bool = False
+    missing_reported: bool = False
 
     @property
     def restored(self) -> bool:
@@ -154,7 +155,7 @@ class Restorer:
         self._queue: tuple[TaskId, ...] = ()
         self._at_once = 0
         self._events: list[Event] = []
-        self._tell_at_ms = 0
+        self._report_at_ms = 0
         self._broker_answers = True
         self.applied_total = 0
         """Batches read so far: whether a step brought anything."""
@@ -207,7 +208,7 @@ class Restorer:
             self._apply(batch)
         if batches:
             self._hand_back_restored()
-        self._tell_progress()
+        self._report_progress()
         events, self._events = self._events, []
         return events
 
@@ -246,7 +247,7 @@ class Restorer:
             job.look_up_at_ms = now_ms + self._pacing.missing_retry_ms
             self._note_missing(job, tuple(sorted(job.store_of.keys() - bounds.keys())), now_ms)
             return
-        job.looked_at_ms, job.missing_since_ms, job.missing_told = now_ms, None, False
+        job.looked_at_ms, job.missing_since_ms, job.missing_reported = now_ms, None, False
         job.look_up_at_ms = None if job.purpose is Purpose.ACTIVE else now_ms + self._pacing.standby_ends_interval_ms
         try:
             self._place(job, bounds, now_ms)
@@ -269,8 +270,8 @@ class Restorer:
     def _note_missing(self, job: _Job, missing: tuple[TopicPartition, ...], now_ms: int) -> None:
         if job.missing_since_ms is None:
             job.missing_since_ms = now_ms
-        if not job.missing_told and now_ms - job.missing_since_ms >= self._pacing.missing_told_ms:
-            job.missing_told = True
+        if not job.missing_reported and now_ms - job.missing_since_ms >= self._pacing.missing_reported_ms:
+            job.missing_reported = True
             self._events.append(Missing(job.task, missing))
 
     def _place(self, job: _Job, bounds: Mapping[TopicPartition, Bounds], now_ms: int) -> None:
@@ -306,7 +307,7 @@ class Restorer:
         )
         self._stop_reading(job.store_of)
         job.stores.wipe()
-        job.progress, job.end_known, job.told = None, False, None
+        job.progress, job.end_known, job.reported = None, False, None
         self._events.append(StartedOver(job.task, reason))
 
     # Reading: the reader follows what the jobs want; active tasks come first.
@@ -395,15 +396,15 @@ class Restorer:
             else:
                 self._events.append(Restored(job.task, self._let_go(job)))
 
-    def _tell_progress(self) -> None:
+    def _report_progress(self) -> None:
         now_ms = self._now_ms()
-        everyone = now_ms >= self._tell_at_ms
-        if everyone:
-            self._tell_at_ms = now_ms + self._pacing.progress_interval_ms
+        all_due = now_ms >= self._report_at_ms
+        if all_due:
+            self._report_at_ms = now_ms + self._pacing.progress_interval_ms
         for job in self._jobs.values():
             progress = job.progress
-            if progress is not None and progress.partitions != job.told and (everyone or job.told is None):
-                job.told = progress.partitions
+            if progress is not None and progress.partitions != job.reported and (all_due or job.reported is None):
+                job.reported = progress.partitions
                 self._events.append(Progress(job.task, job.purpose, progress))
 
     def _give_up(self, job: _Job, error: StateError) -> None:

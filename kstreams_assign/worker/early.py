@@ -84,7 +84,7 @@ class _Unheard:
 
 
 Copies = Mapping[tuple[UUID, TaskId], TaskProgress]
-"""Copies of other processes as they told, ``ALL_CHANGELOGS`` of each task as one."""
+"""The reported progress of other processes' replicas, ``ALL_CHANGELOGS`` of each task as one partition."""
 
 ALL_CHANGELOGS = TopicPartition("all changelogs of the task", 0)
 """What is published of a task is one sum, so its progress is that of one partition."""
@@ -263,7 +263,7 @@ class EarlyProbing:
         return compute_gain(standing, self._heard.sums, ends)
 
     def _take(self, reader: InputConsumer) -> bool:
-        """Read on; whether this generation's members told anything new."""
+        """Read on; return whether this generation's members reported new positions."""
         found = reader.poll(RECORDS_MAX, 0)
         noted = [self._note(record) for records in found.values() for record in records]  # all, not up to the first
         return any(noted)
@@ -292,7 +292,7 @@ class EarlyProbing:
         return clients.enter_context(closing(producer))
 
     def _made_reader(self, clients: ExitStack) -> InputConsumer:
-        """Reads from the topic's present end: what members told before is told again (``SAME_AGAIN_MS``)."""
+        """Create a reader at the topic's present end: members report their positions again (``SAME_AGAIN_MS``)."""
         self._make_topic()
         config = self._config
         reader = InputConsumer(config.bootstrap_servers, config.client, group_id=config.application_id)
@@ -307,7 +307,7 @@ class EarlyProbing:
 
 
 def _moved_on(heard: _Heard, ends: Mapping[TaskId, int], now_ms: int) -> Copies:
-    """How far the copies are, and how fast they have come there, by what was told last."""
+    """Return the positions of the replicas and their speed, from the last reports."""
     return {
         (process, task): _progress(heard.copies.get((process, task)), at, ends[task], now_ms)
         for process, sums in heard.sums.items()
@@ -317,6 +317,6 @@ def _moved_on(heard: _Heard, ends: Mapping[TaskId, int], now_ms: int) -> Copies:
 
 
 def _progress(before: TaskProgress | None, at: int, end: int, now_ms: int) -> TaskProgress:
-    if before is None or at < before.position_sum:  # new, or it began anew
+    if before is None or at < before.position_sum:  # new, or it started over
         return TaskProgress.begin({ALL_CHANGELOGS: at}, {ALL_CHANGELOGS: end}, now_ms)
     return before.extended({ALL_CHANGELOGS: end}, now_ms).advanced(ALL_CHANGELOGS, at, now_ms)

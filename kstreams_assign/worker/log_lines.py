@@ -25,7 +25,7 @@ TASKS_SHOWN_MAX = 8
 MOVES_SHOWN_MAX = 4
 ID_LENGTH = 8
 REPEAT_MS = 30_000
-"""A line that is the same but for its numbers comes again after so long."""
+"""A warning with the same text is logged again after this time."""
 
 
 class Line(NamedTuple):
@@ -95,7 +95,7 @@ class LogLines:
                 f"A killed predecessor stays in the group until its session ends: {e['reason']}."
             ],
             "leave_failed": lambda e: [
-                f"The group was not told that this member leaves ({e['reason']}); it notices when the session ends."
+                f"LeaveGroup of this member failed ({e['reason']}); the group drops it when its session ends."
             ],
             "listening": lambda e: [f"The sidecar waits for its application at {e['socket']}."],
             "http_listening": lambda e: [f"Health, metrics and the status page are at {e['url']}."],

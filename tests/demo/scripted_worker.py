@@ -1,4 +1,4 @@
-"""A stand-in for a worker process: says two events and half of a third, then does what it was told to."""
+"""A stand-in for a worker process: prints two events and half of a third, then obeys its command."""
 
 from __future__ import annotations
 

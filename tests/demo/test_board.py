@@ -19,7 +19,7 @@ def test_a_group_that_adopted_its_leaders_last_decision_is_settled_and_converged
 @pytest.mark.parametrize(
     "facts",
     [{"withheld": ["0_0"]}, {"members": 2}, {"kind": "refused"}],
-    ids=["withheld", "somebody missing", "refused"],
+    ids=["withheld", "member missing", "refused"],
 )
 def test_a_decision_that_leaves_something_open_is_not_settled(facts):
     assert not board_of(*single_worker(**facts)).settled
@@ -98,6 +98,6 @@ def test_a_worker_that_lost_its_tasks_has_to_adopt_again():
     assert not board_of(*single_worker(), {"event": "lost", "worker": "w1", "time_ms": 1}).settled
 
 
-def test_every_event_is_counted_also_one_that_nobody_reacts_to():
+def test_every_event_is_counted_also_one_without_a_reaction():
     refused = {"event": "commit_refused", "worker": "w1", "time_ms": 1, "reason": "x"}
     assert board_of(refused, refused).counts["commit_refused"] == 2

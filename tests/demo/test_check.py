@@ -143,7 +143,7 @@ def silences(rows, *rebalances, after_ms=0):
 
 
 def test_silence_counts_only_while_input_waits():
-    """The second record was written 20 ms before it was processed, so the 400 ms before it were nobody's fault."""
+    """The second record was written 20 ms before it was processed, so the 400 ms before it are no gap."""
     rows = [row(0, 100, "w1"), row(1, 520, "w1", written=500)]
     assert silences(rows, Rebalance(1, 0, 1_000)) == [(1, 20)]
 

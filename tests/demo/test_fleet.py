@@ -1,4 +1,4 @@
-"""Worker processes: heard, told, stopped, killed, and never left behind."""
+"""Worker processes: read, commanded, stopped, killed, and never left behind."""
 
 from __future__ import annotations
 

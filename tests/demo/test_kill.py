@@ -37,7 +37,7 @@ def test_ten_kills_at_any_time_lose_nothing(broker, tmp_path):
 
 
 def test_a_kill_shows_in_the_summary_with_its_gap_and_its_cause(broker, tmp_path):
-    """Standbys take over after the session timeout; until then nobody knows."""
+    """Standbys take over after the session timeout; until then the group does not notice."""
     session_timeout_ms = 10_000  # so that a busy machine ends none before
     began_ms = monotonic_ms()
     settings = quick("kill-once", worker={**QUICK, "session_timeout_ms": session_timeout_ms})

@@ -50,7 +50,7 @@ def bars(html):
 def test_bars_stand_where_tasks_were_worked_on_and_red_where_they_were_not():
     assert bars(page()) == {
         "w1 processes 0_0, 0.0 to 1.0 s": ("c0", 0, 1),
-        "no worker processes 0_0: 4,000 ms, 1.0 to 5.0 s": ("nobody", 1, 4),
+        "no worker processes 0_0: 4,000 ms, 1.0 to 5.0 s": ("gap", 1, 4),
         "w1 closes 0_0, 5.1 to 5.1 s": ("c0 leaving", 5, 0),
         "w2 processes 0_0, 5.0 to 10.0 s": ("c1", 5, 5),
         "w2 keeps a warm-up of 0_0, 0.0 to 0.0 s": ("c1 warmup", 0, 0),

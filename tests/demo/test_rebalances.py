@@ -15,7 +15,7 @@ from tests.demo.drive import QUICK, all_run, finish, quick, start, turn_until
 REBALANCES = 100
 SEED = 5
 PATIENT = quick("rebalances", seed=SEED, worker={**QUICK, "session_timeout_ms": 30_000})
-"""Nobody is killed, and a busy machine is no reason to lose a membership."""
+"""No worker is killed, and a busy machine is no reason to lose a membership."""
 
 
 @pytest.mark.timeout(480)

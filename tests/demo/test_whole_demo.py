@@ -9,7 +9,7 @@ import sys
 import pytest
 
 
-@pytest.mark.timeout(300)  # a minute, where nobody else uses the machine
+@pytest.mark.timeout(300)  # a minute, on an idle machine
 def test_the_demo_loses_nothing_and_moves_no_task_in_vain(broker, tmp_path):  # noqa: ARG001  # where a broker can run
     facts, page = tmp_path / "demo.json", tmp_path / "demo.html"
     command = [

@@ -143,7 +143,7 @@ def test_a_refusal_of_the_brokers_is_a_clear_error(scene: str) -> None:
     [
         (["orders", "--as", "commit"], "--as commit: says how to end something; give --end, too"),
         (["orders", "--topic", "no-such"], "--topic no-such: there is no such topic"),
-        (["nobody"], "nobody: no topic is named after it, and it never committed: name some by --topic"),
+        (["absent"], "absent: no topic is named after it, and it never committed: name some by --topic"),
     ],
 )
 def test_words_that_make_no_sense_are_refused(run: Cli, scene: str, words: list[str], message: str) -> None:
@@ -153,5 +153,5 @@ def test_words_that_make_no_sense_are_refused(run: Cli, scene: str, words: list[
 
 
 def test_a_group_without_open_transactions_is_reported_so(run: Cli, scene: str) -> None:
-    done = run("transactions", "nobody", "-b", scene, "--topic", INPUT)
-    assert (done.status, done.out) == (0, "nobody: no partition has an open transaction\n")
+    done = run("transactions", "absent", "-b", scene, "--topic", INPUT)
+    assert (done.status, done.out) == (0, "absent: no partition has an open transaction\n")

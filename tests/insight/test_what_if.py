@@ -133,7 +133,7 @@ def test_people_see_a_table_and_the_assumptions(run: Cli, save: Save) -> None:
     [
         (("--add", "1000", "--threads", "2"), "--add 1000 and --add-java 0 with --threads 2: 2,000 members"),
         (("--add", "1000000"), "1,000,000 members would be added; allowed are 1,000"),
-        (("--remove", "nobody"), "no process is called 'nobody' in group app; there are 00000000"),
+        (("--remove", "absent"), "no process is called 'absent' in group app; there are 00000000"),
         (("--remove", "00000000"), "3 processes are called '00000000' in group app"),
         (("--set", "max_warmups=2"), "--set max_warmups=2: write KEY=VALUE with one of"),
         (("--set", "warmup_queue=maybe"), "must be true or false"),

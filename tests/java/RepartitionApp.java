@@ -60,7 +60,7 @@ public final class RepartitionApp {
         if (shape.equals("everything")) {
             builder.stream(prefix + "-clicks", texts)
                 .repartition(Repartitioned.with(Serdes.String(), Serdes.String())
-                    .withName("told").withNumberOfPartitions(7))
+                    .withName("given").withNumberOfPartitions(7))
                 .to(prefix + "-out", Produced.with(Serdes.String(), Serdes.String()));
             final KTable<String, String> customers = builder.table(prefix + "-customers", texts,
                 Materialized.<String, String>as(Stores.inMemoryKeyValueStore("customers"))

@@ -105,7 +105,7 @@ class TwinGroup:
                 disk[task] = self.end(task)
 
     def settle(self) -> list[Decision]:
-        """From the rebalance that a change brings until nobody asks for another."""
+        """Rebalance after a change until no member asks for another rebalance."""
         decisions = [self.rebalance()]
         while decisions[-1].withheld or decisions[-1].next_probe_ms is not None:
             if not decisions[-1].withheld:

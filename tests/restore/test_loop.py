@@ -369,7 +369,7 @@ def test_progress_is_reported_at_once_and_then_once_an_interval():
 
 happenings = st.lists(
     st.sampled_from(
-        ["step", "step", "append", "delete", "gap", "away", "back", "promote", "demote", "truncate", "anew"]
+        ["step", "step", "append", "delete", "gap", "away", "back", "promote", "demote", "truncate", "recreate"]
     ),
     max_size=40,
 )
@@ -408,14 +408,14 @@ class Ordeal:
             case "truncate":
                 self.log.truncate_to((self.log.first + self.log.end) // 2)
                 self.firsts.add(self.log.first)
-            case "anew":
-                self._begin_anew()
+            case "recreate":
+                self._recreate()
 
     def _write(self, *entries) -> None:
         self.log.append(*entries)
         self.written += entries
 
-    def _begin_anew(self) -> None:
+    def _recreate(self) -> None:
         """The topic is deleted and made again; its offsets begin far off, so that no reader stands inside by chance."""
         self.born = self.log.end + 10
         self.reader.logs[P0] = Log(first=self.born)

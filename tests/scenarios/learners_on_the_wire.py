@@ -1,8 +1,8 @@
 """The seed's members in a simulated group: the same commands as ``learner_group``, but over the real wire format.
 
 ``new member`` and ``ready`` let time pass until the rebalance that follows is over; ``members join`` and ``leader
-assigns`` tell what was reported and what was assigned in it. Without anything new, ``members join`` has somebody ask
-for a rebalance.
+assigns`` show the reports and the assignments of that rebalance. Without anything new, ``members join`` has a member
+ask for a rebalance.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ KNOWN = Coordinated("app-x", "Ongoing", 7, 3, 60_000, frozenset({HERE, ELSEWHERE
         ("PrepareCommit", 3, {ELSEWHERE}, True),  # its marker here counts as written
         ("CompleteCommit", 3, set(), True),
         ("CompleteAbort", 4, {HERE}, True),
-        ("Empty", 5, set(), True),  # its producer has begun anew
+        ("Empty", 5, set(), True),  # its producer has started over
         ("Dead", 3, set(), True),
     ],
 )
@@ -48,7 +48,7 @@ def test_what_its_coordinator_is_not_about_to_end_hangs(state, epoch, partitions
 
 
 def test_nothing_is_said_to_hang_that_nobody_knows():
-    """Who may not describe transactional ids is told of none."""
+    """A principal that may not describe transactional ids sees none."""
     transaction = ExaminedTransaction(OPEN, None)
     assert not transaction.hanging
     assert transaction.in_vain

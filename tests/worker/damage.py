@@ -32,7 +32,7 @@ CHANGELOG, OTHERS = TopicPartition("app-totals-changelog", 3), TopicPartition("a
 TOTALS = Store("totals")
 IN_TABLES, STORED, IN_LOG = 300, 400, 450
 PATIENCE_S = 60.0
-PACING = Pacing(missing_retry_ms=50, missing_told_ms=100, leaderless_retry_ms=5, standby_ends_interval_ms=50)
+PACING = Pacing(missing_retry_ms=50, missing_reported_ms=100, leaderless_retry_ms=5, standby_ends_interval_ms=50)
 TASK_EVENTS = ("task_stopped", "task_resumed", "store_discarded", "store_wiped")
 
 BEFORE = """

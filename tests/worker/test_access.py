@@ -39,7 +39,7 @@ TESTS = Path(__file__).parent.parent
 GUIDE = TESTS.with_name("docs") / "how-to" / "secure-brokers.md"
 PEM = TESTS / "tls.pem"
 OTHER_PEM = PEM.with_name("other_tls.pem")
-ME, PASSWORD = "orders-app", "a word that nobody may see"
+ME, PASSWORD = "orders-app", "a word that no log may show"
 USERS = {"operator": "all may", ME: PASSWORD, "least": "the first four", "all": "and the rest"}
 RIGHTS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -209,7 +209,7 @@ TO_CHANGELOG = [
     Changed("records deleted before the store's offset", Log(100, entries(IN_LOG)[100:], topic_id="id-1"), End.GOES_ON),
     Changed("records deleted beyond the store's offset", Log(420, entries(IN_LOG)[420:], topic_id="id-1"), End.WIPED),
     *(
-        Changed(f"made anew with {count} records", Log(entries=entries(count, 5_000), topic_id="id-2"), End.WIPED)
+        Changed(f"created again with {count} records", Log(entries=entries(count, 5_000), topic_id="id-2"), End.WIPED)
         for count in (0, STORED - 100, STORED, IN_LOG)
     ),
     Changed("cut short by its broker", Log(entries=entries(STORED - 100), topic_id="id-1"), End.WIPED),

@@ -30,7 +30,7 @@ def members_of(app: App) -> int:
         (SESSION, "remain_in_group", 1),
         (STATIC, "leave_group", 0),
     ],
-    ids=["dynamic", "static", "dynamic-set-to-remain", "static-set-to-leave", "told-to-remain", "told-to-leave"],
+    ids=["dynamic", "static", "dynamic-set-to-remain", "static-set-to-leave", "asked-to-remain", "asked-to-leave"],
 )
 def test_a_closed_member_leaves_or_remains(app: App, settings: dict[str, Any], said: str | None, stays: int) -> None:
     running = app.start(1, **settings)

@@ -297,7 +297,7 @@ def test_a_client_that_raises_after_the_report_ends_the_member_and_frees_the_mut
     case.thread.join(PATIENCE_S)
     assert type(case.error) is type(error)
     assert says in str(case.error)
-    assert case.dropped == dropped, "what another process has may be written by nobody here"
+    assert case.dropped == dropped, "this process must not write the state of another"
     assert not case.held
 
 
@@ -413,7 +413,7 @@ def test_a_join_that_is_never_answered_lets_the_cleaner_in_and_reports_again_onc
     case.play(case.report)
     case.clock.now_ms += HOLD_MS
     assert case.mutex.try_clean()
-    case.sums.forget(DORMANT)  # it took the folder that the leader was told of
+    case.sums.forget(DORMANT)  # it took the folder that was reported to the leader
     case.mutex.end_clean()
     case.play(assign)
     case.let_go()

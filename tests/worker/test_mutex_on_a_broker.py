@@ -295,7 +295,7 @@ def test_a_join_that_a_paused_broker_never_answers_holds_the_mutex_as_long_as_it
             process.leave_dormant(STRANGER)
             os.kill(broker.pid, signal.SIGSTOP)
             try:
-                member.membership.rejoin("which nobody answers")
+                member.membership.rejoin("which no broker answers")
                 process.until(lambda: member.reporting)
                 assert process.cleaner.run() is None
                 process.ahead_ms = process.hold_ms
@@ -322,7 +322,7 @@ def test_a_program_that_keeps_state_itself_may_clean_between_rebalances_and_not_
 
         hear(Assignment)
         for _ in range(2):
-            assert not member.try_clean(), "the leader was told of state that is not locked yet"
+            assert not member.try_clean(), "state that is not locked yet was reported to the leader"
             member.let_go()
             assert member.try_clean()
             assert not member.try_clean(), "one at a time"

@@ -96,8 +96,8 @@ def everything() -> list[Subtopology]:
     """As ``RepartitionApp.java`` has it."""
     return [
         *words_of("every"),
-        Subtopology(nothing, sources=["every-clicks"], sinks=["told"]),
-        Subtopology(nothing, repartition_sources=[Repartition("told", 7)], sinks=["every-out"]),
+        Subtopology(nothing, sources=["every-clicks"], sinks=["given"]),
+        Subtopology(nothing, repartition_sources=[Repartition("given", 7)], sinks=["every-out"]),
         Subtopology(nothing, sources=["every-orders"], sinks=["joined"]),
         Subtopology(
             keep,
@@ -122,7 +122,7 @@ def test_java_and_we_make_the_same_topics_for_the_same_topology(broker: str, tmp
     ends.callback(java.close)
     tasks = sum(
         (4, 4, 2, 7, 3, 6)
-    )  # by the partitions of lines, words, clicks, told, orders, and customers with joined
+    )  # by the partitions of lines, words, clicks, given, orders, and customers with joined
     java.until_tasks(active=tasks)
     description = java.describe()
     ours = Running(settings(broker, "every-ours", tmp_path / "1"), everything(), topology_description=description)
@@ -131,8 +131,8 @@ def test_java_and_we_make_the_same_topics_for_the_same_topology(broker: str, tmp
     made = made_topics(broker, "every-ours")
     assert {name: n for name, (n, _) in made.items()} == {
         "counts-changelog": 4,
+        "given-repartition": 7,
         "joined-repartition": 6,
-        "told-repartition": 7,
         "words-repartition": 4,
     }
     assert made == made_topics(broker, "every-java")

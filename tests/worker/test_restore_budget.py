@@ -91,7 +91,7 @@ def test_running_tasks_count_with_stores_or_without(thread):
 
 
 def test_copies_without_news_are_looked_after_seldom_and_orders_do_not_wait_for_that(thread, reader):
-    thread.receiver = type("Nobody", (), {"closed": staticmethod(lambda _task: None)})()
+    thread.receiver = type("NoReceiver", (), {"closed": staticmethod(lambda _task: None)})()
     working = threading.Thread(target=thread.run)
     working.start()
     try:

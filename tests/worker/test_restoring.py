@@ -61,6 +61,6 @@ def test_a_task_that_stops_running_is_reported_by_its_offsets_before_the_thread_
 def test_a_replica_that_was_just_assigned_is_not_reported_as_caught_up(directory: StateDirectory) -> None:
     thread = thread_of(directory, OffsetSums())
     thread.tail(TASK, None)
-    assert told_lag(TaskState.TAILING, thread.lags().get(TASK)) is None, "nobody has looked at it yet"
+    assert told_lag(TaskState.TAILING, thread.lags().get(TASK)) is None, "its state is not opened yet"
     assert told_lag(TaskState.RUNNING, thread.lags().get(TASK)) == 0
     assert told_lag(TaskState.TAILING, 7) == 7

@@ -14,12 +14,12 @@ DAY_MS = 86_400_000
 
 
 def test_a_new_id_and_wiped_state_are_reported_and_logged(broker, tmp_path, caplog):
-    with StateDirectory(tmp_path, "told", clock_ms=lambda: 0, wall_ms=lambda: 1_700_000_000_000) as before:
+    with StateDirectory(tmp_path, "reported", clock_ms=lambda: 0, wall_ms=lambda: 1_700_000_000_000) as before:
         before.lock_task(TaskId(0, 1)).mkdir()
         before.release_task(TaskId(0, 1))
     events = []
     config = Config(
-        "told",
+        "reported",
         broker,
         str(tmp_path),
         process_name="pod-0",
@@ -28,7 +28,7 @@ def test_a_new_id_and_wiped_state_are_reported_and_logged(broker, tmp_path, capl
     )
     flow = Subtopology(lambda _task, _records: None, sources=["in"], stores=["s"], sinks=["a-sink-that-is-not-there"])
     worker = Worker(config, [flow], on_event=events.append)
-    assert worker.process_id == derived_id("told", "pod-0")
+    assert worker.process_id == derived_id("reported", "pod-0")
     with pytest.raises(ConfigError, match="a-sink-that-is-not-there"):
         worker.run()
     warnings, wiped = events[:2]

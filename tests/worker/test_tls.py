@@ -63,8 +63,8 @@ def test_a_request_to_a_frozen_broker_fails_in_time(
                 pytest.raises(BrokerUnavailable),
                 describes_groups(broker_with_tls.bootstrap_servers, CLIENT, timeout_s=1),
             ):
-                pytest.fail("nobody answers")
+                pytest.fail("the broker does not answer")
     finally:
         os.kill(broker_with_tls.pid, signal.SIGCONT)
     with describes_groups(broker_with_tls.bootstrap_servers, CLIENT) as groups:
-        assert groups.describe("nobody") is None
+        assert groups.describe("absent") is None

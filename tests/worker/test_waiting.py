@@ -131,13 +131,13 @@ def test_a_transaction_of_an_unknown_producer_is_a_warning(waiting, brokers, eve
 def test_a_task_that_goes_on_is_no_longer_reported(waiting, brokers):
     both = {**AT_40, T1: TaskProgress.begin({OFFSETS: 1}, {OFFSETS: 2}, 0)}
     assert waits_at(waiting, both, {}, STILL_MS) == {"0_0": True}
-    brokers.answer = BrokerUnavailable("nobody")
+    brokers.answer = BrokerUnavailable("no broker")
     del both[T0]
     assert waits_at(waiting, both, {}, STILL_MS + AGAIN_MS) == {}
 
 
 def test_unavailable_brokers_are_reported_and_asked_again(waiting, brokers, events):
-    brokers.answer = BrokerUnavailable("nobody")
+    brokers.answer = BrokerUnavailable("no broker")
     assert waits_at(waiting, AT_40, {}, STILL_MS) == {}
     assert (events[0]["event"], events[0]["what"]) == ("lookup_failed", "open transactions")
     brokers.answer = [HANGING]
@@ -150,7 +150,7 @@ def test_a_hanging_input_is_reported_for_the_running_task(waiting, brokers, even
     assert brokers.asked == []
     assert waits_at(waiting, {}, {}, STILL_MS, BEHIND) == {"0_1": True}
     assert brokers.asked == [([INPUT], False)]
-    assert events[0]["warnings"][0].endswith(" --end --topic in"), "or nobody would look there"
+    assert events[0]["warnings"][0].endswith(" --end --topic in"), "the topic has no task, so it must be named"
     at_end = {INPUT: BEHIND[INPUT]._replace(position=50)}
     assert waits_at(waiting, {}, {}, STILL_MS + 1, at_end) == {}
 

@@ -22,7 +22,7 @@ def group_payload(view: GroupView) -> dict[str, Any]:
         "end": view.span.end_ms,
         "until": view.drawn_until_ms,
         "equal": view.equal_widths,
-        "told": view.warmups_known,
+        "warmups_known": view.warmups_known,
         "titles": {
             "timeline": words.timeline_title(view),
             "rebalances": words.rebalances_title(view),

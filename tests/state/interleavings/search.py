@@ -30,7 +30,7 @@ class Walk:
 
 
 def walk(rules: Rules, first: World, depth: int | None = None, *, stop_at: str | None = None) -> Walk:
-    """Breadth first, so that the first wrong of each kind is told by a shortest story; ``depth``: None is to the end.
+    """Breadth first, so that the first violation of each kind has a shortest story; ``depth``: None is to the end.
 
     With a depth interleavings are counted, exactly: each world of a layer with the number of orders of steps that end
     in it. ``stop_at``: a wrong that is enough.

@@ -278,7 +278,7 @@ class Rules:
         return mutex.clean(STALE_MS)
 
     def begin_clean(self, world: World, mutex: MutexState) -> World:
-        """Whose hold was overdue is told so when it lets go (``again``); until then its promise is off."""
+        """Begin to clean. An overdue holder learns it when it lets go (``again``); until then its promise is off."""
         off = world.mutex.reporting
         seats = tuple(s._replace(excused=s.excused or n in off) for n, s in enumerate(world.seats))
         return world._replace(mutex=mutex, cleaner="in", seats=seats)

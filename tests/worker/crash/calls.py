@@ -146,7 +146,7 @@ def _replace_in_adapters(library_class: type, counting: object) -> None:
 
 
 def _method(owner: type, name: str) -> Callable[..., Any]:
-    assert hasattr(owner, name), f"{owner.__name__} has no {name}, so nobody would die there"
+    assert hasattr(owner, name), f"{owner.__name__} has no {name}, so no process would die there"
     method: Callable[..., Any] = getattr(owner, name)
     return method
 

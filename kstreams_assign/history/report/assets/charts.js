@@ -132,7 +132,7 @@ const Charts = (() => {
       return durations(host, parts.filter((part) => part[2].length), "warm-ups");
     }
     if (group.held.length) return durations(host, [["copies held before hand-over", "instance-2", group.held]], "hand-overs");
-    return empty(host, group.told ? "No copy was warmed up in this time." : "A warm-up looks like a standby here.");
+    return empty(host, group.warmups_known ? "No copy was warmed up in this time." : "A warm-up looks like a standby here.");
   }
 
   return { causes, skew, warmups };

@@ -117,21 +117,21 @@ public final class BenchPeer {
     }
 
     private static ClientState client(
-        final ProcessId id, final JsonNode told, final JsonNode ends, final Set<TaskId> known
+        final ProcessId id, final JsonNode client, final JsonNode ends, final Set<TaskId> known
     ) {
         final Map<String, String> tags = new HashMap<>();
-        told.path("tags").properties().forEach(tag -> tags.put(tag.getKey(), tag.getValue().textValue()));
-        final boolean flat = !told.has("consumers");
-        refuse(told, ends == null ? List.of("task_offset_sums", "consumers") : List.of("task_lags", "prev_standby"));
-        refuse(told, flat ? List.of() : List.of("task_offset_sums", "prev_active"));
+        client.path("tags").properties().forEach(tag -> tags.put(tag.getKey(), tag.getValue().textValue()));
+        final boolean flat = !client.has("consumers");
+        refuse(client, ends == null ? List.of("task_offset_sums", "consumers") : List.of("task_lags", "prev_standby"));
+        refuse(client, flat ? List.of() : List.of("task_offset_sums", "prev_active"));
         if (ends == null) {
             return new ClientState(
-                new HashSet<>(tasks(told.path("prev_active"))), new HashSet<>(tasks(told.path("prev_standby"))),
-                sums(told.path("task_lags")), tags, Math.toIntExact(number(told, "threads", 1)), id
+                new HashSet<>(tasks(client.path("prev_active"))), new HashSet<>(tasks(client.path("prev_standby"))),
+                sums(client.path("task_lags")), tags, Math.toIntExact(number(client, "threads", 1)), id
             );
         }
-        final JsonNode consumers = flat ? JSON.createArrayNode().add(told) : told.get("consumers");
-        final int threads = Math.toIntExact(number(told, "threads", flat ? 1 : consumers.size()));
+        final JsonNode consumers = flat ? JSON.createArrayNode().add(client) : client.get("consumers");
+        final int threads = Math.toIntExact(number(client, "threads", flat ? 1 : consumers.size()));
         final ClientState state = new ClientState(id, threads, tags);
         for (final JsonNode consumer : consumers) {
             final String name = flat ? "only" : Objects.requireNonNull(consumer.path("id").textValue(), "missing id");
@@ -145,31 +145,31 @@ public final class BenchPeer {
         return state;
     }
 
-    private static void refuse(final JsonNode told, final List<String> keys) {
-        keys.stream().filter(told::has).forEach(key -> {
+    private static void refuse(final JsonNode request, final List<String> keys) {
+        keys.stream().filter(request::has).forEach(key -> {
             throw new IllegalArgumentException(key + " has no place in this form of the request");
         });
     }
 
-    /** One input partition per task, so that what a consumer ran can be told as partitions that it owned. */
+    /** One input partition per task, so that the tasks a consumer ran can be given as partitions that it owned. */
     private static TopicPartition input(final TaskId task) {
         return new TopicPartition("input-" + task.subtopology(), task.partition());
     }
 
-    static AssignmentConfigs configs(final JsonNode told) {
+    static AssignmentConfigs configs(final JsonNode request) {
         final List<String> tags = new ArrayList<>();
-        told.path("rack_aware_assignment_tags").forEach(tag -> tags.add(tag.textValue()));
+        request.path("rack_aware_assignment_tags").forEach(tag -> tags.add(tag.textValue()));
         return new AssignmentConfigs(
-            number(told, "acceptable_recovery_lag", 10_000), Math.toIntExact(number(told, "max_warmup_replicas", 2)),
-            Math.toIntExact(number(told, "num_standby_replicas", 0)),
-            number(told, "probing_rebalance_interval_ms", 600_000), tags,
-            cost(told, "rack_aware_assignment_traffic_cost"), cost(told, "rack_aware_assignment_non_overlap_cost"),
-            told.path("rack_aware_assignment_strategy").asText("none")
+            number(request, "acceptable_recovery_lag", 10_000), Math.toIntExact(number(request, "max_warmup_replicas", 2)),
+            Math.toIntExact(number(request, "num_standby_replicas", 0)),
+            number(request, "probing_rebalance_interval_ms", 600_000), tags,
+            cost(request, "rack_aware_assignment_traffic_cost"), cost(request, "rack_aware_assignment_non_overlap_cost"),
+            request.path("rack_aware_assignment_strategy").asText("none")
         );
     }
 
-    private static OptionalInt cost(final JsonNode told, final String key) {
-        return told.has(key) ? OptionalInt.of(Math.toIntExact(whole(told.get(key)))) : OptionalInt.empty();
+    private static OptionalInt cost(final JsonNode request, final String key) {
+        return request.has(key) ? OptionalInt.of(Math.toIntExact(whole(request.get(key)))) : OptionalInt.empty();
     }
 
     static RackAwareTaskAssignor rackUnaware(final AssignmentConfigs configs) {
@@ -178,8 +178,8 @@ public final class BenchPeer {
         );
     }
 
-    private static long number(final JsonNode told, final String key, final long fallback) {
-        return told.has(key) ? whole(told.get(key)) : fallback;
+    private static long number(final JsonNode request, final String key, final long fallback) {
+        return request.has(key) ? whole(request.get(key)) : fallback;
     }
 
     private static long whole(final JsonNode value) {
@@ -190,15 +190,15 @@ public final class BenchPeer {
     }
 
     private static List<TaskId> tasks(final JsonNode list) {
-        final List<TaskId> found = new ArrayList<>();
-        list.forEach(task -> found.add(TaskId.parse(task.textValue())));
-        return found;
+        final List<TaskId> tasks = new ArrayList<>();
+        list.forEach(task -> tasks.add(TaskId.parse(task.textValue())));
+        return tasks;
     }
 
     private static Map<TaskId, Long> sums(final JsonNode object) {
-        final Map<TaskId, Long> found = new LinkedHashMap<>();
-        object.properties().forEach(told -> found.put(TaskId.parse(told.getKey()), whole(told.getValue())));
-        return found;
+        final Map<TaskId, Long> sums = new LinkedHashMap<>();
+        object.properties().forEach(entry -> sums.put(TaskId.parse(entry.getKey()), whole(entry.getValue())));
+        return sums;
     }
 
     static ObjectNode placements(final Map<ProcessId, ClientState> clients) {

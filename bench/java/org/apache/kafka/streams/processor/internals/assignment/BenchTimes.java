@@ -108,7 +108,7 @@ final class BenchTimes {
     }
 
     static void codec(final double seconds, final int members) throws IOException {
-        final Map<TaskId, Long> sums = told(7);
+        final Map<TaskId, Long> sums = reportedSums(7);
         final Map<HostInfo, Set<TopicPartition>> hosts = new LinkedHashMap<>();
         for (int n = 0; n < 100; n++) {
             final int host = n;
@@ -117,30 +117,30 @@ final class BenchTimes {
                 .collect(Collectors.<TopicPartition, Set<TopicPartition>>toCollection(LinkedHashSet::new)));
         }
         final List<TaskId> active = List.copyOf(sums.keySet());
-        final Iterator<ByteBuffer> anew = Stream.generate(IntStream.range(0, 300)
-            .mapToObj(n -> subscription(n, told(n))).toList()::stream).flatMap(Function.identity()).iterator();
+        final Iterator<ByteBuffer> subscriptions = Stream.generate(IntStream.range(0, 300)
+            .mapToObj(n -> subscription(n, reportedSums(n))).toList()::stream).flatMap(Function.identity()).iterator();
         final ByteBuffer subscription = subscription(7, sums);
         final ByteBuffer assignment = new AssignmentInfo(11, 11, active, Map.of(), hosts, Map.of(), 0).encode();
         rate("subscription encode", seconds, () -> subscription(7, sums));
-        rate("subscription decode and sums", seconds, () -> sums(anew.next()));
+        rate("subscription decode and sums", seconds, () -> sums(subscriptions.next()));
         rate("subscription decode and sums, known tasks", seconds, () -> sums(subscription));
         rate("subscription round trip, known tasks", seconds, () -> sums(subscription(7, sums)));
         rate("assignment encode", seconds, () -> new AssignmentInfo(11, 11, active, Map.of(), hosts, Map.of(), 0).encode());
         rate("assignment decode", seconds, () -> AssignmentInfo.decode(assignment.duplicate()));
         rate("assignment round trip", seconds, () -> AssignmentInfo.decode(
             new AssignmentInfo(11, 11, active, Map.of(), hosts, Map.of(), 0).encode()));
-        final List<ByteBuffer> joined = IntStream.range(0, members).mapToObj(n -> subscription(n, told(n))).toList();
+        final List<ByteBuffer> joined = IntStream.range(0, members).mapToObj(n -> subscription(n, reportedSums(n))).toList();
         rate(String.format("leader reads %,d subscriptions", members), seconds, () -> joined.stream().map(BenchTimes::sums).toList());
         final Map<TaskId, Long> ends = new HashMap<>();
-        IntStream.range(0, members).forEach(n -> told(n).keySet().forEach(task -> ends.put(task, 2_000_000L)));
+        IntStream.range(0, members).forEach(n -> reportedSums(n).keySet().forEach(task -> ends.put(task, 2_000_000L)));
         rate(String.format("leader makes %,d clients of subscriptions", members), seconds,
-            () -> joined.stream().map(one -> client(one, ends)).toList());
+            () -> joined.stream().map(bytes -> client(bytes, ends)).toList());
         final List<AssignmentInfo> answers = IntStream.range(0, members).mapToObj(n -> memberAssignment(n, hosts)).toList();
         rate(String.format("leader writes %,d assignments", members), seconds, () -> answers.stream().map(AssignmentInfo::encode).toList());
     }
 
     /** Ten subtopologies with 100 tasks each; the next member has the next partitions. A third is running there. */
-    private static Map<TaskId, Long> told(final int member) {
+    private static Map<TaskId, Long> reportedSums(final int member) {
         final Map<TaskId, Long> sums = new LinkedHashMap<>();
         IntStream.range(0, 1000).forEach(n ->
             sums.put(new TaskId(n / 100, member + n % 100), n % 3 == 0 ? Task.LATEST_OFFSET : 1_000_000L + n));

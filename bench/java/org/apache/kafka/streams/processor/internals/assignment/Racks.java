@@ -11,7 +11,7 @@ import org.apache.kafka.streams.processor.internals.InternalTopicManager;
 import org.apache.kafka.streams.processor.internals.TopologyMetadata.Subtopology;
 
 /**
- * Where things stand, told by a request: {@code partition_racks} gives the racks of the replicas of each task's source and changelog
+ * The racks of a request: {@code partition_racks} gives the racks of the replicas of each task's source and changelog
  * partitions, {@code rack} or {@code consumer_racks} of a client those of its consumers; null is a broker, or a consumer, without one.
  */
 final class Racks {
@@ -31,13 +31,13 @@ final class Racks {
         }
         final Racks racks = new Racks();
         final Map<Subtopology, Set<TaskId>> groups = new HashMap<>();
-        request.path("partition_racks").path("source").properties().forEach(told -> {
-            final TaskId task = TaskId.parse(told.getKey());
+        request.path("partition_racks").path("source").properties().forEach(entry -> {
+            final TaskId task = TaskId.parse(entry.getKey());
             groups.computeIfAbsent(new Subtopology(task.subtopology(), task.topologyName()), any -> new HashSet<>()).add(task);
-            racks.read("source", task, told.getValue(), racks.sources);
+            racks.read("source", task, entry.getValue(), racks.sources);
         });
-        request.path("partition_racks").path("changelog").properties().forEach(told ->
-            racks.read("changelog", TaskId.parse(told.getKey()), told.getValue(), racks.changelogs));
+        request.path("partition_racks").path("changelog").properties().forEach(entry ->
+            racks.read("changelog", TaskId.parse(entry.getKey()), entry.getValue(), racks.changelogs));
         final Map<ProcessId, Map<String, Optional<String>>> consumers = new HashMap<>();
         request.path("clients").forEach(client -> consumers.put(
             new ProcessId(UUID.fromString(client.path("process_id").textValue())), consumerRacks(client)));
@@ -48,20 +48,20 @@ final class Racks {
     }
 
     private static Map<String, Optional<String>> consumerRacks(final JsonNode client) {
-        final Map<String, Optional<String>> found = new LinkedHashMap<>();
+        final Map<String, Optional<String>> racks = new LinkedHashMap<>();
         if (!client.has("consumer_racks")) {
-            found.put("only", Optional.ofNullable(client.path("rack").textValue()));
+            racks.put("only", Optional.ofNullable(client.path("rack").textValue()));
         }
-        client.path("consumer_racks").forEach(rack -> found.put("c" + found.size(), Optional.ofNullable(rack.textValue())));
-        return found;
+        client.path("consumer_racks").forEach(rack -> racks.put("c" + racks.size(), Optional.ofNullable(rack.textValue())));
+        return racks;
     }
 
     private void read(final String kind, final TaskId task, final JsonNode partitions, final Map<TaskId, Set<TopicPartition>> to) {
         to.put(task, new HashSet<>());
-        partitions.forEach(told -> {
+        partitions.forEach(partition -> {
             final String topic = kind + to.get(task).size() + "-" + task.topologyName() + "-" + task.subtopology();
             final List<Node> replicas = new ArrayList<>();
-            told.forEach(rack -> replicas.add(brokers.computeIfAbsent(
+            partition.forEach(rack -> replicas.add(brokers.computeIfAbsent(
                 String.valueOf(rack.textValue()), any -> new Node(brokers.size(), "broker", 1, rack.textValue()))));
             to.get(task).add(new TopicPartition(topic, task.partition()));
             final Node[] all = replicas.toArray(Node[]::new);
@@ -77,9 +77,9 @@ final class Racks {
         return new InternalTopicManager(Time.SYSTEM, null, ANY) {
             @Override
             public Map<String, List<TopicPartitionInfo>> getTopicPartitionInfo(final Set<String> topics) {
-                final Map<String, List<TopicPartitionInfo>> found = new HashMap<>(described);
-                found.keySet().retainAll(topics);
-                return found;
+                final Map<String, List<TopicPartitionInfo>> partitions = new HashMap<>(described);
+                partitions.keySet().retainAll(topics);
+                return partitions;
             }
         };
     }
