@@ -13,6 +13,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib import import_module, metadata
 from itertools import groupby
 from typing import Annotated, Any, NamedTuple, NoReturn, TextIO
@@ -102,6 +103,13 @@ class CommandTable(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
         entry = COMMANDS.get(cmd_name)
         return _load(entry.place) if entry else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Suggest the command that a misspelt one may mean; typer suggests only commands that are imported already."""
+        name = args[0] if args else ""
+        if name not in COMMANDS and not ctx.resilient_parsing and (close := get_close_matches(name, COMMANDS, 1)):
+            ctx.fail(f"No such command {name!r}. Did you mean {close[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - click's signature
         """List the commands from the table: click would import each one for its line."""

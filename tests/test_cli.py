@@ -87,6 +87,27 @@ def test_a_wrong_call_is_exit_2():
     assert CliRunner().invoke(cli.app, ["broker", "start", "--port", "0"]).exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "suggestion"),
+    [
+        (["inspct"], "No such command 'inspct'. Did you mean 'inspect'?"),
+        (["what_if", "app"], "No such command 'what_if'. Did you mean 'what-if'?"),
+        (["topic", "lst"], "No such command 'lst'. Did you mean 'list'?"),
+        (["--verison"], "No such option: --verison (Possible options: --version)"),
+        (["demo", "--reprot", "a.html"], "No such option: --reprot (Possible options: --report)"),
+    ],
+)
+def test_a_misspelt_command_or_option_is_refused_with_what_may_be_meant(words, suggestion):
+    refused = CliRunner().invoke(cli.app, words)
+    assert refused.exit_code == 2
+    assert suggestion in refused.output
+
+
+def test_a_command_like_no_other_is_refused_without_a_suggestion():
+    refused = CliRunner().invoke(cli.app, ["no-such-command"])
+    assert refused.output.endswith("Error: No such command 'no-such-command'.\n")
+
+
 def test_the_package_runs_as_a_module_and_tells_its_version():
     done = subprocess.run(
         [sys.executable, "-m", "kstreams_assign", "--version"], capture_output=True, text=True, timeout=60, check=False
