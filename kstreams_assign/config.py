@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from kstreams_assign.client_settings import MemberTimes, refuse_settings, unknown_key
+from kstreams_assign.client_settings import MemberTimes, refuse_incomplete_addresses, refuse_settings, unknown_key
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import HostInfo
 
@@ -69,6 +69,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "group_membership_operation": MEMBERSHIP_OPERATIONS,
     "rack_aware_assignment_strategy": RACK_AWARE_STRATEGIES,
 }
+_EXAMPLES: Mapping[str, str] = {"application_id": "word-count", "bootstrap_servers": "localhost:9092"}
+"""A value for each setting that has no default."""
 COSTS = ("rack_aware_assignment_traffic_cost", "rack_aware_assignment_non_overlap_cost")
 COST_RANGE = _Range(0, 1_000_000)
 
@@ -89,20 +91,28 @@ def _refuse_unknown_keys(config: type[Config], keys: Iterable[str]) -> None:
             raise ConfigError(unknown_key(key, known))
 
 
-def _refuse_misspelt_keys(config: type[_C]) -> type[_C]:
-    """Let the constructor raise ``ConfigError`` for an unknown keyword, with the key that may be meant."""
+def _refuse_missing_keys(given: Iterable[str]) -> None:
+    given = set(given)
+    for key, example in _EXAMPLES.items():
+        if key not in given:
+            raise ConfigError(f"{key}: missing; it has no default; set it, for example {key} = {example!r}")
+
+
+def _refuse_wrong_keys(config: type[_C]) -> type[_C]:
+    """Let the constructor raise ``ConfigError`` for an unknown or missing key: Python's error would not say the fix."""
     make = config.__init__
 
     @wraps(make)
     def checked(self: _C, *values: Any, **settings: Any) -> None:
         _refuse_unknown_keys(type(self), settings)
+        _refuse_missing_keys([*settings, *(each.name for each, _ in zip(fields(self), values, strict=False))])
         make(self, *values, **settings)
 
     setattr(config, "__init__", checked)  # noqa: B010  # a type checker refuses the assignment
     return config
 
 
-@_refuse_misspelt_keys
+@_refuse_wrong_keys
 @dataclass(frozen=True, slots=True)
 class Config:
     """Hold the settings of one member; every value is checked when the object is made.
@@ -115,7 +125,8 @@ class Config:
     """Name of the application: the consumer group's id, and the prefix of its internal topics."""
 
     bootstrap_servers: str
-    """Brokers to connect to first, as ``HOST:PORT``, separated by commas."""
+    """Brokers to connect to first, as ``HOST:PORT``, separated by commas. The port is required; an IPv6 address stands
+    in brackets, as in ``[::1]:9092``."""
 
     state_dir: str = "state"
     """Directory for task state. Each process on a machine needs its own; it also keeps the process id."""
@@ -259,6 +270,7 @@ class Config:
         self._check_shapes()
         self._check_racks()
         self._check_token()
+        refuse_incomplete_addresses(self.bootstrap_servers, self.client.get("security.protocol", "plaintext"))
         refuse_settings(self.client, MemberTimes(self.exactly_once, self.session_timeout_ms))
         if self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
             raise ConfigError(
@@ -362,9 +374,7 @@ class Config:
     def from_mapping(cls, settings: Mapping[str, Any]) -> Config:
         """Build from plain keys and values. Raises ``ConfigError``, also for an unknown or a missing key."""
         _refuse_unknown_keys(cls, settings)
-        for key in ("application_id", "bootstrap_servers"):
-            if key not in settings:
-                raise ConfigError(f"{key}: missing; it has no default")
+        _refuse_missing_keys(settings)
         values: dict[str, Any] = {
             k: tuple(v) if k == "rack_aware_assignment_tags" and isinstance(v, list) else v for k, v in settings.items()
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -101,9 +102,69 @@ def test_an_unknown_key_is_refused_with_what_it_may_mean_and_without_its_value(k
 
 
 @pytest.mark.parametrize("key", sorted(NEEDED))
-def test_a_missing_key_without_default_is_named(key: str) -> None:
-    with pytest.raises(ConfigError, match=f"{key}: missing"):
-        Config.from_mapping({k: v for k, v in NEEDED.items() if k != key})
+def test_a_missing_key_without_default_is_named_with_an_example(key: str) -> None:
+    given = {k: v for k, v in NEEDED.items() if k != key}
+    for make in (lambda: Config.from_mapping(given), lambda: Config(**given)):  # type: ignore[arg-type]  # the test
+        with pytest.raises(ConfigError) as refused:
+            make()
+        example = str(refused.value).removeprefix(f"{key}: missing; it has no default; set it, for example ")
+        assert Config.from_mapping({**given, **tomllib.loads(example)})
+
+
+def test_the_first_key_may_be_given_by_place() -> None:
+    assert Config("app", "localhost:9092") == Config(**NEEDED)
+    with pytest.raises(ConfigError, match=r"^bootstrap_servers: missing"):
+        Config("app")  # type: ignore[call-arg]  # the test
+
+
+ADDRESSES = (
+    "localhost:9092",
+    "b-1.example:9092,b-2.example:9093",
+    " b-1:9092 , 10.0.0.1:9093 ",
+    "[::1]:9092",
+    "[fe80::1%eth0]:9092,b:1",
+    "PLAINTEXT://localhost:9092",
+    "plaintext://[::1]:9092",
+    "b:65535",
+    "my_host:9092",
+)
+
+
+@pytest.mark.parametrize("servers", ADDRESSES)
+def test_complete_addresses_of_brokers_are_accepted(servers: str) -> None:
+    assert Config("app", servers).bootstrap_servers == servers
+
+
+def test_an_address_may_begin_with_the_security_protocol_that_is_set() -> None:
+    assert Config("app", "sasl_ssl://b:9092", client={"security.protocol": "SASL_SSL"})
+
+
+@pytest.mark.parametrize(
+    ("servers", "fix"),
+    [
+        ("localhost", "add the port, such as localhost:9092"),
+        ("b-1:9092,b-2", "add the port, such as b-2:9092"),
+        ("[::1]", "add the port, such as [::1]:9092"),
+        ("PLAINTEXT://b", "add the port, such as PLAINTEXT://b:9092"),
+        ("::1", "put the IPv6 address into brackets and add a port, such as [::1]:9092"),
+        ("2001:db8::1:9092", "put the IPv6 address into brackets"),
+        ("b:9092,", "remove the empty entry"),
+        (",", "remove the empty entry"),
+        ("b:0", "the port of 'b:0' must be 1 to 65535"),
+        ("b:99999", "the port of 'b:99999' must be 1 to 65535"),
+        ("b:kafka", "'b:kafka' is not of that form"),
+        ("b:", "'b:' is not of that form"),
+        (":9092", "':9092' is not of that form"),
+        ("b 9092", "'b 9092' is not of that form"),
+        ("b:9092/topic", "'b:9092/topic' is not of that form"),
+        ("SSL://b:9092", "remove SSL://, as security.protocol = 'plaintext' (under client) decides the protocol"),
+    ],
+)
+def test_an_incomplete_address_of_a_broker_is_refused_with_the_fix(servers: str, fix: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Config("app", servers)
+    beginning = f"bootstrap_servers = {servers!r}: must be HOST:PORT, several separated by commas; "
+    assert str(refused.value).startswith(beginning + fix)
 
 
 def test_a_file_gives_the_same_as_python(tmp_path: Path) -> None:
@@ -136,7 +197,7 @@ def test_a_file_that_cannot_be_read_is_named_by_its_absolute_path(
 
 def test_no_secret_shows_when_a_config_is_printed():
     secret = "hunter2-hunter2-hunter2"
-    config = Config("app", "broker", client={"sasl.password": secret}, socket_token=secret)
+    config = Config("app", "broker:9092", client={"sasl.password": secret}, socket_token=secret)
     assert secret not in f"{config!r} {config}"
 
 
@@ -145,10 +206,10 @@ def test_a_token_that_no_application_could_send_is_refused_and_not_shown(token):
     with pytest.raises(
         ConfigError, match=r"socket_token .*, not shown\): must be a string of 16 to 255 characters"
     ) as raised:
-        Config("app", "broker", socket_token=token)
+        Config("app", "broker:9092", socket_token=token)
     assert not token or str(token) not in str(raised.value)
 
 
 def test_tokens_of_every_allowed_length_are_taken():
     for length in (16, 255):
-        assert Config("app", "broker", socket_token="s" * length).socket_token == "s" * length
+        assert Config("app", "broker:9092", socket_token="s" * length).socket_token == "s" * length

@@ -72,7 +72,7 @@ def demo(
             )
     usual = DemoSettings(seed=seed, orders_per_s=orders_per_s)
     settings = replace(usual, worker={**usual.worker, "user_data": user_data, "assignor": assignor})
-    Config.from_mapping({"application_id": "demo", "bootstrap_servers": "none yet", **settings.worker})
+    Config.from_mapping({"application_id": "demo", "bootstrap_servers": "localhost:1", **settings.worker})
     show = Lines() if plain or not sys.stderr.isatty() else Screen()
     try:
         with _first_interrupt():

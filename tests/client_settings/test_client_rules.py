@@ -187,9 +187,11 @@ def test_a_longer_transaction_lets_its_records_take_longer():
 
 def test_a_member_checks_its_client_settings_when_it_is_configured():
     with pytest.raises(ConfigError, match=r"message\.timeout\.ms = '4001': must be at most 4000"):
-        Config("app", "broker", session_timeout_ms=6_000, client={"message.timeout.ms": "4001"})
+        Config("app", "broker:9092", session_timeout_ms=6_000, client={"message.timeout.ms": "4001"})
     with pytest.raises(ConfigError, match=r"isolation\.level = 'read_uncommitted': must be read_committed"):
-        Config("app", "broker", processing_guarantee="exactly_once_v2", client={"isolation.level": "read_uncommitted"})
+        Config(
+            "app", "broker:9092", processing_guarantee="exactly_once_v2", client={"isolation.level": "read_uncommitted"}
+        )
 
 
 def test_numbers_that_are_taken_from_the_settings():

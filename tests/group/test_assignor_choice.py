@@ -22,7 +22,7 @@ def group(*known: dict[str, int]) -> LittleGroup:
 
 
 def test_the_default_is_ours_and_every_assignor_can_be_set():
-    assert Config("app", "broker").assignor == "least_movement"
+    assert Config("app", "broker:9092").assignor == "least_movement"
     assert set(ASSIGNOR_NAMES) == VERSIONS.keys()
     assert known_assignors() == {**dict.fromkeys(ASSIGNOR_NAMES, 1), "least_movement": 2}
 

@@ -191,6 +191,7 @@ def test_a_topic_that_is_not_there_is_status_1_and_is_not_created(broker: str, r
         (["consume", "a", "-b", "x:1", "--from-end"], "--from-end shows only records that are yet to come"),
         (["consume", "a", "-b", "x:1", "--client", "nonsense"], "--client: write KEY=VALUE"),
         (["list", "-b", "x:1", "--client", "sasl.magic=1"], "'sasl.magic'"),
+        (["list", "-b", "localhost"], "bootstrap_servers = 'localhost': must be HOST:PORT"),
         (["list"], "Missing option '--bootstrap-servers' / '-b'"),
     ],
 )

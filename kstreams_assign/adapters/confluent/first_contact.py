@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from kstreams_assign.adapters.confluent.faults import translating
 from kstreams_assign.adapters.confluent.settings import made, merged, refuse_what_librdkafka_refuses
-from kstreams_assign.client_settings import ClientRole, secrets_of, shown, without_secrets
+from kstreams_assign.client_settings import ClientRole, refuse_incomplete_addresses, secrets_of, shown, without_secrets
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
 
 _BETWEEN_LOOKS_S = 0.05
@@ -67,9 +67,10 @@ class FirstContact:
     """An admin client, and whether a broker ever answered it. May be shared by threads."""
 
     def __init__(self, bootstrap_servers: str, client: Mapping[str, str] | None) -> None:
-        """Raises ``ConfigError`` for settings that librdkafka does not take."""
+        """Raises ``ConfigError`` for incomplete addresses and for settings that librdkafka does not take."""
         self._servers, self._client = bootstrap_servers, dict(client or {})
         self._heard, self._made = _Heard(), False
+        refuse_incomplete_addresses(bootstrap_servers, self._client.get("security.protocol", "plaintext"))
         refuse_what_librdkafka_refuses(self._client)
         settings = {**merged(ClientRole.ADMIN, bootstrap_servers, client, {}, {}), "error_cb": self._heard.hear}
         self.admin = made(AdminClient, settings, client, f"admin client of {bootstrap_servers}")
