@@ -1,8 +1,8 @@
 """What a caller may set under ``client``: pure tables and checks, for every command and every kind of member alike.
 
 ``names`` lists librdkafka's settings, ``rules`` defines which of them are passed on and which are refused, ``texts``
-how an error shows a setting, ``addresses`` checks where the brokers are. What must not live here: a Kafka client, or the names that kafka-python has for these
-settings (``adapters.kafka_python``).
+how an error shows a setting, ``addresses`` checks where the brokers are. What must not live here: a Kafka client, or
+the names that kafka-python has for these settings (``adapters.kafka_python``).
 """
 
 from __future__ import annotations
