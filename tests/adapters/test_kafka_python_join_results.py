@@ -1,4 +1,4 @@
-"""An assignment that arrives between two calls of ``join`` is adopted, not dropped."""
+"""What happens to a join between two calls of ``join`` is not lost: neither its assignment nor the join itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.kafka_python import GroupClient
-from kstreams_assign.adapters.kafka_python.join_results import keep_join_results
+from kstreams_assign.adapters.kafka_python.join_results import finish_joins
 from kstreams_assign.group.values import JoinedMember, MemberAssignment
 from kstreams_assign.model import TopicPartition
 from tests.adapters.confluent_cluster import PATIENCE_S, new_topic
@@ -36,10 +36,12 @@ def coordinator() -> SimpleNamespace:
         joins=joins,
         adopted=[],
         _generation=object(),
+        rejoining=False,
+        need_rejoin=lambda: False,
         _do_join_and_sync_async=join_and_sync,
         _on_join_complete_async=on_join_complete,
     )
-    keep_join_results(state)
+    finish_joins(state)
     return state
 
 
@@ -63,6 +65,12 @@ def test_a_result_of_a_generation_that_was_reset_is_dropped(coordinator: SimpleN
     try_to_join(coordinator)
     coordinator._generation = object()
     assert try_to_join(coordinator) == b"assignment 2"
+
+
+def test_a_join_that_was_started_is_needed_until_it_ends(coordinator: SimpleNamespace) -> None:
+    assert not coordinator.need_rejoin()
+    coordinator.rejoining = True
+    assert coordinator.need_rejoin()
 
 
 class Protocol:
@@ -117,6 +125,20 @@ def test_a_member_on_a_broker_adopts_what_came_between_two_calls(client: GroupCl
     assert protocol.generations == []
     assert client.join(PATIENCE_S)
     assert (protocol.generations, protocol.led) == ([1], 1)
+
+
+def test_a_member_on_a_broker_finishes_a_join_whose_reason_vanished(
+    client: GroupClient, protocol: Protocol
+) -> None:
+    coordinator = client._coordinator
+    until(lambda: client.join(1))
+    coordinator._assignment_snapshot = {}  # as if the topic's metadata had changed
+    assert not client.join(0), "a broker cannot answer in no time"
+    assert not client.joined()
+    coordinator._assignment_snapshot = coordinator._metadata_snapshot  # and had changed back
+    until(lambda: client.join(1))
+    assert client.joined()
+    assert protocol.generations == [1, 2]
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
 
+from kstreams_assign.adapters.kafka_python.join_results import finish_joins
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire import (
     ConsumerAssignment,
@@ -133,6 +134,7 @@ def raw_member(
         request_timeout_ms=request_timeout_ms,
         partition_assignment_strategy=[assignor],
     )
+    finish_joins(consumer._coordinator)
     try:
         yield RawMember(consumer, assignor)
     finally:

@@ -28,7 +28,7 @@ from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
 from kstreams_assign.adapters.kafka_python.faults import translated
-from kstreams_assign.adapters.kafka_python.join_results import keep_join_results
+from kstreams_assign.adapters.kafka_python.join_results import finish_joins
 from kstreams_assign.adapters.kafka_python.lease import Lease
 from kstreams_assign.errors import CommitDeferred, CommitRefused
 from kstreams_assign.group.joining import read_given, read_member_or_damage
@@ -108,7 +108,7 @@ class GroupClient:
         self._lease = Lease(self._coordinator, settings["session_timeout_ms"] / 1000)
         self._protocolist = protocolist
         _read_foreign_bytes(self._coordinator, assignor)
-        keep_join_results(self._coordinator)
+        finish_joins(self._coordinator)
         self._failures: dict[str, CoordinatorFailed] = {}
         self._retry_where_the_coordinator_fails()
         assignor.before_join = self._notice_loss
