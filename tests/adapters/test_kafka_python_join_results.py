@@ -127,9 +127,7 @@ def test_a_member_on_a_broker_adopts_what_came_between_two_calls(client: GroupCl
     assert (protocol.generations, protocol.led) == ([1], 1)
 
 
-def test_a_member_on_a_broker_finishes_a_join_whose_reason_vanished(
-    client: GroupClient, protocol: Protocol
-) -> None:
+def test_a_member_on_a_broker_finishes_a_join_whose_reason_vanished(client: GroupClient, protocol: Protocol) -> None:
     coordinator = client._coordinator
     until(lambda: client.join(1))
     coordinator._assignment_snapshot = {}  # as if the topic's metadata had changed
