@@ -50,7 +50,7 @@ from kstreams_assign.worker.connecting import group_client
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.emptying import Emptying
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.first_look import refuse_changelogs_of_other_kinds, refuse_missing_sinks
+from kstreams_assign.worker.first_look import FIRST_ANSWER_S, refuse_changelogs_of_other_kinds, refuse_missing_sinks
 from kstreams_assign.worker.http.parts import Parts
 from kstreams_assign.worker.http.server import StatusServer
 from kstreams_assign.worker.labour import Facts, Labour, told_lag
@@ -135,6 +135,7 @@ class Engine:
         http = None if address is None else StatusServer(address)
         try:
             admin = ClusterAdmin(self._config.bootstrap_servers, self._config.client)
+            admin.reach(FIRST_ANSWER_S)  # one wait, which is logged; the checks below then need not wait
             refuse_missing_sinks(admin, self._flows, self._shape)
             refuse_changelogs_of_other_kinds(self._config, admin, self._shape, self.log)
             running = _Running(

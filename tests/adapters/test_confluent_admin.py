@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import time
 from concurrent.futures import Future
 from uuid import uuid4
@@ -10,7 +12,7 @@ import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResultInfo, ResourceType
 
-from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.adapters.confluent import ClusterAdmin, first_contact
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, TopologyMismatch
 from kstreams_assign.model import TopicPartition
 from tests.adapters.confluent_cluster import PATIENCE_S, closed_port, new_topic, put, transactional
@@ -153,3 +155,32 @@ def test_a_broker_out_of_reach_is_told_within_the_deadline(ask):
     with pytest.raises(BrokerUnavailable):
         ask(admin)
     assert time.monotonic() - started < SOON_S
+
+
+def lines_of_a_wait(caplog, monkeypatch, wait_s: float) -> tuple[str, list[str]]:
+    """Return the address of a broker that is away, and the warnings of a client that waits for it."""
+    monkeypatch.setattr(first_contact, "NEXT_REPORT_S", 0.2)
+    address = closed_port()
+    with pytest.raises(BrokerUnavailable) as raised:
+        ClusterAdmin(address, {"security.protocol": "plaintext"}).reach(wait_s)
+    for words in (address, "Connection refused", "check", "security.protocol = 'plaintext'"):
+        assert words in str(raised.value)
+    return address, [line.getMessage() for line in caplog.records if line.levelno == logging.WARNING]
+
+
+def test_a_wait_for_brokers_is_logged_with_address_reason_end_and_advice(caplog, monkeypatch):
+    monkeypatch.setattr(first_contact, "FIRST_REPORT_S", 0.3)
+    address, lines = lines_of_a_wait(caplog, monkeypatch, 1.5)
+    assert len(lines) > 1, "it is logged again while it lasts"
+    for line in lines:
+        assert re.fullmatch(
+            rf"No broker has answered at {address} for \d s \({address}: Connect to \S+ failed: Connection refused\)\. "
+            r"This process tries for \d s more, until \d\d:\d\d:\d\d\. Check that a broker runs there, "
+            r"that bootstrap_servers is right, and that the brokers speak "
+            r"security\.protocol = 'plaintext' \(under client\)\.",
+            line,
+        )
+
+
+def test_a_short_wait_for_brokers_is_not_logged(caplog, monkeypatch):
+    assert lines_of_a_wait(caplog, monkeypatch, 0.5)[1] == []

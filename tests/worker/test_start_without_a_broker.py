@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from kstreams_assign import Config, Subtopology, Worker
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.local import LocalBroker
-from kstreams_assign.worker import connecting
+from kstreams_assign.worker import connecting, runtime
+from tests.adapters.confluent_cluster import closed_port
 from tests.worker.app import PARTITIONS, App
 
 
@@ -20,6 +22,21 @@ def test_it_works_as_soon_as_the_broker_is_there(broker: str, tmp_path: Path) ->
         own.restart()
         worker.until_running(PARTITIONS)
         app.stop()
+
+
+def test_a_worker_ends_after_one_wait_with_the_address_and_what_to_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "FIRST_ANSWER_S", 0.5)
+    address, events = closed_port(), []
+    worker = Worker(
+        Config("alone", address, str(tmp_path)),
+        [Subtopology(lambda *_: None, sources=["in"], stores=["totals"])],
+        on_event=lambda event: events.append(event["event"]),
+    )
+    with pytest.raises(BrokerUnavailable, match=f"bootstrap_servers = '{address}': no broker answered .*; check that"):
+        worker.run()
+    assert events == ["closed"], "no other look-up waited for the broker too"
 
 
 def test_the_group_is_connected_to_again_and_again_until_time_is_up(

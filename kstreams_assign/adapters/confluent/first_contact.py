@@ -9,19 +9,24 @@ client that was let in.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
+from kstreams_assign.adapters.client_logs import PROJECT
 from kstreams_assign.adapters.confluent.faults import translating
 from kstreams_assign.adapters.confluent.settings import made, merged, refuse_what_librdkafka_refuses
 from kstreams_assign.client_settings import ClientRole, refuse_incomplete_addresses, secrets_of, shown, without_secrets
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
 
 _BETWEEN_LOOKS_S = 0.05
+FIRST_REPORT_S, NEXT_REPORT_S = 3.0, 10.0
+"""When a wait for brokers is logged first, and how often after that."""
+_LOGGER = logging.getLogger(PROJECT)
 _SIGNING_IN = ("security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password")
 _CERTIFICATES = ("security.protocol", "ssl.ca.location", "ssl.certificate.location")
 _KEYS: Mapping[int, tuple[str, ...]] = {
@@ -33,6 +38,8 @@ _KEYS: Mapping[int, tuple[str, ...]] = {
 
 _WENT_AWAY = KafkaError(KafkaError._TRANSPORT).str()
 """Stands in what librdkafka calls a failed authentication where a broker just went away meanwhile."""
+_CLIENT_STATE = re.compile(r"(?<=\d)/\w+(?=:)| \(after \d+ms in state \w+\)")
+"""What librdkafka adds about itself: ``localhost:9092/bootstrap: ... (after 0ms in state CONNECT)``."""
 _OUR_CERTIFICATE = re.compile(r"SSL alert number (42|43|44|45|46|48|49|116)\b")
 """A broker's words about the client's certificate (RFC 8446, 6.2); librdkafka calls it a lost connection."""
 
@@ -63,6 +70,20 @@ def _refuses(error: KafkaError) -> bool:
     return error.code() in _KEYS and _WENT_AWAY not in error.str()
 
 
+class _Wait:
+    """A wait for the first answer, which is logged while it lasts: it may be half a minute."""
+
+    def __init__(self, deadline: float, describe: Callable[[float, float], str]) -> None:
+        self._began, self._deadline, self._describe = time.monotonic(), deadline, describe
+        self._report_at = self._began + FIRST_REPORT_S
+
+    def report_when_due(self) -> None:
+        now = time.monotonic()
+        if self._report_at <= now < self._deadline:
+            self._report_at = now + NEXT_REPORT_S
+            _LOGGER.warning("%s", self._describe(now - self._began, self._deadline - now))
+
+
 class FirstContact:
     """An admin client, and whether a broker ever answered it. May be shared by threads."""
 
@@ -80,35 +101,57 @@ class FirstContact:
 
         Raises ``ConfigError`` as soon as all that can be reached refuse it, ``BrokerUnavailable`` when time is up.
         """
+        wait = _Wait(deadline, self._describe_wait)
         while not self._made:
             try:
-                self._ask(deadline)
+                self._ask(deadline, wait)
                 self._made = True
             except BrokerUnavailable as cause:
                 if time.monotonic() >= deadline:
                     raise self._unreachable(cause) from None  # it quotes the cause
                 self.admin.poll(_BETWEEN_LOOKS_S)
+                wait.report_when_due()
 
-    def _ask(self, deadline: float) -> None:
+    def _ask(self, deadline: float, wait: _Wait) -> None:
         heard = self._heard
         asked = self.admin.describe_cluster(request_timeout=max(0.001, deadline - time.monotonic()))
         while not asked.done():
             self.admin.poll(_BETWEEN_LOOKS_S)
+            wait.report_when_due()
             # One broker of several may refuse what the others take: it counts when none is left.
             if heard.none_left and heard.refusal is not None:
                 raise self._refused(heard.refusal)
         with translating("describe the cluster"):
             asked.result()
 
+    def _describe_wait(self, passed_s: float, left_s: float) -> str:
+        """Return the line that is logged during the wait: where, why, until when, and what to check."""
+        until = time.strftime("%H:%M:%S", time.localtime(time.time() + left_s))
+        return (
+            f"No broker has answered at {self._servers} for {passed_s:.0f} s ({self._reason('no connection yet')}). "
+            f"This process tries for {left_s:.0f} s more, until {until}. Check {self._advice}."
+        )
+
     def _unreachable(self, cause: BrokerUnavailable) -> ConfigError | BrokerUnavailable:
-        heard = self._heard
-        if heard.refusal is not None:
-            return self._refused(heard.refusal)
-        last = f"; the last of it: {heard.last.str()}" if heard.last else ""
-        protocol = self._client.get("security.protocol", "PLAINTEXT")
+        if self._heard.refusal is not None:
+            return self._refused(self._heard.refusal)
         return BrokerUnavailable(
-            f"bootstrap_servers = {self._servers!r}: no broker answers ({cause}{last}); if the address is right, is "
-            f"security.protocol = {protocol!r} (under client) what is spoken there?"
+            f"bootstrap_servers = {self._servers!r}: no broker answered ({self._reason(str(cause))}); "
+            f"check {self._advice}"
+        )
+
+    def _reason(self, otherwise: str) -> str:
+        """Return why the last connection failed; ``otherwise`` if librdkafka reported nothing."""
+        last = self._heard.last
+        reason = otherwise if last is None else _CLIENT_STATE.sub("", last.str())
+        return without_secrets(reason, secrets_of(self._client))
+
+    @property
+    def _advice(self) -> str:
+        protocol = shown("security.protocol", self._client.get("security.protocol", "PLAINTEXT"))
+        return (
+            "that a broker runs there, that bootstrap_servers is right, and that the brokers speak "
+            f"{protocol} (under client)"
         )
 
     def _refused(self, refusal: KafkaError) -> ConfigError:
