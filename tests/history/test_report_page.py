@@ -82,7 +82,7 @@ def test_a_page_makes_no_requests_and_allows_no_script_but_its_own(tmp_path):
     policy = next(value for name, value in seen.attributes if name == "content" and value.startswith("default-src"))
     allowed = policy.partition("script-src ")[2].split()
     hashes = [f"'sha256-{b64encode(sha256(code.encode()).digest()).decode()}'" for code in seen.scripts["code"]]
-    assert len(hashes) == 4
+    assert len(hashes) == 6
     assert allowed == hashes
 
 

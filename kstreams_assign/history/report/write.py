@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 DAY_MS = 24 * 3_600_000
 
+SCRIPTS = ("words.js", "canvas.js", "timeline.js", "charts.js", "report.js")
+"""In the order that they need each other."""
+
 Say = Callable[[str], None]
 """Takes a line of progress."""
 
@@ -171,7 +174,7 @@ def draw(fleet: FleetView, shown: Sequence[str], views: Iterator[GroupView]) -> 
         sections.stage(list(shown)),
         sections.unread(fleet),
     )
-    own = tuple(frame.asset(name, __package__) for name in ("timeline.js", "charts.js", "report.js"))
+    own = tuple(frame.asset(name, __package__) for name in SCRIPTS)
     return frame.page("Rebalance history", *content, styles=styles, scripts=(get_plotlyjs(), *own), data=data)
 
 

@@ -2,7 +2,7 @@
 // The page at work: which group is shown, and its tables. Every text from the data is set as text, never as markup.
 
 (() => {
-  const { element, moment, duration, nameOf, evidence, instanceColour, inkOn, causeWords } = Timeline;
+  const { element, moment, duration, nameOf, evidence, instanceColour, inkOn, causeWords } = Words;
   const FEW = 200; // rows of a table before "show all"
   const WAY = 24; // moves of a flapping task that are shown
   const at = (id) => document.getElementById(id);
@@ -16,78 +16,204 @@
   function chip(process) {
     if (process === null) return unknown();
     const fill = instanceColour(process);
-    const number = element("span", { class: "number-swatch", textContent: String(process + 1), title: nameOf(group.processes[process], group) });
+    const number = element("span", {
+      class: "number-swatch",
+      textContent: String(process + 1),
+      title: nameOf(group.processes[process], group),
+    });
     number.style.background = fill;
     number.style.color = inkOn(fill);
     return number;
   }
 
-  const who = (process) => (process === null ? unknown() : element("span", {}, chip(process), ` ${nameOf(group.processes[process], group)}`));
+  const who = (process) =>
+    process === null ? unknown() : element("span", {}, chip(process), ` ${nameOf(group.processes[process], group)}`);
 
-  const many = (processes) => element("span", {}, ...processes.flatMap((process, index) => (index ? [" ", who(process)] : [who(process)])));
-  const known = (value, text) => (value === null || value === undefined ? element("span", { class: "quiet", textContent: "?" }) : text(value));
+  const many = (processes) =>
+    element("span", {}, ...processes.flatMap((process, index) => (index ? [" ", who(process)] : [who(process)])));
+  const known = (value, text) =>
+    value === null || value === undefined ? element("span", { class: "quiet", textContent: "?" }) : text(value);
   const time = (ms) => known(ms, duration);
 
   function table(host, caption, heads, rows) {
-    if (!rows.length) { host.replaceChildren(); return; }
+    if (!rows.length) {
+      host.replaceChildren();
+      return;
+    }
     const body = element("tbody");
-    const write = (some) => body.append(...some.map((cells) => element("tr", {}, ...cells.map((cell, index) => {
-      const [content, tone] = Array.isArray(cell) ? cell : [cell, ""];
-      return element("td", { class: [heads[index][1] || "", tone].filter(Boolean).join(" "), "data-label": heads[index][0] }, content instanceof Node ? content : String(content));
-    }))));
+    const write = (some) =>
+      body.append(
+        ...some.map((cells) =>
+          element(
+            "tr",
+            {},
+            ...cells.map((cell, index) => {
+              const [content, tone] = Array.isArray(cell) ? cell : [cell, ""];
+              return element(
+                "td",
+                { class: [heads[index][1] || "", tone].filter(Boolean).join(" "), "data-label": heads[index][0] },
+                content instanceof Node ? content : String(content),
+              );
+            }),
+          ),
+        ),
+      );
     write(rows.slice(0, FEW));
-    const head = element("tr", {}, ...heads.map(([text, number]) => element("th", { scope: "col", class: number || "", textContent: text })));
-    const box = element("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": caption },
-      element("table", { class: "stacked" }, element("thead", {}, head), body));
+    const head = element(
+      "tr",
+      {},
+      ...heads.map(([text, number]) => element("th", { scope: "col", class: number || "", textContent: text })),
+    );
+    const box = element(
+      "div",
+      { class: "scroll", tabIndex: 0, role: "region", "aria-label": caption },
+      element("table", { class: "stacked" }, element("thead", {}, head), body),
+    );
     host.replaceChildren(box);
     if (rows.length > FEW) {
-      const more = element("button", { type: "button", textContent: `show all ${rows.length}`, onclick: () => { write(rows.slice(FEW)); more.remove(); } });
+      const more = element("button", {
+        type: "button",
+        textContent: `show all ${rows.length}`,
+        onclick: () => {
+          write(rows.slice(FEW));
+          more.remove();
+        },
+      });
       host.append(more);
     }
   }
 
   function moves() {
     const rows = group.moves.map(([generation, task, source, target, planned, warm, held, gap]) => [
-      group.generations[generation].n, moment(group.generations[generation].t), task, who(source), who(target),
+      group.generations[generation].n,
+      moment(group.generations[generation].t),
+      task,
+      who(source),
+      who(target),
       known(planned, (yes) => (yes ? "planned" : "owner left")),
-      warm === false ? ["cold", "warn"] : known(warm, () => "warm"), time(held), time(gap),
+      warm === false ? ["cold", "warn"] : known(warm, () => "warm"),
+      time(held),
+      time(gap),
     ]);
-    table(at("moves"), group.titles.moves,
-      [["generation", "number"], ["time (UTC)"], ["task"], ["from", "wide"], ["to", "wide"], ["why"], ["replica"], ["held before", "number"], ["gap", "number"]], rows);
+    table(
+      at("moves"),
+      group.titles.moves,
+      [
+        ["generation", "number"],
+        ["time (UTC)"],
+        ["task"],
+        ["from", "wide"],
+        ["to", "wide"],
+        ["why"],
+        ["replica"],
+        ["held before", "number"],
+        ["gap", "number"],
+      ],
+      rows,
+    );
   }
 
   function rebalances() {
-    const rows = group.generations.map((one) => {
+    const rows = group.generations.map((generation) => {
       const swatch = element("span", { class: "swatch" });
-      swatch.style.background = Timeline.colour(`cause-${one.cause}`);
-      return [one.n, moment(one.t), element("span", {}, swatch, causeWords[one.cause], element("span", { class: "quiet", textContent: one.sure ? `, ${one.sure}` : "" })), evidence(group, one.why), many(one.joined), many(one.gone),
-        known(one.changes, String), known(one.adopted, String), known(one.probing, (yes) => (yes ? "yes" : "no")), who(one.leader), known(one.assignor, String)];
+      swatch.style.background = Words.colour(`cause-${generation.cause}`);
+      return [
+        generation.n,
+        moment(generation.t),
+        element(
+          "span",
+          {},
+          swatch,
+          causeWords[generation.cause],
+          element("span", { class: "quiet", textContent: generation.sure ? `, ${generation.sure}` : "" }),
+        ),
+        evidence(group, generation.why),
+        many(generation.joined),
+        many(generation.gone),
+        known(generation.changes, String),
+        known(generation.adopted, String),
+        known(generation.probing, (yes) => (yes ? "yes" : "no")),
+        who(generation.leader),
+        known(generation.assignor, String),
+      ];
     });
-    table(at("rebalances"), group.titles.rebalances,
-      [["generation", "number"], ["time (UTC)"], ["cause, how sure"], ["evidence", "text"], ["joined", "names"], ["left", "names"], ["changes", "number"], ["adopted", "number"],
-        ["probing"], ["leader", "names"], ["assignor", "wide"]], rows);
+    table(
+      at("rebalances"),
+      group.titles.rebalances,
+      [
+        ["generation", "number"],
+        ["time (UTC)"],
+        ["cause, how sure"],
+        ["evidence", "text"],
+        ["joined", "names"],
+        ["left", "names"],
+        ["changes", "number"],
+        ["adopted", "number"],
+        ["probing"],
+        ["leader", "names"],
+        ["assignor", "wide"],
+      ],
+      rows,
+    );
   }
 
   function flapping() {
-    const rows = group.tasks.filter((task) => task[4] >= 3).sort((one, other) => other[4] - one[4]).map(([task, , , count, busiest]) => {
-      const path = group.moves.filter((move) => move[1] === task);
-      const way = path.slice(0, WAY).flatMap((move, index) => (index ? [" → ", chip(move[3])] : [chip(move[2]), " → ", chip(move[3])]));
-      return [task, busiest, count, element("span", {}, ...way, path.length > WAY ? " …" : "")];
-    });
+    const rows = group.tasks
+      .filter((task) => task[4] >= 3)
+      .sort((left, right) => right[4] - left[4])
+      .map(([task, , , count, busiest]) => {
+        const path = group.moves.filter((move) => move[1] === task);
+        const way = path
+          .slice(0, WAY)
+          .flatMap((move, index) => (index ? [" → ", chip(move[3])] : [chip(move[2]), " → ", chip(move[3])]));
+        return [task, busiest, count, element("span", {}, ...way, path.length > WAY ? " …" : "")];
+      });
     at("flapping-block").hidden = !rows.length;
-    table(at("flapping"), group.titles.flapping, [["task"], ["moves in its busiest hour", "number"], ["moves", "number"], ["processes", "text"]], rows);
+    table(
+      at("flapping"),
+      group.titles.flapping,
+      [["task"], ["moves in its busiest hour", "number"], ["moves", "number"], ["processes", "text"]],
+      rows,
+    );
   }
 
   function processes() {
     at("processes-title").textContent = `${group.processes.length} instance${group.processes.length === 1 ? "" : "s"}`;
-    const rows = group.processes.map((one, index) => [who(index), one.id, one.endpoint || "", one.client || "", one.host || "",
-      known(one.ours, (ours) => (ours ? "kstreams-assign" : "another")), known(one.version, String), one.tags.map((pair) => pair.join("=")).join(" ")]);
-    table(at("processes"), "Instances", [["instance"], ["process id", "wide"], ["endpoint", "wide"], ["client", "wide"], ["host"], ["library"], ["version", "number"], ["tags", "wide"]], rows);
+    const rows = group.processes.map((process, index) => [
+      who(index),
+      process.id,
+      process.endpoint || "",
+      process.client || "",
+      process.host || "",
+      known(process.ours, (ours) => (ours ? "kstreams-assign" : "another")),
+      known(process.version, String),
+      process.tags.map((pair) => pair.join("=")).join(" "),
+    ]);
+    table(
+      at("processes"),
+      "Instances",
+      [
+        ["instance"],
+        ["process id", "wide"],
+        ["endpoint", "wide"],
+        ["client", "wide"],
+        ["host"],
+        ["library"],
+        ["version", "number"],
+        ["tags", "wide"],
+      ],
+      rows,
+    );
   }
 
   function about() {
     const last = group.generations[group.generations.length - 1];
-    const text = [`${group.tasks.length} tasks`, `${group.processes.length} instances`, `generations ${group.generations[0].n} to ${last.n}`, `last at ${moment(last.t)} UTC`];
+    const text = [
+      `${group.tasks.length} tasks`,
+      `${group.processes.length} instances`,
+      `generations ${group.generations[0].n} to ${last.n}`,
+      `last at ${moment(last.t)} UTC`,
+    ];
     if (group.end - last.t > 60000) text.push(`unchanged for ${duration(group.end - last.t)} since`);
     at("about").textContent = text.join(", ");
   }
@@ -118,21 +244,30 @@
   }
 
   function fromHash() {
-    const found = /^#group-(\d+)$/.exec(location.hash);
-    return found && at(`group-${found[1]}`) ? Number(found[1]) : null;
+    const match = /^#group-(\d+)$/.exec(location.hash);
+    return match && at(`group-${match[1]}`) ? Number(match[1]) : null;
   }
 
   function sortable(whole) {
     const heads = [...whole.querySelectorAll("th")];
-    heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
-      const up = head.getAttribute("aria-sort") === "descending" || (column === 0 && head.getAttribute("aria-sort") !== "ascending");
-      heads.forEach((one) => one.removeAttribute("aria-sort"));
-      head.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const key = (row) => { const cell = row.cells[column]; return cell.dataset.sort === undefined ? cell.textContent : Number(cell.dataset.sort); };
-      const rows = [...whole.tBodies[0].rows].map((row) => [key(row), row]);
-      rows.sort(([one], [other]) => (typeof one === "number" ? one - other : one.localeCompare(other)) * (up ? 1 : -1));
-      whole.tBodies[0].append(...rows.map(([, row]) => row));
-    }));
+    heads.forEach((head, column) =>
+      head.querySelector("button").addEventListener("click", () => {
+        const up =
+          head.getAttribute("aria-sort") === "descending" ||
+          (column === 0 && head.getAttribute("aria-sort") !== "ascending");
+        heads.forEach((head) => head.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", up ? "ascending" : "descending");
+        const key = (row) => {
+          const cell = row.cells[column];
+          return cell.dataset.sort === undefined ? cell.textContent : Number(cell.dataset.sort);
+        };
+        const rows = [...whole.tBodies[0].rows].map((row) => [key(row), row]);
+        rows.sort(
+          ([left], [right]) => (typeof left === "number" ? left - right : left.localeCompare(right)) * (up ? 1 : -1),
+        );
+        whole.tBodies[0].append(...rows.map(([, row]) => row));
+      }),
+    );
   }
 
   function redraw() {
@@ -149,11 +284,22 @@
   sortable(at("groups"));
   if (at("fleet-causes")) Charts.causes(at("fleet-causes"), data("fleet").buckets);
   show(fromHash() ?? 0);
-  at("choose").addEventListener("change", () => { history.replaceState(null, "", `#group-${at("choose").value}`); show(Number(at("choose").value)); });
-  window.addEventListener("hashchange", () => { const index = fromHash(); if (index !== null) { show(index); at("group").scrollIntoView(); } });
-  document.querySelectorAll("a[data-group]").forEach((link) => link.addEventListener("click", () => {
-    if (location.hash === link.hash) at("group").scrollIntoView();
-  }));
+  at("choose").addEventListener("change", () => {
+    history.replaceState(null, "", `#group-${at("choose").value}`);
+    show(Number(at("choose").value));
+  });
+  window.addEventListener("hashchange", () => {
+    const index = fromHash();
+    if (index !== null) {
+      show(index);
+      at("group").scrollIntoView();
+    }
+  });
+  document.querySelectorAll("a[data-group]").forEach((link) =>
+    link.addEventListener("click", () => {
+      if (location.hash === link.hash) at("group").scrollIntoView();
+    }),
+  );
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   window.addEventListener("beforeprint", () => printing(true));
   window.addEventListener("afterprint", () => printing(false));

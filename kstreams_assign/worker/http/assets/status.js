@@ -24,14 +24,19 @@
   }
 
   // A name that may break after a punctuation mark, not within a word.
-  const soft = (text) => element("span", "", ...text.split(/(?<=[.:_-])/).flatMap((part) => [part, element("wbr", "")]));
+  const soft = (text) =>
+    element("span", "", ...text.split(/(?<=[.:_-])/).flatMap((part) => [part, element("wbr", "")]));
 
   const number = (value) => (value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en"));
 
   function span(ms) {
     if (ms === null || ms === undefined) return "–";
     const seconds = Math.max(0, Math.round(ms / 1000));
-    for (const [unit, size, smaller, rest] of [["d", 86400, "h", 3600], ["h", 3600, "min", 60], ["min", 60, "s", 1]]) {
+    for (const [unit, size, smaller, rest] of [
+      ["d", 86400, "h", 3600],
+      ["h", 3600, "min", 60],
+      ["min", 60, "s", 1],
+    ]) {
       if (seconds >= size) {
         const left = Math.floor((seconds % size) / rest);
         return `${Math.floor(seconds / size)} ${unit}${left ? ` ${left} ${smaller}` : ""}`;
@@ -63,20 +68,34 @@
 
   function meter(replica) {
     if (replica.has_changelog === false) return element("span", "quiet", "no changelog");
-    if (replica.warm === null) return element("span", "quiet", replica.as_joined ? "not reported since its join" : "not known yet");
+    if (replica.warm === null)
+      return element("span", "quiet", replica.as_joined ? "not reported since its join" : "not known yet");
     const percent = replica.caught_up ? Math.round(replica.warm * 100) : Math.min(99, Math.floor(replica.warm * 100));
     const bar = element("b", "");
     bar.style.width = `${percent}%`;
-    return element("span", replica.caught_up ? "meter full" : "meter", element("i", "", bar), element("span", "", `${percent} %`));
+    return element(
+      "span",
+      replica.caught_up ? "meter full" : "meter",
+      element("i", "", bar),
+      element("span", "", `${percent} %`),
+    );
   }
 
-  const mostBehind = (changelogs) => Object.entries(changelogs).filter(([, lag]) => lag > 0).sort((a, b) => b[1] - a[1]).map(([name]) => name)[0] || "";
+  const mostBehind = (changelogs) =>
+    Object.entries(changelogs)
+      .filter(([, lag]) => lag > 0)
+      .sort((a, b) => b[1] - a[1])
+      .map(([name]) => name)[0] || "";
 
   function timeLeft(replica) {
     if (replica.queued) return "queued";
     if (replica.caught_up) return "caught up";
     if (replica.lag === null) return "–";
-    return replica.left_ms === null ? (replica.offsets_per_s === null ? "–" : "not catching up") : span(replica.left_ms);
+    return replica.left_ms === null
+      ? replica.offsets_per_s === null
+        ? "–"
+        : "not catching up"
+      : span(replica.left_ms);
   }
 
   const pace = (replica) => (replica.lag ? number(replica.offsets_per_s) : "–");
@@ -87,7 +106,8 @@
     document.title = `${status.application_id} – kstreams-assign`;
     at("application").textContent = status.application_id;
     const parts = [
-      status.endpoint, `process ${status.process_id}`,
+      status.endpoint,
+      `process ${status.process_id}`,
       status.generation === null ? "in no generation" : `generation ${status.generation}`,
       status.leads ? "leader of the group" : status.generation === null ? "" : "follower",
     ];
@@ -96,30 +116,51 @@
 
   function verdicts(status) {
     const entries = Object.entries(status.verdicts);
-    const reasons = [...new Set(entries.flatMap(([, verdict]) => verdict.reasons))]; // several verdicts may share a reason
+    // Several verdicts may share a reason.
+    const reasons = [...new Set(entries.flatMap(([, verdict]) => verdict.reasons))];
     fill("verdicts", entries, () => {
-      const nodes = entries.map(([name, verdict]) => element("div", `verdict${verdict[name] ? "" : name === "live" ? " dead" : " no"}`, VERDICTS[name][verdict[name] ? 0 : 1]));
+      const nodes = entries.map(([name, verdict]) =>
+        element(
+          "div",
+          `verdict${verdict[name] ? "" : name === "live" ? " dead" : " no"}`,
+          VERDICTS[name][verdict[name] ? 0 : 1],
+        ),
+      );
       if (reasons.length) nodes.push(element("ul", "reasons", ...reasons.map((reason) => element("li", "", reason))));
       return nodes;
     });
   }
 
   function card(title, strong, text, tone) {
-    return element("div", `card ${tone || ""}`, element("small", "", title), element("strong", "", strong), text ? element("span", "", text) : null);
+    return element(
+      "div",
+      `card ${tone || ""}`,
+      element("small", "", title),
+      element("strong", "", strong),
+      text ? element("span", "", text) : null,
+    );
   }
 
   function counted(tasks) {
     const counts = Object.keys(ROLES).map((name) => [ROLES[name], tasks.filter((task) => task.role === name).length]);
-    return counts.filter(([, count]) => count).map(([name, count]) => `${count} ${name}`).join(", ") || "none";
+    return (
+      counts
+        .filter(([, count]) => count)
+        .map(([name, count]) => `${count} ${name}`)
+        .join(", ") || "none"
+    );
   }
 
   // [records in, records out] a second, or null for the first answer.
   function rates(status) {
     const sample = [status.now_ms, status.records_total, status.records_out_total];
-    if (samples.length && sample.some((value, at) => value < samples[samples.length - 1][at])) samples = []; // it was restarted
+    // Smaller totals: the worker was restarted.
+    if (samples.length && sample.some((value, at) => value < samples[samples.length - 1][at])) samples = [];
     samples = [...samples.filter(([time]) => sample[0] - time <= RATE_MS), sample];
     const [time, ...counts] = samples[0];
-    return time === sample[0] ? null : counts.map((count, at) => ((sample[at + 1] - count) * 1000) / (sample[0] - time));
+    return time === sample[0]
+      ? null
+      : counts.map((count, at) => ((sample[at + 1] - count) * 1000) / (sample[0] - time));
   }
 
   function inputLag(status) {
@@ -131,14 +172,29 @@
 
   function cards(status) {
     const due = status.next_probe_ms === null ? null : status.next_probe_ms - status.now_ms;
-    const probe = due === null ? (status.follow_up ? "follow-up at once" : "not due") : due > 0 ? `in ${span(due)}` : "now";
+    const probe =
+      due === null ? (status.follow_up ? "follow-up at once" : "not due") : due > 0 ? `in ${span(due)}` : "now";
     const perSecond = rates(status);
-    const member = status.broker_unavailable ? ["broker unreachable", "bad"] : status.draining ? ["draining", "warn"] : [status.state, status.state === "stable" ? "" : "warn"];
-    const decided = status.assignor ? `assigned by ${status.assignor}` : status.generation === null ? "" : "the leader is not a kstreams-assign member";
-    const total = `${number(status.records_total)} in, ${number(status.records_out_total)} out, ${number(status.commits_total)} commits since start`;
+    const member = status.broker_unavailable
+      ? ["broker unreachable", "bad"]
+      : status.draining
+        ? ["draining", "warn"]
+        : [status.state, status.state === "stable" ? "" : "warn"];
+    const decided = status.assignor
+      ? `assigned by ${status.assignor}`
+      : status.generation === null
+        ? ""
+        : "the leader is not a kstreams-assign member";
+    const totals = [status.records_total, status.records_out_total, status.commits_total].map(number);
+    const total = `${totals[0]} in, ${totals[1]} out, ${totals[2]} commits since start`;
     const content = [
       ["Member", member[0], decided, member[1]],
-      [due === null ? "Next probing rebalance" : "Next probing rebalance, at the latest", probe, `Early probing: ${status.early_probing}`, due === null ? "" : "warn"],
+      [
+        due === null ? "Next probing rebalance" : "Next probing rebalance, at the latest",
+        probe,
+        `Early probing: ${status.early_probing}`,
+        due === null ? "" : "warn",
+      ],
       ["Tasks here", String(status.tasks.length), counted(status.tasks), ""],
       ["Input lag, records", ...inputLag(status), ""],
       ["Records a second", perSecond ? `${number(perSecond[0])} in, ${number(perSecond[1])} out` : "–", total, ""],
@@ -149,31 +205,64 @@
   function warmups(status) {
     at("probing").hidden = !status.warmups.length && status.next_probe_ms === null;
     const behind = status.warmups.filter((warmup) => !warmup.caught_up).length;
-    const queue = status.warmup_queue ? ` The warm-up queue restores ${status.warmup_queue.at_once} at a time in this process.` : "";
-    const what = !status.warmups.length ? "No warm-up is under way. The probing rebalance checks whether the group can be balanced better."
-      : behind ? `${behind} of ${status.warmups.length} warm-ups have not caught up. Tasks move once they have.`
+    const queue = status.warmup_queue
+      ? ` The warm-up queue restores ${status.warmup_queue.at_once} at a time in this process.`
+      : "";
+    const what = !status.warmups.length
+      ? "No warm-up is under way. The probing rebalance checks whether the group can be balanced better."
+      : behind
+        ? `${behind} of ${status.warmups.length} warm-ups have not caught up. Tasks move once they have.`
         : `All ${status.warmups.length} warm-ups have caught up. The next rebalance moves their tasks.`;
     at("probing-note").textContent = what + queue;
-    fill("warmups", status.warmups, () => (status.warmups.length ? status.warmups.map((warmup) => {
-      const node = row(
-        cell("name", "task", warmup.task), cell("long", "on", soft(warmup.on)), cell("long wide", "changelog", soft(warmup.changelogs.join(", ") || "none")), cell("", "restored", meter(warmup)),
-        cell("number", "changelog lag", warmup.lag === null ? "–" : `${number(warmup.lag)}${warmup.as_joined ? " at join" : ""}`),
-        cell("number", "records/s", pace(warmup)), cell("number", "time left", timeLeft(warmup)),
-      );
-      node.title = warmup.why;
-      return node;
-    }) : [nothing(7, "none")]));
+    fill("warmups", status.warmups, () =>
+      status.warmups.length
+        ? status.warmups.map((warmup) => {
+            const node = row(
+              cell("name", "task", warmup.task),
+              cell("long", "on", soft(warmup.on)),
+              cell("long wide", "changelog", soft(warmup.changelogs.join(", ") || "none")),
+              cell("", "restored", meter(warmup)),
+              cell(
+                "number",
+                "changelog lag",
+                warmup.lag === null ? "–" : `${number(warmup.lag)}${warmup.as_joined ? " at join" : ""}`,
+              ),
+              cell("number", "records/s", pace(warmup)),
+              cell("number", "time left", timeLeft(warmup)),
+            );
+            node.title = warmup.why;
+            return node;
+          })
+        : [nothing(7, "none")],
+    );
   }
 
   function tasks(status) {
     const apart = Object.entries(status.between_owners);
-    at("tasks-note").textContent = apart.length ? `Between two owners until the follow-up: ${apart.map(([task, name]) => `${task} (for ${name})`).join(", ")}` : "";
-    fill("tasks", status.tasks, () => (status.tasks.length ? status.tasks.map((task) => row(
-      cell("name", "task", task.task), cell("", "role", role(task.role)), cell("", "state", task.state), cell("number", "input lag", number(task.input_lag)),
-      cell("", "restored", meter(task)), cell("number", "changelog lag", task.has_changelog ? number(task.lag) : "–"), cell("number", "restored/s", pace(task)),
-      cell("number", "time left", task.state === "running" ? "–" : timeLeft({ ...task, queued: task.state === "queued" })),
-      cell("long wide", "largest lag in", mostBehind(task.changelogs) ? soft(mostBehind(task.changelogs)) : ""),
-    )) : [nothing(9, "this process has no task")]));
+    at("tasks-note").textContent = apart.length
+      ? `Between two owners until the follow-up: ${apart.map(([task, name]) => `${task} (for ${name})`).join(", ")}`
+      : "";
+    fill("tasks", status.tasks, () =>
+      status.tasks.length
+        ? status.tasks.map((task) =>
+            row(
+              cell("name", "task", task.task),
+              cell("", "role", role(task.role)),
+              cell("", "state", task.state),
+              cell("number", "input lag", number(task.input_lag)),
+              cell("", "restored", meter(task)),
+              cell("number", "changelog lag", task.has_changelog ? number(task.lag) : "–"),
+              cell("number", "restored/s", pace(task)),
+              cell(
+                "number",
+                "time left",
+                task.state === "running" ? "–" : timeLeft({ ...task, queued: task.state === "queued" }),
+              ),
+              cell("long wide", "largest lag in", mostBehind(task.changelogs) ? soft(mostBehind(task.changelogs)) : ""),
+            ),
+          )
+        : [nothing(9, "this process has no task")],
+    );
   }
 
   function chips(names, kind) {
@@ -186,16 +275,32 @@
     const known = status.leads
       ? "As this member, the leader, decided."
       : status.processes.length > 1
-        ? "From the leader's assignment: it names processes that have an endpoint (application_server) and those with warm-ups. The leader's page shows all."
-        : status.assignor === null ? "" : "Other processes are shown here if they have an endpoint (application_server), and on the leader's page.";
+        ? "From the leader's assignment: it names processes that have an endpoint (application_server) and those " +
+          "with warm-ups. The leader's page shows all."
+        : status.assignor === null
+          ? ""
+          : "Other processes are shown here if they have an endpoint (application_server), and on the leader's page.";
     at("group-note").textContent = known;
-    fill("processes", status.processes, () => (status.processes.length ? status.processes.map((process) => {
-      const name = cell("long wide", "", element("b", "", soft(process.here ? process.endpoint || process.process_id.slice(0, 8) : process.name)));
-      if (process.here) name.append(" ", element("span", "badge here", "this process"));
-      if (process.leads) name.append(" ", element("span", "badge", "leader"));
-      name.title = process.process_id || process.endpoint || "";
-      return row(name, cell("wide", "active", chips(process.active, "active")), cell("wide", "warm-up", chips(process.warmup, "warmup")), cell("wide", "standby", chips(process.standby, "standby")));
-    }) : [nothing(4, "no assignment yet")]));
+    fill("processes", status.processes, () =>
+      status.processes.length
+        ? status.processes.map((process) => {
+            const name = cell(
+              "long wide",
+              "",
+              element("b", "", soft(process.here ? process.endpoint || process.process_id.slice(0, 8) : process.name)),
+            );
+            if (process.here) name.append(" ", element("span", "badge here", "this process"));
+            if (process.leads) name.append(" ", element("span", "badge", "leader"));
+            name.title = process.process_id || process.endpoint || "";
+            return row(
+              name,
+              cell("wide", "active", chips(process.active, "active")),
+              cell("wide", "warm-up", chips(process.warmup, "warmup")),
+              cell("wide", "standby", chips(process.standby, "standby")),
+            );
+          })
+        : [nothing(4, "no assignment yet")],
+    );
   }
 
   function warned(status) {
@@ -213,7 +318,9 @@
   function fresh(answered) {
     silentSince = answered ? null : silentSince || Date.now();
     at("fresh").className = answered ? "" : "stale";
-    at("fresh").textContent = answered ? "up to date" : `the worker has not answered for ${span(Date.now() - silentSince)}`;
+    at("fresh").textContent = answered
+      ? "up to date"
+      : `the worker has not answered for ${span(Date.now() - silentSince)}`;
   }
 
   async function refresh() {
