@@ -24,7 +24,6 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
@@ -38,7 +37,6 @@ from rocksdict import (
     MemtableFactory,
     Options,
     Rdict,
-    RdictIter,
     WriteBatch,
     WriteBufferManager,
     WriteOptions,
@@ -57,13 +55,12 @@ from kstreams_assign.adapters.store_layout import (
     offset_key,
     offset_value,
 )
+from kstreams_assign.adapters.store_range import StoreRange
 from kstreams_assign.errors import StateError
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.restore.ports import Write
 
 _log = logging.getLogger(__name__)
-
-_RANGE_CHUNK_RECORDS = 1_000
 
 _UNFLUSHED_MAX = 4
 _LEVEL0_MAX = 32
@@ -141,7 +138,7 @@ class RocksTaskStores:
         self._translation = Translation(path, _BARE)
         self._reads: dict[str, Rdict] = {}
         self._handles: dict[str, ColumnFamily] = {}
-        self._ranges: weakref.WeakSet[_Range] = weakref.WeakSet()
+        self._ranges: weakref.WeakSet[StoreRange] = weakref.WeakSet()
         self._closed = False
         self._bulk = False
         self._unlogged = WriteOptions()
@@ -181,7 +178,7 @@ class RocksTaskStores:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Entries with ``start <= key < end``, as they are now. Ends early when the stores are closed or wiped."""
         with self._translation:
-            entries = _Range(self._read_side(store).iter(), start, end, reverse, self._translation)
+            entries = StoreRange(self._read_side(store).iter(), start, end, reverse, self._translation)
         self._ranges.add(entries)
         return entries
 
@@ -390,60 +387,6 @@ class RocksTaskStores:
         return batch
 
 
-class _Range(Iterator[tuple[bytes, bytes]]):
-    """One pass over a store, in chunks. rocksdict's own iterators take a damaged block for the end; this raises."""
-
-    def __init__(
-        self, cursor: RdictIter, start: bytes | None, end: bytes | None, reverse: bool, translation: Translation
-    ) -> None:
-        self._cursor: RdictIter | None = cursor
-        self._translation = translation
-        self._entries = self._backward(cursor, start, end) if reverse else self._forward(cursor, start, end)
-        self._chunk: Iterator[tuple[bytes, bytes]] = iter(())
-
-    def __next__(self) -> tuple[bytes, bytes]:
-        entry = next(self._chunk, None)
-        return self._after_chunk() if entry is None else entry
-
-    def _after_chunk(self) -> tuple[bytes, bytes]:
-        with self._translation:
-            chunk = list(islice(self._entries, _RANGE_CHUNK_RECORDS))
-            if self._cursor is not None and not chunk:
-                self._cursor.status()
-        if not chunk:
-            self.close()
-        self._chunk = iter(chunk)
-        return next(self._chunk)
-
-    def close(self) -> None:
-        """Let go of the database; what is left is not read."""
-        self._cursor, self._entries, self._chunk = None, iter(()), iter(())
-
-    @staticmethod
-    def _forward(cursor: RdictIter, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        cursor.seek(start or b"")
-        while cursor.valid():
-            key = cursor.key()
-            if end is not None and key >= end:
-                return
-            yield key, cursor.value()
-            cursor.next()
-
-    @staticmethod
-    def _backward(cursor: RdictIter, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        if end is None:
-            cursor.seek_to_last()
-        else:
-            cursor.seek_for_prev(end)
-        while cursor.valid():
-            key = cursor.key()
-            if start is not None and key < start:
-                return
-            if key != end:
-                yield key, cursor.value()
-            cursor.prev()
-
-
 def open_task_stores(
     path: Path,
     store_names: Iterable[str],
@@ -517,7 +460,7 @@ def _last_key(database: Rdict) -> bytes | None:
 
 
 def _held_in(database: Rdict, translation: Translation) -> Held:
-    entries = _Range(database.iter(), None, None, False, translation)
+    entries = StoreRange(database.iter(), None, None, False, translation)
     try:
         return held_in(entries, translation)
     finally:
