@@ -60,7 +60,7 @@ def leave(stage: Stage, *, drain: bool) -> dict[str, object]:
     stage.stop_workers()
     stage.turn(0)
     facts = summarize(
-        stage.board,
+        stage.fleet_state,
         stage.rows(),
         stage.findings(),
         broker_version="any",

@@ -76,23 +76,27 @@ def grow(stage: Stage, options: argparse.Namespace) -> dict[str, float | int]:
     await_that(stage, lambda: at_rest(stage, options.members), options.limit_s, "the first members are at rest")
     stage.do(StartOrders())
     await_that(stage, lambda: stage.world.shortest_changelog > 5 * RECOVERY_LAG, options.limit_s, "there is state")
-    board = stage.board
-    rounds_before, rebalances_before = _rounds(stage), len(board.rebalances)
+    fleet_state = stage.fleet_state
+    rounds_before, rebalances_before = _rounds(stage), len(fleet_state.rebalances)
     began, copies = time.monotonic(), [0]
     stage.start_worker(f"w{options.members + 1}")
 
     def grown() -> bool:
-        copies[0] = max(copies[0], sum(v.role == "warmup" for worker in board.alive for v in worker.tasks.values()))
+        copies[0] = max(
+            copies[0], sum(v.role == "warmup" for worker in fleet_state.alive for v in worker.tasks.values())
+        )
         return at_rest(stage, options.members + 1)
 
     await_that(stage, grown, options.limit_s, "the grown group is at rest")
     seconds = time.monotonic() - began
-    rounds = [decision for decision in board.decisions if decision.kind == "round" and decision.generation is not None]
+    rounds = [
+        decision for decision in fleet_state.decisions if decision.kind == "round" and decision.generation is not None
+    ]
     made = rounds[rounds_before:]
     stage.do(StopOrders())
     return {
         "rounds": len(made),
-        "rebalances": len(board.rebalances) - rebalances_before,
+        "rebalances": len(fleet_state.rebalances) - rebalances_before,
         "owner_changes": sum(len(decision.changed) for decision in made),
         "lower_bound": made[0].owner_changes_lower_bound,
         "warm_ups_at_a_time": copies[0],
@@ -115,12 +119,16 @@ def await_that(stage: Stage, condition: Callable[[], bool], limit_s: float, what
 
 def at_rest(stage: Stage, members: int) -> bool:
     """So many members, every task at work, and the leader wants nothing more."""
-    board = stage.board
-    return board.converged and len(board.alive) == members and len(board.owners) == stage.settings.partitions
+    fleet_state = stage.fleet_state
+    return (
+        fleet_state.converged
+        and len(fleet_state.alive) == members
+        and len(fleet_state.owners) == stage.settings.partitions
+    )
 
 
 def _rounds(stage: Stage) -> int:
-    return sum(decision.kind == "round" and decision.generation is not None for decision in stage.board.decisions)
+    return sum(decision.kind == "round" and decision.generation is not None for decision in stage.fleet_state.decisions)
 
 
 if __name__ == "__main__":

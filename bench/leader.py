@@ -20,7 +20,7 @@ from bench.processes import Json, run, text_of
 from bench.results import Result
 from kstreams_assign.group.assignor_choice import known_assignors
 from kstreams_assign.group.dialects import DIALECTS, MemberReport
-from kstreams_assign.group.leader import Question, decide, lookups
+from kstreams_assign.group.leader import DecisionInput, decide, lookups
 from kstreams_assign.group.values import JoinedMember
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import RUNNING_OFFSET_SUM, Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
@@ -53,7 +53,7 @@ def first_call(case: str, assignor: str, user_data: str, held: str) -> Json:
     counts = {TOPIC: size.tasks}
     ends = dict.fromkeys(lookups(TOPOLOGY, "bench", counts).end_offsets, END_OFFSET_SUM)
     config = Problem(size).config
-    question = Question("bench", TOPOLOGY, assignor, config, UUID(int=0), counts, ends, now_ms=0)
+    question = DecisionInput("bench", TOPOLOGY, assignor, config, UUID(int=0), counts, ends, now_ms=0)
     began, began_cpu = perf_counter(), process_time()
     decision = decide(read_group(members, dialect), question)
     took, took_cpu = perf_counter() - began, process_time() - began_cpu

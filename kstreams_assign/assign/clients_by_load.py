@@ -13,10 +13,10 @@ from heapq import heappop, heappush
 from itertools import repeat
 from typing import Any
 
-from kstreams_assign.assign.board import Board, load_units
 from kstreams_assign.assign.java_hash_table import may_crowd, spread, table_size, walk_order
 from kstreams_assign.assign.java_heap import in_order, poll, remove
 from kstreams_assign.assign.java_order import process_hash
+from kstreams_assign.assign.plan_table import PlanTable, load_units
 
 
 class ClientsByLoad:
@@ -26,11 +26,11 @@ class ClientsByLoad:
     range. It has to grow only where disorder begins: sifting moves such pairs, but their keys stay in the range.
     """
 
-    def __init__(self, board: Board) -> None:
-        self.count = board.count
-        self.units = load_units(board.capacity)
-        self.keys = [self._key(client) for client in range(len(board.clients))]
-        self.layout = Layout(self.keys, [spread(process_hash(client.process_id)) for client in board.clients])
+    def __init__(self, table: PlanTable) -> None:
+        self.count = table.count
+        self.units = load_units(table.capacity)
+        self.keys = [self._key(client) for client in range(len(table.clients))]
+        self.layout = Layout(self.keys, [spread(process_hash(client.process_id)) for client in table.clients])
         self.pending: list[tuple[Callable[..., object], Any]] = []
         self.doubt: tuple[int, int] | None = None
         self.polled: int | None = None

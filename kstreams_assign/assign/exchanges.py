@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kstreams_assign.assign.holdings import Holdings
+from kstreams_assign.assign.previous_state import PreviousState
 from kstreams_assign.assign.prices import Prices
 from kstreams_assign.assign.seats import OpenSeats
 from kstreams_assign.assign.subtopologies import Subtopologies
@@ -32,7 +32,7 @@ class Exchanges:
     """
 
     def __init__(
-        self, held: Holdings, owners: list[int], room: OpenSeats, kinds: Subtopologies, prices: Prices
+        self, held: PreviousState, owners: list[int], room: OpenSeats, kinds: Subtopologies, prices: Prices
     ) -> None:
         self.owners, self.low, self.high, self.kinds, self.prices = owners, room.low, room.high, kinds, prices
         self.clients, self.sorts = len(held.clients), len(kinds.share[0])

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kstreams_assign.assign.board import NO_CLIENT, Board
 from kstreams_assign.assign.fewest_actives import give_to_fewest_actives
+from kstreams_assign.assign.plan_table import NO_CLIENT, PlanTable
 from kstreams_assign.assign.standbys import LeastLoaded
 from kstreams_assign.assign.values import AssignConfig, Cluster, Plan
 from kstreams_assign.model import TaskId
@@ -19,19 +19,19 @@ Holders = Mapping[TaskId, list[int]]
 
 def fallback_prior(cluster: Cluster, config: AssignConfig) -> Plan:
     """Return every task to its owner; orphans to a former standby with room, or evenly; standbys to their holders."""
-    board = Board(cluster)
-    owners = _clients_by_task(client.prev_active for client in board.clients)
-    holders = _clients_by_task(client.prev_active | client.prev_standby for client in board.clients)
-    give_back_actives(board, owners)
-    promote_standbys(board, holders)
-    orphans = [task for task, owner in enumerate(board.owner) if owner == NO_CLIENT]
-    give_to_fewest_actives(board, orphans, board.give_active)
-    stateless = [task for task, owner in enumerate(board.stateless_owner) if owner == NO_CLIENT]
-    give_to_fewest_actives(board, stateless, board.give_stateless)
-    wanted = min(config.num_standby_replicas, max(0, len(board.clients) - 1))
-    keep_standbys(board, holders, wanted)
-    fill_up_standbys(board, wanted)
-    return board.plan(probing=True)
+    table = PlanTable(cluster)
+    owners = _clients_by_task(client.prev_active for client in table.clients)
+    holders = _clients_by_task(client.prev_active | client.prev_standby for client in table.clients)
+    give_back_actives(table, owners)
+    promote_standbys(table, holders)
+    orphans = [task for task, owner in enumerate(table.owner) if owner == NO_CLIENT]
+    give_to_fewest_actives(table, orphans, table.give_active)
+    stateless = [task for task, owner in enumerate(table.stateless_owner) if owner == NO_CLIENT]
+    give_to_fewest_actives(table, stateless, table.give_stateless)
+    wanted = min(config.num_standby_replicas, max(0, len(table.clients) - 1))
+    keep_standbys(table, holders, wanted)
+    fill_up_standbys(table, wanted)
+    return table.plan(probing=True)
 
 
 def _clients_by_task(tasks_by_client: Iterable[Iterable[TaskId]]) -> Holders:
@@ -42,41 +42,41 @@ def _clients_by_task(tasks_by_client: Iterable[Iterable[TaskId]]) -> Holders:
     return clients_by_task
 
 
-def give_back_actives(board: Board, owners: Holders) -> None:
+def give_back_actives(table: PlanTable, owners: Holders) -> None:
     """Give every task to its previous owner, regardless of balance; of several claims the first counts."""
-    for number, task in enumerate(board.tasks):
+    for number, task in enumerate(table.tasks):
         if task in owners:
-            board.give_active(number, owners[task][0])
-    for number, task in enumerate(board.stateless):
+            table.give_active(number, owners[task][0])
+    for number, task in enumerate(table.stateless):
         if task in owners:
-            board.give_stateless(number, owners[task][0])
+            table.give_stateless(number, owners[task][0])
 
 
-def promote_standbys(board: Board, holders: Holders) -> None:
+def promote_standbys(table: PlanTable, holders: Holders) -> None:
     """Give each orphan to the least loaded process that holds its state and is below its even share."""
-    share = (len(board.tasks) + len(board.stateless)) // max(1, sum(board.capacity))
-    for number, task in enumerate(board.tasks):
-        if board.owner[number] != NO_CLIENT:
+    share = (len(table.tasks) + len(table.stateless)) // max(1, sum(table.capacity))
+    for number, task in enumerate(table.tasks):
+        if table.owner[number] != NO_CLIENT:
             continue
         room = [
-            client for client in holders.get(task, ()) if board.active_count[client] < board.capacity[client] * share
+            client for client in holders.get(task, ()) if table.active_count[client] < table.capacity[client] * share
         ]
         if room:
-            board.give_active(number, min(room, key=lambda client: board.count[client] / board.capacity[client]))
+            table.give_active(number, min(room, key=lambda client: table.count[client] / table.capacity[client]))
 
 
-def keep_standbys(board: Board, holders: Holders, wanted: int) -> None:
+def keep_standbys(table: PlanTable, holders: Holders, wanted: int) -> None:
     """Give a standby to every process that holds state of the task; if those are too many, to the least loaded ones."""
-    for number, task in enumerate(board.tasks):
-        warm = [client for client in holders.get(task, ()) if client != board.owner[number]]
-        warm.sort(key=lambda client: board.count[client] / board.capacity[client])
+    for number, task in enumerate(table.tasks):
+        warm = [client for client in holders.get(task, ()) if client != table.owner[number]]
+        warm.sort(key=lambda client: table.count[client] / table.capacity[client])
         for client in warm[:wanted]:
-            board.give_standby(number, client)
+            table.give_standby(number, client)
 
 
-def fill_up_standbys(board: Board, wanted: int) -> None:
+def fill_up_standbys(table: PlanTable, wanted: int) -> None:
     """Give missing standbys to the least loaded processes without a replica."""
-    queue = LeastLoaded(board)
-    for number in range(len(board.tasks)):
-        for _ in range(wanted - len(board.standbys(number))):
+    queue = LeastLoaded(table)
+    for number in range(len(table.tasks)):
+        for _ in range(wanted - len(table.standbys(number))):
             queue.give_standby(number)

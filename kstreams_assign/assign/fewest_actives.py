@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from heapq import heapify, heapreplace
 
-from kstreams_assign.assign.board import Board
+from kstreams_assign.assign.plan_table import PlanTable
 
 
-def give_to_fewest_actives(board: Board, tasks: Iterable[int], give: Callable[[int, int], None]) -> None:
+def give_to_fewest_actives(table: PlanTable, tasks: Iterable[int], give: Callable[[int, int], None]) -> None:
     """Call ``give(task, client)`` for each task, in order, with the client that has the fewest actives per thread."""
-    active, capacity = board.active_count, board.capacity
+    active, capacity = table.active_count, table.capacity
     heap = [(count / capacity[client], client) for client, count in enumerate(active)]
     heapify(heap)
     for task in tasks:

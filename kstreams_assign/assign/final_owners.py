@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heapreplace, nsmallest
 from itertools import chain, groupby
 
 from kstreams_assign.assign.exchanges import Exchanges
-from kstreams_assign.assign.holdings import NO_CLIENT, Holdings
+from kstreams_assign.assign.previous_state import NO_CLIENT, PreviousState
 from kstreams_assign.assign.prices import Prices, Surplus, least_cost
 from kstreams_assign.assign.seats import Matching, OpenSeats
 from kstreams_assign.assign.subtopologies import Subtopologies
@@ -28,7 +28,7 @@ COMPARED_TASKS = 16
 """How many tasks per client and subtopology have their replicas compared, beside four times those that may leave."""
 
 
-def final_owners(held: Holdings) -> list[int]:
+def final_owners(held: PreviousState) -> list[int]:
     """Return the client that shall run each task.
 
     1. A task whose owner is among the most caught-up clients stays while its owner has a seat for it.
@@ -83,7 +83,7 @@ def _cost(prices: Prices, staying: list[list[int]], owners: list[int]) -> int:
     )
 
 
-def _sorted_out(held: Holdings) -> tuple[list[list[int]], list[tuple[int, list[int]]], list[int]]:
+def _sorted_out(held: PreviousState) -> tuple[list[list[int]], list[tuple[int, list[int]]], list[int]]:
     """Return tasks that may stay, per client; tasks with the clients that may run them; tasks without preference."""
     staying: list[list[int]] = [[] for _ in held.clients]
     choosy: list[tuple[int, list[int]]] = []
@@ -140,7 +140,7 @@ class Leaving:
 class Moving:
     """Find new owners for tasks that leave, for tasks without a seat, and for tasks that may go anywhere."""
 
-    def __init__(self, held: Holdings, owners: list[int], room: OpenSeats, leaving: Leaving) -> None:
+    def __init__(self, held: PreviousState, owners: list[int], room: OpenSeats, leaving: Leaving) -> None:
         self.held, self.owners, self.room, self.leaving = held, owners, room, leaving
         self.kinds = Subtopologies(held.tasks, held.capacity)
         self.kinds.add_all(owners)

@@ -1,4 +1,4 @@
-"""The lag of every client on every stateful task, by the numbers of the board.
+"""The lag of every client on every stateful task, by the numbers of the table.
 
 Lags are sparse: per task the clients that reported a lag, and one lag for the rest. A group of 200 processes and
 20,000 tasks has four million lags, of which a few ten thousand were reported.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from kstreams_assign.assign.board import Board
 from kstreams_assign.assign.lags import UNBOUNDED_LAG, TaskLags
+from kstreams_assign.assign.plan_table import PlanTable
 from kstreams_assign.assign.values import Client
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
@@ -19,24 +19,24 @@ from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 class LagTable:
     """Answers which clients are caught up and which is warmest. Raises ``ConfigError`` when a client lacks a lag."""
 
-    def __init__(self, board: Board, acceptable_recovery_lag: int) -> None:
+    def __init__(self, table: PlanTable, acceptable_recovery_lag: int) -> None:
         self.acceptable = acceptable_recovery_lag
         least = -UNBOUNDED_LAG - 1 if acceptable_recovery_lag >= UNBOUNDED_LAG else 0
         self.close_enough = range(least, acceptable_recovery_lag + 1)
-        self.clients = range(len(board.clients))
-        self.reported_lags: list[dict[int, int]] = [{} for _ in board.tasks]
-        self.unreported_lag = [0] * len(board.tasks)
-        self.caught_up: list[set[int] | None] = [None] * len(board.tasks)
-        sparse = [client.lags for client in board.clients if isinstance(client.lags, TaskLags)]
+        self.clients = range(len(table.clients))
+        self.reported_lags: list[dict[int, int]] = [{} for _ in table.tasks]
+        self.unreported_lag = [0] * len(table.tasks)
+        self.caught_up: list[set[int] | None] = [None] * len(table.tasks)
+        sparse = [client.lags for client in table.clients if isinstance(client.lags, TaskLags)]
         shared = sparse[0].end_offset_sums if sparse else {}
         if sparse:
-            self.unreported_lag = [_require_lag(task, shared.get(task)) for task in board.tasks]
-        numbers = {task: number for number, task in enumerate(board.tasks)}
-        for number, client in enumerate(board.clients):
+            self.unreported_lag = [_require_lag(task, shared.get(task)) for task in table.tasks]
+        numbers = {task: number for number, task in enumerate(table.tasks)}
+        for number, client in enumerate(table.clients):
             if isinstance(client.lags, TaskLags) and client.lags.end_offset_sums is shared:
                 self._add_reported(number, client.lags, numbers)
             else:
-                self._add_all(number, client, board.tasks)
+                self._add_all(number, client, table.tasks)
 
     def _add_reported(self, client: int, lags: TaskLags, numbers: dict[TaskId, int]) -> None:
         for task, lag in lags.reported.items():

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kstreams_assign.assign.balance import Owners
-from kstreams_assign.assign.board import NO_CLIENT, Board
 from kstreams_assign.assign.java_order import sorted_tasks
 from kstreams_assign.assign.lag_table import LagTable
 from kstreams_assign.assign.lags import rank
+from kstreams_assign.assign.plan_table import NO_CLIENT, PlanTable
 from kstreams_assign.assign.shares import Seats
 from kstreams_assign.assign.should_rebalance import (
     Movement,
@@ -95,28 +95,28 @@ def learn(cluster: Cluster, config: AssignConfig, joined: Mapping[UUID, LearnerM
     owners |= {move.task: move.destination for move in wanted if is_available(move, candidates)}
     waiting = [move for move in wanted if not is_available(move, candidates)]
     waiting.sort(key=lambda move: (move.task, move.destination) not in begun)
-    board = _lay_out(cluster, config, owners, waiting)
-    _give_stateless(board, joined, target)
-    plan = board.plan(probing=bool(waiting))
+    table = _lay_out(cluster, config, owners, waiting)
+    _give_stateless(table, joined, target)
+    plan = table.plan(probing=bool(waiting))
     return LearnerPlan(plan, _marks(plan, joined), _being_learned(plan, waiting))
 
 
 def _owners(cluster: Cluster, config: AssignConfig, joined: Mapping[UUID, LearnerMarks]) -> dict[TaskId, UUID]:
     """Return each stateful task's owner for now: the former owner, or the least loaded of more caught-up clients."""
     former = _former_owners(joined)
-    board = Board(cluster)
-    lags = LagTable(board, config.acceptable_recovery_lag)
-    client_of = {client.process_id: number for number, client in enumerate(board.clients)}
-    for number, task in enumerate(board.tasks):
+    table = PlanTable(cluster)
+    lags = LagTable(table, config.acceptable_recovery_lag)
+    client_of = {client.process_id: number for number, client in enumerate(table.clients)}
+    for number, task in enumerate(table.tasks):
         owner = client_of.get(former[task]) if task in former else None
         if owner is not None and rank(lags.lag(number, owner), lags.acceptable) == _least_rank(lags, number):
-            board.give_active(number, owner)
-    for number in range(len(board.tasks)):
-        if board.owner[number] == NO_CLIENT:
+            table.give_active(number, owner)
+    for number in range(len(table.tasks)):
+        if table.owner[number] == NO_CLIENT:
             least = _least_rank(lags, number)
             best = [client for client in lags.clients if rank(lags.lag(number, client), lags.acceptable) == least]
-            board.give_active(number, min(best, key=lambda client: board.count[client] / board.capacity[client]))
-    return {task: board.clients[board.owner[number]].process_id for number, task in enumerate(board.tasks)}
+            table.give_active(number, min(best, key=lambda client: table.count[client] / table.capacity[client]))
+    return {task: table.clients[table.owner[number]].process_id for number, task in enumerate(table.tasks)}
 
 
 def _least_rank(lags: LagTable, task: int) -> int:
@@ -137,56 +137,56 @@ def _former_owners(joined: Mapping[UUID, LearnerMarks]) -> dict[TaskId, UUID]:
     return former
 
 
-def _lay_out(cluster: Cluster, config: AssignConfig, owners: Owners, waiting: Sequence[Movement]) -> Board:
+def _lay_out(cluster: Cluster, config: AssignConfig, owners: Owners, waiting: Sequence[Movement]) -> PlanTable:
     """Place actives, then standbys, then a learner for each waiting movement whose destination has no replica yet."""
-    board = Board(cluster)
-    client_of = {client.process_id: number for number, client in enumerate(board.clients)}
-    task_of = {task: number for number, task in enumerate(board.tasks)}
-    for number, task in enumerate(board.tasks):
-        board.give_active(number, client_of[owners[task]])
+    table = PlanTable(cluster)
+    client_of = {client.process_id: number for number, client in enumerate(table.clients)}
+    task_of = {task: number for number, task in enumerate(table.tasks)}
+    for number, task in enumerate(table.tasks):
+        table.give_active(number, client_of[owners[task]])
     learners = {task_of[move.task]: client_of[move.destination] for move in waiting}
-    wanted = min(config.num_standby_replicas, len(board.clients) - 1)
+    wanted = min(config.num_standby_replicas, len(table.clients) - 1)
     if wanted > 0:
-        _keep_standbys(board, config, learners, wanted)
-        _fill_up_standbys(board, wanted)
+        _keep_standbys(table, config, learners, wanted)
+        _fill_up_standbys(table, wanted)
     budget = config.max_warmup_replicas
     for number, client in learners.items():
-        if client not in board.holders[number] and budget > 0:
-            board.give_warmup(number, client)
+        if client not in table.holders[number] and budget > 0:
+            table.give_warmup(number, client)
             budget -= 1
-    return board
+    return table
 
 
-def _keep_standbys(board: Board, config: AssignConfig, learners: Mapping[int, int], wanted: int) -> None:
+def _keep_standbys(table: PlanTable, config: AssignConfig, learners: Mapping[int, int], wanted: int) -> None:
     """Keep standbys where state is, the most caught up first; the replica that a learner reads comes last."""
-    holders = clients_by_task(client.prev_active | client.prev_standby for client in board.clients)
-    for number, task in enumerate(board.tasks):
+    holders = clients_by_task(client.prev_active | client.prev_standby for client in table.clients)
+    for number, task in enumerate(table.tasks):
 
         def worth(client: int, number: int = number, task: TaskId = task) -> tuple[bool, int, float]:
-            copy_rank = known_rank(board.clients[client].lags[task], config)
-            return learners.get(number) == client, copy_rank, board.count[client] / board.capacity[client]
+            copy_rank = known_rank(table.clients[client].lags[task], config)
+            return learners.get(number) == client, copy_rank, table.count[client] / table.capacity[client]
 
-        warm = sorted((client for client in holders.get(task, ()) if client != board.owner[number]), key=worth)
+        warm = sorted((client for client in holders.get(task, ()) if client != table.owner[number]), key=worth)
         for client in warm[:wanted]:
-            board.give_standby(number, client)
+            table.give_standby(number, client)
 
 
-def _fill_up_standbys(board: Board, wanted: int) -> None:
-    queue = LeastLoaded(board)
-    for number in range(len(board.tasks)):
-        for _ in range(wanted - len(board.standbys(number))):
+def _fill_up_standbys(table: PlanTable, wanted: int) -> None:
+    queue = LeastLoaded(table)
+    for number in range(len(table.tasks)):
+        for _ in range(wanted - len(table.standbys(number))):
             queue.give_standby(number)
 
 
-def _give_stateless(board: Board, joined: Mapping[UUID, LearnerMarks], target: Owners) -> None:
+def _give_stateless(table: PlanTable, joined: Mapping[UUID, LearnerMarks], target: Owners) -> None:
     """Keep stateless tasks as far as the *target* of the stateful tasks leaves room, so they move only once."""
-    client_of = {client.process_id: number for number, client in enumerate(board.clients)}
-    tasks = frozenset(board.stateless)
+    client_of = {client.process_id: number for number, client in enumerate(table.clients)}
+    tasks = frozenset(table.stateless)
     former = {task: client_of[process] for task, process in _former_owners(joined).items() if process in client_of}
-    seats = Seats(len(tasks) + len(target), board.capacity, (client_of[process] for process in target.values()))
+    seats = Seats(len(tasks) + len(target), table.capacity, (client_of[process] for process in target.values()))
     owners = seat_tasks(tasks, seats, former, {})
-    for number, task in enumerate(board.stateless):
-        board.give_stateless(number, owners[task])
+    for number, task in enumerate(table.stateless):
+        table.give_stateless(number, owners[task])
 
 
 def _marks(plan: Plan, joined: Mapping[UUID, LearnerMarks]) -> dict[UUID, LearnerMarks]:

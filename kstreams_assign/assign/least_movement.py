@@ -42,7 +42,7 @@ from collections.abc import Sequence
 from heapq import nsmallest
 
 from kstreams_assign.assign.final_owners import final_owners
-from kstreams_assign.assign.holdings import NO_CLIENT, Holdings
+from kstreams_assign.assign.previous_state import NO_CLIENT, PreviousState
 from kstreams_assign.assign.racks import why_not_rack_aware
 from kstreams_assign.assign.standby_spread import final_standbys
 from kstreams_assign.assign.values import AssignConfig, Cluster, Placement, Plan
@@ -51,7 +51,7 @@ from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 def least_movement(cluster: Cluster, config: AssignConfig) -> Plan:
     """Decide. Raises ``ConfigError`` when a client has no lag for a stateful task."""
-    return _decided(Holdings(cluster, config.acceptable_recovery_lag), cluster, config)
+    return _decided(PreviousState(cluster, config.acceptable_recovery_lag), cluster, config)
 
 
 def least_movement_by_rank(cluster: Cluster, config: AssignConfig) -> Plan:
@@ -59,15 +59,17 @@ def least_movement_by_rank(cluster: Cluster, config: AssignConfig) -> Plan:
 
     So a task whose whole state is within ``acceptable_recovery_lag`` may go to a process without a replica.
     """
-    return _decided(Holdings(cluster, config.acceptable_recovery_lag, by_rank=True), cluster, config)
+    return _decided(PreviousState(cluster, config.acceptable_recovery_lag, by_rank=True), cluster, config)
 
 
-def _decided(held: Holdings, cluster: Cluster, config: AssignConfig) -> Plan:
+def _decided(held: PreviousState, cluster: Cluster, config: AssignConfig) -> Plan:
     owners, standbys = _final(held, cluster, config)
     return Stage(held, owners, standbys).plan(config.max_warmup_replicas)
 
 
-def _final(held: Holdings, cluster: Cluster, config: AssignConfig) -> tuple[Sequence[int], Sequence[Sequence[int]]]:
+def _final(
+    held: PreviousState, cluster: Cluster, config: AssignConfig
+) -> tuple[Sequence[int], Sequence[Sequence[int]]]:
     """Return the owners and the standbys to be reached in the end."""
     if why_not_rack_aware(cluster, config):
         owners = final_owners(held)
@@ -82,7 +84,7 @@ def _final(held: Holdings, cluster: Cluster, config: AssignConfig) -> tuple[Sequ
 class Stage:
     """The part of the goal that is possible now."""
 
-    def __init__(self, held: Holdings, owners: Sequence[int], standbys: Sequence[Sequence[int]]) -> None:
+    def __init__(self, held: PreviousState, owners: Sequence[int], standbys: Sequence[Sequence[int]]) -> None:
         self.held, self.owners, self.standbys = held, owners, standbys
         self.running = self._running_now()
         self.copies: list[Sequence[int]] = list(standbys)

@@ -6,10 +6,10 @@ the warmer one gets the replica for now, and the intended process gets a warm-up
 
 from __future__ import annotations
 
-from kstreams_assign.assign.board import Board
 from kstreams_assign.assign.clients_by_load import ClientsByLoad
 from kstreams_assign.assign.java_heap import poll_order
 from kstreams_assign.assign.lag_table import LagTable
+from kstreams_assign.assign.plan_table import PlanTable
 
 
 class WarmupBudget:
@@ -23,55 +23,55 @@ class WarmupBudget:
         return self.left >= 0
 
 
-def move_actives(board: Board, lags: LagTable, budget: WarmupBudget) -> int:
+def move_actives(table: PlanTable, lags: LagTable, budget: WarmupBudget) -> int:
     """Put each active task on a caught-up client, or on the most caught-up one; return how many had to move."""
-    wanted = [task for task, owner in enumerate(board.owner) if lags.colder(task, (owner,))]
+    wanted = [task for task, owner in enumerate(table.owner) if lags.colder(task, (owner,))]
     caught_up = {task: lags.caught_up_clients(task) for task in wanted}
-    queue = ClientsByLoad(board)
+    queue = ClientsByLoad(table)
     for task in sorted(wanted, key=lambda task: (len(caught_up[task]), task)):
-        _move_active(board, lags, budget, queue, task, caught_up[task])
+        _move_active(table, lags, budget, queue, task, caught_up[task])
     return len(wanted)
 
 
 def _move_active(
-    board: Board, lags: LagTable, budget: WarmupBudget, queue: ClientsByLoad, task: int, caught_up: set[int]
+    table: PlanTable, lags: LagTable, budget: WarmupBudget, queue: ClientsByLoad, task: int, caught_up: set[int]
 ) -> None:
-    destination = board.owner[task]
-    source = queue.poll(caught_up & board.holders[task])
+    destination = table.owner[task]
+    source = queue.poll(caught_up & table.holders[task])
     if source is None:
         source = queue.poll(caught_up)
     if source is None:
         source = lags.warmest(task, (), before=destination)
     assert source is not None, "a movement is planned only if another client has a smaller lag"
-    if source in board.holders[task]:
-        board.swap_active(task, source)
+    if source in table.holders[task]:
+        table.swap_active(task, source)
     else:
-        board.take_active(task)
-        board.give_active(task, source)
+        table.take_active(task)
+        table.give_active(task, source)
         if budget.spend():
-            board.give_warmup(task, destination)
+            table.give_warmup(task, destination)
     queue.offer_changed(source, destination)
 
 
-def move_standbys(board: Board, lags: LagTable, budget: WarmupBudget) -> int:
+def move_standbys(table: PlanTable, lags: LagTable, budget: WarmupBudget) -> int:
     """Put standbys on warmer clients without a replica; return how many moved. Warm-ups stay."""
     wanted = sorted(
         (client, task)
-        for task, holders in enumerate(board.holders)
+        for task, holders in enumerate(table.holders)
         for client in lags.colder(task, holders)
-        if client != board.owner[task] and client not in board.warmups.get(task, ())
+        if client != table.owner[task] and client not in table.warmups.get(task, ())
     )
     caught_up = {task: lags.caught_up_clients(task) for task in {task for _, task in wanted}}
     # Two standbys of one task tie, so the order is that of Java's queue
-    order = poll_order([len(caught_up[task]) * len(board.tasks) + task for _, task in wanted])
-    queue, moved = ClientsByLoad(board), 0
+    order = poll_order([len(caught_up[task]) * len(table.tasks) + task for _, task in wanted])
+    queue, moved = ClientsByLoad(table), 0
     for destination, task in map(wanted.__getitem__, order):
-        moved += _move_standby(board, lags, budget, queue, task, destination, caught_up[task])
+        moved += _move_standby(table, lags, budget, queue, task, destination, caught_up[task])
     return moved
 
 
 def _move_standby(
-    board: Board,
+    table: PlanTable,
     lags: LagTable,
     budget: WarmupBudget,
     queue: ClientsByLoad,
@@ -79,15 +79,15 @@ def _move_standby(
     destination: int,
     caught_up: set[int],
 ) -> bool:
-    holders = board.holders[task]
+    holders = table.holders[task]
     source = queue.poll(caught_up - holders)
     if source is None:
         source = lags.warmest(task, holders, before=destination)
     if source is None:
         return False
-    board.take_standby(task, destination)
-    board.give_standby(task, source)
+    table.take_standby(task, destination)
+    table.give_standby(task, source)
     if budget.spend():
-        board.give_warmup(task, destination)
+        table.give_warmup(task, destination)
     queue.offer_changed(source, destination)
     return True

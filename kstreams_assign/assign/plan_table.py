@@ -1,6 +1,6 @@
 """A cluster as small integers: the table on which an assignor lays out tasks before it returns a plan.
 
-Processes are numbered in Java's order of process ids, stateful tasks in the order of task ids. The board stores the
+Processes are numbered in Java's order of process ids, stateful tasks in the order of task ids. The table stores the
 holders of each task, but only counts for each client. It makes no decision.
 """
 
@@ -29,7 +29,7 @@ def load_units(capacity: Sequence[int]) -> list[int]:
     return [common // threads * len(capacity) for threads in capacity]
 
 
-class Board:
+class PlanTable:
     """The layout of stateful tasks: ``holders`` has the owner, the standbys and the warm-ups of each task.
 
     ``active_count`` and ``count`` are the active tasks and all replicas of each client.

@@ -24,7 +24,7 @@ replicas: a large group that starts with all its state on disk would search for 
 """
 
 
-class Holdings:
+class PreviousState:
     """Previous owners and lags. Raises ``ConfigError`` when a client lacks the lag of a stateful task.
 
     ``reported_lags[task]`` maps client -> lag where that differs from ``unreported_lag[task]``, the lag of all other

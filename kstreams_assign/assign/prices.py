@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from heapq import nsmallest
 from typing import NamedTuple
 
-from kstreams_assign.assign.holdings import NO_CLIENT, Holdings
+from kstreams_assign.assign.previous_state import NO_CLIENT, PreviousState
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 
 
@@ -16,7 +16,7 @@ class Prices:
     Each weighs more than all that follow it can add up to.
     """
 
-    def __init__(self, held: Holdings) -> None:
+    def __init__(self, held: PreviousState) -> None:
         self.held = held
         tasks = len(held.tasks)
         self.spread = 1 + sum(max(cold, 1) for cold in held.cold_restore)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations
 
-from kstreams_assign.assign.board import Board
 from kstreams_assign.assign.java_order import text_order
 from kstreams_assign.assign.java_places import FlowProblem
+from kstreams_assign.assign.plan_table import PlanTable
 from kstreams_assign.assign.rack_flow import balance_subtopology, min_traffic
 from kstreams_assign.assign.racks import STATELESS_COSTS, Costs, RackCosts
 from kstreams_assign.assign.values import AssignConfig, Cluster
@@ -25,33 +25,33 @@ MayMoveStandby = Callable[[int, int, int], bool]
 
 
 class RackAware:
-    """Moves tasks on a board so that traffic between racks costs less. ``costs`` apply to stateful tasks."""
+    """Moves tasks on a table so that traffic between racks costs less. ``costs`` apply to stateful tasks."""
 
-    def __init__(self, board: Board, cluster: Cluster, config: AssignConfig, costs: Costs) -> None:
-        self.board, self.cluster, self.costs = board, cluster, costs
+    def __init__(self, table: PlanTable, cluster: Cluster, config: AssignConfig, costs: Costs) -> None:
+        self.table, self.cluster, self.costs = table, cluster, costs
         self.solve = min_traffic if config.rack_aware_assignment_strategy == "min_traffic" else balance_subtopology
 
     def actives(self) -> None:
         """Assign all stateful tasks again; no standby may be placed yet."""
-        for task, owner in enumerate(self._solved(self.board.tasks, self.board.owner, self.costs)):
-            if owner != self.board.owner[task]:
-                self.board.take_active(task)
-                self.board.give_active(task, owner)
+        for task, owner in enumerate(self._solved(self.table.tasks, self.table.owner, self.costs)):
+            if owner != self.table.owner[task]:
+                self.table.take_active(task)
+                self.table.give_active(task, owner)
 
     def stateless(self) -> None:
         """Assign all stateless tasks again."""
-        board = self.board
-        for task, owner in enumerate(self._solved(board.stateless, board.stateless_owner, STATELESS_COSTS)):
-            board.stateless_owner[task] = owner
+        table = self.table
+        for task, owner in enumerate(self._solved(table.stateless, table.stateless_owner, STATELESS_COSTS)):
+            table.stateless_owner[task] = owner
 
     def standbys(self, may_move: MayMoveStandby) -> None:
         """Swap standbys between clients of different racks until nothing moves, or for Kafka's number of rounds."""
-        board = self.board
-        known = RackCosts(board.clients, self.costs.traffic)
-        rows = known.rows(board.tasks, self.cluster.changelog_racks)
+        table = self.table
+        known = RackCosts(table.clients, self.costs.traffic)
+        rows = known.rows(table.tasks, self.cluster.changelog_racks)
         held = [
-            {task for task, holders in enumerate(board.holders) if client in holders and board.owner[task] != client}
-            for client in range(len(board.clients))
+            {task for task, holders in enumerate(table.holders) if client in holders and table.owner[task] != client}
+            for client in range(len(table.clients))
         ]
         pairs = [
             (first, other)
@@ -65,8 +65,8 @@ class RackAware:
                 cost = [[rows[task][known.rack[client]] for client in pair] for task in tasks]
                 for task, before, after in _swaps(tasks, where, cost, self.costs.away):
                     source, destination = pair[before], pair[after]
-                    board.take_standby(task, source)
-                    board.give_standby(task, destination)
+                    table.take_standby(task, source)
+                    table.give_standby(task, destination)
                     held[source].remove(task)
                     held[destination].add(task)
                     moved = True
@@ -80,7 +80,7 @@ class RackAware:
 
         Both lists are empty if no standby may move.
         """
-        holders = self.board.holders
+        holders = self.table.holders
         where = {
             task: side
             for side, (source, destination) in enumerate((pair, pair[::-1]))
@@ -94,7 +94,7 @@ class RackAware:
         """Return the client of each task."""
         if not tasks:
             return []
-        known = RackCosts(self.board.clients, costs.traffic)
+        known = RackCosts(self.table.clients, costs.traffic)
         rows = known.rows(tasks, self.cluster.source_racks)
         order: Sequence[int] = range(len(tasks))
         if self.solve is balance_subtopology:  # by subtopology first; differs only with named topologies

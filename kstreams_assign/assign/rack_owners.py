@@ -13,7 +13,7 @@ from itertools import combinations
 
 import networkx as nx  # type: ignore[import-untyped]
 
-from kstreams_assign.assign.holdings import NO_CLIENT, Holdings
+from kstreams_assign.assign.previous_state import NO_CLIENT, PreviousState
 from kstreams_assign.assign.rack_aware import subtopology_order
 from kstreams_assign.assign.racks import Costs, RackCosts, costs
 from kstreams_assign.assign.shares import even_shares
@@ -38,7 +38,7 @@ Kind = tuple[int, tuple[int, ...], tuple[tuple[int, int], ...]]
 class RackOwners:
     """Final owners and standbys of one cluster. The racks of all replicas and processes must be known."""
 
-    def __init__(self, held: Holdings, cluster: Cluster, config: AssignConfig) -> None:
+    def __init__(self, held: PreviousState, cluster: Cluster, config: AssignConfig) -> None:
         self.held, self.cluster, self.config = held, cluster, config
         self.costs = costs(config, DEFAULT_COSTS)
         self.racks = RackCosts(held.clients, self.costs.traffic)

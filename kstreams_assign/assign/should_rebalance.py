@@ -16,10 +16,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kstreams_assign.assign.balance import Owners
-from kstreams_assign.assign.board import Board
 from kstreams_assign.assign.java_order import task_order
 from kstreams_assign.assign.lag_table import LagTable
 from kstreams_assign.assign.lags import UNBOUNDED_LAG, rank
+from kstreams_assign.assign.plan_table import PlanTable
 from kstreams_assign.assign.shares import even_shares
 from kstreams_assign.assign.values import AssignConfig, Cluster
 from kstreams_assign.errors import ConfigError
@@ -64,11 +64,11 @@ def available_movements(
 
 def rank_candidates(cluster: Cluster, config: AssignConfig) -> dict[TaskId, dict[int, list[UUID]]]:
     """Return all processes by rank, for every stateful task, tasks in order (KIP-441, most-caught-up)."""
-    board = Board(cluster)
-    lags = LagTable(board, config.acceptable_recovery_lag)
-    processes = [client.process_id for client in board.clients]
+    table = PlanTable(cluster)
+    lags = LagTable(table, config.acceptable_recovery_lag)
+    processes = [client.process_id for client in table.clients]
     candidates: dict[TaskId, dict[int, list[UUID]]] = {}
-    for number, task in enumerate(board.tasks):
+    for number, task in enumerate(table.tasks):
         by_rank = candidates[task] = {}
         reported = lags.reported_lags[number]
         if len(reported) < len(processes):

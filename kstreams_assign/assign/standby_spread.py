@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kstreams_assign.assign.holdings import Holdings
+from kstreams_assign.assign.previous_state import PreviousState
 from kstreams_assign.assign.standby_fill import fill, keep
 from kstreams_assign.assign.standby_settle import settle
 from kstreams_assign.assign.standby_table import StandbyTable
@@ -17,7 +17,7 @@ from kstreams_assign.assign.tag_spread import TagSpread
 from kstreams_assign.assign.values import AssignConfig
 
 
-def final_standbys(held: Holdings, owners: Sequence[int], config: AssignConfig) -> Sequence[Sequence[int]]:
+def final_standbys(held: PreviousState, owners: Sequence[int], config: AssignConfig) -> Sequence[Sequence[int]]:
     """Return the clients that shall hold a standby of each stateful task.
 
     Each task gets ``num_standby_replicas`` standbys, or one on every other client if there are fewer.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from kstreams_assign.assign.holdings import Holdings
+from kstreams_assign.assign.previous_state import PreviousState
 from kstreams_assign.assign.standby_limits import StandbyLimits
 from kstreams_assign.assign.tag_spread import TagSpread
 
@@ -18,7 +18,7 @@ class StandbyTable:
     ``cell[row][column]`` and ``column`` count what is in ``copies``. ``tags`` is set if standbys are spread over tags.
     """
 
-    def __init__(self, held: Holdings, owners: Sequence[int], wanted: int, tags: TagSpread | None) -> None:
+    def __init__(self, held: PreviousState, owners: Sequence[int], wanted: int, tags: TagSpread | None) -> None:
         self.held, self.wanted, self.tags = held, wanted, tags
         self.owners = owners[: held.stateful]
         self.tasks_of: list[list[int]] = [[] for _ in held.clients]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from heapq import heapify, heappop, heappush
 
-from kstreams_assign.assign.board import Board, load_units
 from kstreams_assign.assign.java_hash_table import spread, walk_order
 from kstreams_assign.assign.java_order import task_hash, task_order
+from kstreams_assign.assign.plan_table import PlanTable, load_units
 from kstreams_assign.assign.thread_balance import MayMove
 
 NOT_EXCLUDED: frozenset[int] = frozenset()
@@ -21,11 +21,11 @@ NOT_EXCLUDED: frozenset[int] = frozenset()
 class LeastLoaded:
     """Clients by replicas per thread, then in order (``load_units``). Loads must change only through this queue."""
 
-    def __init__(self, board: Board) -> None:
-        self.board = board
-        self.units = load_units(board.capacity)
+    def __init__(self, table: PlanTable) -> None:
+        self.table = table
+        self.units = load_units(table.capacity)
         self.heap = [
-            count * unit + client for client, (count, unit) in enumerate(zip(board.count, self.units, strict=True))
+            count * unit + client for client, (count, unit) in enumerate(zip(table.count, self.units, strict=True))
         ]
         heapify(self.heap)
 
@@ -37,7 +37,7 @@ class LeastLoaded:
     def give_standbys(self, task: int, wanted: int, excluded: Collection[int] = NOT_EXCLUDED) -> list[int]:
         """Give up to ``wanted`` standbys to the least loaded clients without a replica; return the clients in order."""
         heap, units, clients = self.heap, self.units, len(self.units)
-        holders = self.board.holders[task]
+        holders = self.table.holders[task]
         given: list[int] = []
         passed: list[int] = []
         while heap and len(given) < wanted:
@@ -50,35 +50,35 @@ class LeastLoaded:
                 passed.append(key + units[client])
         for key in passed:
             heappush(heap, key)
-        self.board.give_standbys(task, given)
+        self.table.give_standbys(task, given)
         return given
 
 
-def place_standbys(board: Board, wanted: int) -> None:
+def place_standbys(table: PlanTable, wanted: int) -> None:
     """Give every task, in order, ``wanted`` standbys, each on the least loaded client without a replica."""
-    queue = LeastLoaded(board)
-    for task in range(len(board.tasks)):
+    queue = LeastLoaded(table)
+    for task in range(len(table.tasks)):
         queue.give_standbys(task, wanted)
 
 
-def place_standbys_over_tags(board: Board, wanted: int, tag_keys: Iterable[str]) -> None:
+def place_standbys_over_tags(table: PlanTable, wanted: int, tag_keys: Iterable[str]) -> None:
     """Place standbys on clients whose tag values differ from those of the task's other replicas, as far as possible.
 
     The rest go to the least loaded clients, in the order of Java's hash table of tasks.
     """
-    queue, tags = LeastLoaded(board), Tags(board, frozenset(tag_keys))
-    tasks = range(len(board.tasks))
-    left = [wanted - _give_over_tags(board, queue, tags, task, wanted) for task in tasks]
+    queue, tags = LeastLoaded(table), Tags(table, frozenset(tag_keys))
+    tasks = range(len(table.tasks))
+    left = [wanted - _give_over_tags(table, queue, tags, task, wanted) for task in tasks]
     done = [task for task in tasks if not left[task]]
-    hashes = [spread(task_hash(task)) for task in board.tasks]
-    for task in walk_order(tasks, hashes, lambda task: task_order(board.tasks[task]), removed=done):
+    hashes = [spread(task_hash(task)) for task in table.tasks]
+    for task in walk_order(tasks, hashes, lambda task: task_order(table.tasks[task]), removed=done):
         queue.give_standbys(task, left[task])
 
 
-def _give_over_tags(board: Board, queue: LeastLoaded, tags: Tags, task: int, wanted: int) -> int:
+def _give_over_tags(table: PlanTable, queue: LeastLoaded, tags: Tags, task: int, wanted: int) -> int:
     """Give standbys in turn while a client with unused tag values exists; return how many were given."""
     used: set[tuple[str, str]] = set()
-    last = board.owner[task]
+    last = table.owner[task]
     for given in range(wanted):
         tags.use(used, last, copies=given + 1)
         holder = queue.give_standby(task, tags.clients_with(used))
@@ -91,8 +91,8 @@ def _give_over_tags(board: Board, queue: LeastLoaded, tags: Tags, task: int, wan
 class Tags:
     """The clients that share each tag value, for the configured keys."""
 
-    def __init__(self, board: Board, keys: frozenset[str]) -> None:
-        self.by_client = [{key: value for key, value in client.tags.items() if key in keys} for client in board.clients]
+    def __init__(self, table: PlanTable, keys: frozenset[str]) -> None:
+        self.by_client = [{key: value for key, value in client.tags.items() if key in keys} for client in table.clients]
         self.clients: dict[tuple[str, str], set[int]] = {}
         self.values: dict[str, set[str]] = {}
         for client, tags in enumerate(self.by_client):
@@ -112,22 +112,22 @@ class Tags:
         return set().union(*(self.clients[tag] for tag in used))
 
 
-def same_tags(board: Board) -> MayMove:
+def same_tags(table: PlanTable) -> MayMove:
     """Return the rule that a standby may move only to a client with the same value for every tag of the source."""
 
     def may_move(source: int, destination: int) -> bool:
-        theirs = board.clients[destination].tags
-        return all(theirs.get(key) == value for key, value in board.clients[source].tags.items())
+        theirs = table.clients[destination].tags
+        return all(theirs.get(key) == value for key, value in table.clients[source].tags.items())
 
     return may_move
 
 
-def as_many_tags(board: Board) -> Callable[[int, int, int], bool]:
+def as_many_tags(table: PlanTable) -> Callable[[int, int, int], bool]:
     """Return the rule that a standby may move only if its task's replicas have no fewer distinct tags afterwards."""
 
     def may_move(task: int, source: int, destination: int) -> bool:
-        clients = board.clients
-        others = {tag for holder in board.holders[task] if holder != source for tag in clients[holder].tags.items()}
+        clients = table.clients
+        others = {tag for holder in table.holders[task] if holder != source for tag in clients[holder].tags.items()}
         return len(others | clients[destination].tags.items()) >= len(others | clients[source].tags.items())
 
     return may_move

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
-from kstreams_assign.assign.board import Board
 from kstreams_assign.assign.java_order import task_order
+from kstreams_assign.assign.plan_table import PlanTable
 from kstreams_assign.assign.shares import Seats
 from kstreams_assign.assign.thread_balance import anywhere, balance_over_threads
 from kstreams_assign.assign.values import AssignConfig, Client, Cluster, Plan
@@ -24,21 +24,21 @@ Holders = Mapping[TaskId, Sequence[int]]
 
 def sticky(cluster: Cluster, config: AssignConfig) -> Plan:
     """Place tasks on former owners, then on former standbys, then on the least loaded; standbys likewise."""
-    board = Board(cluster)
-    former = former_owners(board.clients)
-    holders = clients_by_task(client.prev_active | client.prev_standby for client in board.clients)
-    owners = seat_tasks(cluster.tasks, Seats(len(cluster.tasks), board.capacity), former, holders)
-    for number, task in enumerate(board.tasks):
-        board.give_active(number, owners[task])
-    for number, task in enumerate(board.stateless):
-        board.give_stateless(number, owners[task])
-    wanted = min(config.num_standby_replicas, len(board.clients) - 1)
+    table = PlanTable(cluster)
+    former = former_owners(table.clients)
+    holders = clients_by_task(client.prev_active | client.prev_standby for client in table.clients)
+    owners = seat_tasks(cluster.tasks, Seats(len(cluster.tasks), table.capacity), former, holders)
+    for number, task in enumerate(table.tasks):
+        table.give_active(number, owners[task])
+    for number, task in enumerate(table.stateless):
+        table.give_stateless(number, owners[task])
+    wanted = min(config.num_standby_replicas, len(table.clients) - 1)
     if wanted > 0:
-        pairs = Pairs(board, wanted)
+        pairs = Pairs(table, wanted)
         keep_standbys(pairs, former, holders, wanted)
         fill_up_standbys(pairs, wanted)
         even_out_standbys(pairs)
-    return board.plan(probing=False)
+    return table.plan(probing=False)
 
 
 def clients_by_task(tasks_by_client: Iterable[Iterable[TaskId]]) -> dict[TaskId, list[int]]:
@@ -103,22 +103,22 @@ class Pairs:
     ``crowded``: every task meets every other, and pairs are ignored.
     """
 
-    def __init__(self, board: Board, wanted: int) -> None:
-        self.board = board
-        self.crowded = (wanted + 1) ** 2 > 4 * len(board.clients)
-        self.masks = [0] * len(board.clients)
-        self.standbys: list[set[int]] = [set() for _ in board.clients]
-        self.has_stateless = set(board.stateless_owner)
-        for task, owner in enumerate(board.owner):
+    def __init__(self, table: PlanTable, wanted: int) -> None:
+        self.table = table
+        self.crowded = (wanted + 1) ** 2 > 4 * len(table.clients)
+        self.masks = [0] * len(table.clients)
+        self.standbys: list[set[int]] = [set() for _ in table.clients]
+        self.has_stateless = set(table.stateless_owner)
+        for task, owner in enumerate(table.owner):
             self.masks[owner] |= 1 << task
 
     def give_standby(self, task: int, client: int) -> None:
-        self.board.give_standby(task, client)
+        self.table.give_standby(task, client)
         self.masks[client] |= 1 << task
         self.standbys[client].add(task)
 
     def take_standby(self, task: int, client: int) -> None:
-        self.board.take_standby(task, client)
+        self.table.take_standby(task, client)
         self.masks[client] &= ~(1 << task)
         self.standbys[client].remove(task)
 
@@ -127,20 +127,20 @@ class Pairs:
         if self.crowded or client in self.has_stateless or not self.masks[client]:
             return True
         met = 0
-        for holder in self.board.holders[task]:
+        for holder in self.table.holders[task]:
             met |= self.masks[holder]
         return self.masks[client] & ~met != 0
 
     def load(self, client: int) -> tuple[float, int, int]:
-        board = self.board
-        return board.count[client] / board.capacity[client], -board.capacity[client], client
+        table = self.table
+        return table.count[client] / table.capacity[client], -table.capacity[client], client
 
 
 def keep_standbys(pairs: Pairs, former: Mapping[TaskId, int], holders: Holders, wanted: int) -> None:
     """Keep standbys where they were; a former owner comes first, because its state is complete."""
-    board = pairs.board
-    for number, task in enumerate(board.tasks):
-        warm = [client for client in holders.get(task, ()) if client != board.owner[number]]
+    table = pairs.table
+    for number, task in enumerate(table.tasks):
+        warm = [client for client in holders.get(task, ()) if client != table.owner[number]]
         warm.sort(key=lambda client: (client != former.get(task), pairs.load(client)))
         for client in warm[:wanted]:
             pairs.give_standby(number, client)
@@ -148,11 +148,11 @@ def keep_standbys(pairs: Pairs, former: Mapping[TaskId, int], holders: Holders, 
 
 def fill_up_standbys(pairs: Pairs, wanted: int) -> None:
     """Give missing standbys to the least loaded client where the task makes a new pair, else to the least loaded."""
-    board = pairs.board
-    heap = [pairs.load(client) for client in range(len(board.clients))]
+    table = pairs.table
+    heap = [pairs.load(client) for client in range(len(table.clients))]
     heapify(heap)
-    for task in range(len(board.tasks)):
-        for _ in range(wanted - len(board.standbys(task))):
+    for task in range(len(table.tasks)):
+        for _ in range(wanted - len(table.standbys(task))):
             _give_standby(pairs, heap, task)
 
 
@@ -163,7 +163,7 @@ def _give_standby(pairs: Pairs, heap: list[tuple[float, int, int]], task: int) -
     while heap and chosen is None:
         passed.append(heappop(heap))
         client = passed[-1][-1]
-        if client in pairs.board.holders[task]:
+        if client in pairs.table.holders[task]:
             continue
         free.append(client)
         if pairs.has_new_pair(task, client):
@@ -177,15 +177,15 @@ def even_out_standbys(pairs: Pairs) -> None:
     """Move standbys until no move balances replicas per thread any better; moves that make new pairs come first."""
 
     def move(task: int, source: int, destination: int) -> bool:
-        if destination in pairs.board.holders[task]:
+        if destination in pairs.table.holders[task]:
             return False
         pairs.take_standby(task, source)
         pairs.give_standby(task, destination)
         return True
 
     def move_to_new_pair(task: int, source: int, destination: int) -> bool:
-        free = destination not in pairs.board.holders[task]
+        free = destination not in pairs.table.holders[task]
         return free and pairs.has_new_pair(task, destination) and move(task, source, destination)
 
     for rule in (move_to_new_pair, move):
-        balance_over_threads(pairs.standbys, pairs.board.count, pairs.board.capacity, anywhere, rule)
+        balance_over_threads(pairs.standbys, pairs.table.count, pairs.table.capacity, anywhere, rule)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from kstreams_assign.assign.holdings import NO_CLIENT
+from kstreams_assign.assign.previous_state import NO_CLIENT
 from kstreams_assign.assign.shares import even_shares
 from kstreams_assign.model import TaskId
 

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from kstreams_assign.demo.app import Account, Row
-from kstreams_assign.demo.board import Rebalance, Takeover
+from kstreams_assign.demo.fleet_state import Rebalance, Takeover
 from kstreams_assign.demo.orders import Order
 
 

@@ -24,8 +24,8 @@ import typer
 from kstreams_assign import Config
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.demo.app import Row
-from kstreams_assign.demo.board import Board
 from kstreams_assign.demo.fleet import WORKER_COMMAND
+from kstreams_assign.demo.fleet_state import FleetState
 from kstreams_assign.demo.page import Scene, draw
 from kstreams_assign.demo.stage import DemoSettings, Stage
 from kstreams_assign.demo.story import Story, script
@@ -82,7 +82,7 @@ def demo(
         raise typer.Exit(128 + interrupted.number) from None
     summary = played.summary
     if report is not None:
-        write_text("--report", report, draw(summary, played.board, played.rows, played.scenes))
+        write_text("--report", report, draw(summary, played.fleet_state, played.rows, played.scenes))
     if json_file is not None:
         write_text("--json", json_file, json.dumps(summary, indent=2) + "\n")
     typer.echo("\n".join(describe(summary)))
@@ -94,7 +94,7 @@ class Played(NamedTuple):
     """A run that is over."""
 
     summary: dict[str, Any]
-    board: Board
+    fleet_state: FleetState
     rows: Sequence[Row]
     scenes: Sequence[Scene]
 
@@ -118,7 +118,7 @@ def run_demo(
             typer.echo(f"checking {stage.orders_in:,} orders in stores, changelogs and output ...", err=True)
             findings, rows = stage.findings(), stage.rows()
             summary = summarize(
-                stage.board,
+                stage.fleet_state,
                 rows,
                 findings,
                 broker_version=broker.version,
@@ -128,7 +128,7 @@ def run_demo(
                 acceptable_lag=int(settings.worker["acceptable_recovery_lag"]),
                 seconds=(monotonic_ms() - started_ms) / 1000,
             )
-            return Played(summary, stage.board, rows, scenes)
+            return Played(summary, stage.fleet_state, rows, scenes)
 
 
 def _play(stage: Stage, show: Show) -> list[Scene]:
@@ -143,13 +143,14 @@ def _play(stage: Stage, show: Show) -> list[Scene]:
             if line is not None:
                 last_news = line
                 show.news(line)
-        for command in story.step(stage.board, stage.world, monotonic_ms()):
+        for command in story.step(stage.fleet_state, stage.world, monotonic_ms()):
             stage.do(command)
         if not story.over and (not scenes or scenes[-1].says != story.says):
             scenes.append(Scene(wall_ms(), story.says))
         orders_per_s = rate.at(stage.orders_in, monotonic_ms())
         show.update(
-            stage.board, Scenery(f"{story.progress} {story.says}", last_news, orders_per_s, stage.orders_in, wall_ms())
+            stage.fleet_state,
+            Scenery(f"{story.progress} {story.says}", last_news, orders_per_s, stage.orders_in, wall_ms()),
         )
     return scenes
 

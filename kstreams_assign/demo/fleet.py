@@ -2,7 +2,7 @@
 
 Each has one thread, which starts it, puts its events into one queue, and waits for its end. Linux ties a child to the
 thread that started it, so that thread lives as long as the child. What must not live here: what events mean
-(``board``).
+(``fleet_state``).
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class Takeover:
 
 
 @dataclass(slots=True)
-class Board:
+class FleetState:
     """Everything heard so far."""
 
     workers: dict[str, WorkerView] = field(default_factory=dict)
@@ -144,23 +144,23 @@ class Board:
 # --- what events do --------------------------------------------------------------------
 
 
-def _started(board: Board, worker: WorkerView, _event: Event) -> None:
-    board.workers[worker.name] = WorkerView(worker.name)
+def _started(fleet_state: FleetState, worker: WorkerView, _event: Event) -> None:
+    fleet_state.workers[worker.name] = WorkerView(worker.name)
 
 
-def _exited(board: Board, worker: WorkerView, event: Event) -> None:
+def _exited(fleet_state: FleetState, worker: WorkerView, event: Event) -> None:
     worker.alive, worker.exit_status = False, event["status"]
     worker.tasks, worker.copies = {}, {}
-    board.deaths.append((worker.name, event["time_ms"]))
+    fleet_state.deaths.append((worker.name, event["time_ms"]))
 
 
-def _joining(_board: Board, worker: WorkerView, event: Event) -> None:
+def _joining(_fleet_state: FleetState, worker: WorkerView, event: Event) -> None:
     worker.joining_since_ms = worker.joining_since_ms or event["time_ms"]
     worker.probing = worker.probing or event["reason"].startswith(PROBE)
 
 
-def _decision(board: Board, worker: WorkerView, event: Event) -> None:
-    board.decisions.append(
+def _decision(fleet_state: FleetState, worker: WorkerView, event: Event) -> None:
+    fleet_state.decisions.append(
         DecisionView(
             leader=worker.name,
             kind=event["kind"],
@@ -176,45 +176,45 @@ def _decision(board: Board, worker: WorkerView, event: Event) -> None:
     )
 
 
-def _assigned(board: Board, worker: WorkerView, event: Event) -> None:
+def _assigned(fleet_state: FleetState, worker: WorkerView, event: Event) -> None:
     now_ms, generation = event["time_ms"], event["generation"]
-    if board.decisions and board.decisions[-1].leader == worker.name:
-        board.decisions[-1].generation = board.decisions[-1].generation or generation
+    if fleet_state.decisions and fleet_state.decisions[-1].leader == worker.name:
+        fleet_state.decisions[-1].generation = fleet_state.decisions[-1].generation or generation
     start_ms = worker.joining_since_ms or now_ms
-    rebalance = board.rebalances.setdefault(generation, Rebalance(generation, start_ms, now_ms))
+    rebalance = fleet_state.rebalances.setdefault(generation, Rebalance(generation, start_ms, now_ms))
     rebalance.start_ms = min(rebalance.start_ms, start_ms)
     rebalance.probing = rebalance.probing or worker.probing
     worker.joining_since_ms, worker.probing = None, False
-    board.next_probe_ms = event["next_probe_ms"]
+    fleet_state.next_probe_ms = event["next_probe_ms"]
 
 
-def _adopted(board: Board, worker: WorkerView, event: Event) -> None:
+def _adopted(fleet_state: FleetState, worker: WorkerView, event: Event) -> None:
     worker.adopted_generation = event["generation"]
-    rebalance = board.rebalances[event["generation"]]
+    rebalance = fleet_state.rebalances[event["generation"]]
     rebalance.end_ms = max(rebalance.end_ms, event["time_ms"])
 
 
-def _running(board: Board, worker: WorkerView, event: Event) -> None:
-    board.takeovers.append(Takeover(event["time_ms"], worker.name, event["task"], event["restored"]))
+def _running(fleet_state: FleetState, worker: WorkerView, event: Event) -> None:
+    fleet_state.takeovers.append(Takeover(event["time_ms"], worker.name, event["task"], event["restored"]))
 
 
-def _lost(_board: Board, worker: WorkerView, _event: Event) -> None:
+def _lost(_fleet_state: FleetState, worker: WorkerView, _event: Event) -> None:
     worker.adopted_generation = None
 
 
-def _status(board: Board, worker: WorkerView, event: Event) -> None:
+def _status(fleet_state: FleetState, worker: WorkerView, event: Event) -> None:
     now_ms = event["time_ms"]
     worker.tasks = {task: TaskView(**view) for task, view in event["tasks"].items()}
     kept = {(task, view.role) for task, view in worker.tasks.items() if view.role != "active"}
     new = {key: Copy(worker.name, *key, now_ms, now_ms) for key in sorted(kept - worker.copies.keys())}
-    board.copies.extend(new.values())
+    fleet_state.copies.extend(new.values())
     worker.copies = new | {key: copy for key, copy in worker.copies.items() if key in kept}
     for copy in worker.copies.values():
         copy.to_ms = now_ms
     worker.records_total = event["records_total"]
 
 
-_REACTIONS: Mapping[str, Callable[[Board, WorkerView, Event], None]] = {
+_REACTIONS: Mapping[str, Callable[[FleetState, WorkerView, Event], None]] = {
     "started": _started,
     "exited": _exited,
     "joining": _joining,

@@ -11,8 +11,8 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 
 from kstreams_assign.demo.app import Row
-from kstreams_assign.demo.board import Board
 from kstreams_assign.demo.check import Span, find_spans
+from kstreams_assign.demo.fleet_state import FleetState
 from kstreams_assign.demo.summary import TERMS, Summary, facts
 from kstreams_assign.page import frame
 from kstreams_assign.page.frame import Html, markup, tag
@@ -44,10 +44,10 @@ class Scene:
     says: str
 
 
-def draw(summary: Summary, board: Board, rows: Iterable[Row], scenes: Sequence[Scene]) -> str:
+def draw(summary: Summary, fleet_state: FleetState, rows: Iterable[Row], scenes: Sequence[Scene]) -> str:
     """The whole document."""
     spans = find_spans(rows)
-    picture = _Picture(board, spans, scenes)
+    picture = _Picture(fleet_state, spans, scenes)
     moves = [
         (move["task"], move["from"], move["to"], "yes" if move["warm"] else "no", move["cause"], f"{move['gap_ms']:,}")
         for move in summary["moves"]
@@ -59,7 +59,7 @@ def draw(summary: Summary, board: Board, rows: Iterable[Row], scenes: Sequence[S
             f"{rebalance.end_ms - rebalance.start_ms:,}",
             _kind(rebalance.probing),
         )
-        for rebalance in sorted(board.rebalances.values(), key=attrgetter("generation"))
+        for rebalance in sorted(fleet_state.rebalances.values(), key=attrgetter("generation"))
     ]
     content = [
         tag("h1", TITLE),
@@ -87,13 +87,15 @@ def _kind(probing: bool) -> str:
 class _Picture:
     """The timeline's coordinates and parts."""
 
-    def __init__(self, board: Board, spans: Sequence[Span], scenes: Sequence[Scene]) -> None:
-        self._board, self._spans, self._scenes = board, spans, scenes
-        tasks = sorted({span.task for span in spans} | {copy.task for copy in board.copies})
+    def __init__(self, fleet_state: FleetState, spans: Sequence[Span], scenes: Sequence[Scene]) -> None:
+        self._fleet_state, self._spans, self._scenes = fleet_state, spans, scenes
+        tasks = sorted({span.task for span in spans} | {copy.task for copy in fleet_state.copies})
         self._tops = {task: TOP + ROW * number for number, task in enumerate(tasks)}
-        self._colours: Mapping[str, int] = {name: at % COLOURS for at, name in enumerate(sorted(board.workers))}
-        ends = [span.to_ms for span in spans] + [rebalance.end_ms for rebalance in board.rebalances.values()]
-        begins = [scene.at_ms for scene in scenes] + [rebalance.start_ms for rebalance in board.rebalances.values()]
+        self._colours: Mapping[str, int] = {name: at % COLOURS for at, name in enumerate(sorted(fleet_state.workers))}
+        ends = [span.to_ms for span in spans] + [rebalance.end_ms for rebalance in fleet_state.rebalances.values()]
+        begins = [scene.at_ms for scene in scenes] + [
+            rebalance.start_ms for rebalance in fleet_state.rebalances.values()
+        ]
         self._from_ms = min(begins, default=0)
         self._to_ms = max(ends, default=self._from_ms + 1)
 
@@ -111,9 +113,8 @@ class _Picture:
             tag("text", task, x=f"{SIDE - 6}", y=f"{top + 10}", text_anchor="end") for task, top in self._tops.items()
         )
         end = tag("text", f"{self.s(self._to_ms):.0f} s", x=f"{WIDTH}", y=f"{height - 2}", text_anchor="end")
-        about = (
-            f"{len(self._tops)} tasks, {len(self._board.rebalances)} rebalances in {self.s(self._to_ms):.0f} seconds"
-        )
+        rebalances = len(self._fleet_state.rebalances)
+        about = f"{len(self._tops)} tasks, {rebalances} rebalances in {self.s(self._to_ms):.0f} seconds"
         return tag("svg", *parts, *names, end, viewBox=f"0 0 {WIDTH} {height}", role="img", aria_label=about)
 
     def _x(self, at_ms: int) -> float:
@@ -141,14 +142,14 @@ class _Picture:
 
     def _copies(self) -> Iterator[Html]:
         """A line for each worker below the bar, each worker at its own height, so that all replicas are visible."""
-        for copy in self._board.copies:
+        for copy in self._fleet_state.copies:
             colour = self._colours[copy.worker]
             y = self._tops[copy.task] + BAR + COPY * colour
             about = f"{copy.worker} {HELD[copy.role]} {copy.task}"
             yield self._bar(copy.from_ms, copy.to_ms, y, COPY - 1, f"c{colour} {copy.role}", about, least=THINNEST)
 
     def _ticks(self) -> Iterator[Html]:
-        for rebalance in self._board.rebalances.values():
+        for rebalance in self._fleet_state.rebalances.values():
             probing = ", probing" if rebalance.probing else ""
             about = f"generation {rebalance.generation}, {self.s(rebalance.start_ms):.1f} s{probing}"
             d = f"M{self._x(rebalance.start_ms):.1f} {TOP - 3}l-4 -9h8z"

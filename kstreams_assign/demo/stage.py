@@ -1,6 +1,6 @@
 """One application under load: its topics, orders, workers, their events and output.
 
-What lives here: carrying out commands and keeping board and output up to date. What must not: what to do when
+What lives here: carrying out commands and keeping fleet_state and output up to date. What must not: what to do when
 (``story``). The demonstration and the tests use the same stage.
 """
 
@@ -19,10 +19,10 @@ from typing import Self
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.demo.app import Row, orders_topic, totals_topic
-from kstreams_assign.demo.board import Board, Event
 from kstreams_assign.demo.check import Findings, compare
 from kstreams_assign.demo.evidence import Output, changelog_lengths, read_changelogs, read_stores
 from kstreams_assign.demo.fleet import WORKER_COMMAND, Fleet
+from kstreams_assign.demo.fleet_state import Event, FleetState
 from kstreams_assign.demo.orders import order_stream
 from kstreams_assign.demo.story import (
     Command,
@@ -70,7 +70,7 @@ class Stage:
         settings: DemoSettings,
         worker_command: Sequence[str] = WORKER_COMMAND,
     ) -> None:
-        self.board = Board()
+        self.fleet_state = FleetState()
         self.settings = settings
         self._servers = bootstrap_servers
         self._folder = folder
@@ -138,7 +138,7 @@ class Stage:
         """
         events = list(self._fleet.heard(timeout_s))
         for event in events:
-            self.board.hear(event)
+            self.fleet_state.hear(event)
             print(json.dumps(event), file=self._journal)
             self._check_exit(event)
         self._traffic.check()
@@ -201,8 +201,8 @@ class Stage:
 
     def stop_workers(self) -> None:
         """Let all leave in order. The present owner of a task holds its final state."""
-        self._last_owners = self.board.owners
-        names = [worker.name for worker in self.board.alive]
+        self._last_owners = self.fleet_state.owners
+        names = [worker.name for worker in self.fleet_state.alive]
         self._exits_expected.update(names)
         self._fleet.stop(names, CLOSE_PATIENCE_S)
 

@@ -1,6 +1,6 @@
 """The script: two workers, a third that is warmed up, a kill, the end. One table of scenes.
 
-Pure: ``Story.step`` looks at the board and returns what to do next; ``stage`` does it.
+Pure: ``Story.step`` looks at the fleet_state and returns what to do next; ``stage`` does it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from kstreams_assign.demo.board import Board
+from kstreams_assign.demo.fleet_state import FleetState
 from kstreams_assign.errors import KStreamsAssignError
 
 FIRST, SECOND, THIRD = "w1", "w2", "w3"
@@ -53,15 +53,15 @@ Command = StartWorker | KillWorker | StartOrders | StopOrders | StopWorkers
 
 
 class World(NamedTuple):
-    """What is not on the board. ``shortest_changelog``: records in the shortest of all tasks' changelogs."""
+    """What is not on the fleet_state. ``shortest_changelog``: records in the shortest of all tasks' changelogs."""
 
     tasks: int
     shortest_changelog: int
     all_processed: bool
 
 
-Condition = Callable[[Board, World], bool]
-Consequence = Callable[[Board, Random], Sequence[Command]]
+Condition = Callable[[FleetState, World], bool]
+Consequence = Callable[[FleetState, Random], Sequence[Command]]
 
 
 class Scene(NamedTuple):
@@ -82,7 +82,7 @@ def script(recovery_lag: int) -> tuple[Scene, ...]:
     """All scenes in order. Changelogs five times as long as ``recovery_lag`` make a new worker's state clearly cold."""
     return (
         Scene("the first worker forms a group", 30, _all_run_on(1), _start(SECOND)),
-        Scene("the second worker joins", 30, _all_run_on(2), lambda _board, _draw: [StartOrders()]),
+        Scene("the second worker joins", 30, _all_run_on(2), lambda _fleet_state, _draw: [StartOrders()]),
         Scene("orders come in, changelogs grow", 120, _changelogs_reach(5 * recovery_lag), _start(THIRD)),
         Scene(
             "the third worker joins: warm-ups first, tasks move once they caught up",
@@ -99,30 +99,30 @@ def script(recovery_lag: int) -> tuple[Scene, ...]:
 
 
 def _all_run_on(members: int, *, converged: bool = True) -> Condition:
-    def check(board: Board, world: World) -> bool:
-        quiet = board.converged if converged else board.settled
-        return quiet and len(board.alive) == members and len(board.owners) == world.tasks
+    def check(fleet_state: FleetState, world: World) -> bool:
+        quiet = fleet_state.converged if converged else fleet_state.settled
+        return quiet and len(fleet_state.alive) == members and len(fleet_state.owners) == world.tasks
 
     return check
 
 
 def _changelogs_reach(length: int) -> Condition:
-    return lambda _board, world: world.shortest_changelog > length
+    return lambda _fleet_state, world: world.shortest_changelog > length
 
 
 def _start(name: str) -> Consequence:
-    return lambda _board, _draw: [StartWorker(name)]
+    return lambda _fleet_state, _draw: [StartWorker(name)]
 
 
-def _kill_an_owner(board: Board, draw: Random) -> Sequence[Command]:
-    return [KillWorker(draw.choice(sorted(set(board.owners.values()))))]
+def _kill_an_owner(fleet_state: FleetState, draw: Random) -> Sequence[Command]:
+    return [KillWorker(draw.choice(sorted(set(fleet_state.owners.values()))))]
 
 
-def _stop_orders(_board: Board, _draw: Random) -> Sequence[Command]:
+def _stop_orders(_fleet_state: FleetState, _draw: Random) -> Sequence[Command]:
     return [StopOrders()]
 
 
-def _end(_board: Board, _draw: Random) -> Sequence[Command]:
+def _end(_fleet_state: FleetState, _draw: Random) -> Sequence[Command]:
     return [StopWorkers()]
 
 
@@ -150,7 +150,7 @@ class Story:
         """What happens now, in a line."""
         return self._scenes[self._number].says if 0 <= self._number < len(self._scenes) else "the end"
 
-    def step(self, board: Board, world: World, now_ms: int) -> Sequence[Command]:
+    def step(self, fleet_state: FleetState, world: World, now_ms: int) -> Sequence[Command]:
         """Return what to do now; nothing while the scene lasts. Raises ``DemoFailed`` when it lasts too long."""
         if self.over:
             return []
@@ -158,16 +158,16 @@ class Story:
             return self._next([StartWorker(FIRST)], now_ms)
         scene = self._scenes[self._number]
         late = now_ms - self._since_ms > scene.limit_s * 1000
-        if self._is_over(scene, board, world, now_ms) or (late and scene.patient):
-            return self._next(scene.then(board, self._draw), now_ms)
+        if self._is_over(scene, fleet_state, world, now_ms) or (late and scene.patient):
+            return self._next(scene.then(fleet_state, self._draw), now_ms)
         if late:
             raise DemoFailed(
                 f"scene {scene.says!r} did not end within {scene.limit_s:.0f} s; run it again with --keep for its logs"
             )
         return []
 
-    def _is_over(self, scene: Scene, board: Board, world: World, now_ms: int) -> bool:
-        if not scene.over(board, world):
+    def _is_over(self, scene: Scene, fleet_state: FleetState, world: World, now_ms: int) -> bool:
+        if not scene.over(fleet_state, world):
             self._steady_since_ms = None
             return False
         if self._steady_since_ms is None:

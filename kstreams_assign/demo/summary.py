@@ -10,14 +10,14 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from kstreams_assign.demo.app import Row
-from kstreams_assign.demo.board import Board, DecisionView
 from kstreams_assign.demo.check import Findings, Move, find_moves, longest_silences
+from kstreams_assign.demo.fleet_state import DecisionView, FleetState
 
 Summary = Mapping[str, Any]
 
 
 def summarize(
-    board: Board,
+    fleet_state: FleetState,
     rows: Sequence[Row],
     findings: Findings,
     *,
@@ -30,17 +30,19 @@ def summarize(
 ) -> dict[str, Any]:
     """All keys that ``demo --json`` promises, and a few more."""
     # A decision never took effect whose leader had to join again before it was assigned itself.
-    rounds = [decision for decision in board.decisions if decision.kind == "round" and decision.generation is not None]
-    silences = longest_silences(rows, board.rebalances.values())
-    moves = find_moves(rows, board.takeovers, board.deaths, acceptable_lag)
+    rounds = [
+        decision for decision in fleet_state.decisions if decision.kind == "round" and decision.generation is not None
+    ]
+    silences = longest_silences(rows, fleet_state.rebalances.values())
+    moves = find_moves(rows, fleet_state.takeovers, fleet_state.deaths, acceptable_lag)
     return {
         "broker_version": broker_version,
         "assignor": rounds[-1].assignor if rounds else None,
-        "members": max((decision.members for decision in board.decisions), default=0),
+        "members": max((decision.members for decision in fleet_state.decisions), default=0),
         "tasks": tasks,
         "rounds": len(rounds),
-        "rebalances": len(board.rebalances),
-        "probing_rebalances": sum(rebalance.probing for rebalance in board.rebalances.values()),
+        "rebalances": len(fleet_state.rebalances),
+        "probing_rebalances": sum(rebalance.probing for rebalance in fleet_state.rebalances.values()),
         "owner_changes": sum(len(decision.changed) for decision in rounds),
         "owner_changes_lower_bound": lower_bound(rounds),
         "adopted": sum(len(decision.adopted) for decision in rounds),
@@ -54,7 +56,7 @@ def summarize(
         "stay_silence_ms_max": max((s.ms for s in silences if s.generation is not None), default=0),
         "steady_silence_ms_max": max((s.ms for s in silences if s.generation is None), default=0),
         "stay_silences": [silence._asdict() for silence in silences],
-        "commits_refused": board.counts["commit_refused"],
+        "commits_refused": fleet_state.counts["commit_refused"],
         "never_in_output": len(findings.never_in_output),
         "unknown": len(findings.unknown),
         "seed": seed,

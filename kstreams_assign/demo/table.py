@@ -17,14 +17,14 @@ from rich.live import Live
 from rich.table import Table
 
 from kstreams_assign.adapters.clock import monotonic_ms
-from kstreams_assign.demo.board import Board, Event, TaskView, WorkerView
+from kstreams_assign.demo.fleet_state import Event, FleetState, TaskView, WorkerView
 
 ROLES = {"active": "active", "standby": "standby", "warmup": "warm-up"}
 LINE_WIDTH = 80
 
 
 class Scenery(NamedTuple):
-    """What to show beside the board. ``says`` is the scene."""
+    """What to show beside the fleet_state. ``says`` is the scene."""
 
     says: str
     news: str
@@ -40,7 +40,7 @@ class Show(AbstractContextManager["Show"], Protocol):
         """Show an event."""
         ...
 
-    def update(self, board: Board, scenery: Scenery) -> None:
+    def update(self, fleet_state: FleetState, scenery: Scenery) -> None:
         """Show the present state."""
         ...
 
@@ -88,15 +88,15 @@ _WORDS: Mapping[str, Callable[[Event], str | None]] = {
 # --- the table ----------------------------------------------------------------------------
 
 
-def render(board: Board, scenery: Scenery) -> Table:
+def render(fleet_state: FleetState, scenery: Scenery) -> Table:
     """The group at this moment."""
-    table = Table(title=_title(board, scenery), caption=f"{scenery.says}\n{scenery.news}", expand=True)
+    table = Table(title=_title(fleet_state, scenery), caption=f"{scenery.says}\n{scenery.news}", expand=True)
     table.add_column("worker", no_wrap=True)
     table.add_column("gen.", justify="right", no_wrap=True)
     for role in ROLES.values():
         table.add_column(f"{role} (lag)" if role != "active" else role, ratio=1)
     table.add_column("orders", justify="right", no_wrap=True)
-    for worker in board.workers.values():
+    for worker in fleet_state.workers.values():
         tasks = [_tasks(worker, role) for role in ROLES]
         generation = "-" if worker.adopted_generation is None else str(worker.adopted_generation)
         style = None if worker.alive else "dim strike"
@@ -104,10 +104,10 @@ def render(board: Board, scenery: Scenery) -> Table:
     return table
 
 
-def _title(board: Board, scenery: Scenery) -> str:
+def _title(fleet_state: FleetState, scenery: Scenery) -> str:
     return (
         f"{scenery.orders_per_s:,.0f} orders/s, {scenery.orders_in:,} in; "
-        f"next probe: {probe_text(board.next_probe_ms, scenery.now_ms)}"
+        f"next probe: {probe_text(fleet_state.next_probe_ms, scenery.now_ms)}"
     )
 
 
@@ -155,8 +155,8 @@ class Screen:
     def news(self, line: str) -> None:
         """The table's caption shows the last line."""
 
-    def update(self, board: Board, scenery: Scenery) -> None:
-        self._live.update(render(board, scenery))
+    def update(self, fleet_state: FleetState, scenery: Scenery) -> None:
+        self._live.update(render(fleet_state, scenery))
 
 
 class Lines:
@@ -177,10 +177,10 @@ class Lines:
     def news(self, line: str) -> None:
         self._print(f"  {line}")
 
-    def update(self, board: Board, scenery: Scenery) -> None:
+    def update(self, fleet_state: FleetState, scenery: Scenery) -> None:
         if scenery.says != self._said:
             self._said = scenery.says
-            probe = probe_text(board.next_probe_ms, scenery.now_ms)
+            probe = probe_text(fleet_state.next_probe_ms, scenery.now_ms)
             self._print(f"{scenery.says} ({scenery.orders_in:,} orders in; next probe: {probe})")
 
     def _print(self, line: str) -> None:

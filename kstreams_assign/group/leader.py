@@ -33,7 +33,7 @@ from kstreams_assign.group.encode import encode_error, encode_group
 from kstreams_assign.group.racks import ReplicaRacks, warn_racks_not_followed, with_racks
 from kstreams_assign.group.size import RECORD_BYTES_MAX, Trim, fit_record
 from kstreams_assign.group.topology_differences import list_topology_differences
-from kstreams_assign.group.values import Decision, ErrorCode, MemberAssignment, Standing
+from kstreams_assign.group.values import Decision, ErrorCode, LeaderState, MemberAssignment
 from kstreams_assign.group.view import Consumer, GroupView
 from kstreams_assign.model import UNKNOWN_OFFSET_SUM, TaskId, TopicPartition, TopologyShape, process_order
 from kstreams_assign.topology.internal import missing_sources
@@ -54,7 +54,7 @@ class Lookups:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DecisionInput:
     """Everything a decision depends on besides the members. ``end_offsets`` is None if they could not be read.
 
     ``promised`` are the tasks that the previous round withheld, each with the process that waits for it
@@ -97,7 +97,7 @@ def lookups(topology: TopologyShape, application_id: str, partition_counts: Mapp
     return Lookups(topics, tuple(partitions), tuple(committed))
 
 
-def decide(view: GroupView, question: Question) -> Decision:
+def decide(view: GroupView, question: DecisionInput) -> Decision:
     """Assign every task. Never raises for what members sent; a topology that cannot run answers with an error code."""
     if view.shutdown_requested:
         return refuse_group(view, ErrorCode.SHUTDOWN_REQUESTED, "a member requested a shutdown of the application")
@@ -119,7 +119,7 @@ def decide(view: GroupView, question: Question) -> Decision:
         cluster = _as_promised(cluster, question.promised)
     queued = question.warmup_queue and not view.foreign
     config = replace(question.config, max_warmup_replicas=max(1, len(tasks))) if queued else question.config
-    standing = Standing(cluster, assign(cluster, config), config, assign)
+    standing = LeaderState(cluster, assign(cluster, config), config, assign)
     return _decision(view, question, tasks, choice, standing, queued=queued)
 
 
@@ -143,7 +143,7 @@ def refuse_group(view: GroupView, code: ErrorCode, why: str) -> Decision:
 
 
 def build_cluster(
-    view: GroupView, question: Question, tasks: Mapping[TaskId, tuple[TopicPartition, ...]], *, javas: bool = False
+    view: GroupView, question: DecisionInput, tasks: Mapping[TaskId, tuple[TopicPartition, ...]], *, javas: bool = False
 ) -> Cluster:
     """Return the group as the assignor sees it. ``question`` gives topology and end offsets.
 
@@ -180,7 +180,7 @@ def _as_promised(cluster: Cluster, promised: Mapping[TaskId, UUID]) -> Cluster:
     return replace(cluster, clients=clients)
 
 
-def end_offset_sums(question: Question, stateful: set[TaskId]) -> dict[TaskId, int]:
+def end_offset_sums(question: DecisionInput, stateful: set[TaskId]) -> dict[TaskId, int]:
     """Return the sum over each task's changelogs; a store without a changelog counts 0 (KIP-441, logging disabled).
 
     Unknown for all tasks if the look-up failed (``StreamsPartitionAssignor.populateClientStatesMap``).
@@ -212,10 +212,10 @@ def _client(
 
 def _decision(
     view: GroupView,
-    question: Question,
+    question: DecisionInput,
     tasks: Mapping[TaskId, tuple[TopicPartition, ...]],
     choice: Choice,
-    standing: Standing,
+    standing: LeaderState,
     *,
     queued: bool,
 ) -> Decision:

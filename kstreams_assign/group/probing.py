@@ -27,7 +27,7 @@ from kstreams_assign.assign import (
     is_caught_up,
 )
 from kstreams_assign.group.member import PROBE
-from kstreams_assign.group.values import Standing
+from kstreams_assign.group.values import LeaderState
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 FLOOR_MS = 10_000
@@ -63,7 +63,7 @@ class Gain:
 Sums = Mapping[TaskId, int]
 
 
-def compute_gain(standing: Standing, published: Mapping[UUID, Sums], end_offset_sums: Sums) -> Gain:
+def compute_gain(standing: LeaderState, published: Mapping[UUID, Sums], end_offset_sums: Sums) -> Gain:
     """Return what the assignor would change now. ``published``: offset sums that processes have published since.
 
     A process that publishes nothing (Java's) counts with the lag it had when it joined. Raises ``ConfigError`` as
@@ -103,7 +103,7 @@ def find_tasks_behind(
     )
 
 
-def _client_now(client: Client, standing: Standing, published: Mapping[UUID, Sums], ends: Sums) -> Client:
+def _client_now(client: Client, standing: LeaderState, published: Mapping[UUID, Sums], ends: Sums) -> Client:
     placed = standing.plan.placements[client.process_id]
     copies = placed.standby | placed.warmup
     known = published.get(client.process_id)

@@ -62,7 +62,7 @@ class MemberAssignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LeaderState:
     """The leader's decision with its inputs: the state from which the next rebalance starts."""
 
     cluster: Cluster
@@ -93,7 +93,7 @@ class Decision:
     error: ErrorCode = ErrorCode.NONE
     warnings: tuple[str, ...] = ()
     assignor_version: int | None = None
-    standing: Standing | None = None
+    standing: LeaderState | None = None
     record_bytes: int = 0
 
 

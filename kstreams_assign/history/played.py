@@ -15,7 +15,7 @@ from kstreams_assign.assign import AssignConfig
 from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.assignor_choice import known_assignors
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
-from kstreams_assign.group.leader import Question, decide, lookups, settings_digest
+from kstreams_assign.group.leader import DecisionInput, decide, lookups, settings_digest
 from kstreams_assign.group.values import Adopted, JoinedMember, MemberAssignment
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition, TopologyShape
@@ -190,9 +190,9 @@ class PlayedGroup:
             thread.member_id, self.topology.source_topics, tuple(sorted(owned)), self.dialect.write_report(report)
         )
 
-    def _question(self, leader: Thread, promised: dict[TaskId, UUID]) -> Question:
+    def _question(self, leader: Thread, promised: dict[TaskId, UUID]) -> DecisionInput:
         wanted = lookups(self.topology, self.application_id, self.counts).end_offsets
-        return Question(
+        return DecisionInput(
             application_id=self.application_id,
             topology=self.topology,
             assignor=self.assignor,

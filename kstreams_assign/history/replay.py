@@ -52,8 +52,8 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Who is there with which tasks before a generation. ``ends`` is None where they were not sampled.
+class RebalanceInput:
+    """The members' tasks before a generation. ``ends`` is None where they were not sampled.
 
     A task that is just being held back counts as its old owner's, though that one has let it go already.
     """
@@ -179,7 +179,9 @@ def _standbys(recorded: Iterable[Recorded], stateful: set[tuple[str | None, int]
     return seen.most_common(1)[0][0] if seen else 0
 
 
-def _questions(recorded: Sequence[Recorded], stateful: set[tuple[str | None, int]]) -> Iterator[Question | str | None]:
+def _questions(
+    recorded: Sequence[Recorded], stateful: set[tuple[str | None, int]]
+) -> Iterator[RebalanceInput | str | None]:
     """For each generation after the first: the question, None where there is none, or why it cannot be put."""
     owners: dict[TaskId, UUID] = {}
     tasks: set[TaskId] = set()
@@ -197,7 +199,7 @@ def _questions(recorded: Sequence[Recorded], stateful: set[tuple[str | None, int
             continue
         held = frozenset(task for task in tasks if (task.topology, task.subtopology) in stateful)
         sampled = not now.ends_unknown and held <= now.ends.keys()
-        yield Question(
+        yield RebalanceInput(
             now.generation,
             now.place,
             now,
@@ -208,7 +210,7 @@ def _questions(recorded: Sequence[Recorded], stateful: set[tuple[str | None, int
         )
 
 
-def _answer(question: Question, number: int, alternative: Alternative, standbys: int) -> Answer:
+def _answer(question: RebalanceInput, number: int, alternative: Alternative, standbys: int) -> Answer:
     config = AssignConfig(**{STANDBYS: standbys, **alternative.settings})
     ends = ends_not_known(question.stateful, config) if question.ends is None else question.ends
     assignor = alternative.assignor or "high_availability"
@@ -229,7 +231,7 @@ def _answer(question: Question, number: int, alternative: Alternative, standbys:
     )
 
 
-def _cluster(question: Question, ends: Mapping[TaskId, int]) -> Cluster:
+def _cluster(question: RebalanceInput, ends: Mapping[TaskId, int]) -> Cluster:
     """All processes of the generation, with the tasks that they ran and the other state that they reported."""
     now = question.cluster_of
     clients = []
@@ -243,7 +245,7 @@ def _cluster(question: Question, ends: Mapping[TaskId, int]) -> Cluster:
     return Cluster(tuple(clients), question.stateful, question.tasks - question.stateful)
 
 
-def _position(question: Question, reported: int, end: int) -> int:
+def _position(question: RebalanceInput, reported: int, end: int) -> int:
     """Where a copy is: as it was reported, against ends that were sampled; else it has caught up."""
     return end if question.ends is None or reported == RUNNING_OFFSET_SUM else reported
 

@@ -16,7 +16,7 @@ from kstreams_assign.assign import AssignConfig, Assignor, Cluster
 from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR, Choice
 from kstreams_assign.group.dialects import MemberReport
 from kstreams_assign.group.leader import (
-    Question,
+    DecisionInput,
     build_cluster,
     choose_assignor,
     end_offset_sums,
@@ -150,11 +150,11 @@ class ObservedGroup:
         return Consumer(replace(consumer.member, owned=owned), _telling(consumer.info, numbers))
 
     @cached_property
-    def _question(self) -> Question:
+    def _question(self) -> DecisionInput:
         snapshot = self.decoded.snapshot
         wanted = lookups(self.topology.shape, snapshot.group, snapshot.partition_counts).end_offsets
         known = all(partition in snapshot.end_offsets for partition in wanted)
-        return Question(
+        return DecisionInput(
             application_id=snapshot.group,
             topology=self.topology.shape,
             assignor=self.settings.assignor,

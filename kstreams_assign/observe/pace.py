@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from kstreams_assign.group.probing import GainReported, GenerationStarted, Prober, Rejoin, Sums, compute_gain
-from kstreams_assign.group.values import Decision, Standing
+from kstreams_assign.group.values import Decision, LeaderState
 from kstreams_assign.observe.played import PlayedGroup
 
 FOLLOW_UP, PROBE = "follow_up", "probe"
@@ -29,7 +29,7 @@ def until_next(group: PlayedGroup, last: Decision, offsets_per_s: int | None) ->
     return PROBE
 
 
-def until_probe(group: PlayedGroup, standing: Standing, due_ms: int, offsets_per_s: int | None) -> None:
+def until_probe(group: PlayedGroup, standing: LeaderState, due_ms: int, offsets_per_s: int | None) -> None:
     """Read on until ``due_ms``, or until the leader asks early."""
     if offsets_per_s is None:
         group.read_all()
@@ -76,7 +76,7 @@ def _prober(group: PlayedGroup) -> Prober | None:
     return prober
 
 
-def _gain_changes(group: PlayedGroup, standing: Standing) -> bool:
+def _gain_changes(group: PlayedGroup, standing: LeaderState) -> bool:
     return compute_gain(standing, _published(group), group.state.ends).changes > 0
 
 

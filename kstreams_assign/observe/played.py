@@ -14,8 +14,8 @@ from uuid import UUID
 from kstreams_assign.assign import Placement, Plan, is_caught_up
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
-from kstreams_assign.group.leader import Question, decide
-from kstreams_assign.group.values import Decision, JoinedMember, Standing, WarmupQueue
+from kstreams_assign.group.leader import DecisionInput, decide
+from kstreams_assign.group.values import Decision, JoinedMember, LeaderState, WarmupQueue
 from kstreams_assign.group.view import Consumer, GroupView
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.observe.group_state import ConsumerState, GroupState
@@ -117,8 +117,8 @@ class PlayedGroup:
         report: MemberReport = replace(process.about, task_offset_sums=sums, task_lags=None)
         return Consumer(JoinedMember(member, self.state.topology.source_topics, owned, b""), report)
 
-    def _question(self) -> Question:
-        return Question(
+    def _question(self) -> DecisionInput:
+        return DecisionInput(
             application_id=self.state.application_id,
             topology=self.state.topology,
             assignor=self.state.assignor,
@@ -161,12 +161,12 @@ class PlayedGroup:
         """Return what a rebalance would decide now, without carrying it out."""
         return self._decide()[0]
 
-    def standing(self) -> Standing:
+    def standing(self) -> LeaderState:
         """Return the standing as if the last decision had been the group's present tasks."""
         standing = self.next_decision().standing
         assert standing is not None, "a decision without refusal has a standing"
         held = {name: Placement(process.active, process.copies) for name, process in self.processes.items()}
-        return Standing(standing.cluster, Plan(held, probing=True), standing.config, standing.assign)
+        return LeaderState(standing.cluster, Plan(held, probing=True), standing.config, standing.assign)
 
     def exposed(self) -> int:
         """Return how many stateful tasks have no caught-up replica beside the owner's."""

@@ -16,7 +16,7 @@ from time import perf_counter, process_time
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig
-from kstreams_assign.group.leader import Question, build_cluster, lookups
+from kstreams_assign.group.leader import DecisionInput, build_cluster, lookups
 from kstreams_assign.group.values import JoinedMember
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import (
@@ -126,7 +126,9 @@ def clients_of(joined: Sequence[bytes]) -> Work:
     stores = (SubtopologyShape((f"topic-{n}",), (Store(f"store-{n}"),)) for n in range(10))
     topology, counts = TopologyShape(tuple(stores)), {f"topic-{n}": len(joined) + 99 for n in range(10)}
     ends = dict.fromkeys(lookups(topology, "bench", counts).end_offsets, 2_000_000)
-    question = Question("bench", topology, "high_availability", AssignConfig(), UUID(int=0), counts, ends, now_ms=0)
+    question = DecisionInput(
+        "bench", topology, "high_availability", AssignConfig(), UUID(int=0), counts, ends, now_ms=0
+    )
     members = [JoinedMember(str(n), (), (), user_data) for n, user_data in enumerate(joined)]
     return lambda: build_cluster(read_group(members), question, topology.tasks(counts))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstreams_assign.group.dialects import MemberReport
-from kstreams_assign.group.leader import Question, decide
+from kstreams_assign.group.leader import DecisionInput, decide
 from kstreams_assign.group.member import State
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.group.view import read_group
@@ -47,7 +47,7 @@ class Checker:
         """A JoinGroup leaves with this user-data."""
 
     def decided(
-        self, process: Process, members: Sequence[JoinedMember], question: Question, decision: Decision
+        self, process: Process, members: Sequence[JoinedMember], question: DecisionInput, decision: Decision
     ) -> None:
         """The leader decided."""
 
@@ -227,7 +227,7 @@ class WarmupsWithin(Checker):
         self,
         process: Process,  # noqa: ARG002
         members: Sequence[JoinedMember],  # noqa: ARG002
-        question: Question,
+        question: DecisionInput,
         decision: Decision,
     ) -> None:
         limit = question.config.max_warmup_replicas
@@ -291,7 +291,7 @@ class SameOnEveryLeader(Checker):
         self._decisions = 0
 
     def decided(
-        self, process: Process, members: Sequence[JoinedMember], question: Question, decision: Decision
+        self, process: Process, members: Sequence[JoinedMember], question: DecisionInput, decision: Decision
     ) -> None:
         self._decisions += 1
         if self._decisions % 3 or process.membership.adopted is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kstreams_assign.group.probing import Gain, GainReported, GenerationStarted, Prober, Rejoin, Sums, compute_gain
-from kstreams_assign.group.values import Adopted, Standing
+from kstreams_assign.group.values import Adopted, LeaderState
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Early:
         self._heard: dict[UUID, Sums] = {}
         self._gain: Gain | None = None
 
-    def adopted(self, generation: int, adopted: Adopted, standing: Standing | None) -> None:
+    def adopted(self, generation: int, adopted: Adopted, standing: LeaderState | None) -> None:
         """An assignment is here; ``standing`` if this member decided it."""
         due = adopted.next_probe_ms is not None and not adopted.follow_up
         self._generation = generation if due and self._world.scenario.early_probing else -1
@@ -40,7 +40,7 @@ class Early:
         self._prober.handle(GenerationStarted(), self._world.timeline.now_ms)
         self._process.run.later(TURN_MS, self._turn, generation, standing)
 
-    def _turn(self, generation: int, standing: Standing | None) -> None:
+    def _turn(self, generation: int, standing: LeaderState | None) -> None:
         if generation != self._generation:
             return
         self._publish(generation)
@@ -56,7 +56,7 @@ class Early:
             who = self._process.process_id
             self._world.network.tell(self._process.run, lambda: told.update({who: copies}))
 
-    def _listen(self, generation: int, standing: Standing) -> None:
+    def _listen(self, generation: int, standing: LeaderState) -> None:
         heard = dict(self._world.channel.get(generation, {}))
         if not heard:
             return

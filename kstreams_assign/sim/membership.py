@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.dialects import APACHE, MemberReport
-from kstreams_assign.group.leader import Question, decide
-from kstreams_assign.group.values import Adopted, JoinedMember, MemberAssignment, Standing
+from kstreams_assign.group.leader import DecisionInput, decide
+from kstreams_assign.group.values import Adopted, JoinedMember, LeaderState, MemberAssignment
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
 from kstreams_assign.sim.client import Client
@@ -58,7 +58,7 @@ class Membership:
         self._early = Early(process)
         self._owned: tuple[TopicPartition, ...] = ()
         self.adopted: Adopted | None = None
-        self.standing: Standing | None = None
+        self.standing: LeaderState | None = None
         self.leads = False
         self._unique = 0
         self.report_again = False
@@ -159,10 +159,10 @@ class Membership:
         self._world.decided(self._process, members, question, decision)
         return decision.assignments
 
-    def question(self, *, known_ends: bool) -> Question:
+    def question(self, *, known_ends: bool) -> DecisionInput:
         """What this member would ask itself if it led."""
         assign = self._world.policy.assign
-        return Question(
+        return DecisionInput(
             application_id=APPLICATION,
             topology=self._shape,
             assignor=self._scenario.assignor,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from kstreams_assign.group.assignor_choice import known_assignors
-from kstreams_assign.group.leader import Question, settings_digest
+from kstreams_assign.group.leader import DecisionInput, settings_digest
 from kstreams_assign.group.values import Decision, JoinedMember
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.broker import Logs, Network
@@ -159,7 +159,7 @@ class World:
         self.logs.committed.update(offsets)
 
     def decided(
-        self, process: Process, members: Sequence[JoinedMember], question: Question, decision: Decision
+        self, process: Process, members: Sequence[JoinedMember], question: DecisionInput, decision: Decision
     ) -> None:
         self.log("decides", process, decision)
         self.watch.decided(process, members, question, decision)

@@ -34,7 +34,7 @@ from kstreams_assign.group.probing import (
     compute_gain,
     find_tasks_behind,
 )
-from kstreams_assign.group.values import Adopted, Standing
+from kstreams_assign.group.values import Adopted, LeaderState
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.state.lags import OffsetSums
@@ -62,7 +62,7 @@ class _Generation:
     """A generation in which a probing rebalance is due; ``standing`` only where this member leads it."""
 
     number: int
-    standing: Standing | None
+    standing: LeaderState | None
 
 
 @dataclass(slots=True)
@@ -149,7 +149,7 @@ class EarlyProbing:
         self._producer: RecordProducer | None = None
         self._reader: InputConsumer | None = None
 
-    def adopted(self, generation: int, adopted: Adopted, standing: Standing | None) -> None:
+    def adopted(self, generation: int, adopted: Adopted, standing: LeaderState | None) -> None:
         """An assignment is here. ``standing``: what this member decided, if it leads."""
         if adopted.follow_up:
             self._current = None
@@ -257,7 +257,7 @@ class EarlyProbing:
             self._heard.copies = _moved_on(self._heard, ends, now_ms)
         self._judge(self._heard.gain, now_ms)
 
-    def _gain(self, standing: Standing, ends: Mapping[TaskId, int]) -> Gain:
+    def _gain(self, standing: LeaderState, ends: Mapping[TaskId, int]) -> Gain:
         if not ends and standing.cluster.stateful:
             return Gain(0, 0)  # not to be had just now
         return compute_gain(standing, self._heard.sums, ends)

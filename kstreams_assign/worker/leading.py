@@ -16,9 +16,9 @@ from kstreams_assign.assign import AssignConfig
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, TopologyMismatch
 from kstreams_assign.group.dialects import DIALECTS
-from kstreams_assign.group.leader import Question, decide, lookups, refuse_group
+from kstreams_assign.group.leader import DecisionInput, decide, lookups, refuse_group
 from kstreams_assign.group.size import RECORD_BYTES_MAX
-from kstreams_assign.group.values import Decision, ErrorCode, JoinedMember, MemberAssignment, Standing
+from kstreams_assign.group.values import Decision, ErrorCode, JoinedMember, LeaderState, MemberAssignment
 from kstreams_assign.group.view import GroupView, read_group
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.topology.internal import (
@@ -55,7 +55,7 @@ class Leading:
         self._admin = admin
         self._log = log
         self._existing: dict[str, int] = {}
-        self.standing: Standing | None = None
+        self.standing: LeaderState | None = None
         self.refused: TopologyMismatch | None = None
 
     def lead(
@@ -78,12 +78,12 @@ class Leading:
 
     def _question(
         self, counts: Mapping[str, int], seen: int, promised: Mapping[TaskId, UUID], deadline: float
-    ) -> Question:
+    ) -> DecisionInput:
         """Look up what a decision needs, and create missing internal topics. Raises ``TopologyMismatch``."""
         known = [topic for topic, count in counts.items() if count]
         topology = resolve_patterns(self._shape, self._config.application_id, known)
         partition_counts = self._complete(topology, counts, seen, deadline)
-        return Question(
+        return DecisionInput(
             application_id=self._config.application_id,
             topology=topology,
             assignor=self._config.assignor,

@@ -23,7 +23,15 @@ from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.assignor_choice import explain_other_assignor, known_assignors
 from kstreams_assign.group.dialects import DIALECTS, MemberReport
 from kstreams_assign.group.leader import settings_digest
-from kstreams_assign.group.values import Adopted, ErrorCode, Hosts, JoinedMember, MemberAssignment, MemberId, Standing
+from kstreams_assign.group.values import (
+    Adopted,
+    ErrorCode,
+    Hosts,
+    JoinedMember,
+    LeaderState,
+    MemberAssignment,
+    MemberId,
+)
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex
@@ -70,7 +78,7 @@ class MemberView:
     generation: int | None
     adopted: Adopted | None
     leads: bool
-    standing: Standing | None
+    standing: LeaderState | None
     draining: bool
     outage: bool
     lease_left_s: float
@@ -90,7 +98,7 @@ class Membership:
         mutex: ReportMutex,
         log: EventLog,
         connect: Callable[[Membership], GroupClient],
-        early: Callable[[int, Adopted, Standing | None], None],
+        early: Callable[[int, Adopted, LeaderState | None], None],
         drained: Callable[[], None],
         predecessors: PredecessorCleanup,
     ) -> None:

@@ -29,7 +29,7 @@ from kstreams_assign.assign import (
     previous_owners,
 )
 from kstreams_assign.assign.final_owners import final_owners
-from kstreams_assign.assign.holdings import Holdings
+from kstreams_assign.assign.previous_state import PreviousState
 from kstreams_assign.assign.shares import even_shares
 from kstreams_assign.assign.standby_spread import final_standbys
 from kstreams_assign.assign.standby_table import StandbyTable
@@ -213,7 +213,7 @@ def faults(small: Small) -> list[str]:
 
 def _dear_owners(small: Small, cluster: Cluster, rounds: list[Round]) -> list[str]:
     best = min(cost(small, owners) for owners in balanced_owners(len(small.rows), small.threads))
-    held = Holdings(cluster, small.acceptable)
+    held = PreviousState(cluster, small.acceptable)
     owners = final_owners(held)
     texts = []
     changes = sum(len(round_.changed) for round_ in rounds)
@@ -242,7 +242,7 @@ def _left_alone(small: Small, at_rest: Cluster) -> list[str]:
 
 def _dear_standbys(small: Small, cluster: Cluster) -> list[str]:
     """Compare with all layouts: distances of cells and columns from their limits, and replicas to build."""
-    held = Holdings(cluster, small.acceptable)
+    held = PreviousState(cluster, small.acceptable)
     clients = range(len(held.clients))
     if not small.standbys or len(clients) < 3:
         return []

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstreams_assign.assign import VERSIONS, AssignConfig, Client, Cluster, Plan, TaskLags, converge, least_movement
-from kstreams_assign.assign.holdings import ORPHANS_MAX
+from kstreams_assign.assign.previous_state import ORPHANS_MAX
 from kstreams_assign.model import TaskId, process_order
 from tests.assign.jsonl import read_cluster, read_config
 from tests.assign.problems import assign_problem
@@ -134,7 +134,7 @@ def test_a_process_with_different_hashes_decides_the_same():
 
 
 def test_a_large_group_that_starts_with_all_its_state_on_disk_restores_nothing_from_the_beginning():
-    """More tasks without an owner than are compared exactly (``holdings.ORPHANS_MAX``)."""
+    """More tasks without an owner than are compared exactly (``previous_state.ORPHANS_MAX``)."""
     random = Random(1)
     ends = {TaskId(0, partition): 500 for partition in range(2 * ORPHANS_MAX)}
     holders = {task: random.sample(range(4), 2) for task in ends}

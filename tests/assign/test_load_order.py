@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.assign import Client, Cluster, TaskLags, is_caught_up
-from kstreams_assign.assign.board import Board, load_units
 from kstreams_assign.assign.clients_by_load import Layout
 from kstreams_assign.assign.java_hash_table import is_crowded, may_crowd, walk_order
 from kstreams_assign.assign.lag_table import LagTable
 from kstreams_assign.assign.lags import UNBOUNDED_LAG
+from kstreams_assign.assign.plan_table import PlanTable, load_units
 from kstreams_assign.assign.standbys import LeastLoaded
 from kstreams_assign.assign.thread_balance import Threads
 from kstreams_assign.model import TaskId
@@ -24,9 +24,9 @@ capacities = st.lists(st.integers(1, 12), min_size=1, max_size=8)
 lags = st.sampled_from([-4, -3, -2, 0, 1, 9, 10, 11, 500])
 
 
-def board_of(capacity, tasks=1):
+def table_of(capacity, tasks=1):
     clients = tuple(Client(UUID(int=number), threads) for number, threads in enumerate(capacity))
-    return Board(Cluster(clients, frozenset(TaskId(0, partition) for partition in range(tasks))))
+    return PlanTable(Cluster(clients, frozenset(TaskId(0, partition) for partition in range(tasks))))
 
 
 @given(capacity=capacities, data=st.data())
@@ -46,9 +46,9 @@ def test_keys_of_loads_sort_as_load_then_client(capacity, data):
 def test_several_standbys_at_once_go_where_they_would_go_in_turn(capacity, data):
     wanted = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=5))
     excluded = data.draw(st.sets(st.sampled_from(range(len(capacity)))))
-    together, single = board_of(capacity, len(wanted)), board_of(capacity, len(wanted))
-    for board in (together, single):
-        board.give_active(0, 0)
+    together, single = table_of(capacity, len(wanted)), table_of(capacity, len(wanted))
+    for plan_table in (together, single):
+        plan_table.give_active(0, 0)
     queue, queue_in_turn = LeastLoaded(together), LeastLoaded(single)
     for task, number in enumerate(wanted):
         given = queue.give_standbys(task, number, excluded)
@@ -78,7 +78,7 @@ def test_a_client_is_colder_when_it_is_not_caught_up_and_another_has_less_lag(re
     clients = tuple(Client(UUID(int=number), lags=lags_of(ends, task, lag)) for number, lag in enumerate(reported))
     every = range(len(reported))
     lag_by_client = [client.lags[task] for client in clients]
-    table = LagTable(Board(Cluster(clients, frozenset({task}))), acceptable)
+    table = LagTable(PlanTable(Cluster(clients, frozenset({task}))), acceptable)
     assert table.caught_up_clients(0) == {client for client in every if is_caught_up(lag_by_client[client], acceptable)}
     assert table.colder(0, every) == [
         client

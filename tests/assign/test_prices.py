@@ -13,7 +13,7 @@ from kstreams_assign.assign import Client, Cluster, TaskLags
 from kstreams_assign.assign import final_owners as module
 from kstreams_assign.assign.exchanges import Exchanges
 from kstreams_assign.assign.final_owners import final_owners
-from kstreams_assign.assign.holdings import Holdings
+from kstreams_assign.assign.previous_state import PreviousState
 from kstreams_assign.assign.prices import Prices
 from kstreams_assign.assign.seats import OpenSeats
 from kstreams_assign.assign.subtopologies import Subtopologies
@@ -39,7 +39,7 @@ def group(seed):
         clients.append(
             Client(UUID(int=number + 1), threads, active, frozenset(sums_of_copies) - active, TaskLags(ends, sums))
         )
-    return Holdings(Cluster(tuple(clients), frozenset(tasks)), random.choice((ACCEPTABLE, 650, 1000)))
+    return PreviousState(Cluster(tuple(clients), frozenset(tasks)), random.choice((ACCEPTABLE, 650, 1000)))
 
 
 def exchanged(held, owners):
@@ -74,7 +74,7 @@ def test_the_search_is_skipped_when_a_process_joins_and_runs_where_needed(monkey
         Client(UUID(int=number + 1), 1, frozenset(ran), frozenset(), TaskLags(ends, dict.fromkeys(ran, -2)))
         for number, ran in enumerate([*at_work, []])
     ]
-    final_owners(Holdings(Cluster(tuple(clients), frozenset(ends)), ACCEPTABLE))
+    final_owners(PreviousState(Cluster(tuple(clients), frozenset(ends)), ACCEPTABLE))
     assert searches == []
     for seed in range(100):
         final_owners(group(seed))
@@ -90,7 +90,7 @@ def test_a_leaver_costs_its_price_there_less_what_it_saves(copy, change):
         Client(UUID(int=1), 1, frozenset(ends), frozenset(), runs),
         Client(UUID(int=2), 1, frozenset(), frozenset(), joins),
     )
-    prices = Prices(Holdings(Cluster(pair, frozenset(ends)), ACCEPTABLE))
+    prices = Prices(PreviousState(Cluster(pair, frozenset(ends)), ACCEPTABLE))
     by_client, others = prices.of(0)
     assert prices.leaving(0, 1) == by_client.get(1, others) - by_client[0]
     assert (prices.leaving(0, 1) < prices.change + prices.no_copy) == (change == "a copy")

@@ -21,8 +21,8 @@ from kstreams_assign.assign import (
     owner_changes_lower_bound,
     previous_owners,
 )
-from kstreams_assign.assign.board import Board
 from kstreams_assign.assign.check import check_placements, check_single_owner, check_single_replica, check_standbys
+from kstreams_assign.assign.plan_table import PlanTable
 from kstreams_assign.assign.shares import Seats
 from kstreams_assign.assign.sticky import Pairs, fill_up_standbys, sticky
 from kstreams_assign.model import TaskId
@@ -250,17 +250,17 @@ def test_missing_standbys_are_filled_up_as_the_slow_twin_does(seed, size, wanted
     """The twin looks at every process for every standby: a new pair before none, then by load."""
     random = Random(seed)
     cluster = stateful(*(process(n, [], threads=random.randint(1, 3)) for n in range(size)), tasks=T)
-    boards = Board(cluster), Board(cluster)
+    tables = PlanTable(cluster), PlanTable(cluster)
     for number in range(len(T)):
         owner = random.randrange(size)
-        for board in boards:
-            board.give_active(number, owner)
+        for table in tables:
+            table.give_active(number, owner)
     wanted = min(wanted, size - 1)
-    real, slow = (Pairs(board, wanted) for board in boards)
+    real, slow = (Pairs(table, wanted) for table in tables)
     fill_up_standbys(real, wanted)
     for number in range(len(T)):
         for _ in range(wanted):
-            free = [client for client in range(size) if client not in slow.board.holders[number]]
+            free = [client for client in range(size) if client not in slow.table.holders[number]]
             slow.give_standby(
                 number, min(free, key=lambda client: (not slow.has_new_pair(number, client), slow.load(client)))
             )
@@ -272,50 +272,50 @@ def test_new_pairs_are_those_of_a_table_of_pairs(seed, clients, standbys):
     """The slow twin writes down every pair that was ever together, as Java does."""
     random = Random(seed)
     tasks = T + [TaskId(1, partition) for partition in range(6)]
-    board = Board(
+    table = PlanTable(
         Cluster(tuple(process(n % 6, []) for n in range(min(clients, 6))), frozenset(T), frozenset(tasks[8:]))
     )
-    held: list[set[TaskId]] = [set() for _ in board.clients]
+    held: list[set[TaskId]] = [set() for _ in table.clients]
     together: set[frozenset[TaskId]] = set()
 
     def note(task: TaskId, client: int) -> None:
         together.update(frozenset((task, other)) for other in held[client])
         held[client].add(task)
 
-    for number, task in enumerate(board.tasks):
-        board.give_active(number, owner := random.randrange(len(board.clients)))
+    for number, task in enumerate(table.tasks):
+        table.give_active(number, owner := random.randrange(len(table.clients)))
         note(task, owner)
-    for number, task in enumerate(board.stateless):
-        board.give_stateless(number, owner := random.randrange(min(2, len(board.clients))))
+    for number, task in enumerate(table.stateless):
+        table.give_stateless(number, owner := random.randrange(min(2, len(table.clients))))
         note(task, owner)
-    pairs = Pairs(board, 1)
-    for number in sorted(range(len(board.tasks)), key=lambda _: random.random()):
+    pairs = Pairs(table, 1)
+    for number in sorted(range(len(table.tasks)), key=lambda _: random.random()):
         for _ in range(standbys):
-            free = [client for client in range(len(board.clients)) if client not in board.holders[number]]
+            free = [client for client in range(len(table.clients)) if client not in table.holders[number]]
             for client in free:
-                task = board.tasks[number]
+                task = table.tasks[number]
                 new = not held[client] or any(frozenset((task, other)) not in together for other in held[client])
                 assert pairs.has_new_pair(number, client) is new
             if free:
                 pairs.give_standby(number, client := random.choice(free))
-                note(board.tasks[number], client)
+                note(table.tasks[number], client)
 
 
 @pytest.mark.parametrize(("clients", "wanted", "crowded"), [(2, 1, False), (4, 3, False), (3, 3, True)])
 def test_pairs_count_until_every_task_meets_every_other(clients, wanted, crowded):
-    board = Board(stateful(*(process(n, []) for n in range(clients)), tasks=T[:2]))
-    board.give_active(0, 0)
-    board.give_active(1, 0)
-    pairs = Pairs(board, wanted)
+    table = PlanTable(stateful(*(process(n, []) for n in range(clients)), tasks=T[:2]))
+    table.give_active(0, 0)
+    table.give_active(1, 0)
+    pairs = Pairs(table, wanted)
     pairs.give_standby(0, 1)
     assert pairs.has_new_pair(1, 1) is crowded
 
 
 def test_a_removed_standby_no_longer_forms_pairs_there():
-    board = Board(stateful(*(process(n, []) for n in range(3)), tasks=T[:2]))
-    board.give_active(0, 0)
-    board.give_active(1, 1)
-    pairs = Pairs(board, 1)
+    table = PlanTable(stateful(*(process(n, []) for n in range(3)), tasks=T[:2]))
+    table.give_active(0, 0)
+    table.give_active(1, 1)
+    pairs = Pairs(table, 1)
     pairs.give_standby(0, 2)
     pairs.take_standby(0, 2)
     pairs.give_standby(1, 2)

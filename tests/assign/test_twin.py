@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstreams_assign.assign import Client, Cluster, high_availability, java_heap
-from kstreams_assign.assign.board import Board
 from kstreams_assign.assign.clients_by_load import ClientsByLoad
 from kstreams_assign.assign.java_heap import poll_order
+from kstreams_assign.assign.plan_table import PlanTable
 from tests.assign.jsonl import read_cluster, read_config
 from tests.assign.problems import assign_problem
 from tests.assign.twin import DynamicQueue, PrioritySet, Twin
@@ -32,18 +32,18 @@ class Waiting:
 
     process_id: UUID
     number: int
-    board: Board
+    table: PlanTable
 
     def load(self):
-        return self.board.count[self.number] / self.board.capacity[self.number]
+        return self.table.count[self.number] / self.table.capacity[self.number]
 
 
 def queues(clients, counts):
-    """Our queue and Java's, over the same board."""
-    board = Board(Cluster(clients, frozenset()))
-    board.count[:] = counts
-    waiting = [Waiting(client.process_id, number, board) for number, client in enumerate(board.clients)]
-    return board, ClientsByLoad(board), PrioritySet(waiting, Waiting.load), waiting
+    """Our queue and Java's, over the same table."""
+    table = PlanTable(Cluster(clients, frozenset()))
+    table.count[:] = counts
+    waiting = [Waiting(client.process_id, number, table) for number, client in enumerate(table.clients)]
+    return table, ClientsByLoad(table), PrioritySet(waiting, Waiting.load), waiting
 
 
 def upside_down(array, key):
@@ -66,7 +66,7 @@ def test_clients_leave_the_queue_as_in_java_while_their_loads_change(seed, size)
         Client(UUID(int=random.getrandbits(random.choice([4, 120])) << 8 | number), random.choice([1, 1, 2]))
         for number in range(size)
     )
-    board, ours, java, waiting = queues(clients, [random.randint(5, 7) for _ in clients])
+    table, ours, java, waiting = queues(clients, [random.randint(5, 7) for _ in clients])
     for _ in range(60):
         for pair in upside_down(java.queue.array, lambda client: ours.keys[client.number]):
             assert ours.doubt
@@ -77,11 +77,11 @@ def test_clients_leave_the_queue_as_in_java_while_their_loads_change(seed, size)
         expected = java.poll(lambda client, eligible=eligible: client.number in eligible)
         assert polled == (expected.number if expected else None)
         source = random.randrange(size) if polled is None else polled
-        others = [number for number in range(size) if number != source and board.count[number]]
+        others = [number for number in range(size) if number != source and table.count[number]]
         above = [number for number in others if waiting[number].load() > waiting[source].load()]
         destination = random.choice(above or others)
-        board.count[source] += 1
-        board.count[destination] -= random.choice([0, 1, 1])
+        table.count[source] += 1
+        table.count[destination] -= random.choice([0, 1, 1])
         ours.offer_changed(source, destination)
         java.offer(waiting[source])
         java.offer(waiting[destination])
@@ -90,28 +90,28 @@ def test_clients_leave_the_queue_as_in_java_while_their_loads_change(seed, size)
 def test_a_client_waits_behind_a_higher_load_where_javas_array_has_it_so():
     """Client 7 slips below 1, whose load fell while it waited, and stays below 0 when 1 is taken out."""
     clients = tuple(Client(UUID(int=number)) for number in range(8))
-    board, ours, java, waiting = queues(clients, [5, 5, 6, 6, 6, 6, 6, 3])
+    table, ours, java, waiting = queues(clients, [5, 5, 6, 6, 6, 6, 6, 3])
     assert ours.poll({7}) == java.poll(lambda client: client.number == 7).number
-    board.count[7] += 1
-    board.count[1] -= 1
+    table.count[7] += 1
+    table.count[1] -= 1
     ours.offer_changed(7, 1)
     java.offer(waiting[7])
     java.offer(waiting[1])
-    assert (board.count[7], board.count[0]) == (4, 5)
+    assert (table.count[7], table.count[0]) == (4, 5)
     assert ours.poll({0, 7}) == java.poll(lambda client: client.number in {0, 7}).number == 0
 
 
 def test_a_third_client_may_slip_below_a_client_whose_load_fell_while_the_source_waits():
     """No client was eligible for 3, so source 8 waits while its load grows; its removal moves client 0 under 3."""
     clients = tuple(Client(UUID(int=number)) for number in range(12))
-    board, ours, java, waiting = queues(clients, [6, 6, 5, 6, 6, 5, 6, 6, 6, 6, 6, 5])
+    table, ours, java, waiting = queues(clients, [6, 6, 5, 6, 6, 5, 6, 6, 6, 6, 6, 5])
     assert ours.poll(()) is java.poll(lambda _: False) is None
-    board.count[8] += 1
-    board.count[3] -= 1
+    table.count[8] += 1
+    table.count[3] -= 1
     ours.offer_changed(8, 3)
     java.offer(waiting[8])
     java.offer(waiting[3])
-    assert board.count[0] == board.count[1] == 6
+    assert table.count[0] == table.count[1] == 6
     assert ours.poll({0, 1}) == java.poll(lambda client: client.number in {0, 1}).number == 1
 
 

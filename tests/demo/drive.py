@@ -28,7 +28,7 @@ def turn_until(stage: Stage, condition: Callable[[], bool], limit_s: float = 100
         stage.turn(0.05)
         assert time.monotonic() < deadline, [
             f"{worker.name} alive={worker.alive} generation={worker.adopted_generation} {worker.tasks}"
-            for worker in stage.board.workers.values()
+            for worker in stage.fleet_state.workers.values()
         ]
 
 
@@ -39,14 +39,14 @@ def turn_for(stage: Stage, seconds: float) -> None:
 
 
 def all_run(stage: Stage) -> bool:
-    return stage.board.settled and len(stage.board.owners) == stage.settings.partitions
+    return stage.fleet_state.settled and len(stage.fleet_state.owners) == stage.settings.partitions
 
 
 def start(stage: Stage, *names: str) -> None:
     """These workers form a group, then orders flow."""
     for name in names:
         stage.start_worker(name)
-    turn_until(stage, lambda: len(stage.board.alive) == len(names) and all_run(stage))
+    turn_until(stage, lambda: len(stage.fleet_state.alive) == len(names) and all_run(stage))
     stage.do(StartOrders())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kstreams_assign.demo.board import Board
+from kstreams_assign.demo.fleet_state import FleetState
 
 
 def started(worker, at=0):
@@ -57,11 +57,11 @@ def status(worker, at=0, records_total=0, **tasks):
     return {"time_ms": at, "event": "status", "worker": worker, "tasks": tasks, "records_total": records_total}
 
 
-def board_of(*events):
-    board = Board()
+def fleet_state_of(*events):
+    fleet_state = FleetState()
     for event in events:
-        board.hear(event)
-    return board
+        fleet_state.hear(event)
+    return fleet_state
 
 
 def single_worker(worker="w1", generation=1, **facts):

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.demo.app import Account, Row
-from kstreams_assign.demo.board import Rebalance, Takeover
 from kstreams_assign.demo.check import compare, find_moves, longest_silences
+from kstreams_assign.demo.fleet_state import Rebalance, Takeover
 from kstreams_assign.demo.orders import Order
 
 ORDERS = [Order(0, 7, 10), Order(1, 8, 10), Order(2, 7, 10)]

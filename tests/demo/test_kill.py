@@ -28,9 +28,9 @@ def test_ten_kills_at_any_time_lose_nothing(broker, tmp_path):
             stage.kill_worker(victim)
             stage.start_worker(victim)
             turn_for(stage, draw.uniform(0, 6))
-        turn_until(stage, lambda: all_run(stage) and len(stage.board.alive) == 2)
+        turn_until(stage, lambda: all_run(stage) and len(stage.fleet_state.alive) == 2)
         findings = finish(stage)
-        assert len(stage.board.deaths) == KILLS + 2  # and the two that closed in the end
+        assert len(stage.fleet_state.deaths) == KILLS + 2  # and the two that closed in the end
         assert stage.orders_in > 5_000
     assert findings.good, (findings.lost, findings.never_in_output, findings.unknown)
     assert findings.counted == stage.orders_in
@@ -44,12 +44,12 @@ def test_a_kill_shows_in_the_summary_with_its_gap_and_its_cause(broker, tmp_path
     with Stage(broker, tmp_path, settings) as stage:
         start(stage, "w1", "w2")
         turn_for(stage, 2)
-        lost_tasks = sorted(task for task, owner in stage.board.owners.items() if owner == "w1")
+        lost_tasks = sorted(task for task, owner in stage.fleet_state.owners.items() if owner == "w1")
         stage.kill_worker("w1")
-        turn_until(stage, lambda: len(stage.board.alive) == 1 and all_run(stage))
+        turn_until(stage, lambda: len(stage.fleet_state.alive) == 1 and all_run(stage))
         findings = finish(stage)
         facts = summarize(
-            stage.board,
+            stage.fleet_state,
             stage.rows(),
             findings,
             broker_version="any",

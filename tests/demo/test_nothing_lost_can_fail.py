@@ -18,7 +18,7 @@ UNSENT = 500
 def unsent(stage, worker):
     """Records that a worker has processed, and most of them committed, but not let out."""
     seen = sum(row.process == worker for row in stage.rows())
-    return stage.board.workers[worker].records_total - seen
+    return stage.fleet_state.workers[worker].records_total - seen
 
 
 def findings_after_a_kill(broker, folder, name, command, moment):
@@ -27,7 +27,7 @@ def findings_after_a_kill(broker, folder, name, command, moment):
         turn_for(stage, 3)
         turn_until(stage, lambda: moment(stage))
         stage.kill_worker("w1")
-        turn_until(stage, lambda: len(stage.board.alive) == 1 and all_run(stage))
+        turn_until(stage, lambda: len(stage.fleet_state.alive) == 1 and all_run(stage))
         return finish(stage), stage.orders_in
 
 

@@ -9,7 +9,7 @@ from playwright.sync_api import sync_playwright
 
 from kstreams_assign.demo.check import Span, find_spans
 from kstreams_assign.demo.page import SIDE, WIDTH, Scene, draw
-from tests.demo.events import adopted, assigned, board_of, exited, joining, started, status
+from tests.demo.events import adopted, assigned, exited, fleet_state_of, joining, started, status
 from tests.demo.test_check import row
 from tests.demo.test_summary import summary_of
 from tests.looks import cut_tables, faint_texts, in_each_look, page_width
@@ -18,8 +18,8 @@ ROWS = [row(0, 1_000, "w1"), row(1, 2_000, "w1"), row(2, 6_000, "w2"), row(3, 11
 """Task 0_0: w1 for a second, no worker for four, w2 for five."""
 
 
-def board():
-    return board_of(
+def fleet_state():
+    return fleet_state_of(
         started("w1"),
         started("w2"),
         joining("w1", at=1_000),
@@ -35,7 +35,7 @@ def board():
 
 
 def page():
-    return draw(summary_of(ROWS), board(), ROWS, [Scene(1_000, "all <begins>"), Scene(6_000, "w2 goes on")])
+    return draw(summary_of(ROWS), fleet_state(), ROWS, [Scene(1_000, "all <begins>"), Scene(6_000, "w2 goes on")])
 
 
 def bars(html):
@@ -101,13 +101,13 @@ def test_each_term_of_the_facts_is_explained(opened):
 
 
 def test_a_replica_that_comes_back_is_a_new_line():
-    board = board_of(
+    fleet_state = fleet_state_of(
         started("w1"),
         status("w1", at=1, t0_0=("standby", "running", 0)),
         status("w1", at=2),
         status("w1", at=5, t0_0=("standby", "running", 0)),
     )
-    assert [(copy.from_ms, copy.to_ms) for copy in board.copies] == [(1, 1), (5, 5)]
+    assert [(copy.from_ms, copy.to_ms) for copy in fleet_state.copies] == [(1, 1), (5, 5)]
 
 
 def test_spans_are_in_the_order_of_tasks_and_times():

@@ -25,8 +25,8 @@ def test_a_hundred_rebalances_are_free_of_charge(broker, tmp_path):
     draw = Random(SEED)
     with Stage(broker, tmp_path, PATIENT) as stage:
         start(stage, "w1", "w2")
-        while len(stage.board.rebalances) < REBALANCES:
-            before = len(stage.board.decisions)
+        while len(stage.fleet_state.rebalances) < REBALANCES:
+            before = len(stage.fleet_state.decisions)
             if draw.random() < 0.1:
                 come_or_go(stage, "w3")
             else:
@@ -36,7 +36,7 @@ def test_a_hundred_rebalances_are_free_of_charge(broker, tmp_path):
     counts = Counter(row.order_id for row in stage.rows())
     assert findings == (stage.orders_in, (), (), (), ())
     assert [order for order, times in counts.items() if times > 1] == []
-    assert {kind: stage.board.counts[kind] for kind in ("commit_refused", "lost", "delivery_failed")} == {
+    assert {kind: stage.fleet_state.counts[kind] for kind in ("commit_refused", "lost", "delivery_failed")} == {
         "commit_refused": 0,
         "lost": 0,
         "delivery_failed": 0,
@@ -44,11 +44,11 @@ def test_a_hundred_rebalances_are_free_of_charge(broker, tmp_path):
 
 
 def decided_again(stage: Stage, decisions_before: int) -> bool:
-    return len(stage.board.decisions) > decisions_before and all_run(stage)
+    return len(stage.fleet_state.decisions) > decisions_before and all_run(stage)
 
 
 def come_or_go(stage: Stage, name: str) -> None:
-    if name in {worker.name for worker in stage.board.alive}:
+    if name in {worker.name for worker in stage.fleet_state.alive}:
         stage.stop_worker(name)
     else:
         stage.start_worker(name)

@@ -15,20 +15,20 @@ from kstreams_assign.demo.story import (
     World,
     script,
 )
-from tests.demo.events import adopted, assigned, board_of, decision, exited, started, status
+from tests.demo.events import adopted, assigned, decision, exited, fleet_state_of, started, status
 
 LAG = 1_000
 EMPTY = World(tasks=3, shortest_changelog=0, all_processed=False)
 
 
 def group_of(owners, generation, **facts):
-    """A board on which these workers have adopted the last decision and run these tasks."""
+    """A fleet_state on which these workers have adopted the last decision and run these tasks."""
     leader = next(iter(owners))
     events = [decision(leader, members=len(owners), **facts)]
     for worker, tasks in owners.items():
         running = {f"t{task}": ("active", "running", 0) for task in tasks}
         events += [assigned(worker, generation), adopted(worker, generation), status(worker, **running)]
-    return board_of(*[started(worker) for worker in owners], *events)
+    return fleet_state_of(*[started(worker) for worker in owners], *events)
 
 
 W1_ALONE = group_of({"w1": ["0_0", "0_1", "0_2"]}, 1)
@@ -36,13 +36,13 @@ TWO = group_of({"w1": ["0_0", "0_1"], "w2": ["0_2"]}, 2)
 PROBING = group_of({"w1": ["0_0", "0_1"], "w2": ["0_2"], "w3": []}, 3, next_probe_ms=60_000)
 THREE = group_of({"w1": ["0_0"], "w2": ["0_1"], "w3": ["0_2"]}, 5)
 SHORT = group_of({"w1": ["0_0"], "w2": ["0_1"], "w3": []}, 5)
-NOTHING = board_of()
+NOTHING = fleet_state_of()
 
 
 def play(seed, *moments):
-    """Step through boards, a second apart; the commands of each step."""
+    """Step through states, a second apart; the commands of each step."""
     story = Story(script(LAG), seed)
-    return [list(story.step(board, world, second * 1_000)) for second, (board, world) in enumerate(moments)]
+    return [list(story.step(fleet_state, world, second * 1_000)) for second, (fleet_state, world) in enumerate(moments)]
 
 
 def test_the_whole_script_in_order():
@@ -79,7 +79,7 @@ def at_scene(number):
 
 
 @pytest.mark.parametrize(
-    ("scene", "board", "world"),
+    ("scene", "fleet_state", "world"),
     [
         (2, TWO, EMPTY._replace(shortest_changelog=5 * LAG)),
         (3, TWO, EMPTY),
@@ -97,24 +97,24 @@ def at_scene(number):
         "input is not processed",
     ],
 )
-def test_a_scene_goes_on_while(scene, board, world):
-    assert at_scene(scene).step(board, world, 1) == []
+def test_a_scene_goes_on_while(scene, fleet_state, world):
+    assert at_scene(scene).step(fleet_state, world, 1) == []
 
 
 def test_after_a_crash_a_probe_may_be_due():
-    board = group_of({"w1": ["0_0", "0_1"], "w2": ["0_2"]}, 6, next_probe_ms=60_000)
-    assert at_scene(4).step(board, EMPTY, 1) == [StopOrders()]
+    fleet_state = group_of({"w1": ["0_0", "0_1"], "w2": ["0_2"]}, 6, next_probe_ms=60_000)
+    assert at_scene(4).step(fleet_state, EMPTY, 1) == [StopOrders()]
 
 
 def test_a_crashed_worker_is_not_waited_for():
-    board = group_of({"w1": ["0_0", "0_1"], "w2": ["0_2"], "w3": []}, 6)
-    board.hear(exited("w3"))
-    assert at_scene(4).step(board, EMPTY, 1) == []  # the decision still counts on three
-    board.hear(decision("w1", members=2))
+    fleet_state = group_of({"w1": ["0_0", "0_1"], "w2": ["0_2"], "w3": []}, 6)
+    fleet_state.hear(exited("w3"))
+    assert at_scene(4).step(fleet_state, EMPTY, 1) == []  # the decision still counts on three
+    fleet_state.hear(decision("w1", members=2))
     for worker in ("w1", "w2"):
-        board.hear(assigned(worker, 7))
-        board.hear(adopted(worker, 7))
-    assert at_scene(4).step(board, EMPTY, 1) == [StopOrders()]
+        fleet_state.hear(assigned(worker, 7))
+        fleet_state.hear(adopted(worker, 7))
+    assert at_scene(4).step(fleet_state, EMPTY, 1) == [StopOrders()]
 
 
 def test_the_seed_chooses_an_owner_to_kill():
@@ -144,7 +144,9 @@ def test_all_scenes_together_fit_into_the_time_that_was_promised_twice_over_at_m
 def test_a_group_that_does_not_stay_steady_is_waited_for_anew():
     story = Story(script(LAG), 7)
     story._number = 3
-    acts = [list(story.step(board, EMPTY, ms)) for board, ms in ((THREE, 0), (PROBING, 4_000), (THREE, 5_000))]
+    acts = [
+        list(story.step(fleet_state, EMPTY, ms)) for fleet_state, ms in ((THREE, 0), (PROBING, 4_000), (THREE, 5_000))
+    ]
     assert acts == [[], [], []]
     assert list(story.step(THREE, EMPTY, 9_999)) == []
     assert isinstance(story.step(THREE, EMPTY, 10_000)[0], KillWorker)

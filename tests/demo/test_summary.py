@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from kstreams_assign.demo.board import Takeover
 from kstreams_assign.demo.check import Findings
+from kstreams_assign.demo.fleet_state import Takeover
 from kstreams_assign.demo.summary import describe, lower_bound, summarize
 from kstreams_assign.group.member import PROBE
-from tests.demo.events import adopted, assigned, board_of, decision, joining, started
+from tests.demo.events import adopted, assigned, decision, fleet_state_of, joining, started
 from tests.demo.test_check import row
 
 PROMISED = [
@@ -36,7 +36,7 @@ TWO, THREE = {"a": {}, "b": {}}, {"a": {}, "b": {}, "c": {}}
 def scaled_out():
     """Two workers; a third joins and warms up; a probing rebalance moves one task in two generations."""
     change = {"0_0": ["a", "c"]}
-    return board_of(
+    return fleet_state_of(
         started("w1"),
         decision("w1", members=2, placements=TWO, adopted=["0_0", "0_1"]),
         assigned("w1", 1),
@@ -52,11 +52,11 @@ def scaled_out():
     )
 
 
-def summary_of(rows=(), findings=None, takeovers=(), deaths=(), board=None):
-    board = board or scaled_out()
-    board.takeovers, board.deaths = list(takeovers), list(deaths)
+def summary_of(rows=(), findings=None, takeovers=(), deaths=(), fleet_state=None):
+    fleet_state = fleet_state or scaled_out()
+    fleet_state.takeovers, fleet_state.deaths = list(takeovers), list(deaths)
     return summarize(
-        board,
+        fleet_state,
         rows,
         findings or Findings(5, (), (), (), ()),
         broker_version="4.3.1",
@@ -82,25 +82,25 @@ def test_rounds_rebalances_probes_and_owner_changes_are_counted_as_the_contract_
 
 def test_a_decision_that_never_took_effect_does_not_count():
     """The group rebalanced again before the leader heard its own decision back, so it decided once more."""
-    board = board_of(
+    fleet_state = fleet_state_of(
         started("w1"),
         decision("w1", adopted=["0_0", "0_1"]),
         started("w2"),
         decision("w1", adopted=["0_0", "0_1"], members=2),
         assigned("w1", 2),
     )
-    facts = summary_of(board=board)
+    facts = summary_of(fleet_state=fleet_state)
     assert (facts["rounds"], facts["adopted"]) == (1, 2)
 
 
 def test_the_lower_bound_counts_once_for_each_change_of_who_is_in_the_group():
-    board = board_of(
+    fleet_state = fleet_state_of(
         decision("w1", placements=TWO, owner_changes_lower_bound=3),
         decision("w1", placements=THREE, owner_changes_lower_bound=2),
         decision("w1", placements=THREE, owner_changes_lower_bound=2),
         decision("w1", placements=TWO, owner_changes_lower_bound=1),
     )
-    assert lower_bound(board.decisions) == 6
+    assert lower_bound(fleet_state.decisions) == 6
 
 
 def test_moves_are_listed_with_their_gap_and_warm_ones_summed_up_apart_from_crashes():

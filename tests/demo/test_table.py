@@ -8,14 +8,14 @@ import pytest
 from rich.console import Console
 
 from kstreams_assign.demo.table import Lines, Scenery, news, probe_text, render
-from tests.demo.events import assigned, board_of, decision, exited, joining, single_worker, started, status
+from tests.demo.events import assigned, decision, exited, fleet_state_of, joining, single_worker, started, status
 
 SCENERY = Scenery("orders flow", "w1: runs 0_0", 2_987.4, 41_000, 10_000)
 
 
-def shown(board, scenery=SCENERY, width=140):
+def shown(fleet_state, scenery=SCENERY, width=140):
     console = Console(file=io.StringIO(), width=width)
-    console.print(render(board, scenery))
+    console.print(render(fleet_state, scenery))
     return console.file.getvalue()
 
 
@@ -24,12 +24,12 @@ def line_of(text, worker):
 
 
 def test_the_table_shows_each_workers_tasks_by_role_with_their_lag():
-    board = board_of(
+    fleet_state = fleet_state_of(
         *single_worker(generation=12),
         started("w2"),
         status("w2", records_total=1234, t0_0=("standby", "tailing", 7), t0_3=("warmup", "tailing", 5_600)),
     )
-    text = shown(board)
+    text = shown(fleet_state)
     assert " 0_0 " in line_of(text, "w1")
     assert "12" in line_of(text, "w1")
     assert "0_0\N{NO-BREAK SPACE}(7)" in line_of(text, "w2")
@@ -41,7 +41,7 @@ def test_the_table_fits_eighty_columns_and_divides_no_task_from_its_lag():
     tasks = {f"t0_{n}": ("active", "running", 0) for n in range(6)} | {
         f"t1_{n}": ("standby", "tailing", 123_456) for n in range(6)
     }
-    text = shown(board_of(started("w1"), status("w1", records_total=12_345_678, **tasks)), width=80)
+    text = shown(fleet_state_of(started("w1"), status("w1", records_total=12_345_678, **tasks)), width=80)
     assert max(map(len, text.splitlines())) == 80
     assert all(f"1_{n}\N{NO-BREAK SPACE}(123,456)" in text for n in range(6))
     assert "12,345,678" in text
@@ -49,17 +49,17 @@ def test_the_table_fits_eighty_columns_and_divides_no_task_from_its_lag():
 
 
 def test_a_lag_that_is_not_known_is_not_shown_as_none_left():
-    board = board_of(started("w1"), status("w1", t0_3=("warmup", "tailing", None)))
-    assert "0_3\N{NO-BREAK SPACE}(?)" in shown(board)
+    fleet_state = fleet_state_of(started("w1"), status("w1", t0_3=("warmup", "tailing", None)))
+    assert "0_3\N{NO-BREAK SPACE}(?)" in shown(fleet_state)
 
 
 def test_an_active_task_that_is_still_restored_is_marked():
-    board = board_of(started("w1"), status("w1", t0_1=("active", "restoring", 900)))
-    assert "0_1\N{NO-BREAK SPACE}(900)…" in shown(board)
+    fleet_state = fleet_state_of(started("w1"), status("w1", t0_1=("active", "restoring", 900)))
+    assert "0_1\N{NO-BREAK SPACE}(900)…" in shown(fleet_state)
 
 
 def test_the_table_shows_the_rate_the_next_probe_what_happens_and_what_happened():
-    text = shown(board_of(*single_worker(next_probe_ms=52_000)))
+    text = shown(fleet_state_of(*single_worker(next_probe_ms=52_000)))
     assert "2,987 orders/s, 41,000 in; next probe: in 42 s" in text
     assert "orders flow" in text
     assert "w1: runs 0_0" in text
@@ -99,8 +99,8 @@ def test_lines_are_wrapped_at_eighty_columns(capsys):
 
 def test_lines_say_each_scene_once(capsys):
     with Lines() as lines:
-        lines.update(board_of(), SCENERY)
-        lines.update(board_of(), SCENERY)
+        lines.update(fleet_state_of(), SCENERY)
+        lines.update(fleet_state_of(), SCENERY)
         lines.news("w1: was killed")
     said = capsys.readouterr()
     assert said.out == ""

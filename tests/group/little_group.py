@@ -14,7 +14,7 @@ from kstreams_assign.assign import AssignConfig
 from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.assignor_choice import known_assignors
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
-from kstreams_assign.group.leader import Question, decide, lookups
+from kstreams_assign.group.leader import DecisionInput, decide, lookups
 from kstreams_assign.group.size import RECORD_BYTES_MAX, assigned_bytes, joined_bytes
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.group.view import read_group
@@ -113,7 +113,7 @@ class LittleGroup:
         """Run one generation. The first member by id leads. Adopting opens stores; released tasks stay on disk."""
         leader = min(self.members.values(), key=lambda m: m.name)
         wanted = lookups(self.topology, APPLICATION, self.counts)
-        question = Question(
+        question = DecisionInput(
             application_id=APPLICATION,
             topology=self.topology,
             assignor=self.assignor,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.errors import AssignmentRefused
 from kstreams_assign.group.dialects import APACHE, DIALECTS
-from kstreams_assign.group.leader import Question, decide
+from kstreams_assign.group.leader import DecisionInput, decide
 from kstreams_assign.group.values import ErrorCode, JoinedMember
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId
@@ -213,8 +213,10 @@ def test_a_requested_shutdown_reaches_all_members() -> None:
     assert codes == {ErrorCode.SHUTDOWN_REQUESTED}
 
 
-def _question(little: LittleGroup) -> Question:
-    return Question(APPLICATION, little.topology, little.assignor, little.config, UUID(int=1), little.counts, {}, 0)
+def _question(little: LittleGroup) -> DecisionInput:
+    return DecisionInput(
+        APPLICATION, little.topology, little.assignor, little.config, UUID(int=1), little.counts, {}, 0
+    )
 
 
 @given(

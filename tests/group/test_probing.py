@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kstreams_assign.assign import ASSIGNORS, AssignConfig, Client, Cluster, TaskLags, apply_plan, converge
 from kstreams_assign.group.probing import Gain, GainReported, GenerationStarted, Prober, Rejoin, Wait, compute_gain
-from kstreams_assign.group.values import Standing
+from kstreams_assign.group.values import LeaderState
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 from tests.assign.small_clusters import ACCEPTABLE, END, TINY, small_clusters
 
@@ -21,13 +21,13 @@ OLD, NEW = UUID(int=1), UUID(int=2)
 CONFIG = AssignConfig(acceptable_recovery_lag=100, max_warmup_replicas=2)
 
 
-def standing(name: str) -> Standing:
+def standing(name: str) -> LeaderState:
     """One process runs everything, and a second one without state has just joined: two warm-ups are under way."""
     runs = Client(OLD, 1, frozenset(TASKS), lags=TaskLags(ENDS, dict.fromkeys(TASKS, RUNNING_OFFSET_SUM)))
     cluster = Cluster((runs, Client(NEW, 1, lags=TaskLags(ENDS, {}))), frozenset(TASKS))
     plan = ASSIGNORS[name](cluster, CONFIG)
     assert len(plan.placements[NEW].warmup) == 2
-    return Standing(cluster, plan, CONFIG, ASSIGNORS[name])
+    return LeaderState(cluster, plan, CONFIG, ASSIGNORS[name])
 
 
 @pytest.mark.parametrize("name", ["least_movement", "high_availability"])
@@ -50,7 +50,7 @@ def test_once_all_replicas_have_caught_up_the_gain_is_the_next_rounds_owner_chan
     assert compute_gain(now, published, ENDS) == Gain(len(rounds[0].changed), 0)
 
 
-def stateless_scale_out(name: str) -> Standing:
+def stateless_scale_out(name: str) -> LeaderState:
     """Two processes share two stateful tasks with a standby each and six stateless tasks; a third process joins."""
     stateful, stateless = frozenset(TASKS[:2]), frozenset(TaskId(1, partition) for partition in range(6))
     ends = {task: ENDS[task] for task in TASKS[:2]}
@@ -59,7 +59,7 @@ def stateless_scale_out(name: str) -> Standing:
     last = converge(Cluster(members, stateful, stateless), config, ASSIGNORS[name], ends)[-1]
     rest = apply_plan(last.cluster, last.plan, ends)
     cluster = replace(rest, clients=(*rest.clients, Client(UUID(int=3), lags=TaskLags(ends, {}))))
-    return Standing(cluster, ASSIGNORS[name](cluster, config), config, ASSIGNORS[name])
+    return LeaderState(cluster, ASSIGNORS[name](cluster, config), config, ASSIGNORS[name])
 
 
 def test_a_warm_up_that_becomes_a_standby_is_a_gain_although_no_owner_changes():
@@ -87,7 +87,7 @@ def test_a_due_probe_has_a_gain_once_all_replicas_have_caught_up(name, acceptabl
         plan = ASSIGNORS[name](cluster, small.config)
         if plan.probing:
             seen += 1
-            now = Standing(cluster, plan, small.config, ASSIGNORS[name])
+            now = LeaderState(cluster, plan, small.config, ASSIGNORS[name])
             sums = {client.process_id: ends for client in cluster.clients}
             assert compute_gain(now, sums, dict.fromkeys(cluster.stateful, END)).changes, small
     assert (seen > 0) == (acceptable == ACCEPTABLE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig
-from kstreams_assign.group.leader import Question, decide, lookups
+from kstreams_assign.group.leader import DecisionInput, decide, lookups
 from kstreams_assign.group.values import Decision, JoinedMember
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
@@ -61,7 +61,7 @@ def led(
     counts = {"orders": orders, **({"clicks": clicks} if clicks else {})}
     changelogs = lookups(shape, APPLICATION, counts).end_offsets
     known = {p: (ends or {}).get(TaskId(0, p.partition), END) for p in changelogs}
-    question = Question(
+    question = DecisionInput(
         application_id=APPLICATION,
         topology=shape,
         assignor=assignor,

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.dialects import APACHE
-from kstreams_assign.group.leader import Question, decide, lookups
+from kstreams_assign.group.leader import DecisionInput, decide, lookups
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
@@ -67,7 +67,7 @@ class TwinGroup:
             ends[first] = end
         decision = decide(
             read_group([self.joins(member) for member in self.process_of]),
-            Question(
+            DecisionInput(
                 application_id=state.application_id,
                 topology=state.topology,
                 assignor=state.assignor,

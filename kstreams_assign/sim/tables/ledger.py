@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kstreams_assign.group.leader import Question
+from kstreams_assign.group.leader import DecisionInput
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.checkers import Checker
@@ -43,7 +43,7 @@ class Ledger(Checker):
         self,
         process: Process,  # noqa: ARG002
         members: Sequence[JoinedMember],  # noqa: ARG002
-        question: Question,  # noqa: ARG002
+        question: DecisionInput,  # noqa: ARG002
         decision: Decision,  # noqa: ARG002
     ) -> None:
         self.rebalances.append(self._now_ms)

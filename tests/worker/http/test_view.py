@@ -11,7 +11,7 @@ from kstreams_assign.assign import ASSIGNORS, AssignConfig, Client, Cluster, Tas
 from kstreams_assign.config import Config
 from kstreams_assign.group.member import State
 from kstreams_assign.group.probing import Gain, Rejoin, Wait
-from kstreams_assign.group.values import Adopted, Standing, WarmupQueue
+from kstreams_assign.group.values import Adopted, LeaderState, WarmupQueue
 from kstreams_assign.model import (
     RUNNING_OFFSET_SUM,
     HostInfo,
@@ -52,7 +52,7 @@ def standing():
     cluster = Cluster((old, Client(NEW, 1, lags=TaskLags(ends, dict.fromkeys(T, 100)))), frozenset(T))
     config = AssignConfig(acceptable_recovery_lag=10, max_warmup_replicas=2)
     plan = ASSIGNORS["least_movement"](cluster, config)
-    return Standing(cluster, plan, config, ASSIGNORS["least_movement"])
+    return LeaderState(cluster, plan, config, ASSIGNORS["least_movement"])
 
 
 WARM = tuple(sorted(standing().plan.placements[NEW].warmup))
