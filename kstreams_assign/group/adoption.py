@@ -23,7 +23,9 @@ _REMEDY: Mapping[int, str] = {
     ErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA: (
         "a source topic does not exist; the leader's log names it. Create the topic and restart the members"
     ),
-    ErrorCode.ASSIGNMENT_ERROR: "the leader could not assign; its log says why",
+    ErrorCode.ASSIGNMENT_ERROR: (
+        f"the group's leader could not assign tasks (error code {ErrorCode.ASSIGNMENT_ERROR:d}); its log says why"
+    ),
     ErrorCode.SHUTDOWN_REQUESTED: "a member requested a shutdown of the whole application; its log says why",
 }
 
@@ -52,10 +54,11 @@ def read_assignment(
     if info.error_code == ErrorCode.SHUTDOWN_REQUESTED:
         raise ShutdownRequested(_REMEDY[ErrorCode.SHUTDOWN_REQUESTED])
     if info.error_code != ErrorCode.NONE:
-        why = _missing_topics(info.error_code, topology, partition_counts) or _REMEDY.get(
-            info.error_code, "see its log"
+        raise AssignmentRefused(
+            _missing_topics(info.error_code, topology, partition_counts)
+            or _REMEDY.get(info.error_code)
+            or f"the group's leader sent error code {info.error_code} instead of tasks; its log says why"
         )
-        raise AssignmentRefused(f"the group's leader answered with error code {info.error_code}: {why}")
     used = used_version or dialect.latest_version
     version = version_after(used, dialect.latest_version, info) if dialect.probes_versions else used
     active = active_tasks(partitions, info)

@@ -51,15 +51,27 @@ def test_more_partitions_than_tasks_are_refused() -> None:
         read_assignment(ORDERS[:2], info(active_tasks=(TASKS[0],)), shape(), ME)
 
 
-def test_an_error_code_is_refused_with_its_meaning() -> None:
-    with pytest.raises(AssignmentRefused, match="source topic"):
-        read_assignment([], info(error_code=1), shape(), ME)
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (1, "a source topic does not exist; the leader's log names it. Create the topic and restart the members"),
+        (3, "the group's leader could not assign tasks (error code 3); its log says why"),
+        (4, "a member requested a shutdown of the whole application; its log says why"),
+        (77, "the group's leader sent error code 77 instead of tasks; its log says why"),
+    ],
+)
+def test_an_error_code_is_refused_with_its_meaning(code: int, text: str) -> None:
+    with pytest.raises(AssignmentRefused) as refused:
+        read_assignment([], info(error_code=code), shape(), ME)
+    assert str(refused.value) == text
 
 
 def test_a_member_names_the_source_topics_that_are_missing() -> None:
     (topic, *_) = shape().source_topics
-    with pytest.raises(AssignmentRefused, match=f"source topics do not exist: {topic}; create them"):
-        read_assignment([], info(error_code=1), shape(), ME, partition_counts={})
+    for leads in (True, False):
+        with pytest.raises(AssignmentRefused) as refused:
+            read_assignment([], info(error_code=1), shape(), ME, partition_counts={}, leads=leads)
+        assert str(refused.value) == f"source topics do not exist: {topic}; create them and restart the members"
     with pytest.raises(AssignmentRefused, match="the leader's log names it"):  # this member's metadata may be newer
         read_assignment([], info(error_code=1), shape(), ME, partition_counts=dict.fromkeys(shape().source_topics, 1))
 
