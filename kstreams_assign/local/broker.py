@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kstreams_assign.adapters.listening import describe_listen_error
 from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import leftovers
 from kstreams_assign.local.access import Access, Ports, Role
@@ -220,7 +221,8 @@ def _free_ports(wanted: int | None) -> Ports:
         try:
             first.bind(("127.0.0.1", wanted or 0))
         except OSError as cause:
-            raise LocalBrokerError(f"port {wanted}: cannot listen there: {cause}; name another, or none") from cause
+            reason = describe_listen_error(cause, any_port="none")
+            raise LocalBrokerError(f"port {wanted}: cannot listen there: {reason}") from cause
         for other in (second, third):
             other.bind(("127.0.0.1", 0))
         return Ports(first.getsockname()[1], second.getsockname()[1], third.getsockname()[1])

@@ -23,6 +23,7 @@ from ipaddress import ip_address
 from socketserver import ThreadingTCPServer
 from typing import Any, NamedTuple, cast
 
+from kstreams_assign.adapters.listening import describe_listen_error
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import HostInfo
 from kstreams_assign.state.forking import open_here
@@ -85,7 +86,8 @@ class StatusServer:
         try:
             self._server = open_here(lambda: _Server(address))
         except OSError as cause:
-            raise ConfigError(f"http = {host_text(address)!r}: cannot listen there: {cause}") from cause
+            reason = describe_listen_error(cause)
+            raise ConfigError(f"http = {host_text(address)!r}: cannot listen there: {reason}") from cause
         self._public = not _loops_back(address.host)
         self._thread = threading.Thread(
             target=lambda: self._server.serve_forever(TURN_S), name="kstreams-http", daemon=True

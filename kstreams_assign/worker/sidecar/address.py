@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
 
+from kstreams_assign.adapters.listening import describe_listen_error
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.state.forking import open_here
 
@@ -74,7 +75,9 @@ def listen(address: Address) -> socket.socket:
             lambda: _listen_unix(address.path) if isinstance(address, UnixAddress) else _listen_tcp(address)
         )
     except OSError as cause:
-        raise ConfigError(f"socket = {address}: cannot listen there: {cause}") from cause
+        path = isinstance(address, UnixAddress)
+        reason = f"{cause.strerror or cause}; choose another path" if path else describe_listen_error(cause)
+        raise ConfigError(f"socket = {address}: cannot listen there: {reason}") from cause
 
 
 def _listen_tcp(address: TcpAddress) -> socket.socket:
@@ -109,7 +112,7 @@ def _remove_stale(path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         answer = probe.connect_ex(str(path))
     if answer != errno.ECONNREFUSED:
-        raise ConfigError(f"socket = {path}: another worker listens there")
+        raise ConfigError(f"socket = {path}: another process listens there; end it, or choose another path")
     path.unlink()
 
 

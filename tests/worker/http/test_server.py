@@ -175,6 +175,8 @@ def test_the_server_ends_while_a_client_is_connected_and_leaves_no_thread_and_no
         socket.create_connection(("127.0.0.1", port))
 
 
-def test_an_address_in_use_is_refused_with_key_and_value():
-    with serving() as (port, _), pytest.raises(ConfigError, match=rf"http = '127.0.0.1:{port}': cannot listen there"):
+def test_an_address_in_use_is_refused_with_key_value_and_fix():
+    with serving() as (port, _), pytest.raises(ConfigError) as refused:
         StatusServer(HostInfo("127.0.0.1", port))
+    fix = "the address is in use; choose another port, or port 0 for a free one"
+    assert str(refused.value) == f"http = '127.0.0.1:{port}': cannot listen there: {fix}"

@@ -291,7 +291,7 @@ def test_the_socket_is_private_to_its_user_and_deleted_with_the_worker(shop: Sho
     stale.close()
     running = shop.start()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with pytest.raises(ConfigError, match="another worker listens"):
+    with pytest.raises(ConfigError, match="another process listens there; end it, or choose another path"):
         shop.start(1, state_dir=str(shop.folder / "other"))
     running.stop()
     assert not path.exists()

@@ -8,7 +8,7 @@ import pytest
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store
-from kstreams_assign.worker.sidecar.address import TcpAddress, UnixAddress, read_address
+from kstreams_assign.worker.sidecar.address import TcpAddress, UnixAddress, listen, read_address
 from kstreams_assign.worker.sidecar.settings import SidecarSettings
 
 PLAIN = """
@@ -165,3 +165,19 @@ def test_an_address_is_parsed(text, address):
 def test_an_impossible_address_is_refused(text):
     with pytest.raises(ConfigError, match="socket = "):
         read_address(text)
+
+
+def test_an_address_that_is_taken_is_refused_with_the_fix(tmp_path):
+    with listen(TcpAddress("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError) as refused:
+            listen(TcpAddress("127.0.0.1", port))
+    fix = "the address is in use; choose another port, or port 0 for a free one"
+    assert str(refused.value) == f"socket = tcp://127.0.0.1:{port}: cannot listen there: {fix}"
+    with (
+        listen(UnixAddress(tmp_path / "app.sock")),
+        pytest.raises(ConfigError, match=r"end it, or choose another path$"),
+    ):
+        listen(UnixAddress(tmp_path / "app.sock"))
+    with pytest.raises(ConfigError, match=r"cannot listen there: No such file or directory; choose another path$"):
+        listen(UnixAddress(tmp_path / "no-such-folder" / "app.sock"))
