@@ -62,6 +62,7 @@ _ALLOWED: Mapping[str, str] = {
     "rack_aware_assignment_tags": "a list of strings",
     "early_probing": "true or false",
     "warmup_queue": "true or false",
+    "bootstrap_servers": "HOST:PORT, several separated by commas",
     "application_server": "HOST:PORT",
     "http": "HOST:PORT",
     "socket_token": f"a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters",

@@ -194,3 +194,10 @@ def _exists(dotted: str) -> bool:
         except (ImportError, AttributeError):
             return False
     return True
+
+
+def test_the_first_example_deletes_the_folders_that_it_makes():
+    shell = "\n".join(block.text for block in all_blocks() if block.page == "README.md" and block.language in SHELLS)
+    made = {Config("app", "localhost:9092").state_dir, *re.findall(r"mkdir (\w+)", shell)}
+    (deleted,) = re.findall(r"^rm -r (.+)$", shell, re.MULTILINE)
+    assert set(deleted.split()) == made
