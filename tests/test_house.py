@@ -125,6 +125,15 @@ def test_a_third_party_package_has_one_room(package):
     assert [path for path in importers if not stands_in(path, ROOM_OF_PACKAGE[package])] == []
 
 
+def test_the_pages_scripts_and_styles_are_as_narrow_and_short_as_the_code():
+    """ruff sees to the lines of Python."""
+    assets = [file for kind in ("css", "html", "js") for file in PACKAGE.rglob(f"*.{kind}")]
+    lines = {file.relative_to(PACKAGE): file.read_text(encoding="utf-8").splitlines() for file in assets}
+    assert len(lines) > 5
+    assert [str(file) for file, own in lines.items() if len(own) > 500] == []
+    assert [f"{file}:{at}" for file, own in lines.items() for at, line in enumerate(own, 1) if len(line) > 120] == []
+
+
 def test_every_room_is_a_package_so_that_the_import_contract_sees_it():
     rooms = [path.parent for path in PACKAGE.rglob("*.py")]
     assert sorted({room.name for room in rooms if not (room / "__init__.py").exists()}) == []
