@@ -73,7 +73,7 @@ def _rows(settings: Settings, case: str, state: str) -> Rows:
             [sys.executable, "-m", "kstreams_assign.peer.bench_call", "1x1x1x0", name, "0", "1", "1"]
         )  # compiles modules
     began = monotonic()
-    while _again(len(rows[LIKE_KAFKA]), monotonic() - began, settings.quick):
+    while _runs_another(len(rows[LIKE_KAFKA]), monotonic() - began, settings.quick):
         for name in ours:
             call = [sys.executable, "-m", "kstreams_assign.peer.bench_call", case, name, settings.seconds, *CALLS]
             rows[name].append(_row(call, held[name]))
@@ -83,7 +83,7 @@ def _rows(settings: Settings, case: str, state: str) -> Rows:
     return rows
 
 
-def _again(runs: int, spent_s: float, quick: bool) -> bool:
+def _runs_another(runs: int, spent_s: float, quick: bool) -> bool:
     return not runs or (not quick and runs < RUNS_MAX and spent_s < BUDGET_S)
 
 

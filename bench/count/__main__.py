@@ -34,9 +34,9 @@ from kstreams_assign.local import LocalBroker
 from kstreams_assign.local.jars import Jar, class_path
 from kstreams_assign.model import TopicPartition
 
-HERE = Path(__file__).parent
-PEERS = HERE / "peers.txt"
-PEERS_VENV = HERE.parent.parent / ".venv" / "peers"
+FOLDER = Path(__file__).parent
+PEERS = FOLDER / "peers.txt"
+PEERS_VENV = FOLDER.parent.parent / ".venv" / "peers"
 KEYS = 10_000
 LIMIT_S = 300.0
 SLOWER = {"faust": 10}
@@ -133,7 +133,7 @@ def _running(command: list[str], state: Path) -> Iterator[subprocess.Popen[bytes
     """The application's process, killed in the end; what it says goes into a file beside its state."""
     with (
         state.with_suffix(".log").open("wb") as log,
-        subprocess.Popen(command, stdout=log, stderr=log, cwd=HERE.parent.parent) as process,
+        subprocess.Popen(command, stdout=log, stderr=log, cwd=FOLDER.parent.parent) as process,
     ):
         try:
             yield process
@@ -171,18 +171,18 @@ def _command(name: str) -> list[str] | None:
     if name == "java":
         return _java()
     script = "quix.py" if name == "quix" else "faust_app.py"
-    return [str(_peers_python()), str(HERE / script)]
+    return [str(_peers_python()), str(FOLDER / script)]
 
 
 def _java() -> list[str] | None:
-    lock = (HERE / "jars.lock").read_text(encoding="utf-8").split("\n")
+    lock = (FOLDER / "jars.lock").read_text(encoding="utf-8").split("\n")
     more = [Jar(*line.replace(":", " ").split()) for line in lock if line]
     try:
         java, path = compiler(), class_path([*jars(), *more])
     except (NoJavaPeer, LocalBrokerError) as missing:
         print(f"Java Streams is left out: {missing}", file=sys.stderr)
         return None
-    classes = [compiled(java, path, HERE / "java"), *path]
+    classes = [compiled(java, path, FOLDER / "java"), *path]
     return [str(java), "-cp", os.pathsep.join(map(str, classes)), "CountApp"]
 
 

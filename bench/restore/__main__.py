@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from bench import processes
-from bench.count.__main__ import HERE as COUNT
+from bench.count.__main__ import FOLDER as COUNT
 from bench.java_peer import NoJavaPeer, compiled, compiler, jars
 from bench.restore.fill import Changelog
 from bench.results import RESULTS, Result, show, write
@@ -30,7 +30,7 @@ from kstreams_assign.errors import LocalBrokerError
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.local.jars import Jar, class_path
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 JAVA = "Java Streams 4.3.1"
 RAW_READ, RAW_STORE = "raw read of keys and values", "raw read into RocksDB"
 
@@ -165,7 +165,7 @@ def _java() -> list[str] | None:
     more = [Jar(*line.replace(":", " ").split()) for line in lock if line]
     try:
         java, path = compiler(), class_path([*jars(), *more])
-        classes = compiled(java, path, HERE / "java")
+        classes = compiled(java, path, FOLDER / "java")
     except (NoJavaPeer, LocalBrokerError) as missing:
         print(f"{JAVA} is left out: {missing}", file=sys.stderr)
         return None

@@ -19,7 +19,7 @@ from kstreams_assign.adapters.log_secrets import filter_loggers, hide_secrets
 
 PROJECT = "kstreams_assign"
 
-_SAME_AGAIN_S = 30.0
+_REPEAT_S = 30.0
 
 
 class Meaning(NamedTuple):
@@ -47,9 +47,9 @@ class OncePerHalfMinute(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         line = re.sub(r"\d+", "", record.getMessage())
         now_s = time.monotonic()
-        fresh = now_s - self._seen_s.get(line, -_SAME_AGAIN_S) >= _SAME_AGAIN_S
+        fresh = now_s - self._seen_s.get(line, -_REPEAT_S) >= _REPEAT_S
         if fresh:
-            self._seen_s = {seen: at_s for seen, at_s in self._seen_s.items() if now_s - at_s < _SAME_AGAIN_S}
+            self._seen_s = {seen: at_s for seen, at_s in self._seen_s.items() if now_s - at_s < _REPEAT_S}
             self._seen_s[line] = now_s
         return fresh
 

@@ -71,7 +71,7 @@ class Exchanges:
                 continue
             seen.add(alike)
             prices, others = self.prices.of(task)
-            here = prices.get(client, others)
+            price_at_client = prices.get(client, others)
             goals = [(goal * self.sorts + kind, price) for goal, price in prices.items() if goal != client]
             if all(price <= others for price in prices.values()):
                 goals.append((self.kind_hubs + kind, others))
@@ -80,8 +80,8 @@ class Exchanges:
                 goals += [(goal * self.sorts + kind, others) for goal in rest]
             for goal, price in goals:
                 known = best.get((kind, goal))
-                if known is None or price - here < known[0]:
-                    best[kind, goal] = (price - here, goal, task)
+                if known is None or price - price_at_client < known[0]:
+                    best[kind, goal] = (price - price_at_client, goal, task)
         for kind in range(self.sorts):
             self.moves[client * self.sorts + kind] = []
         for (kind, _), arc in best.items():

@@ -221,14 +221,14 @@ def _last_task(passes: Passes, group: int, nearest: int) -> int | None:
     for client, rack in enumerate(problem.rack):
         farthest[rack] = max(near[client], farthest[rack])
     for task in places.tasks_of[group]:
-        here = announced[places.at[task]] - places.price(task, places.at[task]) * number
-        if here < nearest:
+        distance = announced[places.at[task]] - places.price(task, places.at[task]) * number
+        if distance < nearest:
             return places.at[task]
         row, home = problem.cost[task], problem.owner[task]
-        if here + row[problem.rack[home]] * number < near[home] or any(
-            here + (cost + problem.away) * number < far for cost, far in zip(row, farthest, strict=True)
+        if distance + row[problem.rack[home]] * number < near[home] or any(
+            distance + (cost + problem.away) * number < far for cost, far in zip(row, farthest, strict=True)
         ):
-            to = next(c for c in range(places.clients) if here + places.price(task, c) * number < near[c])
+            to = next(c for c in range(places.clients) if distance + places.price(task, c) * number < near[c])
             passes.parent[group][to] = task
             return to
     return None

@@ -89,7 +89,7 @@ class Places:
     def _look(self, group: int, client: int) -> None:
         """Update the first cheapest gift to each rack, and the highest price that is paid here."""
         tasks, number = self.held[group][client], self.tasks
-        away, cost, here = self.problem.away, self.problem.cost, self.problem.rack[client]
+        away, cost, home_rack = self.problem.away, self.problem.cost, self.problem.rack[client]
         if not tasks:
             self.gives[group][client], self.most[group][client] = [NEVER] * self.racks, 0
             return
@@ -97,7 +97,7 @@ class Places:
         most = 0
         for task in tasks:
             row = cost[task]
-            paid = row[here] if self.problem.owner[task] == client else row[here] + away
+            paid = row[home_rack] if self.problem.owner[task] == client else row[home_rack] + away
             most = max(most, paid)
             for rack, other in enumerate(row):
                 key = (other + away - paid) * number + task

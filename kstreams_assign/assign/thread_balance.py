@@ -26,15 +26,15 @@ def balance_over_threads(
     ``held`` are the replicas of the moving kind per client, ``count`` all replicas. ``move`` updates both.
     """
     threads = Threads(count, capacity)
-    again = True
-    while again:
-        again = False
+    has_moved = True
+    while has_moved:
+        has_moved = False
         for source in range(len(held)):
             if not threads.may_give(source):
                 continue
             for destination in range(len(held)):
                 if threads.improves(source, destination) and may_move(source, destination):
-                    again |= _move_between(source, destination, held, threads, move)
+                    has_moved |= _move_between(source, destination, held, threads, move)
 
 
 def _move_between(source: int, destination: int, held: Sequence[set[int]], threads: Threads, move: Move) -> bool:

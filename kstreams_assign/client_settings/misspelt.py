@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from kstreams_assign.client_settings.names import PROPERTIES
-from kstreams_assign.client_settings.rules import refused_here
+from kstreams_assign.client_settings.rules import explain_refusal
 
 _CLIENT_PREFIXES = ("main.consumer.", "restore.consumer.", "global.consumer.", "consumer.", "producer.", "admin.")
 """Kafka Streams' prefixes of settings for one of its clients (``StreamsConfig``)."""
@@ -58,4 +58,4 @@ def _kafka_hint(key: str, keys: list[str]) -> str | None:
     client_name = next((candidate for candidate in (name, name.replace("_", ".")) if candidate in PROPERTIES), None)
     if client_name is None:
         return None
-    return refused_here(client_name) or f"it is a setting of the Kafka clients: put {client_name!r} into client"
+    return explain_refusal(client_name) or f"it is a setting of the Kafka clients: put {client_name!r} into client"

@@ -148,7 +148,7 @@ def refuse_settings(
         _refuse_unfit_times({name: client[given] for name, given in names.items()}, names, member)
 
 
-def refused_here(name: str) -> str | None:
+def explain_refusal(name: str) -> str | None:
     """Return what to do instead of setting a name under ``client``; None if it may be set there."""
     return _REFUSED.get(own_name(name))
 

@@ -28,7 +28,7 @@ from kstreams_assign.wire import GroupMetadata, decode_consumer_subscription, de
 STABLE = "Stable"
 AT_REST = frozenset({STABLE, "Empty"})
 SETTLE_S = 2.0
-ASK_AGAIN_S = 0.1
+RETRY_S = 0.1
 
 _NEWER_PROTOCOLS: Mapping[str, str] = {
     "streams": "uses the streams rebalance protocol (KIP-1071): the broker itself assigns its tasks, no member does",
@@ -65,12 +65,12 @@ class GroupReader:
         members = _members(described)
         if described.state not in AT_REST and metadata is not None and metadata.members:
             gaps["members"] = f"the group is {described.state}: what is shown is its last completed generation"
-            described_here, members = True, _recorded(metadata)
+            is_described, members = True, _recorded(metadata)
         else:
-            described_here = metadata is not None and _same(members, _recorded(metadata))
-            if metadata is not None and not described_here:
+            is_described = metadata is not None and _same(members, _recorded(metadata))
+            if metadata is not None and not is_described:
                 gaps["generation"] = "the last record is of another generation than the brokers describe"
-        known = metadata if described_here else None
+        known = metadata if is_described else None
         counts = self._topics(group, members, gaps)
         ends, begins = self._bounds(group, counts, gaps)
         return GroupSnapshot(
@@ -93,7 +93,7 @@ class GroupReader:
         deadline = time.monotonic() + SETTLE_S
         described = self._described(group)
         while described.state not in AT_REST and time.monotonic() < deadline:
-            threading.Event().wait(ASK_AGAIN_S)
+            threading.Event().wait(RETRY_S)
             described = self._described(group)
         return described
 

@@ -121,8 +121,8 @@ def _members(process: DecodedProcess) -> list[str]:
 
 def _client(process: DecodedProcess, client_id: str) -> str:
     """Return the thread's part of a generated client id: its row names group and process already."""
-    _, here, thread = client_id.partition(str(process.process_id))
-    return thread.lstrip("-").removesuffix("-consumer") if here else client_id
+    _, separator, thread = client_id.partition(str(process.process_id))
+    return thread.lstrip("-").removesuffix("-consumer") if separator else client_id
 
 
 def _tasks(about: Description, process: DecodedProcess, tasks: Iterable[TaskId]) -> Text:

@@ -68,8 +68,8 @@ def open_transactions(asked: Asked) -> Look:
     admin = ClusterAdmin(asked.bootstrap_servers, asked.client)
     admin.reach(asked.timeout_s)
     with transactions_on_brokers(asked.bootstrap_servers, asked.client, asked.timeout_s) as brokers:
-        here, offsets = _partitions(asked, admin, brokers)
-        seen, gaps = brokers.look(here), []
+        partitions, offsets = _partitions(asked, admin, brokers)
+        seen, gaps = brokers.look(partitions), []
         try:
             # Other groups have transactions in the same partition; any that hangs may hold this group's offsets.
             seen += [
@@ -186,8 +186,8 @@ def _ended(transaction: OpenedTransaction, asked: Asked, brokers: TransactionsOn
         return transaction
     try:
         # Its producer may be alive: check right before that it is the same transaction and still hangs.
-        again = [other.open for other in brokers.look([transaction.observed.open.partition]) if other.hanging]
-        if transaction.observed.open not in again:
+        still_hanging = [other.open for other in brokers.look([transaction.observed.open.partition]) if other.hanging]
+        if transaction.observed.open not in still_hanging:
             return replace(transaction, failed="it has changed meanwhile, look again")
         brokers.end(transaction.observed.open, decision)
     except BrokerError as cause:

@@ -117,17 +117,17 @@ class ObservedGroup:
     @property
     def copies(self) -> frozenset[tuple[UUID, TaskId]]:
         """Every standby and warm-up of a stateful task, with its process."""
-        here = self.decoded.processes
-        return frozenset((process.process_id, task) for process in here for task in process.copies & self.stateful)
+        processes = self.decoded.processes
+        return frozenset((process.process_id, task) for process in processes for task in process.copies & self.stateful)
 
     def _next_view(self, caught_up: Collection[tuple[UUID, TaskId]]) -> GroupView:
         processes = {}
         for process in self.decoded.processes:
-            here = process.process_id
-            ended = {task for process, task in caught_up if process == here}
-            processes[here] = tuple(
+            process_id = process.process_id
+            ended = {task for process, task in caught_up if process == process_id}
+            processes[process_id] = tuple(
                 self._rejoining(consumer, self.decoded.members[consumer.member.member_id], process.active, ended)
-                for consumer in self.decoded.view.processes[here]
+                for consumer in self.decoded.view.processes[process_id]
             )
         return replace(self.decoded.view, processes=processes)
 

@@ -42,7 +42,7 @@ class Description:
     ``balanced_instances`` and ``balanced_subtopologies`` are KIP-441's two conditions. ``waiting``: warm-ups with their
     lag; if the leader does not report warm-ups apart from standbys, the replicas that a move waits for. ``next_moves``:
     what a rebalance would move once all replicas that can catch up have done so; ``next_standbys``: the warm-ups, each
-    with its process, that it would keep as standbys; ``asks_again``: whether it would ask for another probe.
+    with its process, that it would keep as standbys; ``will_probe``: whether it would ask for another probe.
     ``restores``: per process its stateful tasks without a replica elsewhere; ``risks``: those whose replicas were all
     behind at the last join. ``unowned``: tasks without a process.
     """
@@ -54,7 +54,7 @@ class Description:
     waiting: tuple[CopyLag, ...]
     next_moves: tuple[Move, ...]
     next_standbys: tuple[tuple[TaskId, UUID], ...]
-    asks_again: bool
+    will_probe: bool
     restores: Mapping[UUID, tuple[TaskId, ...]]
     risks: Mapping[UUID, tuple[TaskId, ...]]
     unowned: tuple[TaskId, ...]
@@ -103,7 +103,7 @@ def describe(group: ObservedGroup) -> Description:
                 if p in later.placements and task in later.placements[p].standby
             )
         ),
-        asks_again=later.probing,
+        will_probe=later.probing,
         restores=restores,
         risks=risks,
         unowned=tuple(sorted(group.tasks.keys() - owners.keys())),
@@ -136,13 +136,13 @@ def _exposed(
     group: ObservedGroup, lags: Mapping[tuple[UUID, TaskId], CopyLag]
 ) -> tuple[dict[UUID, tuple[TaskId, ...]], dict[UUID, tuple[TaskId, ...]]]:
     """Return per process its stateful tasks without a replica elsewhere, and those whose replicas were all behind."""
-    here = [process.process_id for process in group.decoded.processes]
-    bare: dict[UUID, list[TaskId]] = {process: [] for process in here}
-    behind: dict[UUID, list[TaskId]] = {process: [] for process in here}
+    process_ids = [process.process_id for process in group.decoded.processes]
+    bare: dict[UUID, list[TaskId]] = {process: [] for process in process_ids}
+    behind: dict[UUID, list[TaskId]] = {process: [] for process in process_ids}
     for task, owner in sorted(group.owners.items()):
         if task not in group.stateful or owner not in bare:
             continue
-        elsewhere = [lags[other, task] for other in here if other != owner and (other, task) in lags]
+        elsewhere = [lags[other, task] for other in process_ids if other != owner and (other, task) in lags]
         if not any(copy.ready for copy in elsewhere):
             copied = any((copy.process, task) in group.copies for copy in elsewhere)
             (behind if copied else bare)[owner].append(task)

@@ -95,8 +95,8 @@ class PlayedProcess:
 
     def reading(self, acceptable: int) -> list[TaskId]:
         """Return what is read now: active tasks that do not run yet, otherwise replicas that are not queued."""
-        for here in (self.active, self.copies - self._queued(acceptable)):
-            if behind := sorted(task for task in here & self._ends.keys() if self.lag(task)):
+        for held in (self.active, self.copies - self._queued(acceptable)):
+            if behind := sorted(task for task in held & self._ends.keys() if self.lag(task)):
                 return behind
         return []
 

@@ -103,7 +103,7 @@ def _probe(about: Description, names: Mapping[UUID, str]) -> list[str]:
     changes = [*([f"moves {moves}"] if moves else []), *([f"keeps as standbys {kept}"] if about.next_standbys else [])]
     if not changes:
         return [f"{when}; as far as known, it would move nothing"]
-    afterwards = ", then probes go on" if about.asks_again else ", then the group is settled"
+    afterwards = ", then probes go on" if about.will_probe else ", then the group is settled"
     return [f"{when}; once the warm-ups have caught up it {' and '.join(changes)}{afterwards}"]
 
 

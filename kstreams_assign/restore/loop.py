@@ -21,7 +21,7 @@ from kstreams_assign.restore.progress import Beginning, PartitionProgress, TaskP
 _log = logging.getLogger(__name__)
 
 
-LEADERLESS_TOLD = 6
+LEADERLESS_REPORTED = 6
 """Elections take a moment and are no news; six times in a row is about 3 s."""
 
 
@@ -236,11 +236,11 @@ class Restorer:
         for job in due:
             self._take_bounds(job, {name: bounds[name] for name in job.store_of if name in bounds})
 
-    def _take_bounds(self, job: _Job, found: Mapping[TopicPartition, Bounds | None]) -> None:
+    def _take_bounds(self, job: _Job, reported: Mapping[TopicPartition, Bounds | None]) -> None:
         now_ms = self._now_ms()
-        bounds = {name: its for name, its in found.items() if its is not None}
-        if len(bounds) < len(found):
-            self._note_leaderless(job, [name for name in found if name not in bounds], now_ms)
+        bounds = {name: its for name, its in reported.items() if its is not None}
+        if len(bounds) < len(reported):
+            self._note_leaderless(job, [name for name in reported if name not in bounds], now_ms)
             return
         job.leaderless = 0
         if len(bounds) < len(job.store_of):
@@ -259,7 +259,7 @@ class Restorer:
         wait_ms = min(self._pacing.leaderless_retry_ms << min(job.leaderless, 10), self._pacing.leaderless_retry_max_ms)
         job.look_up_at_ms = now_ms + wait_ms
         job.leaderless += 1
-        if job.leaderless == LEADERLESS_TOLD:
+        if job.leaderless == LEADERLESS_REPORTED:
             names = ", ".join(map(str, sorted(leaderless)))
             _log.warning(
                 "task %s waits for its changelog %s: its leader does not answer; the restore tries again",
@@ -277,14 +277,16 @@ class Restorer:
     def _place(self, job: _Job, bounds: Mapping[TopicPartition, Bounds], now_ms: int) -> None:
         """Begin, go on, or start over, by what the stores hold and what the changelogs hold."""
         held, ids = job.stores.offsets(), job.stores.identities()
-        found = {name: _beginning(job, name, bounds[name], held, ids) for name in job.store_of}
-        if reasons := [f"{name}: {how.value}" for name, how in found.items() if how.wipes]:
+        beginnings = {name: _beginning(job, name, bounds[name], held, ids) for name in job.store_of}
+        if reasons := [f"{name}: {how.value}" for name, how in beginnings.items() if how.wipes]:
             self._start_over(job, "; ".join(reasons))
-            found = dict.fromkeys(found, Beginning.FRESH)
+            beginnings = dict.fromkeys(beginnings, Beginning.FRESH)
         ends = {name: its.restored_at for name, its in bounds.items()}
         self._identify(job, bounds)
         if job.progress is None:
-            at = {name: bounds[name].first if how is Beginning.FRESH else held[name] for name, how in found.items()}
+            at = {
+                name: bounds[name].first if how is Beginning.FRESH else held[name] for name, how in beginnings.items()
+            }
             job.progress = TaskProgress.begin(at, ends, now_ms)
         else:
             job.progress = job.progress.extended(ends, now_ms)
@@ -350,9 +352,9 @@ class Restorer:
 
     def _queued(self) -> frozenset[TaskId]:
         """The tasks whose turn has not come."""
-        here = [self._jobs[task] for task in self._queue if task in self._jobs]
+        jobs = [self._jobs[task] for task in self._queue if task in self._jobs]
         under_way = [
-            job.task for job in here if job.progress is None or job.progress.remaining > self._pacing.caught_up
+            job.task for job in jobs if job.progress is None or job.progress.remaining > self._pacing.caught_up
         ]
         return frozenset(under_way[self._at_once :])
 

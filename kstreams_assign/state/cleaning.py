@@ -85,12 +85,12 @@ def clean(root: Path, application_id: str, selection: Selection, wall_ms: Callab
                 if entry.goes and entry.task is not None:
                     trash.take(folder / entry.name, f"kstreams-assign clean: {entry.why}")
             trash.empty()
-            return [_as_it_went(folder, entry) for entry in entries]
+            return [_with_outcome(folder, entry) for entry in entries]
     except OSError as error:
         raise StateError(f"the state directory {folder.absolute()} cannot be cleaned: {error}") from error
 
 
-def _as_it_went(folder: Path, entry: StateEntry) -> StateEntry:
+def _with_outcome(folder: Path, entry: StateEntry) -> StateEntry:
     left = entry.goes and os.path.lexists(folder / entry.name)
     return replace(entry, goes=False, failed=True, why="it cannot be moved or deleted; see the log") if left else entry
 

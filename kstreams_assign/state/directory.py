@@ -79,8 +79,8 @@ class StateDirectory:
         self._released_at_ms = dict.fromkeys(self.tasks_on_disk(), clock_ms())
 
     def _identify(self, application_id: str, process_name: str | None) -> Identity:
-        known, tasks_here = self._journal.process_id, len(self.tasks_on_disk())
-        return identify(self.path, application_id, process_name, last_known=known, tasks_here=tasks_here)
+        known, tasks_on_disk = self._journal.process_id, len(self.tasks_on_disk())
+        return identify(self.path, application_id, process_name, last_known=known, tasks_on_disk=tasks_on_disk)
 
     @property
     def process_id(self) -> uuid.UUID:

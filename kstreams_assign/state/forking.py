@@ -25,7 +25,7 @@ _opening = threading.Lock()
 """Keeps a fork from happening between the opening of a file and its entry in ``_open``."""
 
 
-def open_here(make: Callable[[], T]) -> T:
+def open_unshared(make: Callable[[], T]) -> T:
     """Return the file or socket that ``make`` opens; forked children close their copy of it.
 
     Their close leaves this process's descriptor, and its lock, alone.

@@ -32,13 +32,13 @@ def derived_id(application_id: str, process_name: str) -> uuid.UUID:
 
 
 def identify(
-    folder: Path, application_id: str, process_name: str | None, *, last_known: uuid.UUID | None, tasks_here: int
+    folder: Path, application_id: str, process_name: str | None, *, last_known: uuid.UUID | None, tasks_on_disk: int
 ) -> Identity:
     """Return this process's id, and keep it in ``folder``.
 
-    ``last_known``: the id in the directory's journal; ``tasks_here``: the number of tasks with state there. If either
-    is given, a missing file is reported. The journal's id is not used on its own: to give a copied volume an id of its
-    own, an operator removes the file. Raises ``OSError``.
+    ``last_known``: the id in the directory's journal; ``tasks_on_disk``: the number of tasks with state there. If
+    either is given, a missing file is reported. The journal's id is not used on its own: to give a copied volume an id
+    of its own, an operator removes the file. Raises ``OSError``.
     """
     path = folder / FILE
     kept = read_json(path)
@@ -46,7 +46,7 @@ def identify(
     named = None if process_name is None else derived_id(application_id, process_name)
     new = named or old or uuid.uuid4()
     if new != old or kept.get("process_name") != process_name:
-        warning = _warning(path, kept, old, new, process_name, last_known, tasks_here)
+        warning = _warning(path, kept, old, new, process_name, last_known, tasks_on_disk)
         keep(folder, new, process_name)
         return Identity(new, () if warning is None else (warning,))
     return Identity(new)
@@ -65,15 +65,15 @@ def _warning(
     new: uuid.UUID,
     name: str | None,
     last_known: uuid.UUID | None,
-    tasks_here: int,
+    tasks_on_disk: int,
 ) -> str | None:
     """Return a warning if the id has changed; None if it has not, or if there was none."""
     if old is not None:
         why = f"{path.absolute()} has {_named(old, kept.get('process_name'))}, process_name = {name!r} gives {new}"
     elif path.exists():
         why = f"{path.absolute()} is damaged"
-    elif tasks_here or last_known:
-        why = f"{path.absolute()} is missing, but the directory has state of {tasks_here} tasks"
+    elif tasks_on_disk or last_known:
+        why = f"{path.absolute()} is missing, but the directory has state of {tasks_on_disk} tasks"
     else:
         return None
     before = old or last_known

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from kstreams_assign.errors import StateDirectoryLocked
-from kstreams_assign.state.forking import open_here
+from kstreams_assign.state.forking import open_unshared
 
 LOCK_FILE = ".lock"
 ATTEMPTS_MAX = 10_000
@@ -38,7 +38,7 @@ def take_lock(folder: Path) -> IO[bytes]:
     if a file cannot be created or locked.
     """
     path = folder / LOCK_FILE
-    file = open_here(lambda: path.open("a+b", buffering=0))
+    file = open_unshared(lambda: path.open("a+b", buffering=0))
     try:
         taken = _lock(file)
     except OSError:
@@ -88,7 +88,7 @@ def holder(folder: Path) -> Holder | None:
     """
     path = folder / LOCK_FILE
     try:
-        with open_here(lambda: path.open("rb", buffering=0)) as file:
+        with open_unshared(lambda: path.open("rb", buffering=0)) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return None
     except BlockingIOError:

@@ -73,14 +73,14 @@ class Trash:
     def empty(self) -> None:
         """Delete retired entries. One that cannot be deleted is logged, and the next call tries again."""
         with self._emptying:
-            here = sorted(self.path.iterdir()) if self.path.is_dir() else []
-            doomed = [entry for entry in here if self._journal.is_retired(entry.name)]
+            entries = sorted(self.path.iterdir()) if self.path.is_dir() else []
+            doomed = [entry for entry in entries if self._journal.is_retired(entry.name)]
             if doomed:  # the renames come first, or a power cut could bring back half a folder
                 sync_folder(self.path.parent)
             for entry in doomed:
                 if _delete(entry):
                     self._journal.delete(entry.name)
-            for entry in here:
+            for entry in entries:
                 if entry not in doomed and entry.name not in self._named:
                     self._named.add(entry.name)
                     _log.warning("%s stays: the journal has no record of it; delete it by hand", entry.absolute())

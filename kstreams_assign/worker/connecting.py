@@ -14,7 +14,7 @@ from kstreams_assign.model import TopologyShape
 from kstreams_assign.topology.internal import subscription_pattern
 from kstreams_assign.worker.membership import Membership
 
-CONNECT_S, CONNECT_AGAIN_S = 30.0, 0.5
+CONNECT_S, CONNECT_RETRY_S = 30.0, 0.5
 
 
 def group_client(config: Config, shape: TopologyShape, admin: ClusterAdmin, membership: Membership) -> GroupClient:
@@ -29,7 +29,7 @@ def group_client(config: Config, shape: TopologyShape, admin: ClusterAdmin, memb
         except BrokerUnavailable:
             if time.monotonic() > deadline:
                 raise
-        threading.Event().wait(CONNECT_AGAIN_S)
+        threading.Event().wait(CONNECT_RETRY_S)
 
 
 def _group_client(config: Config, shape: TopologyShape, admin: ClusterAdmin, membership: Membership) -> GroupClient:

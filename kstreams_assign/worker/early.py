@@ -42,7 +42,7 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.events import EventLog
 
 TURN_S = 0.5
-SAME_AGAIN_MS = 5_000
+REPUBLISH_MS = 5_000
 OWN_LOOK_MS = 1_000
 REQUEST_S = 5.0
 RECORDS_MAX = 10_000
@@ -230,7 +230,7 @@ class EarlyProbing:
         copies = {t: at for t, at in self._sums.report(owned_only=True).items() if at != RUNNING_OFFSET_SUM}
         now_ms = monotonic_ms()
         news = (current.number, copies)
-        if not copies or (news == self._published and now_ms - self._published_at_ms < SAME_AGAIN_MS):
+        if not copies or (news == self._published and now_ms - self._published_at_ms < REPUBLISH_MS):
             return
         producer = self._producer = self._producer or self._made_producer(clients)
         report = MemberReport(APACHE.latest_version, APACHE.latest_version, self._process, task_offset_sums=copies)
@@ -251,7 +251,7 @@ class EarlyProbing:
         now_ms = monotonic_ms()
         if not self._heard.sums:
             return
-        if news or self._heard.gain is None or now_ms - self._heard.asked_at_ms >= SAME_AGAIN_MS:
+        if news or self._heard.gain is None or now_ms - self._heard.asked_at_ms >= REPUBLISH_MS:
             ends = self._end_offset_sums(current.standing.cluster.stateful)
             self._heard.gain, self._heard.asked_at_ms = self._gain(current.standing, ends), now_ms
             self._heard.copies = _moved_on(self._heard, ends, now_ms)
@@ -264,8 +264,8 @@ class EarlyProbing:
 
     def _take(self, reader: InputConsumer) -> bool:
         """Read on; return whether this generation's members reported new positions."""
-        found = reader.poll(RECORDS_MAX, 0)
-        noted = [self._note(record) for records in found.values() for record in records]  # all, not up to the first
+        polled = reader.poll(RECORDS_MAX, 0)
+        noted = [self._note(record) for records in polled.values() for record in records]  # all, not up to the first
         return any(noted)
 
     def _note(self, record: Record) -> bool:
@@ -292,7 +292,7 @@ class EarlyProbing:
         return clients.enter_context(closing(producer))
 
     def _made_reader(self, clients: ExitStack) -> InputConsumer:
-        """Create a reader at the topic's present end: members report their positions again (``SAME_AGAIN_MS``)."""
+        """Create a reader at the topic's present end: members report their positions again (``REPUBLISH_MS``)."""
         self._make_topic()
         config = self._config
         reader = InputConsumer(config.bootstrap_servers, config.client, group_id=config.application_id)

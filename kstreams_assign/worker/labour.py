@@ -105,7 +105,7 @@ class Running:
         return Work(taken, offsets, metadata)
 
 
-def told_lag(state: TaskState, lag: int | None) -> int | None:
+def reported_lag(state: TaskState, lag: int | None) -> int | None:
     """Return the lag to report. A replica that was just assigned has an unknown lag: it is not yet caught up."""
     return 0 if lag is None and state is TaskState.RUNNING else lag
 

@@ -14,7 +14,7 @@ from kstreams_assign.restore.progress import TaskProgress
 
 LONG_MS = 5_000
 """A restore that takes longer gets events of its own."""
-AGAIN_MS = 10_000
+REPORT_INTERVAL_MS = 10_000
 
 Paces = dict[str, dict[str, Any]]
 
@@ -44,7 +44,7 @@ class LongRestores:
         behind = {task: pace for task, pace in current.items() if pace["remaining"] > self._acceptable_lag}
         self._since_ms = {task: self._since_ms.get(task, now_ms) for task in behind}
         long = [task for task, since_ms in self._since_ms.items() if now_ms - since_ms >= LONG_MS]
-        if not long or (self._reported_ms is not None and now_ms - self._reported_ms < AGAIN_MS):
+        if not long or (self._reported_ms is not None and now_ms - self._reported_ms < REPORT_INTERVAL_MS):
             return None
         self._reported_ms = now_ms
         lefts = [behind[task]["left_ms"] for task in long]

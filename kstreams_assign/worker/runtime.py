@@ -53,7 +53,7 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.first_look import FIRST_ANSWER_S, refuse_changelogs_of_other_kinds, refuse_missing_sinks
 from kstreams_assign.worker.http.parts import Parts
 from kstreams_assign.worker.http.server import StatusServer
-from kstreams_assign.worker.labour import Facts, Labour, told_lag
+from kstreams_assign.worker.labour import Facts, Labour, reported_lag
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.lookup import Location, Lookup, Topology
 from kstreams_assign.worker.membership import Membership
@@ -476,7 +476,7 @@ class _Running:
                 str(task): {
                     "role": roles.get(task, "leaving"),
                     "state": "stopped" if task in stopped else state.value,
-                    "lag": None if task in stopped else told_lag(state, lags.get(task)),
+                    "lag": None if task in stopped else reported_lag(state, lags.get(task)),
                 }
                 for task, state in self._processor.states().items()
             },

@@ -27,8 +27,8 @@ from kstreams_assign.worker.sender import Sender
 
 STILL_MS = 10_000
 """Look for a transaction after so long without progress; a commit takes less."""
-AGAIN_MS = 10_000
-IDLE_AGAIN_MS = 60_000
+ASK_INTERVAL_MS = 10_000
+IDLE_ASK_INTERVAL_MS = 60_000
 """Where tasks wait at the end of an input only: there the last transaction's marker looks like a record to come."""
 
 
@@ -73,9 +73,9 @@ class Still(NamedTuple):
         return {*self.without, *self.inputs.values(), *(task for task, _ in self.changelogs.values())}
 
     @property
-    def again_ms(self) -> int:
+    def ask_interval_ms(self) -> int:
         """Return the milliseconds between two questions."""
-        return AGAIN_MS if self.changelogs or self.without else IDLE_AGAIN_MS
+        return ASK_INTERVAL_MS if self.changelogs or self.without else IDLE_ASK_INTERVAL_MS
 
 
 def _changelogs(progress: Mapping[TaskId, TaskProgress], now_ms: int) -> dict[TopicPartition, tuple[TaskId, int]]:
@@ -121,7 +121,7 @@ class WaitingTasks:
         self._log = log
         self._asking: Sender | None = None
         self._asked: Future[list[ExaminedTransaction]] | None = None
-        self._asked_at_ms = -IDLE_AGAIN_MS
+        self._asked_at_ms = -IDLE_ASK_INTERVAL_MS
         self._held_up: Mapping[TaskId, ExaminedTransaction] = {}
 
     def waiting(self) -> Mapping[TaskId, HeldUp]:
@@ -145,7 +145,7 @@ class WaitingTasks:
         self._report({task: each for task, each in self._held_up.items() if task in waiting})
         if self._asked is not None:
             self._take(self._asked, still)
-        elif waiting and now_ms - self._asked_at_ms >= still.again_ms:
+        elif waiting and now_ms - self._asked_at_ms >= still.ask_interval_ms:
             self._asked_at_ms = now_ms
             self._ask(sorted({*still.changelogs, *still.inputs}), offsets=bool(without))
 

@@ -34,7 +34,7 @@ from kstreams_assign.wire import (
     encode_subscription,
 )
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 VERSIONS = range(1, 12)
 PROCESSES = ("00000000-0000-0000-0000-000000000000", "f1d2c3b4-a596-8778-695a-4b3c2d1e0fff")
 MEMBER_TRAILER = MemberTrailer({"least_movement": 1, "high_availability": 1}, "9f86d081")
@@ -171,12 +171,12 @@ def make(peer: str, kind: str, requests: list[Json]) -> None:
     written = [bytes.fromhex(answer["hex"]) for answer in ask(peer, f"encode-{kind}", requests)]
     ours = [(ours_subscription if kind == "subscription" else ours_assignment)(blob) for blob in written]
     read = reads(peer, kind, written)
-    with (HERE / f"{kind}.jsonl").open("w", encoding="utf-8") as out:
-        for request, java, answer, mine, again in zip(
+    with (FOLDER / f"{kind}.jsonl").open("w", encoding="utf-8") as out:
+        for request, java, answer, mine, java_reading in zip(
             requests, written, read, ours, reads(peer, kind, ours), strict=True
         ):
-            if answer != again:
-                sys.exit(f"Java reads our bytes otherwise:\n{answer}\n{again}")
+            if answer != java_reading:
+                sys.exit(f"Java reads our bytes otherwise:\n{answer}\n{java_reading}")
             case = {"request": request, "hex": java.hex(), "java_reads": answer, "ours": mine.hex()}
             out.write(json.dumps(case) + "\n")
 

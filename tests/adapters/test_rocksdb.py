@@ -197,13 +197,13 @@ def test_a_wiped_store_is_empty_now_and_when_reopened_and_can_be_written(path, s
     assert (stores.offsets(), list(stores.range("counts")), list(stores.range("totals"))) == ({}, [], [])
     stores.write({"counts": [(b"new", b"1")]}, {COUNTS: 1})
     stores.close()
-    again = open_task_stores(path, ["counts", "totals"])
-    assert (list(again.range("counts")), list(again.range("totals")), again.offsets()) == (
+    reopened = open_task_stores(path, ["counts", "totals"])
+    assert (list(reopened.range("counts")), list(reopened.range("totals")), reopened.offsets()) == (
         [(b"new", b"1")],
         [],
         {COUNTS: 1},
     )
-    again.close()
+    reopened.close()
 
 
 def test_a_process_that_dies_after_the_first_step_of_a_wipe_finds_an_empty_store(path, stores):
@@ -211,9 +211,9 @@ def test_a_process_that_dies_after_the_first_step_of_a_wipe_finds_an_empty_store
     stores.write({"counts": [(b"\xff\xff", b"v"), (b"a", b"v")]}, {COUNTS: 9})
     stores._apply(stores._emptying_batch())
     stores.close()
-    again = open_task_stores(path, ["counts"])
-    assert (list(again.range("counts")), again.offsets()) == ([], {})
-    again.close()
+    reopened = open_task_stores(path, ["counts"])
+    assert (list(reopened.range("counts")), reopened.offsets()) == ([], {})
+    reopened.close()
 
 
 # Ranges, against a sorted list.
@@ -452,14 +452,14 @@ def test_the_ids_of_topics_are_kept_beside_the_offsets_and_wiped_with_them(path,
     stores.write({}, {COUNTS: 5})
     stores.identify({COUNTS.topic: "id-1"})
     stores.close()
-    again = open_task_stores(path, ["counts"])
-    assert (again.identities(), again.offsets(), read_offsets(path)) == (
+    reopened = open_task_stores(path, ["counts"])
+    assert (reopened.identities(), reopened.offsets(), read_offsets(path)) == (
         {COUNTS.topic: "id-1"},
         {COUNTS: 5},
         {COUNTS: 5},
     )
-    again.wipe()
-    again.close()
+    reopened.wipe()
+    reopened.close()
     wiped = open_task_stores(path, ["counts"])
     assert (wiped.identities(), wiped.offsets()) == ({}, {})
     wiped.close()

@@ -13,11 +13,11 @@ import pytest
 
 from tests.assign.jsonl import Json, answer_assign, answer_threads
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 
 
 def golden(name: str) -> Iterator[tuple[Json, Json]]:
-    for line in (HERE / name).read_text(encoding="utf-8").splitlines():
+    for line in (FOLDER / name).read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
         yield case["request"], case["answer"]
 

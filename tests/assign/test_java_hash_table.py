@@ -19,12 +19,12 @@ from kstreams_assign.assign.java_order import process_hash, task_hash, task_orde
 from kstreams_assign.assign.java_tree_bin import Node, TreeBin
 from kstreams_assign.model import TaskId
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 
 
 def test_keys_are_iterated_as_java_iterated_them():
     crowded = 0
-    for number, line in enumerate((HERE / "golden_hash_table.jsonl").read_text(encoding="utf-8").splitlines()):
+    for number, line in enumerate((FOLDER / "golden_hash_table.jsonl").read_text(encoding="utf-8").splitlines()):
         case = json.loads(line)
         hashes = {order: hashed & 0xFFFFFFFF for hashed, order in case["keys"]}
         keys = [order for _, order in case["keys"]]

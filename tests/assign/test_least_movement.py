@@ -55,9 +55,9 @@ def rebuilt(random, cluster):
 def retold(random, lags):
     if not isinstance(lags, TaskLags):
         return dict(shuffled(random, lags.items()))
-    again = TaskLags(lags.end_offset_sums, {})
-    again.reported.update(shuffled(random, lags.reported.items()))
-    return again
+    reordered = TaskLags(lags.end_offset_sums, {})
+    reordered.reported.update(shuffled(random, lags.reported.items()))
+    return reordered
 
 
 def renamed(cluster, names):

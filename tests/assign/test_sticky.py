@@ -232,8 +232,8 @@ def test_plans_are_complete_even_and_stable(seed, clients, tasks):
         if max(claims.values(), default=1) == 1:
             bound = owner_changes_lower_bound(previous_owners(cluster), cluster.capacities, cluster.tasks)
             assert len(changed) == bound
-    again = sticky(apply_plan(cluster, plan, dict.fromkeys(cluster.stateful, 100)), config)
-    assert again == plan
+    next_plan = sticky(apply_plan(cluster, plan, dict.fromkeys(cluster.stateful, 100)), config)
+    assert next_plan == plan
 
 
 def assert_no_move_of_a_standby_evens_out_the_load(cluster, plan):

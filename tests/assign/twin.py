@@ -183,9 +183,9 @@ class Twin:
         return wanted
 
     def balance(self, kind: Callable[[State], set[TaskId]], allowed: Callable[[State, State], bool]) -> None:
-        again = True
-        while again:
-            again = False
+        has_moved = True
+        while has_moved:
+            has_moved = False
             for source in self.states:
                 for destination in self.states:
                     if source is destination or not allowed(source, destination):
@@ -196,7 +196,7 @@ class Twin:
                         if not destination.has(task):
                             kind(source).remove(task)
                             kind(destination).add(task)
-                            again = True
+                            has_moved = True
 
     def caught_up(self, task: TaskId, state: State) -> bool:
         lag, acceptable = state.lags[task], self.config.acceptable_recovery_lag

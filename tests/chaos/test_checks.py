@@ -235,9 +235,9 @@ def test_an_overwritten_id_that_is_applied_again_is_not_counted():
 
 def test_generations_start_again_after_the_coordinator_forgot_the_group():
     """The same numbers, other processes; two owners in a new generation are still a violation."""
-    again = (*GOOD.generations, Generation(0), Generation(3, {"c": (0, 1)}))
+    all_generations = (*GOOD.generations, Generation(0), Generation(3, {"c": (0, 1)}))
     wrote = (*GOOD.writes, entry(4, "w2.1", 3, 4, key=OTHER), entry(5, "w2.1", 4, 4, key=OTHER))
-    facts = replace(GOOD, guarantee="at_least_once", writes=wrote, generations=again)
+    facts = replace(GOOD, guarantee="at_least_once", writes=wrote, generations=all_generations)
     assert group_resets(facts) == 1
     forgotten = "generations_go_up: generation 0 follows 4"
     assert violations(facts) == [forgotten]

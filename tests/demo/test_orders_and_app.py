@@ -53,8 +53,8 @@ def as_records(wanted: list[Order]) -> list[Record]:
 
 
 def test_the_same_seed_gives_the_same_orders_and_another_one_others():
-    first, again, other = (list(islice(order_stream(seed), 100)) for seed in (7, 7, 8))
-    assert first == again != other
+    first, same_seed, other = (list(islice(order_stream(seed), 100)) for seed in (7, 7, 8))
+    assert first == same_seed != other
 
 
 def test_ids_count_from_zero_without_a_hole():
@@ -98,8 +98,8 @@ def test_totals_and_ids_are_those_of_a_plain_sum_however_records_are_batched(cus
 
 def test_an_order_that_is_applied_twice_shows_twice_in_the_account():
     stores = OneStore()
-    again = as_records([Order(1, 9, 50)])
-    run(totals_app("app", "w1"), stores, [again, again])
+    records = as_records([Order(1, 9, 50)])
+    run(totals_app("app", "w1"), stores, [records, records])
     assert read_account(stores.values[Order(1, 9, 50).key]) == Account(100, (1, 1))
 
 

@@ -14,8 +14,8 @@ from kstreams_assign.history.live import Asked, follow
 
 
 def main(out: str, records: str, where: str) -> None:
-    def reached(here: str) -> None:
-        if here == where:
+    def reached(boundary: str) -> None:
+        if boundary == where:
             print(*(child.pid for child in psutil.Process().children(recursive=True)), flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
 

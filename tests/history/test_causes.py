@@ -209,12 +209,12 @@ def test_a_static_member_that_comes_back_rejoined():
     recorded.rebalance(TEN_MINUTES)
     first, second = recorded.records()
     static = changed(first, members=lambda m: replace(m, group_instance_id=f"i-{m.client_host}"))
-    again = changed(
+    rejoined = changed(
         second,
         leader="another",
         members=lambda m: replace(m, group_instance_id=f"i-{m.client_host}", member_id=f"{m.member_id}-again"),
     )
-    row = rows(derived([static, again]), "rebalances")[-1]
+    row = rows(derived([static, rejoined]), "rebalances")[-1]
     assert (row["cause"], row["confidence"], row["joined"], row["gone"]) == ("rejoin", "certain", [], [])
     assert "it led" in row["evidence"]
 
@@ -272,11 +272,11 @@ def test_a_group_that_everybody_left_is_empty_and_joined_again(kind):
     recorded.rebalance(TEN_MINUTES)
     recorded.start(P3)
     recorded.rebalance(TEN_MINUTES)
-    _, empty, again = recorded.rows("rebalances")
+    _, empty, returned = recorded.rows("rebalances")
     assert (empty["cause"], empty["state"], empty["gone"]) == ("empty", "empty", [str(P1), str(P2)])
     assert (empty["members"], empty["leader"], empty["protocol"]) == (0, None, None)
-    assert (again["cause"], again["joined"], again["adopted"]) == ("join", [str(P3)], 8)
-    assert "empty group" in again["evidence"]
+    assert (returned["cause"], returned["joined"], returned["adopted"]) == ("join", [str(P3)], 8)
+    assert "empty group" in returned["evidence"]
 
 
 def test_generations_that_left_no_record_make_the_cause_less_sure():

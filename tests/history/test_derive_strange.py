@@ -65,10 +65,10 @@ def test_a_group_that_was_deleted_and_created_again_starts_fresh():
     first.start(P1)
     first.rebalance()
     first.rebalance(TEN_MINUTES)
-    again = RecordedGroup(group(JAVA), JAVA)
-    again.start(P2)
-    again.rebalance(after_ms=10 * TEN_MINUTES)
-    old, new = first.records(), again.records()
+    recreated = RecordedGroup(group(JAVA), JAVA)
+    recreated.start(P2)
+    recreated.rebalance(after_ms=10 * TEN_MINUTES)
+    old, new = first.records(), recreated.records()
     deleted = [old[-1]._replace(value=None)]
     for records in ([*old, *deleted, *new], [*old, *new]):
         rebalances = rows(derived(records), "rebalances")

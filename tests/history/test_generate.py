@@ -46,9 +46,9 @@ def test_every_group_lives_for_its_generations_with_no_more_members_than_said():
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_gives_others():
-    again = Fleet(groups=14, members=8, generations=6, seed=5, partitions=3)
+    same_seed = Fleet(groups=14, members=8, generations=6, seed=5, partitions=3)
     other = Fleet(groups=14, members=8, generations=6, seed=6, partitions=3)
-    assert everything(again) == everything()
+    assert everything(same_seed) == everything()
     assert not {record.value for record in everything(other)} & {record.value for record in everything()}
 
 

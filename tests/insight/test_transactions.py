@@ -36,9 +36,9 @@ def neighbour(broker: str) -> str:
     """A group whose offsets are kept where the application's are."""
     admin = ClusterAdmin(broker)
     CommittedOffsets(broker, None, group_id="orders").read([OFFSETS], PATIENCE_S)  # the first question makes the topic
-    here = kept_in(admin, OFFSETS_TOPIC, "orders", PATIENCE_S)
+    partition = kept_in(admin, OFFSETS_TOPIC, "orders", PATIENCE_S)
     names = (f"shop-{number}" for number in count())
-    return next(name for name in names if kept_in(admin, OFFSETS_TOPIC, name, PATIENCE_S) == here)
+    return next(name for name in names if kept_in(admin, OFFSETS_TOPIC, name, PATIENCE_S) == partition)
 
 
 @pytest.fixture(scope="module")

@@ -131,25 +131,25 @@ class Cast:
 
     def at_rest(self, absent: str | None = None) -> Scene:
         """Wait until all other instances are in the group, each with its own tasks."""
-        here = {name: app for name, app in self._apps.items() if name != absent}
+        present = {name: app for name, app in self._apps.items() if name != absent}
         scenes: list[Scene] = []
 
         def rest() -> bool:
             """Compare with a single record of the group: a later one may be of another generation."""
-            active = {name: app.active for name, app in here.items()}
-            right = all(app.running and active[name] == _owned(name) for name, app in here.items())
+            active = {name: app.active for name, app in present.items()}
+            right = all(app.running and active[name] == _owned(name) for name, app in present.items())
             metadata = self._stage.metadata()
             names = {
                 member.member_id: name
                 for member in metadata.members
-                for name in here
-                if here[name].signs(member.client_id)
+                for name in present
+                if present[name].signs(member.client_id)
             }
-            if right and len(metadata.members) == len(names) == len(here):
+            if right and len(metadata.members) == len(names) == len(present):
                 scenes.append(Scene(metadata.generation, names[metadata.leader], _owners(active)))
             return bool(scenes)
 
-        until(rest, LIMIT_S, f"at rest without {absent}", list(here.values()))
+        until(rest, LIMIT_S, f"at rest without {absent}", list(present.values()))
         return scenes[-1]
 
     def renew(self, name: str) -> None:

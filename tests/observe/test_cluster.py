@@ -42,9 +42,12 @@ def test_the_next_moves_are_those_that_the_leader_makes_once_copies_have_caught_
             continue
         expected = predicted_moves(group)
         group.catch_up()
-        again = group.rebalance()
-        assert expected == {**again.changed, **{task: (None, group.owners()[task]) for task in again.adopted}}
-        if again.next_probe_ms is None and not again.withheld:
+        next_decision = group.rebalance()
+        assert expected == {
+            **next_decision.changed,
+            **{task: (None, group.owners()[task]) for task in next_decision.adopted},
+        }
+        if next_decision.next_probe_ms is None and not next_decision.withheld:
             assert rounds or not standbys
             return
     raise AssertionError("the group never settled")

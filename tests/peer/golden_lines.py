@@ -18,9 +18,9 @@ from kstreams_assign.peer.codecs import (
 from kstreams_assign.peer.decisions import assign, assign_threads
 from kstreams_assign.peer.lines import reply
 
-HERE = Path(__file__).parent
-GOLDEN = HERE / "golden"
-ASSIGN_GOLDEN = HERE.parent / "assign"
+FOLDER = Path(__file__).parent
+GOLDEN = FOLDER / "golden"
+ASSIGN_GOLDEN = FOLDER.parent / "assign"
 
 ANSWERS = {
     "assign": assign,

@@ -61,8 +61,8 @@ def test_leadership_passes_between_an_older_release_and_a_python_worker_and_back
     java.close()
     ours.until_running(ALL)
     ours.until(lambda _: ours.named("assigned")[-1]["version"] == NEWEST)
-    again = group.java(release, **settings)
-    again.until_tasks(active=HALF)
+    restarted = group.java(release, **settings)
+    restarted.until_tasks(active=HALF)
     ours.until_running(HALF)
     assert ours.named("decision")[-1]["assignor"] == "high_availability"
     assert group.all_counted()

@@ -136,8 +136,8 @@ class Group:
         theirs = read_table(given)
         differs = [] if list(theirs) == list(self.last) else [f"instances: here {', '.join(self.last)}"]
         for name in theirs.keys() & self.last.keys():
-            here = self.last[name]
-            for role, copies in (("active", here.active), ("standby", here.standby | here.warmup)):
+            computed = self.last[name]
+            for role, copies in (("active", computed.active), ("standby", computed.standby | computed.warmup)):
                 if theirs[name].get(role, frozenset()) != copies:
                     differs.append(f"{name} {role}: here {write_tasks(copies) or 'nothing'}")
         return sorted(differs) or ["the same"]

@@ -107,11 +107,11 @@ MEMBER = re.compile(r"(\w+)\[([^\]]*)\]")
 TASK = re.compile(r"\d+_\d+")
 
 
-def differing(given: list[str], here: list[str]) -> list[str]:
+def differing(given: list[str], computed: list[str]) -> list[str]:
     theirs = [line.partition("//")[0].strip() for line in given]
     left_out = [
         f"not here: {line}"
         for line in theirs
-        if line.partition("(")[0] not in {other.partition("(")[0] for other in here}
+        if line.partition("(")[0] not in {other.partition("(")[0] for other in computed}
     ]
-    return [f"here: {line}" for line in here if line not in theirs] + left_out or ["the same"]
+    return [f"here: {line}" for line in computed if line not in theirs] + left_out or ["the same"]

@@ -78,7 +78,7 @@ class TrustingClient(Client):
         super()._synced(answer, self._timeline.now_ms)
 
 
-def asks_again(monkeypatch):
+def asks_without_need(monkeypatch):
     """A member asks for another rebalance, although none is due."""
     real = membership.Membership.adopt
 
@@ -207,7 +207,7 @@ BUGS = (
         "the group comes to rest",
         lambda patch: patch.setattr(membership.machine, "Member", DeafMember),
     ),
-    Bug("a member asks again although nothing is due", "probing ends", asks_again),
+    Bug("a member asks again although nothing is due", "probing ends", asks_without_need),
     Bug("each leader decides differently", "decisions equal on whichever member leads", leaders_differ),
     Bug(
         "a task that becomes a standby is still processed",

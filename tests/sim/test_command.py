@@ -40,8 +40,8 @@ def test_a_failing_seed_is_reduced_and_can_be_replayed(monkeypatch, tmp_path):
         assert (done.exit_code, violation["seed"]) == (1, 3)
         kept = tmp_path / "kept.txt"
         kept.write_text(done.stderr)
-        again = simulate("--replay", str(kept))
-        assert (again.exit_code, violation["invariant"] in again.stdout) == (1, True)
+        replayed = simulate("--replay", str(kept))
+        assert (replayed.exit_code, violation["invariant"] in replayed.stdout) == (1, True)
     mended = simulate("--replay", str(kept))
     assert (mended.exit_code, mended.stdout.startswith("all held: ")) == (0, True)
 

@@ -119,10 +119,10 @@ def test_a_static_member_that_comes_back_takes_its_assignment_over_and_fences_wh
     group = Group()
     first, _ = group.settled(instances=("a", "b"))
     group.join(instance="a")
-    again = group.joins[-1].member_id
+    member_id = group.joins[-1].member_id
     assert (group.joins[-1].error, group.joins[-1].members) == (Error.NONE, ())
     assert group.coordinator.phase is GroupPhase.STABLE
-    group.sync(again, instance="a")
+    group.sync(member_id, instance="a")
     assert group.syncs[-1].assignment.user_data == first.encode()
     assert group.coordinator.heartbeat(first, "a", 1) is Error.FENCED_INSTANCE_ID
 

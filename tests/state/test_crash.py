@@ -114,11 +114,11 @@ def test_after_a_crash_at_any_call_nothing_is_lost_nothing_is_half_and_what_was_
     copies = sorted((place / "out").iterdir())
     assert len(calls) > calls_min
     assert len(copies) == len(calls) + sum("write" in call for call in calls) + 2  # and the whole life, and the chain
-    assert here(place / "out" / "whole") == left
+    assert contents_of(place / "out" / "whole") == left
     for root in copies:
         check(root, process_ids | {kept})
     print(f"{work}: {len(copies) - 2} crashes")
 
 
-def here(root: Path) -> dict[str, str | None]:
+def contents_of(root: Path) -> dict[str, str | None]:
     return {path.name: whole(path) for path in (root / "app").iterdir() if path.name[0] == "0"}

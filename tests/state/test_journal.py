@@ -41,10 +41,10 @@ def test_an_age_counts_from_the_release_over_restarts_and_not_from_the_folders_t
     for hours in (1, 2):
         wall.now_ms += HOUR_MS
         os.utime(first.task_path(T1))
-        again = opened()
-        again.heartbeat()
-        assert again.age_ms(T1) == hours * HOUR_MS
-        again.close()
+        reopened = opened()
+        reopened.heartbeat()
+        assert reopened.age_ms(T1) == hours * HOUR_MS
+        reopened.close()
 
 
 def test_after_a_crash_the_age_of_what_was_owned_counts_from_the_last_heartbeat_and_stays_so(opened, make_state, wall):
@@ -277,8 +277,8 @@ LINES = st.builds(
 @given(st.lists(LINES, max_size=30))
 def test_a_rewritten_journal_has_the_same_contents(lines):
     first = replay_lines(lines)
-    again = replay_lines(read_line(line.to_text()) for line in first.lines(lambda _task: True))
-    assert (again.opened, again.used, again.trashed) == (first.opened, first.used, first.trashed)
+    replayed = replay_lines(read_line(line.to_text()) for line in first.lines(lambda _task: True))
+    assert (replayed.opened, replayed.used, replayed.trashed) == (first.opened, first.used, first.trashed)
 
 
 def test_after_a_crash_the_lines_stand_in_the_order_of_time():
@@ -287,9 +287,9 @@ def test_after_a_crash_the_lines_stand_in_the_order_of_time():
     contents = replay_lines(
         [*contents.lines(lambda _: True), Line(5, "retire", "0_3", "p"), Line(7, "delete", "0_3", "p")]
     )
-    again = contents.reopened({"0_1": 0, "0_2": 0}, (), alive_ms=9)
-    again.add(Line(10, "open"))
-    assert [(line.at_ms, line.did) for line in again.lines(lambda _: True)] == [
+    reopened = contents.reopened({"0_1": 0, "0_2": 0}, (), alive_ms=9)
+    reopened.add(Line(10, "open"))
+    assert [(line.at_ms, line.did) for line in reopened.lines(lambda _: True)] == [
         *((4, "release"), (5, "retire"), (7, "delete"), (9, "release"), (10, "open"))
     ]
 

@@ -36,9 +36,9 @@ def test_after_the_changes_exactly_the_assigned_tasks_are_here_in_their_roles(
     after = dict(current)
     for task, event in (*todo.leaving.items(), *todo.arriving.items()):
         after[task], _ = move(after.get(task, TaskState.CLOSED), event)
-    here = {task: state for task, state in after.items() if state is not TaskState.CLOSED}
-    assert {t for t, s in here.items() if s is TaskState.TAILING} == copies
-    assert {t for t, s in here.items() if s in (TaskState.RESTORING, TaskState.RUNNING)} == active
+    held = {task: state for task, state in after.items() if state is not TaskState.CLOSED}
+    assert {t for t, s in held.items() if s is TaskState.TAILING} == copies
+    assert {t for t, s in held.items() if s in (TaskState.RESTORING, TaskState.RUNNING)} == active
 
 
 @given(current=states)

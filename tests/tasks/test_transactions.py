@@ -18,24 +18,24 @@ from kstreams_assign.tasks.transactions import (
 )
 from kstreams_assign.wire.transaction_log import LoggedTransaction
 
-HERE, ELSEWHERE = TopicPartition("log", 0), TopicPartition("log", 1)
-OPEN = OpenTransaction(HERE, producer_id=7, producer_epoch=3, coordinator_epoch=0, start_offset=40)
-KNOWN = Coordinated("app-x", "Ongoing", 7, 3, 60_000, frozenset({HERE, ELSEWHERE}))
+PARTITION, OTHER_PARTITION = TopicPartition("log", 0), TopicPartition("log", 1)
+OPEN = OpenTransaction(PARTITION, producer_id=7, producer_epoch=3, coordinator_epoch=0, start_offset=40)
+KNOWN = Coordinated("app-x", "Ongoing", 7, 3, 60_000, frozenset({PARTITION, OTHER_PARTITION}))
 
 
 @pytest.mark.parametrize(
     ("state", "epoch", "partitions", "hangs"),
     [
-        ("Ongoing", 3, {HERE, ELSEWHERE}, False),
-        ("Ongoing", 3, {ELSEWHERE}, True),  # the next one, which does not write here
-        ("Ongoing", 4, {HERE}, False),  # fenced, and about to be aborted: the epoch is raised first
-        ("PrepareCommit", 3, {HERE}, False),
-        ("PrepareCommit", 4, {HERE}, False),  # KIP-890: the end has the next epoch already
-        ("PrepareAbort", 4, {HERE, ELSEWHERE}, False),
-        ("PrepareEpochFence", 4, {HERE}, False),
-        ("PrepareCommit", 3, {ELSEWHERE}, True),  # its marker here counts as written
+        ("Ongoing", 3, {PARTITION, OTHER_PARTITION}, False),
+        ("Ongoing", 3, {OTHER_PARTITION}, True),  # the next one, which does not write here
+        ("Ongoing", 4, {PARTITION}, False),  # fenced, and about to be aborted: the epoch is raised first
+        ("PrepareCommit", 3, {PARTITION}, False),
+        ("PrepareCommit", 4, {PARTITION}, False),  # KIP-890: the end has the next epoch already
+        ("PrepareAbort", 4, {PARTITION, OTHER_PARTITION}, False),
+        ("PrepareEpochFence", 4, {PARTITION}, False),
+        ("PrepareCommit", 3, {OTHER_PARTITION}, True),  # its marker here counts as written
         ("CompleteCommit", 3, set(), True),
-        ("CompleteAbort", 4, {HERE}, True),
+        ("CompleteAbort", 4, {PARTITION}, True),
         ("Empty", 5, set(), True),  # its producer has started over
         ("Dead", 3, set(), True),
     ],
@@ -73,12 +73,12 @@ def test_words_tell_whose_it_is_and_what_comes(state, words):
 def test_one_that_its_producer_has_left_behind_is_told_so():
     """Its next transaction is under way, and does not write here."""
     assert "has left behind for the producer's next one; it hangs" in in_words(
-        ExaminedTransaction(OPEN, replace(KNOWN, partitions=frozenset({ELSEWHERE})))
+        ExaminedTransaction(OPEN, replace(KNOWN, partitions=frozenset({OTHER_PARTITION})))
     )
 
 
 def test_what_ended_or_began_while_its_coordinator_was_asked_does_not_count():
-    later, other = replace(OPEN, start_offset=50), replace(OPEN, partition=ELSEWHERE)
+    later, other = replace(OPEN, start_offset=50), replace(OPEN, partition=OTHER_PARTITION)
     now = replace(other, producer_epoch=9)
     assert still_open([OPEN, other], [later, now]) == [now]
 
@@ -89,7 +89,7 @@ def test_whose_it_is_shows_in_its_transactional_id():
     assert not ExaminedTransaction(OPEN, None).of("app")
 
 
-def step(state, epoch=3, partitions=(HERE,), producer=7):
+def step(state, epoch=3, partitions=(PARTITION,), producer=7):
     return LoggedTransaction(state, producer, epoch, frozenset(partitions))
 
 
@@ -98,7 +98,7 @@ def step(state, epoch=3, partitions=(HERE,), producer=7):
     [
         ([step("Ongoing"), step("PrepareCommit"), step("CompleteCommit")], Decision.COMMIT),
         ([step("PrepareCommit"), step("PrepareAbort", 4)], Decision.ABORT),  # the last one that names the partition
-        ([step("PrepareAbort"), step("PrepareCommit", 3, [ELSEWHERE])], Decision.ABORT),
+        ([step("PrepareAbort"), step("PrepareCommit", 3, [OTHER_PARTITION])], Decision.ABORT),
         ([step("PrepareEpochFence", 4)], Decision.ABORT),
         ([step("PrepareCommit", 2)], None),  # of before this producer's epoch: its own was compacted away
         ([step("PrepareCommit", producer=8)], None),

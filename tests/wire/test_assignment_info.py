@@ -32,13 +32,13 @@ FULL = AssignmentInfo(
 )
 
 
-def again(info: AssignmentInfo) -> AssignmentInfo:
+def round_trip(info: AssignmentInfo) -> AssignmentInfo:
     return decode_assignment(encode_assignment(info))
 
 
 @pytest.mark.parametrize("version", range(1, 12))
 def test_a_version_keeps_the_fields_it_has(version):
-    read = again(replace(FULL, version=version))
+    read = round_trip(replace(FULL, version=version))
     assert read.commonly_supported_version == (9 if version >= 3 else -1)
     assert read.active_tasks == FULL.active_tasks
     assert read.standby_tasks == FULL.standby_tasks
@@ -57,7 +57,7 @@ def test_an_unknown_version_is_refused(version):
 
 
 def test_topics_are_numbered_in_order_of_appearance():
-    assert again(FULL).topic_index == {"orders": 0, "clicks": 1, "standby-only": 2}
+    assert round_trip(FULL).topic_index == {"orders": 0, "clicks": 1, "standby-only": 2}
 
 
 def test_a_topic_is_in_the_bytes_once():
@@ -69,14 +69,16 @@ def test_a_topic_is_in_the_bytes_once():
 def test_a_dictionary_that_was_read_is_written_again():
     """Java numbers topics in the order of its hash tables, which the value itself does not contain."""
     shuffled = {"clicks": 7, "standby-only": -1, "orders": 0}
-    assert dict(again(replace(FULL, topic_index=shuffled)).topic_index) == shuffled
-    assert list(again(replace(FULL, topic_index=shuffled)).topic_index) == list(shuffled)
+    assert dict(round_trip(replace(FULL, topic_index=shuffled)).topic_index) == shuffled
+    assert list(round_trip(replace(FULL, topic_index=shuffled)).topic_index) == list(shuffled)
 
 
 def test_a_dictionary_that_no_longer_fits_is_rebuilt():
-    moved = replace(again(FULL), partitions_by_host={A: (TopicPartition("new", 0),)}, standby_partitions_by_host={})
-    assert again(moved) == moved
-    assert again(moved).topic_index == {"new": 0}
+    moved = replace(
+        round_trip(FULL), partitions_by_host={A: (TopicPartition("new", 0),)}, standby_partitions_by_host={}
+    )
+    assert round_trip(moved) == moved
+    assert round_trip(moved).topic_index == {"new": 0}
 
 
 def test_a_partition_of_a_topic_that_the_dictionary_lacks_is_refused():
@@ -91,7 +93,7 @@ def test_a_dictionary_with_duplicates_is_read_and_written_with_the_same_meaning(
     raw = encode_assignment(replace(FULL, standby_partitions_by_host={}))
     twice = raw.replace(b"\0\0\0\2\0\0\0\0\0\6orders", b"\0\0\0\3\0\0\0\0\0\1x\0\0\0\0\0\6orders")
     assert twice != raw
-    assert again(decode_assignment(twice)) == decode_assignment(raw)
+    assert round_trip(decode_assignment(twice)) == decode_assignment(raw)
 
 
 def test_a_named_topology_is_not_written_before_version_10():
@@ -134,7 +136,7 @@ def test_assignments_of_a_group_equal_those_encoded_singly():
         replace(FULL, topic_index={"clicks": 0, "standby-only": 1, "orders": 2}),
     ]
     assert encode_assignments(group) == [encode_assignment(info) for info in group]
-    assert [decode_assignment(blob) for blob in encode_assignments(iter(group))] == [again(info) for info in group]
+    assert [decode_assignment(blob) for blob in encode_assignments(iter(group))] == [round_trip(info) for info in group]
 
 
 def test_shared_parts_of_a_group_are_encoded_once():
@@ -159,10 +161,10 @@ def test_a_wrong_assignment_refuses_the_whole_group():
 
 
 def test_host_maps_that_were_read_behave_as_dicts():
-    read = again(FULL).partitions_by_host
+    read = round_trip(FULL).partitions_by_host
     assert read == FULL.partitions_by_host
     assert FULL.partitions_by_host == read
     assert list(read.items()) == list(FULL.partitions_by_host.items())
     assert (len(read), HostInfo("z", 1) in read, read.get(HostInfo("z", 1))) == (2, False, None)
     assert repr(read) == repr(FULL.partitions_by_host)
-    assert pickle.loads(pickle.dumps(again(FULL))) == again(FULL)
+    assert pickle.loads(pickle.dumps(round_trip(FULL))) == round_trip(FULL)

@@ -74,8 +74,8 @@ def test_blocks_hold_any_number_of_rows_and_a_topology_name_disables_them(rows, 
         "topology": names,
     }
     data = layout("SubscriptionInfo", 11).write(record)
-    again, end = layout("SubscriptionInfo", 11).read(data)
-    assert {name: rows_of(value) for name, value in again.items()} == {name: rows_of(record[name]) for name in record}
+    decoded, end = layout("SubscriptionInfo", 11).read(data)
+    assert {name: rows_of(value) for name, value in decoded.items()} == {name: rows_of(record[name]) for name in record}
     assert end == len(data)
     agree("SubscriptionInfo", data)
 

@@ -87,9 +87,9 @@ def test_a_version_keeps_the_fields_it_has(dialect, version):
 @unhurried
 def test_every_subscription_survives_a_round_trip_in_the_same_order(drawn):
     dialect, value = drawn
-    again = decode_kip_subscription(encode_kip_subscription(value, dialect), dialect)
-    assert again == value
-    assert [*again.task_lags, *again.store_lags] == [*value.task_lags, *value.store_lags]
+    decoded = decode_kip_subscription(encode_kip_subscription(value, dialect), dialect)
+    assert decoded == value
+    assert [*decoded.task_lags, *decoded.store_lags] == [*value.task_lags, *value.store_lags]
 
 
 @each_dialect

@@ -71,18 +71,18 @@ def test_every_assignment_survives_a_round_trip(info):
 @given(subscriptions(11))
 @unhurried
 def test_maps_keep_their_order_in_a_subscription(info):
-    again = decode_subscription(encode_subscription(info))
-    assert list(again.task_offset_sums) == list(info.task_offset_sums)
-    assert list(again.client_tags) == list(info.client_tags)
+    decoded = decode_subscription(encode_subscription(info))
+    assert list(decoded.task_offset_sums) == list(info.task_offset_sums)
+    assert list(decoded.client_tags) == list(info.client_tags)
 
 
 @given(assignments(11))
 @unhurried
 def test_maps_keep_their_order_in_an_assignment(info):
-    again = decode_assignment(encode_assignment(info))
-    assert list(again.standby_tasks) == list(info.standby_tasks)
-    assert list(again.partitions_by_host) == list(info.partitions_by_host)
-    assert list(again.standby_partitions_by_host) == list(info.standby_partitions_by_host)
+    decoded = decode_assignment(encode_assignment(info))
+    assert list(decoded.standby_tasks) == list(info.standby_tasks)
+    assert list(decoded.partitions_by_host) == list(info.partitions_by_host)
+    assert list(decoded.standby_partitions_by_host) == list(info.standby_partitions_by_host)
 
 
 def test_the_vectors_cover_every_version():

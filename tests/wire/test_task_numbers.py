@@ -58,10 +58,10 @@ def test_any_number_of_tasks_equals_its_twin(count):
 
 def test_equal_tasks_are_built_once_and_numbers_are_never_shared():
     first = task_numbers(columns_of([(0, 1, 5), (0, 2, 6)]), "offset_sum")
-    again = task_numbers(columns_of([(0, 1, 7), (0, 2, -2)]), "offset_sum")
-    assert [a is b for a, b in zip(first, again, strict=True)] == [True, True]
+    second = task_numbers(columns_of([(0, 1, 7), (0, 2, -2)]), "offset_sum")
+    assert [a is b for a, b in zip(first, second, strict=True)] == [True, True]
     assert dict(first) == {TaskId(0, 1): 5, TaskId(0, 2): 6}
-    assert dict(again) == {TaskId(0, 1): 7, TaskId(0, 2): -2}
+    assert dict(second) == {TaskId(0, 1): 7, TaskId(0, 2): -2}
 
 
 def test_the_same_tasks_in_another_order_keep_it():

@@ -39,10 +39,10 @@ def test_a_killed_process_that_comes_back_has_its_tasks_long_before_its_session_
     first.until_running(PARTITIONS)
     app.until_counted(read_committed=True)
     first.kill()
-    again = start(1)
-    again.until_running(PARTITIONS)
-    assert again.seconds < SESSION_MS / 1000 / 2
-    assert len(again.named("predecessor_removed")) == 1
+    restarted = start(1)
+    restarted.until_running(PARTITIONS)
+    assert restarted.seconds < SESSION_MS / 1000 / 2
+    assert len(restarted.named("predecessor_removed")) == 1
     app.send(WORDS)
     app.until_counted(read_committed=True)
 
@@ -55,10 +55,10 @@ def test_it_gets_its_own_tasks_back_in_one_rebalance_while_another_works_on(app:
     app.until_counted(read_committed=True)
     before, generation = first.named("assigned")[-1]["active"], other.named("assigned")[-1]["generation"]
     first.kill()
-    again = start(1)
-    again.until_running(PARTITIONS // 2)
-    assert again.seconds < SESSION_MS / 1000 / 2
-    assert [(e["generation"], e["active"]) for e in again.named("assigned")] == [(generation + 1, before)]
+    restarted = start(1)
+    restarted.until_running(PARTITIONS // 2)
+    assert restarted.seconds < SESSION_MS / 1000 / 2
+    assert [(e["generation"], e["active"]) for e in restarted.named("assigned")] == [(generation + 1, before)]
     app.send(WORDS)
     app.until_counted(read_committed=True)
 

@@ -158,11 +158,11 @@ def test_a_state_directory_deleted_under_a_worker_costs_no_count(app: App) -> No
     worker.until_event("state_dir_made_anew")
     worker.stop()
     app.send(KEYS)
-    again = app.start(1)
+    restarted = app.start(1)
     app.until_counted()
-    again.until_running(PARTITIONS)
+    restarted.until_running(PARTITIONS)
     app.until_committed()
-    assert totals(again, KEYS) == {b"3"}
+    assert totals(restarted, KEYS) == {b"3"}
 
 
 def test_a_changelog_recreated_under_its_owner_is_noticed_by_its_next_commit(app: App) -> None:

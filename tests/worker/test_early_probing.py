@@ -86,14 +86,14 @@ def test_with_the_queue_all_warm_ups_are_handed_over_in_one_rebalance(broker: st
 
 
 def test_reports_of_members_make_a_rate_and_a_replica_that_restarts_loses_it() -> None:
-    here = UUID(int=1), TaskId(0, 3)
-    heard = _Heard(7, sums={here[0]: {here[1]: 100, TaskId(0, 4): 5}})
-    ends = {here[1]: 1_000}
+    replica = UUID(int=1), TaskId(0, 3)
+    heard = _Heard(7, sums={replica[0]: {replica[1]: 100, TaskId(0, 4): 5}})
+    ends = {replica[1]: 1_000}
     heard.copies = _moved_on(heard, ends, 10_000)
-    assert heard.copies.keys() == {here}, "of the other task no end is known"
-    assert (heard.copies[here].remaining, heard.copies[here].offsets_per_s) == (900, None)
-    heard.sums[here[0]] = {here[1]: 500}
+    assert heard.copies.keys() == {replica}, "of the other task no end is known"
+    assert (heard.copies[replica].remaining, heard.copies[replica].offsets_per_s) == (900, None)
+    heard.sums[replica[0]] = {replica[1]: 500}
     heard.copies = _moved_on(heard, ends, 12_000)
-    assert (heard.copies[here].offsets_per_s, heard.copies[here].left_ms) == (200, 2_500)
-    heard.sums[here[0]] = {here[1]: 0}
-    assert _moved_on(heard, ends, 14_000)[here].remaining == 1_000
+    assert (heard.copies[replica].offsets_per_s, heard.copies[replica].left_ms) == (200, 2_500)
+    heard.sums[replica[0]] = {replica[1]: 0}
+    assert _moved_on(heard, ends, 14_000)[replica].remaining == 1_000

@@ -98,9 +98,9 @@ def test_a_restarted_worker_keeps_its_identity_and_its_state(app: App) -> None:
     app.until_counted()
     identity = first.worker.process_id
     app.workers.pop().stop()
-    again = app.start(1)
-    assert again.worker.process_id == identity
-    again.until_running(PARTITIONS)
+    restarted = app.start(1)
+    assert restarted.worker.process_id == identity
+    restarted.until_running(PARTITIONS)
     app.until_counted()
 
 

@@ -30,8 +30,8 @@ def own_broker() -> Iterator[LocalBroker]:
 @pytest.fixture
 def app(own_broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
     monkeypatch.setattr(waiting, "STILL_MS", 1_000)
-    monkeypatch.setattr(waiting, "AGAIN_MS", 500)
-    monkeypatch.setattr(waiting, "IDLE_AGAIN_MS", 500)
+    monkeypatch.setattr(waiting, "ASK_INTERVAL_MS", 500)
+    monkeypatch.setattr(waiting, "IDLE_ASK_INTERVAL_MS", 500)
     app = App(own_broker.bootstrap_servers, "counting", tmp_path)
     yield app
     app.stop()

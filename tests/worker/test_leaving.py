@@ -44,9 +44,9 @@ def test_a_closed_member_leaves_or_remains(app: App, settings: dict[str, Any], s
 def test_a_member_that_remained_returns_to_its_tasks_without_waiting_for_itself(app: App) -> None:
     app.start(1, **SESSION, group_membership_operation="remain_in_group").until_running(PARTITIONS)
     app.workers.pop().stop()
-    again = app.start(1, **SESSION)
-    again.until_running(PARTITIONS)
-    assert len(again.named("predecessor_removed")) == 1
+    restarted = app.start(1, **SESSION)
+    restarted.until_running(PARTITIONS)
+    assert len(restarted.named("predecessor_removed")) == 1
 
 
 def test_a_member_closed_while_a_rebalance_waits_for_another_leaves_at_once(app: App) -> None:

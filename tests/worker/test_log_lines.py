@@ -18,7 +18,7 @@ from tests.worker.described import event_types
 T0_MS = 1_800_000_000_000
 """Friday, 15 January 2027, 08:00:00 UTC."""
 MINUTE_MS = 60_000
-HERE, NEWCOMER = "5c7ff2e1-1111-4111-8111-111111111111", "9e0d41aa-2222-4222-8222-222222222222"
+FOLDER, NEWCOMER = "5c7ff2e1-1111-4111-8111-111111111111", "9e0d41aa-2222-4222-8222-222222222222"
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ class Story:
 
     def say(self, event: str, after_ms: int = 0, **facts: Any) -> None:
         self.now_ms += after_ms
-        for line in self._lines.lines({"time_ms": self.now_ms, "event": event, "process_id": HERE, **facts}):
+        for line in self._lines.lines({"time_ms": self.now_ms, "event": event, "process_id": FOLDER, **facts}):
             self.lines.append(line.text)
             self.levels.append(line.level)
 
@@ -59,7 +59,7 @@ class Story:
 def test_a_join_a_scale_out_and_a_departure_read_as_sentences():
     story = Story()
     story.say("joining", reason="first join")
-    story.decide({HERE: {"active": ["0_0", "0_1"]}}, adopted=["0_0", "0_1"])
+    story.decide({FOLDER: {"active": ["0_0", "0_1"]}}, adopted=["0_0", "0_1"])
     story.assign(1, active=["0_0", "0_1"])
     pace = {"offsets_per_s": 90_000, "left_ms": 8_000}
     story.say("status", restoring={"0_0": {"remaining": 400_000, **pace}, "0_1": {"remaining": 600_000, **pace}})
@@ -68,17 +68,17 @@ def test_a_join_a_scale_out_and_a_departure_read_as_sentences():
     story.say("running", 2_000, task="0_0", positions={"in-0": 1}, restored=400_000)
     story.say("running", 1_000, task="0_1", positions={"in-1": 1}, restored=600_000)
     story.say("joining", MINUTE_MS, reason="the group rebalances")
-    story.decide({HERE: {"active": ["0_0", "0_1"]}, NEWCOMER: {"warmup": ["0_1"]}})
+    story.decide({FOLDER: {"active": ["0_0", "0_1"]}, NEWCOMER: {"warmup": ["0_1"]}})
     story.assign(2, active=["0_0", "0_1"], probe_ms=10 * MINUTE_MS - 10_000)
     story.say("joining", 90_000, reason="probing rebalance")
-    moving = {NEWCOMER: {}, HERE: {"active": ["0_0"], "standby": ["0_1"]}}
-    story.decide(moving, changed={"0_1": [HERE, NEWCOMER]}, withheld=["0_1"])
+    moving = {NEWCOMER: {}, FOLDER: {"active": ["0_0"], "standby": ["0_1"]}}
+    story.decide(moving, changed={"0_1": [FOLDER, NEWCOMER]}, withheld=["0_1"])
     story.assign(3, active=["0_0"], standby=["0_1"], follow_up=True)
     story.say("joining", reason="follow-up: withheld tasks can be given out")
-    story.decide({HERE: {"active": ["0_0"], "standby": ["0_1"]}, NEWCOMER: {"active": ["0_1"]}})
+    story.decide({FOLDER: {"active": ["0_0"], "standby": ["0_1"]}, NEWCOMER: {"active": ["0_1"]}})
     story.assign(4, active=["0_0"], standby=["0_1"])
     story.say("joining", MINUTE_MS, reason="the group rebalances")
-    story.decide({HERE: {"active": ["0_0", "0_1"]}}, adopted=["0_1"])
+    story.decide({FOLDER: {"active": ["0_0", "0_1"]}}, adopted=["0_1"])
     story.assign(5, active=["0_0", "0_1"])
     story.say("running", 100, task="0_1", positions={"in-1": 1}, restored=0)
     story.say("closed")
@@ -119,7 +119,7 @@ This worker is closed.
 
 def test_a_follower_does_not_say_who_came_and_went():
     story = Story()
-    story.decide({HERE: {"active": ["0_0"]}})
+    story.decide({FOLDER: {"active": ["0_0"]}})
     story.assign(1, active=["0_0"])
     story.assign(2, active=["0_0"])  # another member led
     story.decide({NEWCOMER: {"active": ["0_0"]}})

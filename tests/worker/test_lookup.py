@@ -34,7 +34,7 @@ def test_every_key_is_found_at_its_owner_and_behind_it_at_a_standby(broker: str,
         app.until_committed()  # then it is in the owners' stores; standbys follow
         workers = {"127.0.0.1:7001": first, "127.0.0.1:7002": second}
         for worker in workers.values():
-            until(lambda here=worker: totals(here, app), lambda counted: counted == app.sent)
+            until(lambda asked=worker: totals(asked, app), lambda counted: counted == app.sent)
         owners = set()
         for word, count in app.sent.items():
             place = first.worker.locate("totals", word)

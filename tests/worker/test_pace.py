@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress
-from kstreams_assign.worker.pace import AGAIN_MS, LONG_MS, LongRestores, paces
+from kstreams_assign.worker.pace import LONG_MS, REPORT_INTERVAL_MS, LongRestores, paces
 
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
 P0 = TopicPartition("app-s-changelog", 0)
@@ -33,9 +33,9 @@ def test_a_restore_that_just_began_has_no_rate():
 def test_one_line_for_all_comes_once_a_restore_takes_long_and_again_at_intervals():
     lines = LongRestores(1_000)
     both = {T0: restoring(), T1: restoring(200_000)}
-    times = range(0, LONG_MS + 2 * AGAIN_MS + 1, 1_000)
+    times = range(0, LONG_MS + 2 * REPORT_INTERVAL_MS + 1, 1_000)
     line_by_time = {at: line for at in times if (line := lines.line(paces(both, at), at))}
-    assert list(line_by_time) == [LONG_MS, LONG_MS + AGAIN_MS, LONG_MS + 2 * AGAIN_MS]
+    assert list(line_by_time) == [LONG_MS, LONG_MS + REPORT_INTERVAL_MS, LONG_MS + 2 * REPORT_INTERVAL_MS]
     assert line_by_time[LONG_MS] == {
         "tasks": ["0_0", "0_1"],
         "remaining": 280_000,

@@ -204,8 +204,8 @@ def test_one_group_of_both_languages_counts_every_word_through_a_repartition_top
     java.close()
     ours.until_running(2 * PARTITIONS)
     words.count_more()
-    again = words.java()
-    again.until(lambda _: len(again.active) == PARTITIONS)
+    restarted = words.java()
+    restarted.until(lambda _: len(restarted.active) == PARTITIONS)
     decisions = ours.named("decision")
     assert decisions, "Python leads"
     assert not [text for decision in decisions for text in decision["warnings"] if "another topology" in text]
@@ -229,8 +229,8 @@ def test_a_topic_that_appears_and_matches_is_read_with_either_leader(
     assert not ours.named("decision"), "Java leads"
     java.close()
     ours.until_running(2 * PARTITIONS)
-    again = words.java()
-    again.until(lambda _: len(again.active) == PARTITIONS)
+    restarted = words.java()
+    restarted.until(lambda _: len(restarted.active) == PARTITIONS)
     words.new_topic("lines-under-python", PARTITIONS)
     words.count_more("lines-under-python")
     assert ours.named("decision"), "Python leads"

@@ -16,7 +16,7 @@ from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.labour import told_lag
+from kstreams_assign.worker.labour import reported_lag
 from kstreams_assign.worker.restoring import RestoreThread
 from tests.restore.logs import LogReader
 
@@ -61,6 +61,6 @@ def test_a_task_that_stops_running_is_reported_by_its_offsets_before_the_thread_
 def test_a_replica_that_was_just_assigned_is_not_reported_as_caught_up(directory: StateDirectory) -> None:
     thread = thread_of(directory, OffsetSums())
     thread.tail(TASK, None)
-    assert told_lag(TaskState.TAILING, thread.lags().get(TASK)) is None, "its state is not opened yet"
-    assert told_lag(TaskState.RUNNING, thread.lags().get(TASK)) == 0
-    assert told_lag(TaskState.TAILING, 7) == 7
+    assert reported_lag(TaskState.TAILING, thread.lags().get(TASK)) is None, "its state is not opened yet"
+    assert reported_lag(TaskState.RUNNING, thread.lags().get(TASK)) == 0
+    assert reported_lag(TaskState.TAILING, 7) == 7

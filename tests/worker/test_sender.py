@@ -49,10 +49,10 @@ def test_a_call_that_does_not_come_back_holds_up_neither_the_next_one_nor_the_en
     behind = sender.submit(lambda: made.append("behind"))
     sender.leave()
     assert sender.submit(lambda: made.append("after")).result(SOON_S) is None
-    again = sender.submit(hanging)
+    resubmitted = sender.submit(hanging)
     sender.close(0.1)
     hanging.back.set()
     hung.result(SOON_S)
-    again.result(SOON_S)
+    resubmitted.result(SOON_S)
     assert not behind.done()
     assert made == ["after"]

@@ -50,7 +50,7 @@ def test_the_group_is_connected_to_again_and_again_until_time_is_up(
 
     monkeypatch.setattr(connecting, "_group_client", refused)
     monkeypatch.setattr(connecting, "CONNECT_S", 2.0)
-    monkeypatch.setattr(connecting, "CONNECT_AGAIN_S", 0.05)
+    monkeypatch.setattr(connecting, "CONNECT_RETRY_S", 0.05)
     with pytest.raises(BrokerUnavailable):
         connecting.group_client(None, None, None, None)  # type: ignore[arg-type]  # passed on
     assert len(tries) > 1

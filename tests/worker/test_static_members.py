@@ -49,11 +49,11 @@ def test_a_static_member_comes_back_to_its_tasks_without_a_rebalance_and_asks_fo
     first, other = two_at_work(app)
     generation = other.named("assigned")[-1]["generation"]
     first.stop()
-    again = static(app, 1)
-    again.until_running(PARTITIONS // 2)
-    assert [event["generation"] for event in again.named("assigned")] == [generation]
+    restarted = static(app, 1)
+    restarted.until_running(PARTITIONS // 2)
+    assert [event["generation"] for event in restarted.named("assigned")] == [generation]
     assert other.named("assigned")[-1]["generation"] == generation
-    assert [event["reason"] for event in again.named("joining")] == ["first join"]
+    assert [event["reason"] for event in restarted.named("joining")] == ["first join"]
 
 
 def test_whose_state_is_gone_asks_for_a_rebalance_so_that_a_warm_copy_may_take_over(app: App) -> None:
@@ -61,11 +61,11 @@ def test_whose_state_is_gone_asks_for_a_rebalance_so_that_a_warm_copy_may_take_o
     mine = first.named("assigned")[-1]["active"]
     first.stop()
     shutil.rmtree(app.folder / "state-1")
-    again = static(app, 1, num_standby_replicas=1)
-    again.until(lambda events: len([event for event in events if event["event"] == "joining"]) >= 2)
+    restarted = static(app, 1, num_standby_replicas=1)
+    restarted.until(lambda events: len([event for event in events if event["event"] == "joining"]) >= 2)
     reason = f"state here is too far behind for the old assignment: {', '.join(mine)}"
-    assert [event["reason"] for event in again.named("joining")][:2] == ["first join", reason]
-    again.until(lambda events: len([event for event in events if event["event"] == "assigned"]) >= 2)
+    assert [event["reason"] for event in restarted.named("joining")][:2] == ["first join", reason]
+    restarted.until(lambda events: len([event for event in events if event["event"] == "assigned"]) >= 2)
 
 
 def test_after_the_static_leader_was_restarted_a_topic_that_grows_is_noticed(app: App) -> None:
@@ -91,12 +91,12 @@ def test_after_the_static_leader_was_restarted_a_topic_that_grows_is_noticed(app
     other = start(2)
     other.until_running(PARTITIONS // 2)
     first.stop()
-    again = start(1)
-    again.until_running(PARTITIONS // 2)
-    assert not again.named("decision"), "it came back as a follower"
+    restarted = start(1)
+    restarted.until_running(PARTITIONS // 2)
+    assert not restarted.named("decision"), "it came back as a follower"
     admin = AdminClient({"bootstrap.servers": app.broker})
     admin.create_partitions([NewPartitions(app.name, PARTITIONS + 2)])[app.name].result(60)
-    for member in (again, other):
+    for member in (restarted, other):
         member.until_running(PARTITIONS // 2 + 1)
-    reasons = [event["reason"] for member in (again, other) for event in member.named("joining")]
+    reasons = [event["reason"] for member in (restarted, other) for event in member.named("joining")]
     assert any(f"source topics have {PARTITIONS + 2} partitions" in reason for reason in reasons)

@@ -15,7 +15,7 @@ from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.tasks.transactions import Coordinated, ExaminedTransaction, OpenTransaction
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.input_progress import InputProgress, measured
-from kstreams_assign.worker.waiting import AGAIN_MS, IDLE_AGAIN_MS, STILL_MS, WaitingTasks
+from kstreams_assign.worker.waiting import ASK_INTERVAL_MS, IDLE_ASK_INTERVAL_MS, STILL_MS, WaitingTasks
 
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
 LOG, OFFSETS = TopicPartition("app-s-changelog", 0), TopicPartition(OFFSETS_TOPIC, 3)
@@ -82,15 +82,15 @@ def test_a_task_that_moves_or_is_at_its_end_is_not_looked_up(waiting, brokers):
 def test_a_hanging_transaction_is_reported_with_the_remedy_until_it_ends(waiting, brokers, events):
     assert waits_at(waiting, AT_40, {}, STILL_MS) == {"0_0": True}
     assert brokers.asked == [([LOG], False)]
-    assert waits_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS - 1) == {"0_0": True}
+    assert waits_at(waiting, AT_40, {}, STILL_MS + ASK_INTERVAL_MS - 1) == {"0_0": True}
     assert len(brokers.asked) == 1
-    assert waits_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS) == {"0_0": True}
+    assert waits_at(waiting, AT_40, {}, STILL_MS + ASK_INTERVAL_MS) == {"0_0": True}
     assert len(brokers.asked) == 2
     [event] = events  # once, as it stays the same
     [warning] = event["warnings"]
     assert warning.endswith("; kstreams-assign transactions app -b b:1 --end")
     assert event["transactions"][0]["transactional_id"] == "app-x"
-    assert waits_at(waiting, {}, {}, STILL_MS + AGAIN_MS + 1) == {}
+    assert waits_at(waiting, {}, {}, STILL_MS + ASK_INTERVAL_MS + 1) == {}
     assert events[-1]["warnings"] == events[-1]["transactions"] == []
 
 
@@ -111,7 +111,7 @@ def test_hanging_group_offsets_delay_the_tasks_that_wait_for_them(waiting, broke
     assert waits_at(waiting, {}, {T0: 0, T1: 5}, STILL_MS) == {"0_0": True}
     assert brokers.asked == [([], True)]
     brokers.answer = [replace(hanging, coordinated=replace(KNOWN, transactional_id="other-x"))]  # another group's
-    assert waits_at(waiting, {}, {T0: 0, T1: 5}, STILL_MS + AGAIN_MS) == {}
+    assert waits_at(waiting, {}, {T0: 0, T1: 5}, STILL_MS + ASK_INTERVAL_MS) == {}
 
 
 def test_of_two_transactions_the_one_that_never_ends_is_reported(waiting, brokers):
@@ -133,7 +133,7 @@ def test_a_task_that_goes_on_is_no_longer_reported(waiting, brokers):
     assert waits_at(waiting, both, {}, STILL_MS) == {"0_0": True}
     brokers.answer = BrokerUnavailable("no broker")
     del both[T0]
-    assert waits_at(waiting, both, {}, STILL_MS + AGAIN_MS) == {}
+    assert waits_at(waiting, both, {}, STILL_MS + ASK_INTERVAL_MS) == {}
 
 
 def test_unavailable_brokers_are_reported_and_asked_again(waiting, brokers, events):
@@ -141,7 +141,7 @@ def test_unavailable_brokers_are_reported_and_asked_again(waiting, brokers, even
     assert waits_at(waiting, AT_40, {}, STILL_MS) == {}
     assert (events[0]["event"], events[0]["what"]) == ("lookup_failed", "open transactions")
     brokers.answer = [HANGING]
-    assert waits_at(waiting, AT_40, {}, STILL_MS + AGAIN_MS) == {"0_0": True}
+    assert waits_at(waiting, AT_40, {}, STILL_MS + ASK_INTERVAL_MS) == {"0_0": True}
 
 
 def test_a_hanging_input_is_reported_for_the_running_task(waiting, brokers, events):
@@ -170,9 +170,9 @@ def test_of_an_input_only_hanging_transactions_are_reported(waiting, brokers, ev
 def test_the_end_of_an_input_is_looked_at_seldom_and_a_changelog_at_once(waiting, brokers):
     brokers.answer = []
     assert waits_at(waiting, {}, {}, STILL_MS, BEHIND) == {}
-    assert waits_at(waiting, {}, {}, STILL_MS + IDLE_AGAIN_MS - 1, BEHIND) == {}
+    assert waits_at(waiting, {}, {}, STILL_MS + IDLE_ASK_INTERVAL_MS - 1, BEHIND) == {}
     assert len(brokers.asked) == 1
-    assert waits_at(waiting, AT_40, {}, STILL_MS + IDLE_AGAIN_MS - 1, BEHIND) == {}
+    assert waits_at(waiting, AT_40, {}, STILL_MS + IDLE_ASK_INTERVAL_MS - 1, BEHIND) == {}
     assert brokers.asked[1:] == [([LOG, INPUT], False)]
 
 

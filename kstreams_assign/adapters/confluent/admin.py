@@ -31,7 +31,7 @@ _NONE: frozenset[int] = frozenset()
 _OWN: int = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 _EXISTS = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 
-_ASK_AGAIN_S = 0.02
+_POLL_S = 0.02
 _GRACE_S = 1.0
 """librdkafka ends a request at its deadline; this much later we no longer wait for it to say so."""
 
@@ -256,7 +256,7 @@ class ClusterAdmin:
 
     def _forget_leaders(self, left_s: float) -> None:
         """Read the topics again: librdkafka remembers for 15 minutes that a topic had no leader."""
-        self._admin.poll(_ASK_AGAIN_S)
+        self._admin.poll(_POLL_S)
         try:
             self._admin.list_topics(timeout=left_s)
         except KafkaException as raised:

@@ -20,7 +20,7 @@ from kstreams_assign.client_settings import ClientRole
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 
-_AGAIN_S = 0.02
+_RETRY_S = 0.02
 
 
 class CommittedOffsets:
@@ -54,10 +54,10 @@ class CommittedOffsets:
                 try:
                     return self._read(wanted, max(0.0, deadline - time.monotonic()))
                 except BrokerUnavailable:  # also at once, where the coordinator has just moved
-                    if time.monotonic() + _AGAIN_S >= deadline:
+                    if time.monotonic() + _RETRY_S >= deadline:
                         self.close()  # whatever ails it, the next question is another client's
                         raise
-                threading.Event().wait(_AGAIN_S)
+                threading.Event().wait(_RETRY_S)
 
     def _read(self, wanted: list[ClientPartition], timeout_s: float) -> dict[TopicPartition, int]:
         with translating(self._about):

@@ -35,7 +35,7 @@ from kstreams_assign.model import TopicPartition
 
 _METADATA = struct.Struct("<7si")
 _PROBES = (MemberId(-1, "", None), MemberId(-1, "", "an instance"))
-_AGAIN_S = 0.02
+_RETRY_S = 0.02
 _NO_METADATA: Mapping[TopicPartition, str] = MappingProxyType({})
 
 _STALE = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID})
@@ -175,22 +175,22 @@ class TransactionalProducer(RecordProducer):
 
         Raises ``_LeftBehind`` where another client took over meanwhile.
         """
-        client, deadline, again = self._producer, time.monotonic() + timeout_s, False
+        client, deadline, retried = self._producer, time.monotonic() + timeout_s, False
         while True:
             left_s = deadline - time.monotonic()
             try:
-                if again:
-                    client.poll(_AGAIN_S)  # a fatal error may come out of it as well as out of the call
+                if retried:
+                    client.poll(_RETRY_S)  # a fatal error may come out of it as well as out of the call
                 call(client, max(left_s, 0.0))
             except KafkaException as raised:
                 self._still(client)
                 error = raised.args[0]
-                if not error.retriable() or left_s <= _AGAIN_S:
+                if not error.retriable() or left_s <= _RETRY_S:
                     raise self._verdict(error, f"{what} ({self._about})") from raised
             else:
                 self._still(client)
                 return
-            again = True
+            retried = True
 
     def _still(self, client: Producer) -> None:
         if self._producer is not client:

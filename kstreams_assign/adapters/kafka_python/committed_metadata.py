@@ -21,7 +21,7 @@ from kstreams_assign.adapters.kafka_python.faults import translated
 from kstreams_assign.errors import BrokerError, BrokerUnavailable
 from kstreams_assign.model import TopicPartition
 
-_AGAIN_S = 0.1
+_RETRY_S = 0.1
 _ENDS = "\x00"  # confluent-kafka writes a zero byte behind it
 
 
@@ -65,9 +65,9 @@ class CommittedMetadata:
                     return self._read(wanted)
                 except BrokerError as cause:
                     self.close()  # whatever ails it, the next question is another client's
-                    if not isinstance(cause, BrokerUnavailable) or time.monotonic() + _AGAIN_S >= deadline:
+                    if not isinstance(cause, BrokerUnavailable) or time.monotonic() + _RETRY_S >= deadline:
                         raise
-                threading.Event().wait(_AGAIN_S)
+                threading.Event().wait(_RETRY_S)
 
     def _read(self, wanted: list[KafkaTopicPartition]) -> dict[TopicPartition, str]:
         admin = self._connected()

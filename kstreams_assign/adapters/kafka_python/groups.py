@@ -20,7 +20,7 @@ from kstreams_assign.adapters.kafka_python.admin import Admin, connected
 from kstreams_assign.adapters.kafka_python.faults import translated
 
 GONE = "Dead"
-ASK_AGAIN_S = 0.1
+RETRY_S = 0.1
 _ABSENT = frozenset({kafka_errors.GroupIdNotFoundError.errno})
 _ON_ITS_WAY = (
     kafka_errors.CoordinatorLoadInProgressError,
@@ -80,7 +80,7 @@ class GroupDescriber:
             except _ON_ITS_WAY:
                 if time.monotonic() >= deadline:
                     raise
-                threading.Event().wait(ASK_AGAIN_S)
+                threading.Event().wait(RETRY_S)
 
     def types(self) -> dict[str, str]:
         """Return the type of every group that the brokers list: ``classic``, ``consumer``, ``share``, ``streams``."""

@@ -107,14 +107,14 @@ def _warmups(status: Status, names: Mapping[UUID, str]) -> list[dict[str, Any]]:
 
 
 def _holder(holder: Holder, status: Status, names: Mapping[UUID, str]) -> dict[str, Any]:
-    here = holder.process == status.process_id
+    is_this_process = holder.process == status.process_id
     endpoint = host_text(holder.endpoint) if holder.endpoint else None
     return {
         "process_id": str(holder.process) if holder.process else None,
         "endpoint": endpoint,
         "name": names[holder.process] if holder.process else endpoint,
-        "here": here,
-        "leads": here and status.leads,
+        "here": is_this_process,
+        "leads": is_this_process and status.leads,
         "active": None if holder.active is None else _texts(holder.active),
         "standby": None if holder.standby is None else _texts(holder.standby),
         "warmup": _texts(holder.warmup),

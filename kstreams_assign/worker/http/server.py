@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, cast
 from kstreams_assign.adapters.listening import describe_listen_error
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import HostInfo
-from kstreams_assign.state.forking import open_here
+from kstreams_assign.state.forking import open_unshared
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.http.as_json import as_json, tasks_json, verdict_json
 from kstreams_assign.worker.http.metrics import exposition
@@ -84,7 +84,7 @@ class StatusServer:
 
     def __init__(self, address: HostInfo) -> None:
         try:
-            self._server = open_here(lambda: _Server(address))
+            self._server = open_unshared(lambda: _Server(address))
         except OSError as cause:
             reason = describe_listen_error(cause)
             raise ConfigError(f"http = {host_text(address)!r}: cannot listen there: {reason}") from cause

@@ -207,8 +207,8 @@ def waits_text(waits: HeldUp | None) -> str:
 
 def stopped_text(task: TaskStatus) -> str:
     """Which task is stopped, why, and when it is tried again."""
-    again = "" if task.retry_ms is None else f"; tried again in {span(task.retry_ms)}"
-    return f"{task.task} is stopped: {task.stopped}{again}"
+    retry = "" if task.retry_ms is None else f"; tried again in {span(task.retry_ms)}"
+    return f"{task.task} is stopped: {task.stopped}{retry}"
 
 
 def _under_way(status: Status) -> Iterable[str]:

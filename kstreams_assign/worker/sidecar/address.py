@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kstreams_assign.adapters.listening import describe_listen_error
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.state.forking import open_here
+from kstreams_assign.state.forking import open_unshared
 
 TCP = "tcp://"
 PATH_BYTES_MAX = 107  # sockaddr_un holds 108 with the zero at the end
@@ -71,7 +71,7 @@ def _loops_back(host: str) -> bool:
 def listen(address: Address) -> socket.socket:
     """A socket that accepts at the address. Raises ``ConfigError`` where it is taken or cannot be had."""
     try:
-        return open_here(
+        return open_unshared(
             lambda: _listen_unix(address.path) if isinstance(address, UnixAddress) else _listen_tcp(address)
         )
     except OSError as cause:

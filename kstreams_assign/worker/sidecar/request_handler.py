@@ -266,9 +266,9 @@ class RequestHandler(Labour):
         self._backlog.clear()
         self._uncommitted = 0
         self._ops.forget_sizes()
-        again = self._session_tasks.roll_back(read)
-        if again:
-            self._loop.rewind(again)
+        positions = self._session_tasks.roll_back(read)
+        if positions:
+            self._loop.rewind(positions)
 
     # --- polls -------------------------------------------------------------------------------
 

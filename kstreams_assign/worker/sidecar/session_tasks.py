@@ -114,13 +114,13 @@ class SessionTasks:
 
     def roll_back(self, read: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Drop all that is not sealed; return where to read the polled partitions again, and those in ``read``."""
-        again: dict[TopicPartition, int] = {}
+        positions: dict[TopicPartition, int] = {}
         for session_task in self._tasks.values():
             sealed = session_task.running.sealed
             if not sealed:
                 session_task.running.workspace.roll_back()
             at = {**session_task.running.positions, **session_task.running.handled}
-            again |= {p: offset for p, offset in at.items() if p in session_task.polled or p in read}
+            positions |= {p: offset for p, offset in at.items() if p in session_task.polled or p in read}
             session_task.polled, session_task.wrote, session_task.stale = {}, False, False
         self._seen = set(self._tasks)
-        return again
+        return positions

@@ -70,6 +70,6 @@ def test_the_command_spreads_simulations_on_spark(monkeypatch, results, tmp_path
 
 def test_seeds_are_spread_as_well(monkeypatch):
     monkeypatch.setattr(cli, "_spread", lambda work, items, master: [work(item) for item in items] if master else [])
-    here = CliRunner().invoke(cli.app, ["simulate", "--seed", "5", "--count", "2", "--json"])
+    in_process = CliRunner().invoke(cli.app, ["simulate", "--seed", "5", "--count", "2", "--json"])
     there = CliRunner().invoke(cli.app, ["simulate", "--seed", "5", "--count", "2", "--json", "--spark", "local[2]"])
-    assert json.loads(here.stdout)["rebalances"] == json.loads(there.stdout)["rebalances"] > 0
+    assert json.loads(in_process.stdout)["rebalances"] == json.loads(there.stdout)["rebalances"] > 0

@@ -157,9 +157,9 @@ class Sweep:
                     for stage, (point, kind) in zip(stages, some, strict=True)
                 ]
                 ended = [play.result() for play in under_way]
-            again = [outcome for outcome in ended if outcome.too_late]
+            too_late = [outcome for outcome in ended if outcome.too_late]
             yield from (outcome for outcome in ended if not outcome.too_late)
-            yield from self.play(scenario, [replace(outcome.point, nth=outcome.point.nth // 2) for outcome in again])
+            yield from self.play(scenario, [replace(outcome.point, nth=outcome.point.nth // 2) for outcome in too_late])
 
     def play_until_reached(self, scenario: Scenario, points: Sequence[Point]) -> Iterator[Outcome]:
         """As ``play``; try points that no run reached in other scenarios' runs, as runs differ."""

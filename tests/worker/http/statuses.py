@@ -10,7 +10,7 @@ from kstreams_assign.model import HostInfo, TaskId, TopicPartition
 from kstreams_assign.worker.http.status import Holder, ReplicaProgress, Status, TaskStatus, WarmUp
 from kstreams_assign.worker.meters import BOUNDS_S, DurationView, Meters
 
-HERE, THERE, NEW = (UUID(int=n << 120) for n in (1, 2, 3))
+PROCESS_ID, THERE, NEW = (UUID(int=n << 120) for n in (1, 2, 3))
 NOW_MS = 1_800_000_000_000
 NOWHERE = "<img src=x onerror=window.hit=1>"
 
@@ -43,7 +43,7 @@ def settled(**changes) -> Status:
     """The worker runs two tasks and keeps a standby; nothing is under way."""
     status = Status(
         application_id="shop",
-        process_id=HERE,
+        process_id=PROCESS_ID,
         now_ms=NOW_MS,
         state=State.STABLE,
         generation=7,
@@ -59,7 +59,7 @@ def settled(**changes) -> Status:
             ),
         ),
         holders=(
-            Holder(HERE, HostInfo("here", 80), (task(0), task(1)), (task(2),), ()),
+            Holder(PROCESS_ID, HostInfo("here", 80), (task(0), task(1)), (task(2),), ()),
             Holder(THERE, HostInfo("there", 80), (task(2),), (task(0), task(1)), ()),
         ),
         early="nothing is due",

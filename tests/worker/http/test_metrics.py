@@ -15,7 +15,7 @@ from kstreams_assign.tasks.transactions import HeldUp
 from kstreams_assign.worker.http.metric_table import METRICS, ROWS, Kind, MetricRow
 from kstreams_assign.worker.http.metrics import client_state, exposition
 from kstreams_assign.worker.http.status import ReplicaProgress, TaskStatus
-from tests.worker.http.statuses import HERE, NOW_MS, settled, task, warming
+from tests.worker.http.statuses import NOW_MS, PROCESS_ID, settled, task, warming
 
 READERS = {
     "": read_text,
@@ -103,7 +103,7 @@ def test_counts_times_and_sizes_are_shown_as_the_meters_have_them(accept):
     assert values["kafka_streams_stream_task_metrics_restore_total", "0_0"] == 5_000
     assert values["kafka_streams_stream_task_metrics_update_total", "0_2"] == 900
     assert values["kstreams_assign_task_state_bytes", "0_0"] == 4_096
-    assert values["kstreams_assign_info", metadata.version("kstreams-assign"), str(HERE), "shop"] == 1
+    assert values["kstreams_assign_info", metadata.version("kstreams-assign"), str(PROCESS_ID), "shop"] == 1
 
 
 @pytest.mark.parametrize("accept", READERS)

@@ -68,8 +68,8 @@ def test_while_a_newcomer_warms_up_both_workers_report_why_they_may_not_be_scale
     app.until_counted()
     second, new = started(app, 2, application_server="new:80")
     there = until(first, "/scalable", 503, r"0_\d warms up on new:80.{1,20}lag [\d,]+")
-    here = until(second, "/scalable", 503, r"0_\d warms up on this process.{1,20}lag [\d,]+")
-    for answer in (there, here):
+    warming = until(second, "/scalable", 503, r"0_\d warms up on this process.{1,20}lag [\d,]+")
+    for answer in (there, warming):
         assert any("a probing rebalance is due in 9 min" in reason for reason in answer["reasons"])
     assert ask(new, "/ready")[0] == ask(old, "/ready")[0] == 200, "warm-ups are no reason to keep anybody away"
     shown = json.loads(ask(old, "/status.json")[1])

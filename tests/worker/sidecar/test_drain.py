@@ -45,9 +45,9 @@ def test_the_command_empties_a_worker_and_waits_for_its_end(shop: Shop) -> None:
         rest = list(log)
     assert "drain_refused" not in {event["event"] for event in rest}
     other.until_running(PARTITIONS)
-    again = subprocess.run([*DRAIN, config], capture_output=True, text=True, timeout=WITHIN_S, check=False)
-    assert again.returncode == 1
-    assert "no worker of" in again.stderr
+    repeated = subprocess.run([*DRAIN, config], capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert repeated.returncode == 1
+    assert "no worker of" in repeated.stderr
     with shop.connect(2) as session:
         shop.send(ORDERS)
         add_up_until(session, shop)

@@ -106,10 +106,10 @@ def test_some_of_the_polled_records_can_be_committed_and_the_rest_comes_again(sh
         with pytest.raises(SidecarRefused, match="bad_offset"):
             first.commit({partition: at.offset})
     with shop.connect() as second:
-        again = []
-        while not any(record.partition == at.partition for record in again):
-            again = second.poll(100)
-        assert next(r.offset for r in again if r.partition == at.partition) == at.offset + 1
+        received = []
+        while not any(record.partition == at.partition for record in received):
+            received = second.poll(100)
+        assert next(r.offset for r in received if r.partition == at.partition) == at.offset + 1
 
 
 def test_an_application_that_hangs_does_not_hold_up_the_group_and_keeps_only_the_tasks_that_stay(shop: Shop) -> None:
@@ -158,8 +158,8 @@ def test_a_task_that_was_lost_and_assigned_again_takes_no_earlier_writes(shop: S
         first.until_running(PARTITIONS)
         with pytest.raises(SidecarRefused, match=r"task_migrated.*assigned again"):
             session.put(gone, STORE, {b"of-before": b"1"})
-        again = session.poll(10, 30_000)
-        assert session.put(again[0].task, STORE, {b"of-now": b"1"}) == 1
+        records = session.poll(10, 30_000)
+        assert session.put(records[0].task, STORE, {b"of-now": b"1"}) == 1
     with shop.connect() as second:
         add_up_until(second, shop)
 
@@ -240,10 +240,10 @@ def test_columns_ranges_and_deletes_show_the_same_as_records(shop: Shop) -> None
                 assert c.headers is None
                 rows |= {(c.task, o, k, v) for o, k, v in zip(c.offset, c.key, c.value, strict=True)}
     with shop.connect() as session:
-        again = set()
-        while len(again) < 3:
-            again |= {(r.task, r.offset, r.key, r.value) for r in session.poll()}
-        assert again == rows
+        redelivered = set()
+        while len(redelivered) < 3:
+            redelivered |= {(r.task, r.offset, r.key, r.value) for r in session.poll()}
+        assert redelivered == rows
         entries = {b"k%d" % n: b"v" for n in range(5)}
         session.put("0_0", STORE, entries)
         session.commit()
