@@ -20,6 +20,7 @@ from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, 
     ("code", "ours"),
     [
         (KafkaError._INVALID_ARG, ConfigError),
+        (KafkaError._DESTROY_BROKER, BrokerUnavailable),
         (KafkaError._TRANSPORT, BrokerUnavailable),
         (KafkaError._TIMED_OUT, BrokerUnavailable),
         (KafkaError.NOT_LEADER_FOR_PARTITION, BrokerUnavailable),

@@ -28,6 +28,7 @@ FAULTS: Mapping[int, type[KStreamsAssignError]] = {
     KafkaError._UNKNOWN_PROTOCOL: ConfigError,
     # No broker answered, or a broker that cannot answer now: librdkafka itself tries all of these again.
     KafkaError._ALL_BROKERS_DOWN: BrokerUnavailable,
+    KafkaError._DESTROY_BROKER: BrokerUnavailable,  # a bootstrap address gave way to a broker with a request under way
     KafkaError._NOENT: BrokerUnavailable,  # of all partitions asked about none has a leader
     KafkaError._RESOLVE: BrokerUnavailable,
     KafkaError._TIMED_OUT: BrokerUnavailable,
