@@ -223,6 +223,101 @@ def errors() -> tuple[ErrorDescription, ...]:
     return tuple(_describe_error(error) for error in _error_tree(KStreamsAssignError))
 
 
+_RUN: Mapping[str, str] = {
+    "ConfigError": (
+        "The brokers refuse the settings of ``client``, a sink topic does not exist, ``http`` cannot be listened at, a "
+        "store's changelog is of a kind that cannot be read here, or other programs use the group of this "
+        "``application_id``."
+    ),
+    "BrokerUnavailable": "No broker answers within 30 seconds of the start.",
+    "BrokerError": "The brokers refuse a request for good: a right is missing, or a version is not supported.",
+    "AssignmentRefused": "A source topic does not exist, or the leader could not assign tasks.",
+    "ShutdownRequested": "A member called ``shut_application_down``.",
+    "TopologyMismatch": "Members run different topologies, or an internal topic has a wrong number of partitions.",
+    "MalformedUserData": "The leader's assignment cannot be read.",
+    "InstanceFenced": "Another process joined with the same ``group_instance_id``.",
+    "RecordRefused": "The brokers refuse an output for good.",
+}
+_JOINED: Mapping[str, str] = {
+    **{name: when for name, when in _RUN.items() if name not in {"RecordRefused", "BrokerUnavailable"}},
+    "ConfigError": "The brokers refuse the settings of ``client``, or other programs use the group.",
+}
+_NO_CODE = {"ConfigError": "``user_data`` is ``kip441``, which cannot express the request."}
+_IN_GENERATION: Mapping[str, str] = {
+    "CommitDeferred": "A rebalance is under way.",
+    "CommitRefused": "This member is no longer in the generation.",
+}
+_SIDECAR: Mapping[str, str] = {
+    "SidecarDisconnected": "The worker has closed the connection, did not answer in time, or does not listen.",
+    "SidecarRefused": "The worker refuses the request; ``code`` says why.",
+    "MalformedFrame": "An argument is of a type that cannot be sent, or bytes of the worker cannot be read.",
+}
+RAISED_BY: Mapping[str, Mapping[str, str]] = {
+    "Config": {"ConfigError": "A setting is missing, unknown or wrong."},
+    "Config.from_mapping": {"ConfigError": "A setting is missing, unknown or wrong."},
+    "Config.from_toml": {"ConfigError": "The file cannot be read, or a setting is missing, unknown or wrong."},
+    "Config.leaves": {"ConfigError": "The argument is none of the three operations."},
+    "Config.refuse_unless_apache": {"ConfigError": "``user_data`` is ``kip441``."},
+    "TaskId.parse": {"InvalidTaskId": "The string is not a task id."},
+    "Subtopology": {"ConfigError": "It has no sources, or a string in place of a list."},
+    "Repartition": {"ConfigError": "The name is empty, or the number of partitions is not positive."},
+    "Worker": {
+        "ConfigError": "Settings and topology contradict each other, or a name is impossible.",
+        "StateDirectoryLocked": "Another process uses ``state_dir``.",
+        "StateError": "``state_dir`` cannot be created, read or written.",
+    },
+    "Worker.run": _RUN,
+    "Worker.close": {"ConfigError": "The argument is none of the three operations."},
+    "Worker.shut_application_down": _NO_CODE,
+    "Worker.locate": {
+        "KeyNotLocal": "The worker is not running.",
+        "ConfigError": "The topology declares no such store.",
+        "BrokerError": "The brokers do not answer, or refuse to describe the source topics.",
+    },
+    "Worker.read": {
+        "KeyNotLocal": "The task is in another process, did not answer in time, or the worker is not running.",
+        "ConfigError": "The topology declares no such store.",
+        "BrokerError": "The brokers do not answer, or refuse to describe the source topics.",
+    },
+    "Task.store": {"ConfigError": "The subtopology declares no such store, or a timestamped one."},
+    "Task.timestamped_store": {"ConfigError": "The subtopology declares no such timestamped store."},
+    "Task.emit": {"ConfigError": "The topic is not among the sinks of the subtopology."},
+    "Task.partition_time": {"ConfigError": "The task does not read that topic."},
+    "GroupMember": {
+        "ConfigError": "Settings and topology contradict each other, or the brokers refuse the settings of ``client``.",
+        "BrokerUnavailable": "No broker answers within 30 seconds.",
+        "BrokerError": "The brokers refuse a request for good.",
+    },
+    "GroupMember.poll": _JOINED,
+    "GroupMember.commit": {**_IN_GENERATION, "BrokerError": "The brokers refuse the commit, or do not answer in time."},
+    "GroupMember.group_metadata": _IN_GENERATION,
+    "GroupMember.committed": {"BrokerError": "The brokers refuse the question, or do not answer in time."},
+    "GroupMember.shut_application_down": _NO_CODE,
+    "SidecarClient": _SIDECAR,
+    "AsyncSidecarClient": _SIDECAR,
+}
+"""Call of the public API -> the errors that can come out of it, each with when.
+
+Their base classes are not repeated. A class stands for its constructor, and for methods without an entry of their own.
+"""
+NOT_RAISED: Mapping[str, str] = {
+    "StoreDamaged": "The worker restores the store from its changelogs.",
+    "OffsetOutOfRange": "The worker starts the store over, or reads input where ``auto_offset_reset`` says.",
+    "DeliveryFailed": "The worker goes back to the last commit, unless the error is a ``RecordRefused``.",
+    "TransactionAborted": "The worker goes back to the last commit.",
+    "TaskMigrated": "The worker drops the work; the task's next owner repeats it.",
+    "ExtraMissing": "Only commands and ``LocalBroker`` raise it.",
+    "LocalBrokerError": "Only ``kstreams_assign.local`` and its commands raise it.",
+    "GroupNotFound": "Only commands raise it.",
+    "TopicNotFound": "Only commands raise it.",
+    "NotAStreamsGroup": "Only commands raise it.",
+    "WorkerNotRunning": "Only commands raise it.",
+    "SparkError": "Only commands raise it.",
+    "SimulationStuck": "Only commands raise it.",
+}
+"""Error that comes out of no call in ``RAISED_BY`` -> what happens in its place, or what raises it."""
+
+
 def _error_tree(error: type[Exception]) -> list[type[Exception]]:
     below = [kind for each in error.__subclasses__() for kind in _error_tree(each)]
     return [error, *below] if error.__module__ == KStreamsAssignError.__module__ else []
@@ -232,6 +327,12 @@ def _describe_error(error: type[Exception]) -> ErrorDescription:
     meaning, remedy, *attributes = map(_in_line, (getdoc(error) or "").split("\n\n"))
     base = error.__base__.__name__ if error.__base__ else ""
     return ErrorDescription(error.__name__, base, meaning, remedy, " ".join(attributes))
+
+
+def raised_by(call: str) -> list[tuple[ErrorDescription, str]]:
+    """Return the errors that can come out of a call of ``RAISED_BY``, each with when."""
+    described = {each.name: each for each in errors()}
+    return [(described[name], when) for name, when in RAISED_BY[call].items()]
 
 
 def _in_line(text: str) -> str:

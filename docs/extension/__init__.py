@@ -20,6 +20,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "settings": settings.settings_part,
     "topology settings": settings.topology_part,
     "errors": api.errors_part,
+    "errors by call": api.calls_part,
     "events": operations.events_part,
     "metrics": operations.metrics_part,
     "commands": commands.commands_part,

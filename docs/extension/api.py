@@ -12,7 +12,7 @@ from itertools import pairwise
 import kstreams_assign
 from extension.tables import markdown, table
 from kstreams_assign.cli import exit_status
-from kstreams_assign.reference import ErrorDescription, errors
+from kstreams_assign.reference import NOT_RAISED, RAISED_BY, ErrorDescription, errors, raised_by
 
 _DIRECTIVES = {"Classes": "autoclass", "Functions": "autofunction", "Errors": "autoexception"}
 KINDS = ("Classes", "Functions", "Errors", "Types and constants")
@@ -86,6 +86,20 @@ def errors_part() -> str:
         depths[error.name] = depths.get(error.base, -1) + 1
     index = "\n".join(f"{'  ' * depth}- [`{name}`](#{name.lower()})" for name, depth in depths.items())
     return "\n".join([index, "", "## Every error\n", *map(_error, errors())])
+
+
+def calls_part() -> str:
+    """Return a table of errors for each call that raises some, and the errors that come out of no call."""
+    parts = []
+    for call in RAISED_BY:
+        rows = [(_link(error.name), markdown(when), markdown(error.remedy)) for error, when in raised_by(call)]
+        parts.append(f"### `{call}`\n\n" + table(("Error", "When", "What to do"), rows))
+    rows = [(_link(name), markdown(instead)) for name, instead in NOT_RAISED.items()]
+    return "\n".join([*parts, "### None of these calls\n", table(("Error", "Instead"), rows)])
+
+
+def _link(name: str) -> str:
+    return f"[`{name}`](#{name.lower()})"
 
 
 def _error(error: ErrorDescription) -> str:

@@ -112,7 +112,8 @@ class GroupMember:
     ``process_id`` is this process's identity: keep it across restarts, or tasks move. ``topology`` lists what each
     subtopology reads and stores; the leader creates the changelogs, named ``<application_id>-<store>-changelog``.
     ``on_event`` gets the events of ``kstreams_assign.events``. Methods may be called from any thread. Raises
-    ``ConfigError`` for settings that contradict each other or that the brokers refuse, and ``BrokerUnavailable``.
+    ``ConfigError`` for settings that contradict each other or that the brokers refuse, ``BrokerUnavailable`` and
+    ``BrokerError``.
     """
 
     def __init__(
@@ -188,8 +189,8 @@ class GroupMember:
     def poll(self, timeout_s: float) -> GroupEvent | None:
         """Return the next event, or None if none comes within ``timeout_s`` seconds.
 
-        Raises what made the membership impossible: ``AssignmentRefused``, ``TopologyMismatch``, ``ConfigError``,
-        ``InstanceFenced`` or another error of ``BrokerError``.
+        Raises what made the membership impossible: ``AssignmentRefused``, ``ShutdownRequested``, ``TopologyMismatch``,
+        ``MalformedUserData``, ``ConfigError``, ``InstanceFenced`` or another error of ``BrokerError``.
         """
         try:
             event = self._events.get(timeout=timeout_s) if timeout_s > 0 else self._events.get_nowait()

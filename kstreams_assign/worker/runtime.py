@@ -119,8 +119,9 @@ class Engine:
     def run(self) -> None:
         """Join the group and process until ``close``.
 
-        Raises what ended it: an error of the user's function, or one of ``kstreams_assign.errors``, which say what to
-        do.
+        Raises what ended it: an error of the user's function, or ``ConfigError``, ``BrokerUnavailable``,
+        ``BrokerError``, ``AssignmentRefused``, ``ShutdownRequested``, ``TopologyMismatch``, ``MalformedUserData``,
+        ``InstanceFenced`` or ``RecordRefused``. The reference of errors says when, and what to do.
         """
         try:
             if not self._ending.is_set():
@@ -192,7 +193,7 @@ class Engine:
         """Return the processes that have a key: endpoints as ``application_server`` in the last assignment.
 
         Call it from any thread (Kafka: ``KafkaStreams.queryMetadataForKey``). Raises ``KeyNotLocal`` while the worker
-        is not running, and ``ConfigError`` for a store that the topology does not declare.
+        is not running, ``ConfigError`` for a store that the topology does not declare, and ``BrokerError``.
         """
         return self._require_lookup().locate(store, key)
 

@@ -24,7 +24,8 @@ class Worker(Engine):
     A subtopology's number is its place in ``topology``. With ``topology_description`` (the text of Java's
     ``Topology.describe()``, or a file with it) it is the number of the subtopology there that reads the same topics.
     ``on_event`` gets the events of ``kstreams_assign.events``. A worker runs once: ``run`` blocks until ``close``,
-    ``drain`` or an error. The constructor locks ``state_dir``. Raises ``ConfigError`` and ``StateDirectoryLocked``.
+    ``drain`` or an error. The constructor locks ``state_dir``. Raises ``ConfigError``, ``StateDirectoryLocked`` and
+    ``StateError``.
     """
 
     def __init__(
