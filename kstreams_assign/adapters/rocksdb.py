@@ -64,8 +64,8 @@ _log = logging.getLogger(__name__)
 
 _UNFLUSHED_MAX = 4
 _LEVEL0_MAX = 32
-_ROOM_TRY_S = 0.002
 _FAILURES = "rocksdb.background-errors"
+_ROOM_TRY_S = 0.002
 """In bulk: wait, with Python's lock let go, before RocksDB would make the writer wait and keep it."""
 
 _FILES_OF_A_DATABASE = ("MANIFEST-*", "*.sst", "*.log")

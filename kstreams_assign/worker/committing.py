@@ -40,7 +40,7 @@ from kstreams_assign.worker.meters import Durations, TaskTopic, Totals, count_to
 from kstreams_assign.worker.sender import Sender
 
 WAIT_S = 5.0
-"""How long whoever waits for a commit waits for each of its answers: closing must not hang on a broker."""
+"""How long a commit that is awaited waits for each of its answers: closing must not hang on a broker."""
 
 
 CALL_S = 10.0
@@ -51,7 +51,7 @@ TELL_S = 1.0
 
 LOOK_RECORDS = 100
 HUNG_MS = int(CALL_S * 1000) + 2_000
-"""Whoever has not come back by then never will."""
+"""Treat a client call that is older than this as hung."""
 
 _NOT_DELIVERED = (DeliveryFailed, BrokerUnavailable, TaskMigrated)
 _NO_TRANSACTION = (TransactionAborted, CommitDeferred, CommitRefused, BrokerUnavailable, TaskMigrated)
@@ -232,7 +232,7 @@ class Committer:
         return [task for task in self.tasks() if self._ended is CommitStep.FAILED or task in self._unwritten]
 
     def forget(self) -> None:
-        """There was nothing to commit: what became of the commit before is told already."""
+        """There was nothing to commit: the outcome of the commit before is reported already."""
         self._shares, self._unwritten, self._ended = (), set(), None
 
     def abandon(self) -> None:

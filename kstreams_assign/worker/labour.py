@@ -50,9 +50,9 @@ class Work(NamedTuple):
 class Running:
     """A running task. All offsets are next offsets.
 
-    ``positions`` are those of the last commit begun: whoever rolls back reads from there. ``handled`` are sealed ones,
-    ``deferred`` those whose commit a rebalance put off. ``times`` has all input partitions, ``told`` what was
-    committed beside their offsets.
+    ``positions`` are those of the last commit begun: a roll-back reads from there. ``handled`` are sealed ones,
+    ``deferred`` those whose commit a rebalance put off. ``times`` has all input partitions, ``committed_metadata``
+    what was committed beside their offsets.
     """
 
     workspace: TaskWorkspace
@@ -62,7 +62,7 @@ class Running:
     deferred: dict[TopicPartition, int] = field(default_factory=dict)
     sealed: bool = False
     fresh: bool = True
-    told: dict[TopicPartition, str] = field(default_factory=dict)
+    committed_metadata: dict[TopicPartition, str] = field(default_factory=dict)
     written_bytes: int = 0
 
     @property
@@ -101,7 +101,7 @@ class Running:
         self.positions.update(offsets)
         self.handled, self.deferred, self.sealed = {}, {}, False
         metadata = {partition: self.times[partition].commit(offset) for partition, offset in offsets.items()}
-        self.told.update(metadata)
+        self.committed_metadata.update(metadata)
         return Work(taken, offsets, metadata)
 
 
@@ -138,7 +138,7 @@ class Loop(Protocol):
 
 
 class Labour:
-    """What the loop asks of whoever works, and tells them. What is told may be ignored, as it is here."""
+    """What the loop asks of the code that works, and reports to it. Reports may be ignored, as they are here."""
 
     def connect(self, loop: Loop, facts: Callable[[], Facts]) -> None:
         """Get to know the loop, before it runs. ``facts`` may be asked from any thread."""
@@ -166,7 +166,7 @@ class Labour:
         """A task runs."""
 
     def ends(self, task: TaskId) -> None:
-        """A task gets no more records; what is sealed of it may still be committed. May be told more than once."""
+        """A task gets no more records; what is sealed of it may still be committed. May be called more than once."""
 
     def commit_begins(self) -> None:
         """Everything sealed has been taken."""
@@ -175,10 +175,10 @@ class Labour:
         """The commit that began last is over."""
 
     def failed(self, tasks: Sequence[TaskId], reason: str) -> None:
-        """The last commit of these did not succeed. ``ends`` was told; they begin anew from the commit before."""
+        """The last commit of these did not succeed. ``ends`` was called; they start again from the commit before."""
 
     def assigned(self, generation: int, adopted: Adopted) -> None:
-        """The member has adopted an assignment; the tasks that leave have been told of by ``ends``."""
+        """The member has adopted an assignment; ``ends`` was called for the tasks that leave."""
 
     def dropped(self, reason: str) -> None:
         """All tasks are gone without a commit: the group went on without this member."""

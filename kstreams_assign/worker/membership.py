@@ -1,7 +1,7 @@
 """The membership's shell: drives ``group.member`` with what the client, the loop and the clock report.
 
 One thread joins and keeps alive; the client's I/O thread asks for user-data and delivers assignments; the processing
-thread reports its commits. All of them meet in ``handle``, which only decides and leaves orders, so nobody waits here.
+thread reports its commits. All of them meet in ``handle``, which only decides and leaves orders, so none waits here.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Membership:
                 self._carry_out(action)
         if actions:  # not after every tick, or the thread would never rest
             self._wake.set()
-        for action in actions:  # without the lock: whoever listens may call us, or wait for one who does
+        for action in actions:  # without the lock: a listener may call us, or wait for a thread that does
             if isinstance(action, machine.Join):
                 self._log.emit("joining", reason=action.reason)
 
@@ -200,7 +200,7 @@ class Membership:
             while self._machine.state is not machine.State.CLOSED:
                 self._turn_or_outage()
         finally:
-            self.close()  # whatever ended it, nobody lets go of the mutex after this
+            self.close()  # whatever ended it, no thread releases the mutex after this
 
     def _turn_or_outage(self) -> None:
         try:
@@ -266,7 +266,7 @@ class Membership:
     def leave(self, timeout_s: float, operation: str | None = None) -> None:
         """Disconnect, and leave the group or stay in it, as ``operation`` or else the settings say; who drained leaves.
 
-        Raises ``BrokerError`` where the group could not be told: it waits until the session ends.
+        Raises ``BrokerError`` where the group could not be reached: it waits until the session ends.
         """
         config = self._config
         drained = self._draining and (operation or config.group_membership_operation) == "default"
@@ -308,15 +308,15 @@ class Membership:
         return self._owned, self._dialect.write_report(report)
 
     def _take_mutex(self) -> bool:
-        """Not once the member is closed: the client may still try a join then, and nobody would let go."""
+        """Not once the member is closed: a join that the client still tries would never release the mutex."""
         with self._lock:
             return self._machine.state is not machine.State.CLOSED and self._mutex.try_report(self)
 
     def _lags(self, sums: Mapping[TaskId, int]) -> dict[TaskId, int]:
         """KIP-441: each task's lag as of just before this join; 0 for what runs. Unknown ends leave a task out."""
         ends = self._ends or {}
-        running = {task: 0 for task, told in sums.items() if told == RUNNING_OFFSET_SUM}
-        others = {task: compute_lag(ends[task], told) for task, told in sums.items() if task in ends}
+        running = {task: 0 for task, offset_sum in sums.items() if offset_sum == RUNNING_OFFSET_SUM}
+        others = {task: compute_lag(ends[task], offset_sum) for task, offset_sum in sums.items() if task in ends}
         return dict(sorted({**others, **running}.items()))
 
     def lead(self, members: Sequence[JoinedMember], counts: Mapping[str, int]) -> Mapping[str, MemberAssignment]:
@@ -374,7 +374,7 @@ class Membership:
 
     def _drain_on(self, adopted: Adopted) -> None:
         if not adopted.draining:
-            why = "nobody is there to take the tasks over, or the leader is not ours"
+            why = "no other process can take the tasks over, or the leader is not a kstreams_assign member"
             self._log.emit("drain_refused", warnings=[f"{why}: this member leaves without warming them up elsewhere"])
         if not adopted.draining or not (adopted.active or adopted.follow_up):
             self._drained()
@@ -394,13 +394,13 @@ class Membership:
 
     @property
     def hosts(self) -> tuple[Hosts, Hosts]:
-        """Endpoint -> input partitions of its active tasks, and of its standbys, as the last assignment told."""
+        """Endpoint -> input partitions of its active tasks, and of its standbys, as of the last assignment."""
         adopted = self._adopted
         return (adopted.hosts, adopted.standby_hosts) if adopted else ({}, {})
 
     @property
     def next_probe_ms(self) -> int | None:
-        """Wall-clock time of the group's next probing rebalance, as the leader told; None where none is due."""
+        """Wall-clock time of the group's next probing rebalance, as the leader announced; None where none is due."""
         return self._adopted.next_probe_ms if self._adopted else None
 
     def view(self) -> MemberView:

@@ -201,7 +201,7 @@ class Processor:
 
     @property
     def _idle(self) -> bool:
-        """Nothing to read for, or nobody who would take more records now."""
+        """There is nothing to read, or no task takes more records now."""
         return not self._task_of or not self._labour.appetite()
 
     @property
@@ -424,7 +424,7 @@ class Processor:
         if held is None:  # taken away meanwhile
             self.restoring.close(task, stores)
             return
-        if task in self._closing:  # handed over before it was taken away: somebody else may have worked since
+        if task in self._closing:  # handed over before it was taken away: another process may have worked since
             self.restoring.close(task, stores)
             if held.state is TaskState.TAILING:
                 self.restoring.tail(task, None)
@@ -448,8 +448,8 @@ class Processor:
         if self._shape.changelogs(self._config.application_id, task):
             self._sums.running(task)
         self._inputs.add(at)
-        told = {str(p): position.offset for p, position in positions.items()}
-        self._log.emit("running", task=str(task), positions=told, restored=restored)
+        offsets = {str(p): position.offset for p, position in positions.items()}
+        self._log.emit("running", task=str(task), positions=offsets, restored=restored)
         self._labour.begins(held.running)
 
     def _closed(self, task: TaskId) -> None:

@@ -84,7 +84,7 @@ class RestoreThread:
         self._waiting: dict[TaskId, TaskStores | None] = {}
         self._handed_out: set[TaskId] = set()
         self._running: set[TaskId] = set()
-        """Those without stores, too: whoever restores here takes their processor."""
+        """Those without stores, too: a restore here takes processor time from them."""
         self._progress: dict[TaskId, TaskProgress] = {}
         self._unanswered: Mapping[TaskId, int] = {}
         self._stops = Stops()
@@ -138,12 +138,12 @@ class RestoreThread:
             self._sums.restoring(task, stores.offsets())
 
     def lags(self) -> dict[TaskId, int]:
-        """Offsets still to read of each task that is here, as last told; those that are to run soon have none."""
+        """Offsets still to read of each task that is here, as last reported; those that are to run soon have none."""
         restored = dict.fromkeys(list(self._waiting), 0)
         return restored | {task: progress.remaining for task, progress in self.progress().items()}
 
     def progress(self) -> dict[TaskId, TaskProgress]:
-        """How far each task is that is here, as last told: restored or tailed, not those that run."""
+        """How far each task is that is here, as last reported: restored or tailed, not those that run."""
         return dict(self._progress)
 
     def stopped(self) -> dict[TaskId, Stop]:
@@ -339,7 +339,10 @@ class RestoreThread:
 
     def _miss(self, event: Missing) -> None:
         names = ", ".join(map(str, event.changelogs))
-        reason = f"its changelog {names} does not exist; make it anew: the leader does at one of the next rebalances"
+        reason = (
+            f"its changelog {names} does not exist; create it again, or wait: the leader creates it at one of the next "
+            "rebalances"
+        )
         self._stops.missing(event.task, reason)
         self._tell_stopped(event.task, reason, MISSING_RETRY_MS)
 
@@ -357,7 +360,7 @@ class RestoreThread:
             self._hand_over(task, self._waiting.pop(task), positions)
 
     def _answered(self, task: TaskId) -> None:
-        """Or nobody asks any more."""
+        """Or the question was given up."""
         self._unanswered = {other: since for other, since in self._unanswered.items() if other != task}
 
     def _hand_over(self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, Position]) -> None:

@@ -1,4 +1,4 @@
-"""When the processing loop commits: each interval, when somebody waits for it, and not while a join is under way.
+"""When the processing loop commits: each interval, before a join or a close, and not while a join is under way.
 
 What lives here: the turns of commits, and ``Held``, a task in this process. What must not: the steps of one commit
 (``committing``), tasks coming and going (``processing``). Used on the loop's thread.
@@ -35,7 +35,7 @@ class Group(OffsetCommits, Protocol):
 
 
 class Fates(Protocol):
-    """Who is told what became of the tasks of a commit."""
+    """Receives what became of the tasks of a commit."""
 
     def failed(self, tasks: Iterable[TaskId], reason: str) -> None:
         """Nothing of their part counts; they go on from their last commit."""
@@ -119,7 +119,7 @@ class CommitTurns:
         return self._committer.aborted_total
 
     def turn(self) -> None:
-        """Carry on the commit that is on its way; begin the next when it is due or somebody waits for it."""
+        """Carry on the commit that is on its way; begin the next when it is due or awaited."""
         if self._committer.busy:
             end = self._committer.advance()
             if end is None:
@@ -157,17 +157,17 @@ class CommitTurns:
         self._holding = False
 
     def abandon(self) -> None:
-        """Forget the commit on its way, and whoever waits for one."""
+        """Forget the commit on its way, and what waits for one."""
         self._committer.abandon()
         self._called_after, self._waiting = [], []
         self._free()
 
     def tell_times(self, leaving: Iterable[Running]) -> None:
         """Exactly once, after the last commit of these: their partition times once more, as Java reads them."""
-        told = {p: (one.positions[p], text) for one in leaving for p, text in one.told.items()}
-        if told and self._config.exactly_once and self._allowed and not self._committer.busy:
+        committed = {p: (task.positions[p], text) for task in leaving for p, text in task.committed_metadata.items()}
+        if committed and self._config.exactly_once and self._allowed and not self._committer.busy:
             self._committer.tell_times(
-                {p: at for p, (at, _) in told.items()}, {p: text for p, (_, text) in told.items()}
+                {p: at for p, (at, _) in committed.items()}, {p: text for p, (_, text) in committed.items()}
             )
 
     def finish(self) -> None:
@@ -189,7 +189,7 @@ class CommitTurns:
         return not self._holding and self._group.joined()
 
     def _begin(self) -> None:
-        """Take everything that is done so far; whoever waits is called when it is committed."""
+        """Take everything that is done so far; what waits is called when it is committed."""
         self._next_ms = monotonic_ms() + self._config.commit_interval_ms
         self._called_after, self._waiting = self._waiting, []
         shares = [

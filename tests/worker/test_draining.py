@@ -41,6 +41,6 @@ def test_the_last_worker_reports_that_it_is_alone_and_leaves(broker: str, tmp_pa
         alone.worker.drain()
         alone.until_event("closed")
         (refused,) = alone.named("drain_refused")
-        assert "nobody is there" in refused["warnings"][0]
+        assert "no other process can take the tasks over" in refused["warnings"][0]
     finally:
         app.stop()
