@@ -42,6 +42,32 @@ def refuse_impossible_names(topology: TopologyShape, application_id: str) -> Non
         )
 
 
+def refuse_second_readers(topology: TopologyShape, application_id: str) -> None:
+    """Raise ``ConfigError`` for a topic that is read twice, by name or by a pattern (``InternalTopologyBuilder``).
+
+    Each record of such a topic would reach only one of its readers. Topics that match patterns and are not named are
+    checked when they are known (``resolve_patterns``).
+    """
+    reader_by_topic: dict[str, int] = {}
+    for number, sub in enumerate(topology.subtopologies):
+        for topic in sub.sources:
+            reader = reader_by_topic.setdefault(topic, number)
+            if reader != number:
+                raise ConfigError(
+                    f"topology: topic {topic} is read by subtopologies {reader} and {number}; a topic has one reader: "
+                    f"read it in one subtopology, and call both functions there"
+                )
+        if twice := [topic for topic in sub.sources if sub.sources.count(topic) > 1]:
+            raise ConfigError(f"topology: subtopology {number} lists topic {twice[0]} twice; list it once")
+    for topic, reader in reader_by_topic.items():
+        for number, sub in enumerate(topology.subtopologies):
+            if number != reader and not is_internal(application_id, topic) and sub.reads(topic):
+                raise ConfigError(
+                    f"topology: topic {topic} is read by subtopology {reader}, and the pattern of subtopology {number} "
+                    f"matches it; a topic has one reader: make the pattern narrower"
+                )
+
+
 def is_internal(application_id: str, topic: str) -> bool:
     """Return whether a topic is, by its name, an internal topic of the application; patterns match none of these."""
     return topic.startswith(f"{application_id}-") and topic.endswith(("-changelog", "-repartition"))

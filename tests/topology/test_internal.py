@@ -8,10 +8,12 @@ import pytest
 
 from kstreams_assign.errors import ConfigError, TopologyMismatch
 from kstreams_assign.model import RepartitionTopic, Store, SubtopologyShape, TopologyShape
+from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
 from kstreams_assign.topology.internal import (
     is_internal,
     missing_sources,
     refuse_impossible_names,
+    refuse_second_readers,
     refuse_wrong_counts,
     repartition_counts,
     resolve_patterns,
@@ -147,3 +149,38 @@ def test_stores_without_a_changelog_may_have_any_name():
     stores = (Store("no changelog", logged=False), Store("a table", source="in"), Store("s.t_o-R3"))
     refuse_impossible_names(TopologyShape((SubtopologyShape(("in",), stores),)), "app")
     refuse_impossible_names(TopologyShape((SubtopologyShape(("in",)),)), "an app")
+
+
+@pytest.mark.parametrize(
+    ("subtopologies", "text"),
+    [
+        (
+            (["in"], ["in"]),
+            "^topology: topic in is read by subtopologies 0 and 1; a topic has one reader: read it in one subtopology",
+        ),
+        ((["a"], ["in", "out"], ["in"]), "topic in is read by subtopologies 1 and 2; .* call both functions there$"),
+        ((["in", "in"],), "subtopology 0 lists topic in twice; list it once"),
+    ],
+)
+def test_a_topic_that_is_read_twice_is_refused_with_its_readers(subtopologies, text):
+    shape = TopologyShape(tuple(SubtopologyShape(tuple(sources)) for sources in subtopologies))
+    with pytest.raises(ConfigError, match=text):
+        refuse_second_readers(shape, "app")
+
+
+def test_a_repartition_topic_has_one_reader_by_its_short_or_full_name():
+    for second in (Flow.of([], repartition_sources=["w"]), Flow.of(["app-w-repartition"])):
+        flows = bind_flows([Flow.of([], repartition_sources=["w"]), second], "app")
+        with pytest.raises(ConfigError, match="topic app-w-repartition is read by subtopologies 0 and 1"):
+            refuse_second_readers(topology_shape(flows), "app")
+
+
+def test_a_named_topic_that_the_pattern_of_another_subtopology_matches_is_refused():
+    shape = TopologyShape((SubtopologyShape((), pattern="reg.*"), SubtopologyShape(("region",))))
+    with pytest.raises(ConfigError, match="region is read by subtopology 1, and the pattern of subtopology 0 matches"):
+        refuse_second_readers(shape, "app")
+
+
+def test_a_pattern_may_match_its_own_topics_and_internal_topics_of_others():
+    own = SubtopologyShape(("app-a",), pattern="app-.*")
+    refuse_second_readers(TopologyShape((own, SubtopologyShape(("app-w-repartition",)))), "app")

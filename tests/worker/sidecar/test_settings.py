@@ -124,6 +124,10 @@ def test_an_override_that_is_not_a_pair_is_refused(tmp_path, pair):
             r"stores\[0\].name = None",
         ),
         (PLAIN + "[[topology.subtopology]]\nsources = ['a']\nstores = ['s', 's']", "store names used twice: s"),
+        (
+            PLAIN + "[[topology.subtopology]]\nsources = ['in']\n[[topology.subtopology]]\nsources = ['in']",
+            "topic in is read by subtopologies 0 and 1; a topic has one reader",
+        ),
         (PLAIN.replace("app.sock", "x" * 108) + TOPOLOGY, "must be a path of 1 to 107 bytes"),
         (PLAIN.replace("app.sock", "tcp://0.0.0.0:1") + TOPOLOGY, "on loopback only"),
         (PLAIN.replace("app.sock", "tcp://127.0.0.1:1") + TOPOLOGY, "TCP needs a socket_token"),
