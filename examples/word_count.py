@@ -1,8 +1,6 @@
-"""Count words: ``python word_count.py localhost:9092`` reads the topic ``words``.
+"""Count the words that are the keys of the topic ``words``: ``python word_count.py localhost:9092``."""
 
-A record's key is a word. A record without a key is skipped.
-"""
-
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,5 +17,6 @@ def count(task: Task, words: Sequence[Record]) -> None:
 
 
 config = Config(application_id="word-count", bootstrap_servers=sys.argv[1])
-with suppress(KeyboardInterrupt):  # Ctrl-C commits, closes the tasks and leaves the group
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+with suppress(KeyboardInterrupt):  # Ctrl-C or SIGTERM: commits, closes the tasks and leaves the group
     Worker(config, [Subtopology(count, sources=["words"], stores=["counts"], sinks=["word-counts"])]).run()

@@ -25,13 +25,13 @@ WORDS = [b"to", b"be", b"or", b"not", b"to", b"be"] * 50
 
 
 @contextmanager
-def running(example: str, *arguments: str, folder: Path):
-    """An example at work in ``folder``, ended by Ctrl-C; fails if it does not end then."""
+def running(example: str, *arguments: str, folder: Path, end: signal.Signals = signal.SIGINT):
+    """An example at work in ``folder``, ended by Ctrl-C or ``end``; fails if it does not end then."""
     command = [sys.executable, EXAMPLES / example, *arguments]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
-            process.send_signal(signal.SIGINT)
+            process.send_signal(end)
             process.wait(WITHIN_S)
         finally:
             process.kill()
@@ -64,7 +64,7 @@ def last_values(broker: str, topic: str, wanted: dict[bytes, bytes]) -> dict[byt
     return newest
 
 
-def test_word_count_counts_words_and_ends_on_ctrl_c(broker, tmp_path):
+def test_word_count_counts_words_and_ends_on_ctrl_c_and_sigterm(broker, tmp_path):
     ClusterAdmin(broker).create_topics({"words": 2, "word-counts": 2}, WITHIN_S)
     producer = RecordProducer(broker, delivery_timeout_ms=WITHIN_S * 1_000)
     for word in [None, *WORDS[:1], None, *WORDS[1:]]:  # a record without a key is no word
@@ -75,7 +75,13 @@ def test_word_count_counts_words_and_ends_on_ctrl_c(broker, tmp_path):
     with running("word_count.py", broker, folder=tmp_path) as process:
         assert last_values(broker, "word-counts", wanted) == wanted
         assert process.poll() is None
+    assert process.returncode == 0
     assert (tmp_path / "state" / "word-count").is_dir()
+    produce(broker, "words", [b"be"])
+    wanted[b"be"] = b"%d" % (int(wanted[b"be"]) + 1)
+    with running("word_count.py", broker, folder=tmp_path, end=signal.SIGTERM) as process:
+        assert last_values(broker, "word-counts", wanted) == wanted
+    assert process.returncode == 0
 
 
 def produce(broker: str, topic: str, keys, value=b"") -> None:

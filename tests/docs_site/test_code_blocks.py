@@ -196,8 +196,10 @@ def _exists(dotted: str) -> bool:
     return True
 
 
-def test_the_first_example_deletes_the_folders_that_it_makes():
+def test_the_first_example_deletes_the_folders_that_it_makes_and_can_be_repeated():
     shell = "\n".join(block.text for block in all_blocks() if block.page == "README.md" and block.language in SHELLS)
-    made = {Config("app", "localhost:9092").state_dir, *re.findall(r"mkdir (\w+)", shell)}
+    made = {Config("app", "localhost:9092").state_dir, *re.findall(r"mkdir -p (\w+)", shell)}
     (deleted,) = re.findall(r"^rm -r (.+)$", shell, re.MULTILINE)
     assert set(deleted.split()) == made
+    assert "mkdir " not in shell.replace("mkdir -p ", "")
+    assert not re.search(r"\bkill .*%", shell), "a script has no job control"
