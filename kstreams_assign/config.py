@@ -331,7 +331,7 @@ class Config:
         if strategy != "none" and self.assignor == "least_movement" and find_spec("networkx") is None:
             raise ConfigError(
                 f"rack_aware_assignment_strategy = {strategy!r}: needs networkx for assignor 'least_movement'; "
-                "pip install 'kstreams-assign[rack]', or set assignor = 'high_availability'"
+                "install it (in a checkout: pip install '.[rack]'), or set assignor = 'high_availability'"
             )
 
     @property

