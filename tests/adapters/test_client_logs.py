@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from kstreams_assign.adapters import client_logs
-from kstreams_assign.adapters.client_logs import log_in_our_words
+from kstreams_assign.adapters.client_logs import OncePerHalfMinute, log_in_our_words
 from kstreams_assign.adapters.confluent.log_meanings import LIBRDKAFKA_MEANINGS
 from kstreams_assign.adapters.confluent.log_meanings import LOGGER_NAME as LIBRDKAFKA
 from kstreams_assign.adapters.confluent.settings import made, merged
@@ -25,8 +25,10 @@ CONNECTION = "<KafkaConnection node_id=1 host=[127.0.0.1:9092<-50512] broker_ver
 @pytest.fixture(autouse=True)
 def no_line_was_logged_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Empty the filters' memory: a line that another test caused within 30 s would be missing here."""
-    for own in client_logs._filters.values():
-        monkeypatch.setattr(own, "_fresh", client_logs.OncePerHalfMinute())
+    loggers = [logger for logger in logging.root.manager.loggerDict.values() if isinstance(logger, logging.Logger)]
+    on_loggers = [own for logger in loggers for own in logger.filters if isinstance(own, OncePerHalfMinute)]
+    for own in [*on_loggers, *(each._fresh for each in client_logs._filters.values())]:
+        monkeypatch.setattr(own, "_seen_s", {})
 
 
 @pytest.fixture
