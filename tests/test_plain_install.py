@@ -22,9 +22,7 @@ from tests.test_wheel import ROOT, run, wheel
 __all__ = ["wheel"]
 pytestmark = pytest.mark.timeout(600)
 NO_BROKER = "127.0.0.1:1"
-EXTRA_LINE = re.compile(
-    r"kstreams-assign: the package \S+ is not installed; .*: pip install '\.\[(\w+)\]'"
-)
+EXTRA_LINE = re.compile(r"kstreams-assign: the package \S+ is not installed; .*: pip install '\.\[(\w+)\]'")
 
 ARGUMENTS: Mapping[tuple[str, ...], tuple[int | str, tuple[str, ...]]] = {
     # words -> (exit status, or the extra that the command needs; arguments)
