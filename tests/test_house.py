@@ -40,7 +40,7 @@ ROOM_OF_PACKAGE = {
     "kafka": ("adapters/kafka_python",),
     "confluent_kafka": ("adapters/confluent",),
     "rocksdict": ("adapters/rocksdb.py",),
-    "networkx": ("assign/rack_owners.py",),
+    "networkx": ("assign/least_movement/rack_owners.py",),
     "msgpack": ("wire/trailer.py", "worker/sidecar/framing.py"),
     "jgo": ("local",),
     "truststore": ("local",),

@@ -19,15 +19,15 @@ from kstreams_assign.assign.balance import (
 from kstreams_assign.assign.check import check
 from kstreams_assign.assign.converge import Round, apply_plan, converge, previous_owners
 from kstreams_assign.assign.drain import drain_assignor
-from kstreams_assign.assign.fallback_prior import fallback_prior
-from kstreams_assign.assign.high_availability import high_availability
+from kstreams_assign.assign.java.fallback_prior import fallback_prior
+from kstreams_assign.assign.java.high_availability import high_availability
+from kstreams_assign.assign.java.sticky import sticky
+from kstreams_assign.assign.java.threads import ThreadTasks, distribute
 from kstreams_assign.assign.lags import TaskLags, compute_lag, find_previous_tasks, is_caught_up, rank, sort_by_lag
 from kstreams_assign.assign.learner import LearnerMarks, LearnerPlan, learn, learner, revoke_being_learned
-from kstreams_assign.assign.least_movement import least_movement, least_movement_by_rank
+from kstreams_assign.assign.least_movement.assignor import least_movement, least_movement_by_rank
 from kstreams_assign.assign.racks import cross_rack_partitions, why_not_rack_aware
 from kstreams_assign.assign.should_rebalance import Movement, available_movements, should_rebalance
-from kstreams_assign.assign.sticky import sticky
-from kstreams_assign.assign.threads import ThreadTasks, distribute
 from kstreams_assign.assign.values import (
     AssignConfig,
     Assignor,

@@ -1,6 +1,6 @@
 """How Java orders and hashes ids and texts: topology first, texts by UTF-16 units, hashes of 32 bits.
 
-The layouts that follow from it are in ``java_hash_table`` and ``java_heap``.
+The layouts that follow from it are in ``java.hash_table`` and ``java.heap``.
 """
 
 from __future__ import annotations

@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kstreams_assign.assign.balance import Owners
+from kstreams_assign.assign.java.lag_table import LagTable
+from kstreams_assign.assign.java.plan_table import NO_CLIENT, PlanTable
+from kstreams_assign.assign.java.standbys import LeastLoaded
+from kstreams_assign.assign.java.sticky import clients_by_task, seat_tasks
 from kstreams_assign.assign.java_order import sorted_tasks
-from kstreams_assign.assign.lag_table import LagTable
 from kstreams_assign.assign.lags import rank
-from kstreams_assign.assign.plan_table import NO_CLIENT, PlanTable
 from kstreams_assign.assign.shares import Seats
 from kstreams_assign.assign.should_rebalance import (
     Movement,
@@ -29,8 +31,6 @@ from kstreams_assign.assign.should_rebalance import (
     propose_balanced,
     rank_candidates,
 )
-from kstreams_assign.assign.standbys import LeastLoaded
-from kstreams_assign.assign.sticky import clients_by_task, seat_tasks
 from kstreams_assign.assign.values import NO_TASKS, AssignConfig, Cluster, Plan
 from kstreams_assign.model import TaskId, process_order
 

@@ -16,10 +16,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kstreams_assign.assign.balance import Owners
+from kstreams_assign.assign.java.lag_table import LagTable
+from kstreams_assign.assign.java.plan_table import PlanTable
 from kstreams_assign.assign.java_order import task_order
-from kstreams_assign.assign.lag_table import LagTable
 from kstreams_assign.assign.lags import UNBOUNDED_LAG, rank
-from kstreams_assign.assign.plan_table import PlanTable
 from kstreams_assign.assign.shares import even_shares
 from kstreams_assign.assign.values import AssignConfig, Cluster
 from kstreams_assign.errors import ConfigError

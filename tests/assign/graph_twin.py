@@ -1,4 +1,4 @@
-"""The slow twin of ``java_flow`` and ``java_max_flow``: Kafka's graph with every edge and every pass, as in Java.
+"""The slow twin of ``assign.java.flow`` and ``max_flow``: Kafka's graph with every edge and every pass, as in Java.
 
 Nodes are numbers, -2 is Java's null; edges are iterated in the order of nodes. The result is the owner of each task.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from math import ceil
 
-from kstreams_assign.assign.java_places import FlowProblem
+from kstreams_assign.assign.java.places import FlowProblem
 
 NULL, SOURCE = -2, -1
 

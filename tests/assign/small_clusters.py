@@ -28,11 +28,11 @@ from kstreams_assign.assign import (
     owner_changes_lower_bound,
     previous_owners,
 )
-from kstreams_assign.assign.final_owners import final_owners
+from kstreams_assign.assign.least_movement.final_owners import final_owners
 from kstreams_assign.assign.previous_state import PreviousState
 from kstreams_assign.assign.shares import even_shares
-from kstreams_assign.assign.standby_spread import final_standbys
-from kstreams_assign.assign.standby_table import StandbyTable
+from kstreams_assign.assign.standby.spread import final_standbys
+from kstreams_assign.assign.standby.table import StandbyTable
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 END, PART, ACCEPTABLE = 1000, 400, 100

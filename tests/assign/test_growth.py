@@ -18,7 +18,7 @@ from kstreams_assign.assign import (
     is_instance_balanced,
     owner_changes_lower_bound,
 )
-from kstreams_assign.assign.least_movement import least_movement
+from kstreams_assign.assign.least_movement.assignor import least_movement
 from kstreams_assign.model import TaskId
 
 END = 50_000

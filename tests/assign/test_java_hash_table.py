@@ -14,9 +14,9 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreams_assign.assign.java_hash_table import HashTable, is_crowded, spread, walk_order
+from kstreams_assign.assign.java.hash_table import HashTable, is_crowded, spread, walk_order
+from kstreams_assign.assign.java.tree_bin import Node, TreeBin
 from kstreams_assign.assign.java_order import process_hash, task_hash, task_order, text_hash, text_order
-from kstreams_assign.assign.java_tree_bin import Node, TreeBin
 from kstreams_assign.model import TaskId
 
 FOLDER = Path(__file__).parent

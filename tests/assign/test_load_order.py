@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.assign import Client, Cluster, TaskLags, is_caught_up
-from kstreams_assign.assign.clients_by_load import Layout
-from kstreams_assign.assign.java_hash_table import is_crowded, may_crowd, walk_order
-from kstreams_assign.assign.lag_table import LagTable
+from kstreams_assign.assign.java.clients_by_load import Layout
+from kstreams_assign.assign.java.hash_table import is_crowded, may_crowd, walk_order
+from kstreams_assign.assign.java.lag_table import LagTable
+from kstreams_assign.assign.java.plan_table import PlanTable, load_units
+from kstreams_assign.assign.java.standbys import LeastLoaded
+from kstreams_assign.assign.java.thread_balance import Threads
 from kstreams_assign.assign.lags import UNBOUNDED_LAG
-from kstreams_assign.assign.plan_table import PlanTable, load_units
-from kstreams_assign.assign.standbys import LeastLoaded
-from kstreams_assign.assign.thread_balance import Threads
 from kstreams_assign.model import TaskId
 
 capacities = st.lists(st.integers(1, 12), min_size=1, max_size=8)

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstreams_assign.assign import Client, Cluster, TaskLags
-from kstreams_assign.assign import final_owners as module
-from kstreams_assign.assign.exchanges import Exchanges
-from kstreams_assign.assign.final_owners import final_owners
+from kstreams_assign.assign.least_movement import final_owners as module
+from kstreams_assign.assign.least_movement.exchanges import Exchanges
+from kstreams_assign.assign.least_movement.final_owners import final_owners
+from kstreams_assign.assign.least_movement.prices import Prices
+from kstreams_assign.assign.least_movement.subtopologies import Subtopologies
 from kstreams_assign.assign.previous_state import PreviousState
-from kstreams_assign.assign.prices import Prices
 from kstreams_assign.assign.seats import OpenSeats
-from kstreams_assign.assign.subtopologies import Subtopologies
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
 ACCEPTABLE = 100

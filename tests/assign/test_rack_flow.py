@@ -11,8 +11,8 @@ from random import Random
 import networkx as nx
 import pytest
 
-from kstreams_assign.assign import rack_flow
-from kstreams_assign.assign.java_places import FlowProblem
+from kstreams_assign.assign.java import rack_flow
+from kstreams_assign.assign.java.places import FlowProblem
 from tests.assign import graph_twin
 
 STRATEGIES = ("min_traffic", "balance_subtopology")

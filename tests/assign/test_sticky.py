@@ -22,9 +22,9 @@ from kstreams_assign.assign import (
     previous_owners,
 )
 from kstreams_assign.assign.check import check_placements, check_single_owner, check_single_replica, check_standbys
-from kstreams_assign.assign.plan_table import PlanTable
+from kstreams_assign.assign.java.plan_table import PlanTable
+from kstreams_assign.assign.java.sticky import Pairs, fill_up_standbys, sticky
 from kstreams_assign.assign.shares import Seats
-from kstreams_assign.assign.sticky import Pairs, fill_up_standbys, sticky
 from kstreams_assign.model import TaskId
 from tests.assign.jsonl import read_cluster, read_config
 from tests.assign.problems import assign_problem

@@ -9,10 +9,11 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstreams_assign.assign import Client, Cluster, high_availability, java_heap
-from kstreams_assign.assign.clients_by_load import ClientsByLoad
-from kstreams_assign.assign.java_heap import poll_order
-from kstreams_assign.assign.plan_table import PlanTable
+from kstreams_assign.assign import Client, Cluster, high_availability
+from kstreams_assign.assign.java import heap
+from kstreams_assign.assign.java.clients_by_load import ClientsByLoad
+from kstreams_assign.assign.java.heap import poll_order
+from kstreams_assign.assign.java.plan_table import PlanTable
 from tests.assign.jsonl import read_cluster, read_config
 from tests.assign.problems import assign_problem
 from tests.assign.twin import DynamicQueue, PrioritySet, Twin
@@ -119,10 +120,10 @@ def test_a_third_client_may_slip_below_a_client_whose_load_fell_while_the_source
 def test_a_heap_out_of_order_is_sifted_as_java_sifts_it(array, index):
     polled, removed = DynamicQueue(lambda item: item), DynamicQueue(lambda item: item)
     polled.array, removed.array = list(array), list(array)
-    assert java_heap.poll(ours := list(array)) == polled.poll()
+    assert heap.poll(ours := list(array)) == polled.poll()
     assert ours == polled.array
     removed.remove(array[index])
-    java_heap.remove(ours := list(array), index)
+    heap.remove(ours := list(array), index)
     assert ours == removed.array
 
 
@@ -132,7 +133,7 @@ def test_a_layout_out_of_order_polls_as_java_does(array, eligible):
     clients = tuple(Client(UUID(int=number)) for number in range(12))
     _, ours, java, waiting = queues(clients, [0] * 12)
     ours.layout.heap = list(array)
-    ours.layout.in_order = java_heap.in_order(array)
+    ours.layout.in_order = heap.in_order(array)
     java.queue.array = [waiting[number] for number in array]
     polled = java.poll(lambda client: client.number in eligible)
     assert ours.layout.poll(eligible) == (polled.number if polled else None)

@@ -88,11 +88,11 @@ def test_only_the_large_case_reports_memory():
 
 
 def test_small_cases_are_run_again_while_there_is_time():
-    assert assign._again(0, 1000.0, quick=True)
-    assert not assign._again(1, 0.0, quick=True)
-    assert assign._again(1, 0.0, quick=False)
-    assert not assign._again(1, assign.BUDGET_S, quick=False)
-    assert not assign._again(assign.RUNS_MAX, 0.0, quick=False)
+    assert assign._runs_another(0, 1000.0, quick=True)
+    assert not assign._runs_another(1, 0.0, quick=True)
+    assert assign._runs_another(1, 0.0, quick=False)
+    assert not assign._runs_another(1, assign.BUDGET_S, quick=False)
+    assert not assign._runs_another(assign.RUNS_MAX, 0.0, quick=False)
 
 
 def test_a_whole_groups_codec_work_is_told_in_milliseconds():

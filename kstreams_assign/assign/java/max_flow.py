@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from kstreams_assign.assign.java_flow import NO_TASK
+from kstreams_assign.assign.java.flow import NO_TASK
 
 TASK, PLACE, SECOND = "task", "place", "second"
 Node = tuple[str, int, int]

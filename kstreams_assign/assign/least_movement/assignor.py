@@ -41,10 +41,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import nsmallest
 
-from kstreams_assign.assign.final_owners import final_owners
+from kstreams_assign.assign.least_movement.final_owners import final_owners
 from kstreams_assign.assign.previous_state import NO_CLIENT, PreviousState
 from kstreams_assign.assign.racks import why_not_rack_aware
-from kstreams_assign.assign.standby_spread import final_standbys
+from kstreams_assign.assign.standby.spread import final_standbys
 from kstreams_assign.assign.values import AssignConfig, Cluster, Placement, Plan
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 
@@ -74,7 +74,7 @@ def _final(
     if why_not_rack_aware(cluster, config):
         owners = final_owners(held)
         return owners, final_standbys(held, owners, config)
-    from kstreams_assign.assign.rack_owners import RackOwners  # a solver that few groups need
+    from kstreams_assign.assign.least_movement.rack_owners import RackOwners  # a solver that few groups need
 
     racks = RackOwners(held, cluster, config)
     owners = racks.owners()

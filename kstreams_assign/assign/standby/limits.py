@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kstreams_assign.assign.tag_spread import TagSpread
+from kstreams_assign.assign.standby.tag_spread import TagSpread
 
 Counts = Sequence[int]
 Shares = tuple[list[int], int]

@@ -13,10 +13,10 @@ from heapq import heappop, heappush
 from itertools import repeat
 from typing import Any
 
-from kstreams_assign.assign.java_hash_table import may_crowd, spread, table_size, walk_order
-from kstreams_assign.assign.java_heap import in_order, poll, remove
+from kstreams_assign.assign.java.hash_table import may_crowd, spread, table_size, walk_order
+from kstreams_assign.assign.java.heap import in_order, poll, remove
+from kstreams_assign.assign.java.plan_table import PlanTable, load_units
 from kstreams_assign.assign.java_order import process_hash
-from kstreams_assign.assign.plan_table import PlanTable, load_units
 
 
 class ClientsByLoad:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kstreams_assign.assign.fewest_actives import give_to_fewest_actives
-from kstreams_assign.assign.plan_table import NO_CLIENT, PlanTable
-from kstreams_assign.assign.standbys import LeastLoaded
+from kstreams_assign.assign.java.fewest_actives import give_to_fewest_actives
+from kstreams_assign.assign.java.plan_table import NO_CLIENT, PlanTable
+from kstreams_assign.assign.java.standbys import LeastLoaded
 from kstreams_assign.assign.values import AssignConfig, Cluster, Plan
 from kstreams_assign.model import TaskId
 

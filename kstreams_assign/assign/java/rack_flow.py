@@ -1,16 +1,16 @@
 """The owner of each task at the least traffic between racks, as Kafka decides (``RackAwareGraphConstructor``).
 
 ``min_traffic`` keeps every client's number of tasks. ``balance_subtopology`` keeps it too, and bounds each client's
-number of tasks of each group by its share, rounded up. Both are one flow, solved by ``java_flow``.
+number of tasks of each group by its share, rounded up. Both are one flow, solved by ``flow``.
 """
 
 from __future__ import annotations
 
 from math import ceil
 
-from kstreams_assign.assign.java_flow import turn_negative_cycles
-from kstreams_assign.assign.java_max_flow import MaxFlow
-from kstreams_assign.assign.java_places import FlowProblem, Places
+from kstreams_assign.assign.java.flow import turn_negative_cycles
+from kstreams_assign.assign.java.max_flow import MaxFlow
+from kstreams_assign.assign.java.places import FlowProblem, Places
 
 OTHER_NODES = 3
 """Java's source, its sink, and the node from which it looks for cycles."""

@@ -8,7 +8,7 @@ are exchanged.
 from __future__ import annotations
 
 from kstreams_assign.assign.seats import Matching, OpenSeats
-from kstreams_assign.assign.standby_table import StandbyTable
+from kstreams_assign.assign.standby.table import StandbyTable
 
 
 def ensure_takeover(table: StandbyTable) -> bool:

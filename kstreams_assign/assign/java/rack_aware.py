@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations
 
+from kstreams_assign.assign.java.places import FlowProblem
+from kstreams_assign.assign.java.plan_table import PlanTable
+from kstreams_assign.assign.java.rack_flow import balance_subtopology, min_traffic
 from kstreams_assign.assign.java_order import text_order
-from kstreams_assign.assign.java_places import FlowProblem
-from kstreams_assign.assign.plan_table import PlanTable
-from kstreams_assign.assign.rack_flow import balance_subtopology, min_traffic
 from kstreams_assign.assign.racks import STATELESS_COSTS, Costs, RackCosts
 from kstreams_assign.assign.values import AssignConfig, Cluster
 from kstreams_assign.model import TaskId

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kstreams_assign.assign.least_movement.prices import Prices
+from kstreams_assign.assign.least_movement.subtopologies import Subtopologies
 from kstreams_assign.assign.previous_state import PreviousState
-from kstreams_assign.assign.prices import Prices
 from kstreams_assign.assign.seats import OpenSeats
-from kstreams_assign.assign.subtopologies import Subtopologies
 
 Arc = tuple[int, int, int]
 """(price, the node it leads to, the task that moves along it or ``NO_TASK``)."""

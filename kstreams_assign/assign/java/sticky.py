@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
+from kstreams_assign.assign.java.plan_table import PlanTable
+from kstreams_assign.assign.java.thread_balance import anywhere, balance_over_threads
 from kstreams_assign.assign.java_order import task_order
-from kstreams_assign.assign.plan_table import PlanTable
 from kstreams_assign.assign.shares import Seats
-from kstreams_assign.assign.thread_balance import anywhere, balance_over_threads
 from kstreams_assign.assign.values import AssignConfig, Client, Cluster, Plan
 from kstreams_assign.model import TaskId
 

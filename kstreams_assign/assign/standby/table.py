@@ -1,6 +1,6 @@
 """A table of standbys while they are being placed. It can be read by row, by column and by task.
 
-It counts and knows bounds only. ``standby_fill`` makes the first layout, ``standby_settle`` moves standbys.
+It counts and knows bounds only. ``fill`` makes the first layout, ``settle`` moves standbys.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from kstreams_assign.assign.previous_state import PreviousState
-from kstreams_assign.assign.standby_limits import StandbyLimits
-from kstreams_assign.assign.tag_spread import TagSpread
+from kstreams_assign.assign.standby.limits import StandbyLimits
+from kstreams_assign.assign.standby.tag_spread import TagSpread
 
 
 class StandbyTable:

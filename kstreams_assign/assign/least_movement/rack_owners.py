@@ -13,11 +13,11 @@ from itertools import combinations
 
 import networkx as nx  # type: ignore[import-untyped]
 
+from kstreams_assign.assign.java.rack_aware import subtopology_order
 from kstreams_assign.assign.previous_state import NO_CLIENT, PreviousState
-from kstreams_assign.assign.rack_aware import subtopology_order
 from kstreams_assign.assign.racks import Costs, RackCosts, costs
 from kstreams_assign.assign.shares import even_shares
-from kstreams_assign.assign.tag_spread import TagSpread
+from kstreams_assign.assign.standby.tag_spread import TagSpread
 from kstreams_assign.assign.values import AssignConfig, Cluster
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 

@@ -1,6 +1,6 @@
 """The first layout of standbys: existing replicas stay, missing ones go where cells and columns lack most.
 
-It works on a ``StandbyTable``; ``standby_settle`` then moves what is still misplaced.
+It works on a ``StandbyTable``; ``settle`` then moves what is still misplaced.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from heapq import nsmallest
 
-from kstreams_assign.assign.standby_table import StandbyTable
+from kstreams_assign.assign.standby.table import StandbyTable
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 
 Gift = dict[int, int]

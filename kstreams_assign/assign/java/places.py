@@ -1,4 +1,4 @@
-"""Which task is at which client while ``java_flow`` moves them, and the least cost of giving one away.
+"""Which task is at which client while ``flow`` moves them, and the least cost of giving one away.
 
 Tasks belong to groups (subtopologies). A *place* is a group at a client, in Java the client's node of the first stage.
 Cost and task share one number: the cost times the number of tasks, plus the task.

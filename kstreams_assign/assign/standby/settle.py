@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kstreams_assign.assign.standby_table import StandbyTable
-from kstreams_assign.assign.standby_takeover import ensure_takeover
-from kstreams_assign.assign.tag_spread import TagSpread
+from kstreams_assign.assign.standby.table import StandbyTable
+from kstreams_assign.assign.standby.tag_spread import TagSpread
+from kstreams_assign.assign.standby.takeover import ensure_takeover
 
 
 def settle(table: StandbyTable) -> None:

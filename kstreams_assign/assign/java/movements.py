@@ -6,10 +6,10 @@ the warmer one gets the replica for now, and the intended process gets a warm-up
 
 from __future__ import annotations
 
-from kstreams_assign.assign.clients_by_load import ClientsByLoad
-from kstreams_assign.assign.java_heap import poll_order
-from kstreams_assign.assign.lag_table import LagTable
-from kstreams_assign.assign.plan_table import PlanTable
+from kstreams_assign.assign.java.clients_by_load import ClientsByLoad
+from kstreams_assign.assign.java.heap import poll_order
+from kstreams_assign.assign.java.lag_table import LagTable
+from kstreams_assign.assign.java.plan_table import PlanTable
 
 
 class WarmupBudget:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from operator import add
 from typing import NamedTuple
 
-from kstreams_assign.assign.java_places import NEVER, Places
+from kstreams_assign.assign.java.places import NEVER, Places
 
 NO_TASK, SECOND_STAGE = -1, -2
 

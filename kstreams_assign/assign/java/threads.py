@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kstreams_assign.assign.java_hash_table import spread, walk_order
-from kstreams_assign.assign.java_heap import JavaPriorityQueue
+from kstreams_assign.assign.java.hash_table import spread, walk_order
+from kstreams_assign.assign.java.heap import JavaPriorityQueue
 from kstreams_assign.assign.java_order import sorted_tasks, task_hash, task_order, text_order
 from kstreams_assign.model import TaskId
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kstreams_assign.assign.fewest_actives import give_to_fewest_actives
-from kstreams_assign.assign.lag_table import LagTable
-from kstreams_assign.assign.movements import WarmupBudget, move_actives, move_standbys
-from kstreams_assign.assign.plan_table import PlanTable
+from kstreams_assign.assign.java.fewest_actives import give_to_fewest_actives
+from kstreams_assign.assign.java.lag_table import LagTable
+from kstreams_assign.assign.java.movements import WarmupBudget, move_actives, move_standbys
+from kstreams_assign.assign.java.plan_table import PlanTable
+from kstreams_assign.assign.java.standbys import as_many_tags, place_standbys, place_standbys_over_tags, same_tags
+from kstreams_assign.assign.java.thread_balance import MayMove, anywhere, balance_over_threads
 from kstreams_assign.assign.racks import Costs, costs, why_not_rack_aware
-from kstreams_assign.assign.standbys import as_many_tags, place_standbys, place_standbys_over_tags, same_tags
-from kstreams_assign.assign.thread_balance import MayMove, anywhere, balance_over_threads
 from kstreams_assign.assign.values import AssignConfig, Cluster, Plan
 
 if TYPE_CHECKING:
-    from kstreams_assign.assign.rack_aware import MayMoveStandby, RackAware
+    from kstreams_assign.assign.java.rack_aware import MayMoveStandby, RackAware
 
 RACK_COSTS = Costs(10, 1)
 """Kafka: ``DEFAULT_HIGH_AVAILABILITY_TRAFFIC_COST`` and ``DEFAULT_HIGH_AVAILABILITY_NON_OVERLAP_COST``."""
@@ -46,7 +46,7 @@ def rack_steps(table: PlanTable, cluster: Cluster, config: AssignConfig) -> Rack
     """Return the rack-aware steps, or None where racks are not used or not known."""
     if why_not_rack_aware(cluster, config):
         return None
-    from kstreams_assign.assign.rack_aware import RackAware  # few groups need it
+    from kstreams_assign.assign.java.rack_aware import RackAware  # few groups need it
 
     return RackAware(table, cluster, config, costs(config, RACK_COSTS))
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heapreplace, nsmallest
 from itertools import chain, groupby
 
-from kstreams_assign.assign.exchanges import Exchanges
+from kstreams_assign.assign.least_movement.exchanges import Exchanges
+from kstreams_assign.assign.least_movement.prices import Prices, Surplus, least_cost
+from kstreams_assign.assign.least_movement.subtopologies import Subtopologies
 from kstreams_assign.assign.previous_state import NO_CLIENT, PreviousState
-from kstreams_assign.assign.prices import Prices, Surplus, least_cost
 from kstreams_assign.assign.seats import Matching, OpenSeats
-from kstreams_assign.assign.subtopologies import Subtopologies
 from kstreams_assign.model import RUNNING_OFFSET_SUM
 
 Pair = tuple[bool, int, int, int, int, int]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
+from kstreams_assign.assign.java.plan_table import PlanTable
 from kstreams_assign.assign.lags import UNBOUNDED_LAG, TaskLags
-from kstreams_assign.assign.plan_table import PlanTable
 from kstreams_assign.assign.values import Client
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from heapq import heapify, heapreplace
 
-from kstreams_assign.assign.plan_table import PlanTable
+from kstreams_assign.assign.java.plan_table import PlanTable
 
 
 def give_to_fewest_actives(table: PlanTable, tasks: Iterable[int], give: Callable[[int, int], None]) -> None:

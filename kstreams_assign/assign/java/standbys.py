@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from heapq import heapify, heappop, heappush
 
-from kstreams_assign.assign.java_hash_table import spread, walk_order
+from kstreams_assign.assign.java.hash_table import spread, walk_order
+from kstreams_assign.assign.java.plan_table import PlanTable, load_units
+from kstreams_assign.assign.java.thread_balance import MayMove
 from kstreams_assign.assign.java_order import task_hash, task_order
-from kstreams_assign.assign.plan_table import PlanTable, load_units
-from kstreams_assign.assign.thread_balance import MayMove
 
 NOT_EXCLUDED: frozenset[int] = frozenset()
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kstreams_assign.assign.previous_state import PreviousState
-from kstreams_assign.assign.standby_fill import fill, keep
-from kstreams_assign.assign.standby_settle import settle
-from kstreams_assign.assign.standby_table import StandbyTable
-from kstreams_assign.assign.tag_spread import TagSpread
+from kstreams_assign.assign.standby.fill import fill, keep
+from kstreams_assign.assign.standby.settle import settle
+from kstreams_assign.assign.standby.table import StandbyTable
+from kstreams_assign.assign.standby.tag_spread import TagSpread
 from kstreams_assign.assign.values import AssignConfig
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from kstreams_assign.assign.java_tree_bin import Node, TreeBin
+from kstreams_assign.assign.java.tree_bin import Node, TreeBin
 
 Key = TypeVar("Key", bound=Hashable)
 
