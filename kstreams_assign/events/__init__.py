@@ -57,6 +57,7 @@ from kstreams_assign.events.process import (
 from kstreams_assign.events.tasks import (
     BatchLimitedEvent,
     FirstRecordEvent,
+    FunctionFailedEvent,
     InputOutOfRangeEvent,
     OpenTransaction,
     RestorePace,
@@ -90,6 +91,7 @@ __all__ = [
     "Event",
     "EventListener",
     "FirstRecordEvent",
+    "FunctionFailedEvent",
     "HttpFailedEvent",
     "HttpListeningEvent",
     "InputOutOfRangeEvent",
@@ -153,6 +155,7 @@ Event = (
     | TaskResumedEvent
     | StoreDiscardedEvent
     | StoreWipedEvent
+    | FunctionFailedEvent
     | StoreFailedEvent
     | InputOutOfRangeEvent
     | WaitingForTransactionsEvent

@@ -79,3 +79,5 @@ class ClosedEvent(BaseEvent):
     """The process has ended: tasks are closed, and the group is left if it was to be left. The last event."""
 
     event: Literal["closed"]
+    error: str | None
+    """Type and message of the error that ended the process; null after a close."""

@@ -124,6 +124,18 @@ class StoreWipedEvent(TaskReasonEvent):
     event: Literal["store_wiped"]
 
 
+class FunctionFailedEvent(TaskReasonEvent):
+    """Your function raised; nothing of the batch is committed, and the worker ends by this error."""
+
+    event: Literal["function_failed"]
+    partition: str
+    """Input partition of the batch, as ``topic-partition``."""
+    offset: int
+    """Offset of the record at work: the record that the function read last."""
+    records: int
+    """Number of records in the batch."""
+
+
 class StoreFailedEvent(TaskReasonEvent):
     """A commit could not write a store; its task goes on from its last commit."""
 

@@ -105,6 +105,11 @@ class Running:
         return Work(taken, offsets, metadata)
 
 
+def error_text(error: BaseException) -> str:
+    """Return type and message of an error, on one line."""
+    return " ".join(f"{type(error).__name__}: {error}".removesuffix(": ").split())
+
+
 def reported_lag(state: TaskState, lag: int | None) -> int | None:
     """Return the lag to report. A replica that was just assigned has an unknown lag: it is not yet caught up."""
     return 0 if lag is None and state is TaskState.RUNNING else lag
@@ -220,7 +225,13 @@ class Functions(Labour):
     def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> None:
         running.saw(partition, records)
         subtopology, began_ms = running.task.id.subtopology, monotonic_ms()
-        self._functions[subtopology](running.task, running.workspace.batch(records))
+        try:
+            self._functions[subtopology](running.task, running.workspace.batch(records))
+        except StateError:
+            raise  # the store failed, and not the function: the task is restored
+        except BaseException as error:
+            self._report_error(running, partition, records, error)
+            raise
         running.seal({partition: records[-1].offset + 1})
         done = Amount(len(records), running.grown_bytes(), monotonic_ms() - began_ms)
         self._waiting += done
@@ -241,6 +252,22 @@ class Functions(Labour):
 
     def dropped(self, reason: str) -> None:  # noqa: ARG002  # tells more than is needed here
         self._waiting = self._in_commit = Amount()
+
+    def _report_error(
+        self, running: Running, partition: TopicPartition, records: Sequence[Record], error: BaseException
+    ) -> None:
+        """Report an error of the user's function, and add the task and the record at work to it as a note."""
+        task, offset = str(running.task.id), running.workspace.at_work.record.offset
+        count = f"{len(records)} record{'' if len(records) == 1 else 's'}"
+        error.add_note(f"task {task}, {partition} at offset {offset} (batch of {count})")
+        self._loop.emit(
+            "function_failed",
+            task=task,
+            partition=str(partition),
+            offset=offset,
+            records=len(records),
+            reason=error_text(error),
+        )
 
     def _report(self, limit: str | None, records: int) -> None:
         """Say which limit was met, now and then: a function of changing speed meets one often."""

@@ -73,6 +73,7 @@ class LogLines:
                 f"The transaction of {_tasks(e['tasks'])} is aborted ({e['reason']}); its records are processed again."
             ],
             "task_failed": _task_failed,
+            "function_failed": _function_failed,
             "task_stopped": lambda e: [
                 f"Task {e['task']} is stopped ({e['reason']}); it is tried again in {span(e['retry_ms'])}."
             ],
@@ -101,7 +102,9 @@ class LogLines:
             "http_listening": lambda e: [f"Health, metrics and the status page are at {e['url']}."],
             "session_began": lambda _: ["The application has connected."],
             "session_ended": lambda _: ["The application has disconnected; what it did not commit is dropped."],
-            "closed": lambda _: ["This worker is closed."],
+            "closed": lambda e: [
+                f"This worker has ended by an error: {e['error']}." if e["error"] else "This worker is closed."
+            ],
         }
 
     @property
@@ -115,7 +118,7 @@ class LogLines:
         write = self._table.get(name)
         if write is None:
             return []
-        level = logging.WARNING if name in WARNINGS else logging.INFO
+        level = _level(event)
         return [Line(level, text) for text in write(event) if self._is_fresh(event, text, level)]
 
     def _is_fresh(self, event: Facts, text: str, level: int) -> bool:
@@ -238,7 +241,7 @@ WARNINGS = frozenset(
         "leave_failed",
     }
 )
-"""Events whose lines are at level WARNING; the others' are at INFO."""
+"""Events whose lines are at level WARNING; the others' are at INFO, errors of the user's function at ERROR."""
 
 SUBJECTS = {
     "early_probing_off": "Early probing is off: ",
@@ -253,6 +256,12 @@ def warning_line(event: str, warning: str) -> str:
     return f"{SUBJECTS.get(event, '')}{warning}"
 
 
+def _level(event: Facts) -> int:
+    if event["event"] == "function_failed":
+        return logging.ERROR
+    return logging.WARNING if event["event"] in WARNINGS else logging.INFO
+
+
 # --- sentences ---------------------------------------------------------------------------
 
 
@@ -261,6 +270,14 @@ def _joining(event: Facts) -> Iterator[str]:
         yield f"Process {_short(event['process_id'])} joins the group (process id {event['process_id']})."
     else:
         yield f"This member joins the next generation: {event['reason']}."
+
+
+def _function_failed(event: Facts) -> Iterator[str]:
+    yield (
+        f"The function of task {event['task']} raised {event['reason']} at {event['partition']} offset "
+        f"{event['offset']} (batch of {_count(event['records'], 'record')}); nothing of the batch is committed, and "
+        "this worker ends."
+    )
 
 
 def _task_failed(event: Facts) -> Iterator[str]:

@@ -54,7 +54,7 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.first_look import FIRST_ANSWER_S, refuse_changelogs_of_other_kinds, refuse_missing_sinks
 from kstreams_assign.worker.http.parts import Parts
 from kstreams_assign.worker.http.server import StatusServer
-from kstreams_assign.worker.labour import Facts, Labour, reported_lag
+from kstreams_assign.worker.labour import Facts, Labour, error_text, reported_lag
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.lookup import Location, Lookup, Topology
 from kstreams_assign.worker.membership import Membership
@@ -125,12 +125,16 @@ class Engine:
         ``BrokerError``, ``AssignmentRefused``, ``ShutdownRequested``, ``TopologyMismatch``, ``MalformedUserData``,
         ``InstanceFenced`` or ``RecordRefused``. The reference of errors says when, and what to do.
         """
+        error: str | None = None
         try:
             if not self._ending.is_set():
                 self._run()
+        except Exception as failure:
+            error = error_text(failure)
+            raise
         finally:
             self._local.directory.close()
-            self.log.emit("closed")
+            self.log.emit("closed", error=error)
 
     def _run(self) -> None:
         self._report_the_directory()

@@ -121,7 +121,12 @@ def test_an_error_in_the_users_code_ends_the_worker_and_commits_nothing_of_it(ap
 
     app.send(WORDS)
     running = app.start(1, broken)
-    assert str(running.until_error()) == "a bug of the user's"
+    error = running.until_error()
+    assert str(error) == "a bug of the user's"
+    [failed] = running.named("function_failed")
+    place = f"task {failed['task']}, {failed['partition']} at offset {failed['offset']} (batch of {failed['records']} "
+    assert [note.startswith(place) for note in error.__notes__] == [True]
+    assert failed["reason"] == running.named("closed")[0]["error"] == "RuntimeError: a bug of the user's"
     running.stop()
     app.start(2).until_running(PARTITIONS)
     app.until_counted()

@@ -81,7 +81,7 @@ def test_a_join_a_scale_out_and_a_departure_read_as_sentences():
     story.decide({FOLDER: {"active": ["0_0", "0_1"]}}, adopted=["0_1"])
     story.assign(5, active=["0_0", "0_1"])
     story.say("running", 100, task="0_1", positions={"in-1": 1}, restored=0)
-    story.say("closed")
+    story.say("closed", error=None)
     assert story.lines == TRANSCRIPT.splitlines()
     assert {*story.levels} == {logging.INFO}
 
@@ -150,6 +150,21 @@ def test_trouble_is_a_warning_and_the_same_trouble_is_not_repeated_for_a_while()
         ),
     ]
     assert story.levels == [logging.WARNING, logging.WARNING, logging.INFO, logging.WARNING]
+
+
+def test_an_error_of_the_function_names_the_record_and_the_end_names_the_error():
+    story = Story()
+    place = {"task": "0_0", "partition": "in-0", "offset": 7}
+    story.say("function_failed", reason="KeyError: 'x'", records=3, **place)
+    story.say("closed", error="KeyError: 'x'")
+    assert story.lines == [
+        (
+            "The function of task 0_0 raised KeyError: 'x' at in-0 offset 7 (batch of 3 records); nothing of the batch "
+            "is committed, and this worker ends."
+        ),
+        "This worker has ended by an error: KeyError: 'x'.",
+    ]
+    assert story.levels == [logging.ERROR, logging.INFO]
 
 
 def test_workers_on_a_broker_say_who_joined_what_moved_and_who_left(app: App):

@@ -1,0 +1,68 @@
+"""An error of the user's function says at which record it was raised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from kstreams_assign import Config, Record, StateError, Task, TaskId, TopicPartition
+from kstreams_assign.model import SubtopologyShape
+from kstreams_assign.tasks.times import PartitionTime
+from kstreams_assign.worker.at_work import AtWork
+from kstreams_assign.worker.labour import Functions, Running, error_text
+from kstreams_assign.worker.task_workspace import TaskWorkspace
+
+SOURCE = TopicPartition("in", 0)
+RECORDS = [Record("in", 0, offset, 0, None, b"%d" % offset) for offset in (5, 6, 7)]
+
+
+class Loop:
+    """Keeps what is reported to it."""
+
+    def __init__(self) -> None:
+        self.events: list[Mapping[str, Any]] = []
+
+    def emit(self, event: str, **facts: object) -> None:
+        self.events.append({"event": event, **facts})
+
+
+def work(error: BaseException, records: Sequence[Record]) -> list[Mapping[str, Any]]:
+    """Have a function raise at offset 6; return the events."""
+
+    def fail(_task: Task, batch: Sequence[Record]) -> None:
+        for record in batch:
+            if record.offset == 6:
+                raise error
+
+    functions = Functions([fail], Config(application_id="app", bootstrap_servers="localhost:1"))
+    loop = Loop()
+    functions.connect(loop, lambda: None)  # type: ignore[arg-type]
+    times = {SOURCE: PartitionTime("")}
+    workspace = TaskWorkspace(TaskId(0, 0), SubtopologyShape(("in",)), {}, None, AtWork(0), times)
+    running = Running(workspace, {}, times)
+    with pytest.raises(type(error)) as raised:
+        functions.work(running, SOURCE, records)
+    assert raised.value is error
+    assert not running.sealed
+    return loop.events
+
+
+def test_an_error_names_the_record_at_work() -> None:
+    error = KeyError("x")
+    events = work(error, RECORDS)
+    assert error.__notes__ == ["task 0_0, in-0 at offset 6 (batch of 3 records)"]
+    place = {"task": "0_0", "partition": "in-0", "offset": 6, "records": 3}
+    assert events == [{"event": "function_failed", **place, "reason": "KeyError: 'x'"}]
+
+
+def test_a_store_that_cannot_be_read_is_no_error_of_the_function() -> None:
+    error = StateError("no space")
+    assert work(error, RECORDS) == []
+    assert not hasattr(error, "__notes__")
+
+
+def test_an_error_without_a_message_is_named_by_its_type() -> None:
+    assert error_text(ValueError()) == "ValueError"
+    assert error_text(ValueError("two\nlines")) == "ValueError: two lines"
