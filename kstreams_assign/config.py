@@ -91,6 +91,26 @@ def _refuse_unknown_keys(config: type[Config], keys: Iterable[str]) -> None:
             raise ConfigError(unknown_key(key, known))
 
 
+def _refuse_nested_keys(config: type[Config], settings: Mapping[str, Any]) -> None:
+    """Refuse ``num.standby.replicas = 1``, which TOML reads as tables in tables, by its dotted name."""
+    known = {each.name for each in fields(config)}
+    for key, value in settings.items():
+        if key not in known:
+            _refuse_unknown_keys(config, [_dotted(key, value)])
+        elif key == "client" and isinstance(value, Mapping):
+            for name, inner in value.items():
+                if isinstance(inner, Mapping) or f"client_{name}" in known:
+                    raise ConfigError(unknown_key(_dotted(f"client.{name}", inner), known))
+
+
+def _dotted(key: str, value: object) -> str:
+    """Return the dotted name of the first setting in tables in tables."""
+    while isinstance(value, Mapping) and value:
+        name, value = next(iter(value.items()))
+        key = f"{key}.{name}"
+    return key
+
+
 def _refuse_missing_keys(given: Iterable[str]) -> None:
     given = set(given)
     for key, example in _EXAMPLES.items():
@@ -373,7 +393,7 @@ class Config:
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> Config:
         """Build from plain keys and values. Raises ``ConfigError``, also for an unknown or a missing key."""
-        _refuse_unknown_keys(cls, settings)
+        _refuse_nested_keys(cls, settings)
         _refuse_missing_keys(settings)
         values: dict[str, Any] = {
             k: tuple(v) if k == "rack_aware_assignment_tags" and isinstance(v, list) else v for k, v in settings.items()

@@ -101,6 +101,24 @@ def test_an_unknown_key_is_refused_with_what_it_may_mean_and_without_its_value(k
         assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("num.standby.replicas = 1", "num.standby.replicas: no such setting; write num_standby_replicas"),
+        ("client.rack = 'a'", "client.rack: no such setting; write client_rack"),
+        ("client.tag.zone = 'a'", "client.tag.zone: no such setting; write client_tags = { zone = ... }"),
+        ("sasl.password = 'hunter2'", "sasl.password: no such setting; it is a setting of the Kafka clients: put"),
+    ],
+)
+def test_a_dotted_key_of_a_file_is_refused_by_its_whole_name(tmp_path: Path, line: str, said: str) -> None:
+    path = tmp_path / "worker.toml"
+    path.write_text(f"application_id = 'app'\nbootstrap_servers = 'localhost:9092'\n{line}\n")
+    with pytest.raises(ConfigError) as refused:
+        Config.from_toml(path)
+    assert str(refused.value).startswith(said)
+    assert "hunter2" not in str(refused.value)
+
+
 @pytest.mark.parametrize("key", sorted(NEEDED))
 def test_a_missing_key_without_default_is_named_with_an_example(key: str) -> None:
     given = {k: v for k, v in NEEDED.items() if k != key}

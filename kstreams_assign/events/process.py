@@ -55,9 +55,11 @@ class SessionBeganEvent(BaseEvent):
 
 
 class SessionEndedEvent(BaseEvent):
-    """The sidecar's session ended; what the application had not committed is dropped."""
+    """The sidecar's session ended; the next session reads again what the application had not committed."""
 
     event: Literal["session_ended"]
+    uncommitted: bool
+    """Whether the session left records or writes whose commit it had not asked for or had not seen finish."""
 
 
 class HttpListeningEvent(BaseEvent):

@@ -101,7 +101,7 @@ class LogLines:
             "listening": lambda e: [f"The sidecar waits for its application at {e['socket']}."],
             "http_listening": lambda e: [f"Health, metrics and the status page are at {e['url']}."],
             "session_began": lambda _: ["The application has connected."],
-            "session_ended": lambda _: ["The application has disconnected; what it did not commit is dropped."],
+            "session_ended": _session_ended,
             "closed": lambda e: [
                 f"This worker has ended by an error: {e['error']}." if e["error"] else "This worker is closed."
             ],
@@ -270,6 +270,11 @@ def _joining(event: Facts) -> Iterator[str]:
         yield f"Process {_short(event['process_id'])} joins the group (process id {event['process_id']})."
     else:
         yield f"This member joins the next generation: {event['reason']}."
+
+
+def _session_ended(event: Facts) -> Iterator[str]:
+    again, done = "uncommitted records are read again by the next session", "all its work is committed"
+    yield f"The application has disconnected; {again if event['uncommitted'] else done}."
 
 
 def _function_failed(event: Facts) -> Iterator[str]:

@@ -129,8 +129,8 @@ class Engine:
         try:
             if not self._ending.is_set():
                 self._run()
-        except Exception as failure:
-            error = error_text(failure)
+        except BaseException as failure:
+            error = None if isinstance(failure, KeyboardInterrupt) else error_text(failure)
             raise
         finally:
             self._local.directory.close()

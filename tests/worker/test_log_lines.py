@@ -167,6 +167,16 @@ def test_an_error_of_the_function_names_the_record_and_the_end_names_the_error()
     assert story.levels == [logging.ERROR, logging.INFO]
 
 
+def test_the_end_of_a_session_says_whether_work_is_left():
+    story = Story()
+    story.say("session_ended", uncommitted=False)
+    story.say("session_ended", uncommitted=True)
+    assert story.lines == [
+        "The application has disconnected; all its work is committed.",
+        "The application has disconnected; uncommitted records are read again by the next session.",
+    ]
+
+
 def test_workers_on_a_broker_say_who_joined_what_moved_and_who_left(app: App):
     first = app.start(1)
     first.until_running(PARTITIONS)

@@ -1,4 +1,4 @@
-"""A worker whose application_id is the group of another application."""
+"""A worker that the group coordinator refuses: another application's group, or a setting outside the limits."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ from kstreams_assign.adapters.kafka_python.join_results import finish_joins
 from kstreams_assign.errors import ConfigError
 from tests.adapters.confluent_cluster import until
 from tests.worker.app import App
+
+
+def test_a_session_timeout_that_the_brokers_refuse_is_named_with_the_limits(broker: str, tmp_path: Path) -> None:
+    app = App(broker, "long-sessions", tmp_path)
+    error = app.start(1, session_timeout_ms=60_000_000).until_error()
+    app.stop()
+    assert isinstance(error, ConfigError)
+    assert str(error) == (
+        "session_timeout_ms = 60000000: the brokers refuse it; allowed is group.min.session.timeout.ms to "
+        "group.max.session.timeout.ms of the brokers (6000 to 1800000 by default)"
+    )
 
 
 def test_a_group_of_plain_consumers_is_refused_with_the_setting_and_the_remedy(broker: str, tmp_path: Path) -> None:

@@ -42,10 +42,11 @@ _MEANINGS: Mapping[type[BaseException], str] = {
 
 
 class translated:  # noqa: N801  # reads as a clause: with translated("commit offsets")
-    """Turns kafka-python's errors into ours, by the table."""
+    """Turns kafka-python's errors into ours, by the table. ``texts``: the whole text of the errors of a type."""
 
-    def __init__(self, doing: str) -> None:
+    def __init__(self, doing: str, texts: Mapping[type[BaseException], str] | None = None) -> None:
         self._doing = doing
+        self._texts = texts or {}
 
     def __enter__(self) -> None:
         return None
@@ -53,7 +54,20 @@ class translated:  # noqa: N801  # reads as a clause: with translated("commit of
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
         if error is None or not isinstance(error, kafka_errors.KafkaError):
             return
+        for refusal, text in self._texts.items():
+            if isinstance(error, refusal):
+                raise type(fault(error, self._doing))(text) from error
         raise fault(error, self._doing) from error
+
+
+def session_refused(session_timeout_ms: int) -> Mapping[type[BaseException], str]:
+    """Return the text of the error for a session timeout outside the brokers' limits, which they do not report."""
+    return {
+        kafka_errors.InvalidSessionTimeoutError: (
+            f"session_timeout_ms = {session_timeout_ms}: the brokers refuse it; allowed is "
+            "group.min.session.timeout.ms to group.max.session.timeout.ms of the brokers (6000 to 1800000 by default)"
+        )
+    }
 
 
 def fault(error: BaseException, doing: str) -> KStreamsAssignError:

@@ -27,7 +27,7 @@ from kafka.errors import FencedInstanceIdError, RetriableError, UnknownError
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
-from kstreams_assign.adapters.kafka_python.faults import translated
+from kstreams_assign.adapters.kafka_python.faults import session_refused, translated
 from kstreams_assign.adapters.kafka_python.join_results import finish_joins
 from kstreams_assign.adapters.kafka_python.lease import Lease
 from kstreams_assign.errors import CommitDeferred, CommitRefused
@@ -106,6 +106,7 @@ class GroupClient:
                 self._consumer.partitions_for_topic(topic)
         self._coordinator = self._consumer._coordinator
         self._lease = Lease(self._coordinator, settings["session_timeout_ms"] / 1000)
+        self._refusals = session_refused(settings["session_timeout_ms"])
         self._protocolist = protocolist
         _read_foreign_bytes(self._coordinator, assignor)
         finish_joins(self._coordinator)
@@ -171,7 +172,7 @@ class GroupClient:
 
         Raises ``BrokerUnavailable`` where the coordinator failed; call it again then.
         """
-        with translated("join the group"):
+        with translated("join the group", self._refusals):
             self._failures.pop("join", None)
             joined = bool(self._coordinator.poll(timeout_ms=timeout_s * 1000)) and not self.needs_join()
             if not joined and (failure := self._failures.pop("join", None)) is not None:

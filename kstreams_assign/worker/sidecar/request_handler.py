@@ -192,6 +192,7 @@ class RequestHandler(Labour):
 
     def _open(self, port: Port) -> None:
         self._port = port
+        self._loop.emit("session_began")
         if self._assignment is not None:
             self._push("assigned", **self._assignment)
         for task in self._session_tasks.running():
@@ -260,6 +261,8 @@ class RequestHandler(Labour):
         if port is not self._port:
             return
         self._port = None
+        on_their_way = self._sealed is not None or bool(self._committing)
+        self._loop.emit("session_ended", uncommitted=on_their_way or self._session_tasks.uncommitted)
         self._orders.clear()
         self._polls.clear()
         read = {batch.partition: 0 for batch in self._backlog}

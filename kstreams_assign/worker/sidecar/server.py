@@ -15,7 +15,6 @@ from contextlib import suppress
 from typing import Any, Protocol, cast
 
 from kstreams_assign.errors import SidecarError
-from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.sidecar.address import Address, TcpAddress, listen, remove
 from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX, VERSION, Message, frame
 from kstreams_assign.worker.sidecar.messages import Request, refused
@@ -64,7 +63,6 @@ class Server:
         self._token = token
         self._welcome: Mapping[str, Any] = {}
         self.work = work
-        self.log: EventLog
         self._connections: set[_Connection] = set()
         self._waiting: dict[_Connection, None] = {}  # not let in yet, the oldest first
         self._current: _Connection | None = None
@@ -81,9 +79,9 @@ class Server:
             return str(self._address._replace(port=self._listener.getsockname()[1]))
         return str(self._address)
 
-    def start(self, welcome: Mapping[str, Any], log: EventLog, on_failure: Callable[[], None]) -> None:
+    def start(self, welcome: Mapping[str, Any], on_failure: Callable[[], None]) -> None:
         """Accept sessions and send them ``welcome``. A bug in here is kept as ``failure`` and reported."""
-        self._welcome, self.log, self._on_failure = {**welcome, "version": VERSION}, log, on_failure
+        self._welcome, self._on_failure = {**welcome, "version": VERSION}, on_failure
         self._thread.start()
         self._ready.wait()
 
@@ -211,12 +209,10 @@ class _Connection(asyncio.Protocol):
                 self._write(action.message)
             elif isinstance(action, Opened):
                 self._server.work.open(self)
-                self._server.log.emit("session_began")
             elif isinstance(action, Do):
                 self._server.work.submit(self, action.request)
             elif isinstance(action, RollBack):
                 self._server.work.leave(self)
-                self._server.log.emit("session_ended")
             elif isinstance(action, HangUp):
                 self._server.went(self)
                 self._transport.close()

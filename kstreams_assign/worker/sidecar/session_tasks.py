@@ -53,6 +53,11 @@ class SessionTasks:
     def running(self) -> list[TaskId]:
         return list(self._tasks)
 
+    @property
+    def uncommitted(self) -> bool:
+        """Return whether the session polled records or wrote something that it has not sealed."""
+        return any(session_task.polled or session_task.wrote for session_task in self._tasks.values())
+
     def to_read(self, task: TaskId) -> SessionTask:
         """Raises ``SidecarRefused`` for a task that does not run here."""
         session_task = self._tasks.get(task)

@@ -61,7 +61,7 @@ class Sidecar:
             raise self._server.failure
 
     def _serve(self) -> None:
-        self._server.start(self._welcome, self._log, on_failure=self._engine.close)
+        self._server.start(self._welcome, on_failure=self._engine.close)
         self._log.emit("listening", socket=self.address)
 
     def drain(self) -> None:

@@ -49,6 +49,7 @@ class Stand:
     def __init__(self, stores: RocksTaskStores) -> None:
         self.handler = RequestHandler(TopologyShape((SHAPE,)), Limits(records_max=100))
         self.rewound: dict[TopicPartition, int] = {}
+        self.reported: list[tuple[str, dict[str, object]]] = []
         self.handler.connect(self, lambda: Facts(7, {"0_0": {"role": "active", "state": "running", "lag": 0}}))
         self.stores = stores
         self.begin()
@@ -65,6 +66,9 @@ class Stand:
 
     def order(self, work) -> None:
         work()
+
+    def emit(self, event: str, **facts: object) -> None:
+        self.reported.append((event, facts))
 
     def rewind(self, positions) -> None:
         self.rewound.update(positions)
@@ -186,6 +190,35 @@ def test_a_session_that_ends_loses_its_writes_and_its_records_are_read_again(sta
     assert stand.running.task.store("totals").get(b"k") is None
     waits = stand.ask("poll", timeout_ms=60_000)
     assert waits not in stand.port.answers
+
+
+def test_the_end_of_a_session_reports_whether_work_is_left(stand):
+    stand.ask("poll", max_records=1, timeout_ms=60_000)
+    stand.bring(10, 2)  # one more than the poll takes
+    stand.handler.leave(stand.port)
+    stand.handler.leave(stand.port)
+    stand.port = Port()
+    stand.handler.open(stand.port)
+    stand.ask("poll", timeout_ms=60_000)
+    stand.bring(10)
+    stand.ask("commit")
+    stand.commit_begins()
+    stand.handler.commit_ends(CommitStep.DONE)
+    stand.ask("close")
+    assert stand.reported == [
+        ("session_began", {}),
+        ("session_ended", {"uncommitted": True}),
+        ("session_began", {}),
+        ("session_ended", {"uncommitted": False}),
+    ]
+
+
+def test_a_session_that_ends_before_its_commit_does_leaves_work(stand):
+    stand.ask("poll", timeout_ms=60_000)
+    stand.bring(10)
+    stand.ask("commit")
+    stand.handler.leave(stand.port)
+    assert stand.reported[-1] == ("session_ended", {"uncommitted": True})
 
 
 def test_a_requested_commit_outlives_its_session_and_the_next_session_continues_from_there(stand):
