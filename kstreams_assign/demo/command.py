@@ -30,7 +30,7 @@ from kstreams_assign.demo.page import Scene, draw
 from kstreams_assign.demo.stage import DemoSettings, Stage
 from kstreams_assign.demo.story import Story, script
 from kstreams_assign.demo.summary import describe, summarize
-from kstreams_assign.demo.table import Lines, Scenery, Screen, Show, news
+from kstreams_assign.demo.table import LEGEND, Lines, Scenery, Screen, Show, news
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.page.file import write_text
@@ -103,7 +103,7 @@ def run_demo(
     settings: DemoSettings, show: Show, *, keep: bool = False, worker_command: Sequence[str] = WORKER_COMMAND
 ) -> Played:
     """The whole run. Raises ``DemoFailed``, ``BrokerError`` or ``LocalBrokerError``."""
-    typer.echo(f"{ABOUT}\nstarting Apache Kafka {LocalBroker.version} ...", err=True)
+    typer.echo(f"{ABOUT}\n{LEGEND}\nstarting Apache Kafka {LocalBroker.version} ...", err=True)
     broker_ms = monotonic_ms()
     with _run_folder(keep) as folder, LocalBroker(data_dir=folder / "broker") as broker:
         started_ms = monotonic_ms()

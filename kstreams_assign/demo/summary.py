@@ -119,7 +119,7 @@ def facts(summary: Summary) -> list[Fact]:
     return [
         Fact("Apache Kafka", summary["broker_version"], f"assignor {summary['assignor']}"),
         Fact("orders produced", f"{summary['records_in']:,}", ""),
-        Fact("orders counted", f"{summary['records_counted']:,}", "of them, in the final state"),
+        Fact("orders counted", f"{summary['records_counted']:,}", _counted(summary)),
         Fact(
             "orders lost",
             f"{summary['lost']:,}",
@@ -158,6 +158,11 @@ TERMS = (
     ("lost, repeated", "orders missing in the final state, or applied to it twice; compared id by id"),
 )
 """What the words of the facts mean."""
+
+
+def _counted(summary: Summary) -> str:
+    missing = summary["records_in"] - summary["records_counted"]
+    return f"{missing:,} are missing in the stores" if missing else "all of them, in the stores"
 
 
 def _ms(value: float | None) -> str:

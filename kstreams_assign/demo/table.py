@@ -21,6 +21,11 @@ from kstreams_assign.demo.fleet_state import Event, FleetState, TaskView, Worker
 
 ROLES = {"active": "active", "standby": "standby", "warmup": "warm-up"}
 LINE_WIDTH = 80
+LEGEND = (
+    "adopted: a task without an owner gets one; withheld: its old owner gives it up\n"
+    "first; follow-up: the rebalance that then gives it out; (n): a replica's lag."
+)
+"""What the words of the lines mean."""
 
 
 class Scenery(NamedTuple):
@@ -107,15 +112,15 @@ def render(fleet_state: FleetState, scenery: Scenery) -> Table:
 def _title(fleet_state: FleetState, scenery: Scenery) -> str:
     return (
         f"{scenery.orders_per_s:,.0f} orders/s, {scenery.orders_in:,} in; "
-        f"next probe: {probe_text(fleet_state.next_probe_ms, scenery.now_ms)}"
+        f"{probe_text(fleet_state.next_probe_ms, scenery.now_ms, balanced=fleet_state.converged)}"
     )
 
 
-def probe_text(next_probe_ms: int | None, now_ms: int) -> str:
-    """When the next probing rebalance is due."""
-    if next_probe_ms is None:
-        return "none, balanced"
-    return f"in {max(0, next_probe_ms - now_ms) / 1000:.0f} s"
+def probe_text(next_probe_ms: int | None, now_ms: int, *, balanced: bool) -> str:
+    """Return when the next probing rebalance is due."""
+    if next_probe_ms is not None:
+        return f"next probing rebalance in {max(0, next_probe_ms - now_ms) / 1000:.0f} s"
+    return ("the group is balanced, " if balanced else "") + "no probing rebalance is due"
 
 
 def _tasks(worker: WorkerView, role: str) -> str:
@@ -180,8 +185,8 @@ class Lines:
     def update(self, fleet_state: FleetState, scenery: Scenery) -> None:
         if scenery.says != self._said:
             self._said = scenery.says
-            probe = probe_text(fleet_state.next_probe_ms, scenery.now_ms)
-            self._print(f"{scenery.says} ({scenery.orders_in:,} orders in; next probe: {probe})")
+            probe = probe_text(fleet_state.next_probe_ms, scenery.now_ms, balanced=fleet_state.converged)
+            self._print(f"{scenery.says} ({scenery.orders_in:,} orders in; {probe})")
 
     def _print(self, line: str) -> None:
         seconds = (monotonic_ms() - self._began_ms) / 1000

@@ -132,9 +132,15 @@ def test_findings_are_numbers_in_the_summary():
     assert facts["never_in_output"] == 2
 
 
+def test_the_summary_says_all_only_where_the_numbers_are_equal():
+    lines = describe(summary_of(findings=Findings(5, (), (), (), ())))
+    assert "orders counted               5  all of them, in the stores" in lines
+
+
 def test_the_summary_is_aligned_and_fits_eighty_columns():
     lines = describe(summary_of(findings=Findings(2, (1, 2, 3), (4,), (5, 6), ())))
     assert "orders lost                  3  in the final state; 2 never in the output" in lines
     assert "time                     1.3 s  seed 7" in lines
+    assert "orders counted               2  3 are missing in the stores" in lines
     assert "gap, after kill           none  at most, with the session timeout" in lines
     assert max(map(len, lines)) <= 80

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from kstreams_assign.demo.table import Lines, Scenery, news, probe_text, render
+from kstreams_assign.demo.table import LEGEND, Lines, Scenery, news, probe_text, render
 from tests.demo.events import assigned, decision, exited, fleet_state_of, joining, single_worker, started, status
 
 SCENERY = Scenery("orders flow", "w1: runs 0_0", 2_987.4, 41_000, 10_000)
@@ -60,14 +60,30 @@ def test_an_active_task_that_is_still_restored_is_marked():
 
 def test_the_table_shows_the_rate_the_next_probe_what_happens_and_what_happened():
     text = shown(fleet_state_of(*single_worker(next_probe_ms=52_000)))
-    assert "2,987 orders/s, 41,000 in; next probe: in 42 s" in text
+    assert "2,987 orders/s, 41,000 in; next probing rebalance in 42 s" in text
     assert "orders flow" in text
     assert "w1: runs 0_0" in text
 
 
-@pytest.mark.parametrize(("due_ms", "text"), [(None, "none, balanced"), (15_000, "in 5 s"), (9_000, "in 0 s")])
-def test_a_probe_is_shown_in_seconds_or_as_none(due_ms, text):
-    assert probe_text(due_ms, 10_000) == text
+@pytest.mark.parametrize(
+    ("due_ms", "balanced", "text"),
+    [
+        (None, True, "the group is balanced, no probing rebalance is due"),
+        (None, False, "no probing rebalance is due"),
+        (15_000, False, "next probing rebalance in 5 s"),
+        (9_000, False, "next probing rebalance in 0 s"),
+    ],
+)
+def test_a_probe_is_shown_in_seconds_or_as_none(due_ms, balanced, text):
+    assert probe_text(due_ms, 10_000, balanced=balanced) == text
+
+
+def test_the_legend_explains_the_words_of_decisions_and_fits_eighty_columns():
+    event = decision("w1", adopted=["0_0"], withheld=["0_1"])
+    words = [word for word in ("adopted", "withheld") if word in news(event)]
+    assert all(f"{word}: " in LEGEND for word in [*words, "follow-up"])
+    assert len(words) == 2
+    assert max(map(len, LEGEND.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -105,6 +121,6 @@ def test_lines_say_each_scene_once(capsys):
     said = capsys.readouterr()
     assert said.out == ""
     assert [line.split("s  ", 1)[1] for line in said.err.splitlines()] == [
-        "orders flow (41,000 orders in; next probe: none, balanced)",
+        "orders flow (41,000 orders in; no probing rebalance is due)",
         "  w1: was killed",
     ]
