@@ -146,6 +146,22 @@ def test_words_of_lines_are_counted_through_a_repartition_topic_by_two_processes
         counted_after([b"to die to sleep"])
 
 
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_the_tutorials_application_ends_on_a_signal_without_a_traceback(broker, tmp_path, end):
+    ClusterAdmin(broker).create_topics({"orders": 4, "customer-totals": 4, "bad-orders": 1}, WITHIN_S)
+    command = [sys.executable, EXAMPLES / "tutorial" / "orders.py", broker, str(tmp_path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert any("runs its" in line for line in process.stderr), "it ended without its tasks"
+            process.send_signal(end)
+            _, log = process.communicate(timeout=WITHIN_S)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert "Traceback" not in log
+    assert "This worker is closed." in log
+
+
 def test_the_word_count_is_short_enough_to_be_copied():
     lines = (EXAMPLES / "word_count.py").read_text(encoding="utf-8").splitlines()
     code = [line for line in lines if line and not line.startswith(('"""', "import ", "from "))]

@@ -52,5 +52,6 @@ worker = Worker(
         Subtopology(add_up, repartition_sources=["by-customer"], stores=["totals"], sinks=["customer-totals"]),
     ],
 )
-signal.signal(signal.SIGTERM, lambda *_: worker.close())  # commit, close the tasks, leave the group
+for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C and kill: commit, close the tasks, leave the group
+    signal.signal(number, lambda *_: worker.close())
 worker.run()
