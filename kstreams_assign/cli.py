@@ -93,6 +93,15 @@ EXIT_STATUS: tuple[tuple[type[KStreamsAssignError], int], ...] = (
 )
 
 
+_ALLOWED = {
+    # the checker's name of a problem -> what the option takes
+    "int_parsing": "a whole number",
+    "float_parsing": "a number",
+    "greater_than_equal": "a number",
+    "less_than_equal": "a number",
+}
+
+
 class CommandTable(TyperGroup):
     """Commands of ``COMMANDS``, imported when they are asked for."""
 
@@ -111,11 +120,31 @@ class CommandTable(TyperGroup):
             ctx.fail(f"No such command {name!r}. Did you mean {close[0]!r}?")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a value that an option refuses is explained in this project's words."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = _refusal(error) or error.message
+            raise
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - click's signature
         """List the commands from the table: click would import each one for its line."""
         for heading, rows in groupby(COMMANDS.items(), key=lambda row: row[1].heading):
             with formatter.section(heading):
                 formatter.write_dl([(name, entry.summary) for name, entry in rows])
+
+
+def _refusal(error: typer.BadParameter) -> str | None:
+    """Return which value an option refuses and what it takes; None for an error that the table does not have."""
+    cause: Any = error.__cause__
+    for problem in cause.errors() if hasattr(cause, "errors") else ():
+        if kind := _ALLOWED.get(problem["type"]):
+            least, most = (getattr(error.param, bound, None) for bound in ("min", "max"))
+            bounds = " from" if most is not None else " of at least"
+            allowed = kind + (f"{bounds} {least}" if least is not None else "") + (f" to {most}" if most else "")
+            return f"{problem['input']!r}: must be {allowed}"
+    return None
 
 
 app = typer.Typer(cls=CommandTable, rich_markup_mode=None, no_args_is_help=True, pretty_exceptions_enable=False)

@@ -56,6 +56,27 @@ def test_every_place_in_the_table_of_commands_names_something_real(entry):
 
 
 @pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("what-if", "app", "--add", "-1"), "Invalid value for '--add': '-1': must be a number of at least 0"),
+        (("what-if", "app", "--add", "x"), "Invalid value for '--add': 'x': must be a whole number of at least 0"),
+        (
+            ("broker", "start", "--port", "99999"),
+            "Invalid value for '--port': '99999': must be a number from 1 to 65535",
+        ),
+        (("broker", "start", "--port", "x"), "Invalid value for '--port': 'x': must be a whole number from 1 to 65535"),
+        (("simulate", "--seed", "x"), "Invalid value for '--seed': 'x': must be a whole number of at least 0"),
+        (("inspect", "app", "--timeout", "x"), "Invalid value for '--timeout': 'x': must be a number of at least 0.5"),
+        (("broker", "stop", "--pid", "x"), "Invalid value for '--pid': 'x': must be a whole number"),
+    ],
+)
+def test_a_refused_value_is_named_with_what_is_allowed(words, says):
+    result = CliRunner().invoke(cli.app, [*words])
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == f"Error: {says}"
+
+
+@pytest.mark.parametrize(
     ("error", "status"),
     [
         (errors.ConfigError, 2),

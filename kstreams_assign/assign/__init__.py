@@ -41,8 +41,8 @@ from kstreams_assign.assign.values import (
 
 VERSIONS: Mapping[str, Mapping[int, Assignor]] = MappingProxyType(
     {
-        "high_availability": {1: high_availability},
         "least_movement": {1: least_movement_by_rank, 2: least_movement},
+        "high_availability": {1: high_availability},
         "sticky": {1: sticky},
         "fallback_prior": {1: fallback_prior},
         "learner": {1: learner},

@@ -33,6 +33,9 @@ def inspect(
     client: ClientPairs = None,
     watch: Annotated[bool, typer.Option("--watch", help="Look again every two seconds, until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The facts as JSON.")] = False,
+    assumptions: Annotated[
+        bool, typer.Option("--assumptions", help="List what is assumed because the group does not report it.")
+    ] = False,
     save: Annotated[Path | None, typer.Option("--save", help="Keep the snapshot in this file, for later.")] = None,
     timeout_s: Timeout = 10.0,
 ) -> None:
@@ -46,9 +49,9 @@ def inspect(
 
     wanted = work.asked(group, bootstrap_servers, topology, settings or (), client or (), timeout_s)
     if watch:
-        work.watch(wanted, as_json=as_json)
+        work.watch(wanted, as_json=as_json, assumptions=assumptions)
     else:
-        work.inspect_once(wanted, as_json=as_json, save=save)
+        work.inspect_once(wanted, as_json=as_json, save=save, assumptions=assumptions)
 
 
 def decode(
@@ -68,7 +71,13 @@ def decode(
     """
     import json
 
+    from kstreams_assign.errors import MalformedUserData
     from kstreams_assign.insight.decode import read_bytes
     from kstreams_assign.observe.decoding import decode_bytes
 
-    typer.echo(json.dumps(decode_bytes(kind, read_bytes(data), dialect), indent=2))
+    read = read_bytes(data)
+    try:
+        decoded = decode_bytes(kind, read.data, dialect)
+    except MalformedUserData as damage:
+        raise MalformedUserData(f"{damage} ({data[:40]} was read as {read.form})") from damage
+    typer.echo(json.dumps(decoded, indent=2))

@@ -7,6 +7,7 @@ import re
 import sys
 from base64 import b64decode
 from pathlib import Path
+from typing import NamedTuple
 
 from kstreams_assign.errors import ConfigError
 
@@ -16,8 +17,15 @@ PATH_MAX = 1_024
 """A longer word is data; asking for a file of that name may be an error of its own."""
 
 
-def read_bytes(word: str) -> bytes:
-    """The bytes that ``word`` stands for: ``-``, a file, hex, base64. Raises ``ConfigError`` for none of them.
+class Reading(NamedTuple):
+    """Bytes, and the form that they were read from: ``hex``, ``base64``, or ``bytes`` as they are."""
+
+    data: bytes
+    form: str
+
+
+def read_bytes(word: str) -> Reading:
+    """Return the bytes that ``word`` stands for: ``-``, a file, hex, base64. Raises ``ConfigError`` for none of them.
 
     A file, or standard input, may hold hex or base64 too. Text that is both is hex.
     """
@@ -36,22 +44,22 @@ def read_bytes(word: str) -> bytes:
     return decoded
 
 
-def _content(raw: bytes) -> bytes:
-    """Hex or base64 as what it says, anything else as it is."""
+def _content(raw: bytes) -> Reading:
+    """Return hex or base64 as what it says, anything else as it is."""
+    as_it_is = Reading(raw, "bytes")
     try:
         text = raw.decode("ascii").strip()
     except UnicodeDecodeError:
-        return raw
-    decoded = _from_text(text)
-    return raw if decoded is None else decoded
+        return as_it_is
+    return _from_text(text) or as_it_is
 
 
-def _from_text(text: str) -> bytes | None:
+def _from_text(text: str) -> Reading | None:
     if written := HEX.fullmatch(text.strip()):
-        return bytes.fromhex(re.sub(r"[\s:]", "", written[1]))
+        return Reading(bytes.fromhex(re.sub(r"[\s:]", "", written[1])), "hex")
     if not BASE64.fullmatch(text):
         return None
     try:
-        return b64decode("".join(text.split()), validate=True)
+        return Reading(b64decode("".join(text.split()), validate=True), "base64")
     except binascii.Error:
         return None

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 
 from kstreams_assign.adapters.clock import wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin
@@ -29,6 +29,7 @@ STABLE = "Stable"
 AT_REST = frozenset({STABLE, "Empty"})
 SETTLE_S = 2.0
 RETRY_S = 0.1
+GROUPS_NAMED_MAX = 5
 
 _NEWER_PROTOCOLS: Mapping[str, str] = {
     "streams": "uses the streams rebalance protocol (KIP-1071): the broker itself assigns its tasks, no member does",
@@ -112,9 +113,7 @@ class GroupReader:
         if group in types:
             newer = _NEWER_PROTOCOLS.get(types[group], f"is of the type {types[group]!r}")
             return NotAStreamsGroup(f"group {group} {newer}; there is no Streams user-data in it to look into")
-        alike = get_close_matches(group, types, n=3)
-        hint = f"; there is {', '.join(alike)}" if alike else ""
-        return GroupNotFound(f"no group {group} on {self._bootstrap_servers}{hint}")
+        return GroupNotFound(f"no group {group} on {self._bootstrap_servers}; {name_groups(group, types)}")
 
     def _last_generation(self, group: str, gaps: dict[str, str]) -> tuple[GroupRecord | None, GroupMetadata | None]:
         try:
@@ -149,6 +148,16 @@ class GroupReader:
         return {partition: end for partition, (_, end) in bounds.items()}, {
             partition: begin for partition, (begin, _) in bounds.items()
         }
+
+
+def name_groups(wanted: str, groups: Collection[str]) -> str:
+    """Return which groups exist, those whose names are closest to ``wanted`` first, at most five."""
+    if not groups:
+        return "there are no groups yet"
+    closest = sorted(groups, key=lambda name: (-SequenceMatcher(None, wanted, name).ratio(), name))
+    more = len(groups) - GROUPS_NAMED_MAX
+    names = ", ".join(closest[:GROUPS_NAMED_MAX])
+    return f"the groups there are: {names}{f' and {more:,} more' if more > 0 else ''}"
 
 
 @contextmanager

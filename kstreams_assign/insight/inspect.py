@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,7 +64,10 @@ def find_snapshot(wanted: Asked) -> GroupSnapshot:
         return take_snapshot(wanted.bootstrap_servers, wanted.source, wanted.client, wanted.timeout_s)
     path = Path(wanted.source).absolute()
     if not path.is_file():
-        raise ConfigError(f"{path}: no such file; name the brokers of a group by --bootstrap-servers")
+        raise ConfigError(
+            f"{wanted.source}: to look at a group, add its brokers (-b HOST:PORT); "
+            f"for a saved snapshot, name the file: {path} does not exist"
+        )
     return read_snapshot(read_text(path, "GROUP|FILE"), str(path))
 
 
@@ -79,7 +82,7 @@ def observe(snapshot: GroupSnapshot, wanted: Asked) -> ObservedGroup:
     return ObservedGroup(decoded, topology, settings_of(decoded, wanted.settings))
 
 
-def inspect_once(wanted: Asked, *, as_json: bool, save: Path | None) -> None:
+def inspect_once(wanted: Asked, *, as_json: bool, save: Path | None, assumptions: bool = False) -> None:
     """Print the group as it is; save the snapshot if ``save`` names a file."""
     snapshot = find_snapshot(wanted)
     if save is not None:
@@ -88,10 +91,10 @@ def inspect_once(wanted: Asked, *, as_json: bool, save: Path | None) -> None:
     if as_json:
         print(json.dumps(document(about), indent=2))
     else:
-        Console().print(show(about))
+        Console().print(show(about, assumptions=assumptions))
 
 
-def watch(wanted: Asked, *, as_json: bool) -> None:
+def watch(wanted: Asked, *, as_json: bool, assumptions: bool = False) -> None:
     """Show the group every two seconds until Ctrl-C: on a terminal in place, else whenever something changed.
 
     As JSON each change is one line.
@@ -103,22 +106,18 @@ def watch(wanted: Asked, *, as_json: bool) -> None:
             shown: dict[str, Any] | None = None
             for about, slow in _described(wanted):
                 if live is not None:
-                    live.update(show(about, slow, assumed=False), refresh=True)
+                    live.update(show(about, slow, assumptions=assumptions), refresh=True)
                     continue
                 facts = document(about, slow)
                 if _unchanging(facts) != shown:
                     shown = _unchanging(facts)
-                    _print_change(console, about, slow, json.dumps(facts) if as_json else None)
+                    if as_json:
+                        print(json.dumps(facts), flush=True)
+                    else:
+                        console.print(show(about, slow, assumptions=assumptions))
+                        console.rule()
     except KeyboardInterrupt:
         return
-
-
-def _print_change(console: Console, about: Description, slow: Sequence[Stalled], line: str | None) -> None:
-    if line is None:
-        console.print(show(about, slow, assumed=False))
-        console.rule()
-    else:
-        print(line, flush=True)
 
 
 def _unchanging(facts: Mapping[str, Any]) -> dict[str, Any]:

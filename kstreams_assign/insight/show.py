@@ -26,18 +26,22 @@ NAME_WIDTH = len(str(UUID(int=0)))
 WARM, COLD, QUIET = "green", "yellow", "dim"
 
 
-def show(about: Description, slow: Collection[Stalled] = (), *, assumed: bool = True) -> RenderableType:
-    """Return the picture of one moment."""
+def show(about: Description, slow: Collection[Stalled] = (), *, assumptions: bool = False) -> RenderableType:
+    """Return the picture of one moment. Without ``assumptions`` it has only their number."""
     parts: list[RenderableType] = [_headline(about)]
     if about.group.decoded.processes:
         parts.append(_processes(about))
     parts.append(_bullets(reasons(about, slow), ""))
-    if assumed and about.group.assumed and about.group.decoded.processes:
-        parts.append(
-            Text("\nassumed, as the group does not report it (--topology FILE and --set KEY=VALUE correct it):", QUIET)
-        )
-        lines = [f"{subject}: {why}" for subject, why in about.group.assumed.items()]
-        parts.append(_bullets(first(lines, "assumptions; --json has all"), QUIET))
+    lines = [f"{subject}: {why}" for subject, why in about.group.assumed.items()]
+    if not lines or not about.group.decoded.processes:
+        return Group(*parts)
+    if not assumptions:
+        number = "1 assumption" if len(lines) == 1 else f"{len(lines)} assumptions"
+        return Group(*parts, Text(f"\n{number}: --assumptions lists {'it' if len(lines) == 1 else 'them'}", QUIET))
+    parts.append(
+        Text("\nassumed, as the group does not report it (--topology FILE and --set KEY=VALUE correct it):", QUIET)
+    )
+    parts.append(_bullets(first(lines, "assumptions; --json has all"), QUIET))
     return Group(*parts)
 
 

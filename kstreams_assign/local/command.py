@@ -67,7 +67,8 @@ def stop(
 
     broker = stop_detached(data_dir, pid)
     if broker is None:
-        typer.echo("no such broker runs", err=True)
+        which = (f" on {data_dir.absolute()}" if data_dir else "") + (f" as process {pid}" if pid else "")
+        typer.echo(f"no broker that broker start started runs on this machine{which}", err=True)
         raise typer.Exit(1)
     if as_json:
         _print(broker.facts(), as_json)

@@ -73,6 +73,11 @@ def start_detached(
                 raise ConfigError(
                     f"--data-dir {folder}: the broker {other.pid} runs on it; stop it or name another folder"
                 )
+            if other.bootstrap_servers.endswith(f":{port}"):
+                raise ConfigError(
+                    f"--port {port}: the broker with process id {other.pid} on {other.data_dir} listens there; end it "
+                    f"with kstreams-assign broker stop --pid {other.pid}, or name another port"
+                )
         started = LocalBroker(data_dir=folder, port=port, outlive=True, progress=progress).start()
         undo.callback(started.stop)
         broker = DetachedBroker(

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import pytest
 
-from kstreams_assign.assign import VERSIONS, AssignConfig, high_availability, least_movement
+from kstreams_assign.assign import ASSIGNORS, VERSIONS, AssignConfig, high_availability, least_movement
 from kstreams_assign.config import ASSIGNOR_NAMES, Config
 from kstreams_assign.group import assignor_choice
 from kstreams_assign.group.assignor_choice import explain_other_assignor, known_assignors
@@ -23,7 +23,7 @@ def group(*known: dict[str, int]) -> LittleGroup:
 
 def test_the_default_is_ours_and_every_assignor_can_be_set():
     assert Config("app", "broker:9092").assignor == "least_movement"
-    assert set(ASSIGNOR_NAMES) == VERSIONS.keys()
+    assert list(ASSIGNOR_NAMES) == list(VERSIONS) == list(ASSIGNORS), "messages and settings list them in one order"
     assert known_assignors() == {**dict.fromkeys(ASSIGNOR_NAMES, 1), "least_movement": 2}
 
 

@@ -31,18 +31,18 @@ ASSIGNMENT = bytes.fromhex("000000010000000000000000")
     ],
 )
 def test_hex_and_base64_are_distinguished(word, data, tmp_path: Path):
-    assert read_bytes(word) == data
+    assert read_bytes(word).data == data
     written = tmp_path / "data"
     written.write_text(word + "\n")
-    assert read_bytes(str(written)) == data
+    assert read_bytes(str(written)).data == data
 
 
 def test_a_file_and_standard_input_may_hold_the_bytes_themselves(tmp_path: Path, monkeypatch):
     raw = tmp_path / "raw"
     raw.write_bytes(ASSIGNMENT)
-    assert read_bytes(str(raw)) == ASSIGNMENT
+    assert read_bytes(str(raw)).data == ASSIGNMENT
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(ASSIGNMENT)))
-    assert read_bytes("-") == ASSIGNMENT
+    assert read_bytes("-").data == ASSIGNMENT
 
 
 @pytest.mark.parametrize("word", ["", "0", "no bytes!", "A", "x" * 5_000 + "!"])
@@ -61,6 +61,8 @@ def test_the_command_prints_version_and_dialect(run: Cli):
     ("words", "status", "said"),
     [
         (("assignment", "00000001"), 1, "AssignmentInfo"),
+        (("assignment", "00000001"), 1, "(00000001 was read as hex)"),
+        (("assignment", "zzzz"), 1, "-12484 is below 0 (zzzz was read as base64)"),
         (("subscription", "0000000b0000"), 1, "SubscriptionInfo"),
         (("assignment", "nothing like it!"), 2, "neither hex nor base64"),
         (("plan", "00"), 2, "'plan' cannot be decoded"),

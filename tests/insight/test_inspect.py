@@ -83,7 +83,10 @@ def test_a_saved_snapshot_is_described_as_the_group_was(app: App, run: Cli, tmp_
     assert run("inspect", saved, "--json").facts == live.facts
     table = run("inspect", saved).out
     assert f"{app.name} · Stable · generation" in table.replace("\n", " ")
-    assert "assumed" in table
+    assert f"{len(live.facts['assumed'])} assumptions: --assumptions lists them" in table
+    assert "acceptable_recovery_lag" not in table
+    table = run("inspect", saved, "--assumptions").out
+    assert "assumed, as the group does not report it" in table
     assert "acceptable_recovery_lag" in table
 
 
@@ -131,7 +134,10 @@ def test_a_group_that_all_members_left_is_empty(app: App, run: Cli) -> None:
         (
             ["no-such-file"],
             2,
-            f"{Path.cwd()}/no-such-file: no such file; name the brokers of a group by --bootstrap-servers",
+            (
+                "no-such-file: to look at a group, add its brokers (-b HOST:PORT); "
+                f"for a saved snapshot, name the file: {Path.cwd()}/no-such-file does not exist"
+            ),
         ),
         (["g", "--watch"], 2, "--watch needs --bootstrap-servers"),
         (["g", "--set", "x=1"], 2, "--set x=1: write KEY=VALUE"),

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.insight.fetch import name_groups
 from tests.insight.run import Cli
 from tests.java.streams_app import streams_app
 
@@ -40,7 +42,19 @@ def test_a_name_that_is_nearly_right_is_suggested(broker: str, run: Cli) -> None
         until_assigned(member, "orders-app-x-in")
         done = run("inspect", "order-app-x", "-b", broker)
     assert done.status == 1
-    assert f"no group order-app-x on {broker}; there is orders-app-x" in done.err
+    assert f"no group order-app-x on {broker}; the groups there are: orders-app-x" in done.err
+
+
+@pytest.mark.parametrize(
+    ("groups", "says"),
+    [
+        ((), "there are no groups yet"),
+        (("b", "app-2"), "the groups there are: app-2, b"),
+        (("z", "y", "x", "app-1", "a", "ap", "w"), "the groups there are: app-1, ap, a, w, x and 2 more"),
+    ],
+)
+def test_the_groups_that_exist_are_named_the_closest_first(groups: tuple[str, ...], says: str) -> None:
+    assert name_groups("app", groups) == says
 
 
 def test_a_simple_consumer_group_is_called_that(broker: str, run: Cli) -> None:

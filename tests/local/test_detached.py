@@ -60,6 +60,11 @@ def test_two_brokers_must_be_distinguished_and_a_named_folder_has_one_broker_and
     first = json.loads(call("start", "--json", "--data-dir", str(tmp_path / "one")).stdout)
     refused = call("start", "--data-dir", str(tmp_path / "one"))
     assert (refused.returncode, str(first["pid"]) in refused.stderr) == (2, True)
+    port = first["bootstrap_servers"].rpartition(":")[2]
+    taken = call("start", "--port", port)
+    assert taken.returncode == 2
+    assert f"--port {port}: the broker with process id {first['pid']} on {tmp_path / 'one'} listens" in taken.stderr
+    assert f"kstreams-assign broker stop --pid {first['pid']}" in taken.stderr
     second = json.loads(call("start", "--json").stdout)
     unclear = call("stop")
     assert (unclear.returncode, "--pid" in unclear.stderr) == (2, True)
@@ -83,9 +88,13 @@ def test_people_read_what_to_do_next_and_that_the_broker_stopped(call):
     assert stopped.stdout.endswith(f"its data in {facts['data_dir']}: deleted\n")
 
 
-def test_stop_without_a_broker_is_exit_1_with_a_message_on_standard_error(call):
-    done = call("stop")
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "no such broker runs\n")
+@pytest.mark.parametrize(
+    ("words", "where"), [((), ""), (("--pid", "1"), " as process 1"), (("--data-dir", "/no/folder"), " on /no/folder")]
+)
+def test_stop_without_a_broker_is_exit_1_with_a_message_on_standard_error(call, words, where):
+    done = call("stop", *words)
+    message = f"no broker that broker start started runs on this machine{where}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
 
 
 def test_a_broker_that_died_by_itself_is_forgotten_with_its_data(call):
