@@ -50,7 +50,7 @@ def test_a_name_that_is_nearly_right_is_suggested(broker: str, run: Cli) -> None
     [
         ((), "there are no groups yet"),
         (("b", "app-2"), "the groups there are: app-2, b"),
-        (("z", "y", "x", "app-1", "a", "ap", "w"), "the groups there are: app-1, ap, a, w, x and 2 more"),
+        (("z", "y", "x", "app-1", "a", "ap", "w"), "the groups there are: ap, app-1, a, w, x and 2 more"),
     ],
 )
 def test_the_groups_that_exist_are_named_the_closest_first(groups: tuple[str, ...], says: str) -> None:
