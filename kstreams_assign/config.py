@@ -138,7 +138,9 @@ class Config:
     """Hold the settings of one member; every value is checked when the object is made.
 
     The keys are Kafka's names with underscores for dots, and mean what they mean in Kafka (``StreamsConfig``,
-    ``ConsumerConfig``). Raises ``ConfigError``, which names the key, its value, what is allowed, and the fix.
+    ``ConsumerConfig``). The reference of settings in the documentation describes each of them;
+    ``kstreams_assign.reference.settings()`` returns the same descriptions. Raises ``ConfigError``, which names the key,
+    its value, what is allowed, and the fix.
     """
 
     application_id: str

@@ -73,7 +73,14 @@ def process_order(process_id: UUID) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Declare a key-value store of a subtopology (Kafka: ``Stores.keyValueStoreBuilder``)."""
+    """Declare a key-value store of a subtopology (Kafka: ``Stores.keyValueStoreBuilder``).
+
+    - ``name``: name in ``task.store(name)`` and in the changelog.
+    - ``logged``: whether a changelog topic keeps the store.
+    - ``source``: source topic that is the changelog: the store is a table of it.
+    - ``timestamped``: whether a time is kept beside each value.
+    - ``drop_headers``: whether headers of the changelog may be lost.
+    """
 
     name: str
     """Name; the changelog is ``<application_id>-<name>-changelog``."""

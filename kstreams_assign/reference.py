@@ -259,10 +259,14 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Config.leaves": {"ConfigError": "The argument is none of the three operations."},
     "Config.refuse_unless_apache": {"ConfigError": "``user_data`` is ``kip441``."},
     "TaskId.parse": {"InvalidTaskId": "The string is not a task id."},
-    "Subtopology": {"ConfigError": "It has no sources, or a string in place of a list."},
+    "Subtopology": {
+        "ConfigError": "It has no sources, a function that does not take a task and records, or a wrong argument."
+    },
     "Repartition": {"ConfigError": "The name is empty, or the number of partitions is not positive."},
     "Worker": {
-        "ConfigError": "Settings and topology contradict each other, or a name is impossible.",
+        "ConfigError": (
+            "Settings and topology contradict each other, a topic has two readers, or a name is impossible."
+        ),
         "StateDirectoryLocked": "Another process uses ``state_dir``.",
         "StateError": "``state_dir`` cannot be created, read or written.",
     },
@@ -284,7 +288,10 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Task.emit": {"ConfigError": "The topic is not among the sinks of the subtopology."},
     "Task.partition_time": {"ConfigError": "The task does not read that topic."},
     "GroupMember": {
-        "ConfigError": "Settings and topology contradict each other, or the brokers refuse the settings of ``client``.",
+        "ConfigError": (
+            "Settings and topology contradict each other, a topic has two readers, or the brokers refuse the settings "
+            "of ``client``."
+        ),
         "BrokerUnavailable": "No broker answers within 30 seconds.",
         "BrokerError": "The brokers refuse a request for good.",
     },

@@ -5,7 +5,7 @@ What must not live here: what runs them (``runtime``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kstreams_assign.config import Config
@@ -20,6 +20,14 @@ from kstreams_assign.worker.task import Subtopology, Task
 
 class Worker(Engine):
     """Process records with the functions of a topology, as a member of a Kafka Streams group (Java: ``KafkaStreams``).
+
+    The function of a ``Subtopology`` takes a task and its next records::
+
+        def count(task: Task, records: Sequence[Record]) -> None: ...
+
+
+        config = Config(application_id="word-count", bootstrap_servers="localhost:9092")
+        Worker(config, [Subtopology(count, sources=["words"], stores=["counts"])]).run()
 
     A subtopology's number is its place in ``topology``. With ``topology_description`` (the text of Java's
     ``Topology.describe()``, or a file with it) it is the number of the subtopology there that reads the same topics.
@@ -36,12 +44,28 @@ class Worker(Engine):
         topology_description: str | Path | None = None,
         on_event: EventListener | None = None,
     ) -> None:
-        if isinstance(topology, Subtopology):
-            raise TypeError("topology is one Subtopology: must be a list; write Worker(config, [Subtopology(...)])")
+        _refuse_other_types(config, topology)
         flows = [sub.flow for sub in topology]
         order = described_order(flows, topology_description)
         functions = Functions([_nothing if n is None else topology[n].process for n in order], config)
         super().__init__(config, order_flows(flows, order), functions, on_event)
+
+
+def _refuse_other_types(config: object, topology: object) -> None:
+    if isinstance(config, Mapping):
+        raise TypeError(f"config is a {type(config).__name__}: write Config(**settings)")
+    if not isinstance(config, Config):
+        raise TypeError(f"config is a {type(config).__name__}: must be a Config; write Worker(Config(...), [...])")
+    if isinstance(topology, Subtopology):
+        raise TypeError("topology is one Subtopology: must be a list; write Worker(config, [Subtopology(...)])")
+    if not isinstance(topology, Sequence):
+        raise TypeError(f"topology is a {type(topology).__name__}: must be a list of Subtopology")
+    for number, sub in enumerate(topology):
+        if not isinstance(sub, Subtopology):
+            raise TypeError(
+                f"topology[{number}] is a {type(sub).__name__}: must be a Subtopology; write "
+                "Subtopology(function, sources=[...])"
+            )
 
 
 def _nothing(_task: Task, _records: Sequence[Record]) -> None:

@@ -6,9 +6,13 @@ a task's writes (``task_workspace``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import Any, Protocol
 
+from kstreams_assign.client_settings import unknown_key
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition
 from kstreams_assign.restore.ports import TaskStores
@@ -129,16 +133,57 @@ class Task:
         return Place(self.id, f"output {topic!r}", self._at_work)
 
 
-Process = Callable[[Task, Sequence[Record]], None]
-"""Type of the user's function. It is called with a task and its next records, oldest first, at least one."""
+class Process(Protocol):
+    """Type of the user's function: it takes a task and its next records, oldest first, at least one."""
+
+    def __call__(self, task: Task, records: Sequence[Record], /) -> None:
+        """Process the records with the task's stores and outputs. They are committed after the function returned."""
+        ...
 
 
+def _refuse_wrong_arguments(declaration: type[Subtopology]) -> type[Subtopology]:
+    """Let the constructor raise ``ConfigError`` for an unknown argument, with the argument that may be meant."""
+    make = declaration.__init__
+
+    @wraps(make)
+    def checked(self: Subtopology, *values: Any, **arguments: Any) -> None:
+        known = {each.name for each in fields(declaration)}
+        for key in arguments:
+            if key not in known:
+                raise ConfigError(f"Subtopology: {unknown_key(key, known)}")
+        make(self, *values, **arguments)
+
+    setattr(declaration, "__init__", checked)  # noqa: B010  # a type checker refuses the assignment
+    return declaration
+
+
+@_refuse_wrong_arguments
 @dataclass(frozen=True, slots=True)
 class Subtopology:
     """Declare a function with the topics that it reads, the stores that it keeps, and the topics that it writes.
 
+    The function takes a ``Task`` and a sequence of its next records, and returns nothing::
+
+        def count(task: Task, records: Sequence[Record]) -> None:
+            counts = task.store("counts")
+            for record in records:
+                total = int(counts.get(record.key) or 0) + 1
+                counts.put(record.key, b"%d" % total)
+                task.emit("word-counts", record.key, b"%d" % total)
+
+
+        Subtopology(count, sources=["words"], stores=["counts"], sinks=["word-counts"])
+
+    - ``process``: the function.
+    - ``sources``: topics to read.
+    - ``stores``: names of stores, or ``Store`` with options.
+    - ``sinks``: topics that ``task.emit`` may write to.
+    - ``repartition_sources``: internal topics to read, by their short names.
+    - ``copartitioned``: groups of sources that are joined.
+    - ``sources_pattern``: regular expression for more topics to read.
+
     A subtopology's number is its place in the list that ``Worker`` gets. It has a task for each partition of its
-    largest source. Raises ``ConfigError`` for a subtopology without sources.
+    largest source. Raises ``ConfigError`` for an argument that cannot be used.
     """
 
     process: Process
@@ -157,11 +202,16 @@ class Subtopology:
     """Regular expression: topics whose whole name matches are read too, also those that appear later."""
 
     def __post_init__(self) -> None:
-        for key in ("sources", "repartition_sources"):
+        _refuse_no_function(self.process)
+        for key in ("sources", "repartition_sources", "sinks", "stores"):
             if isinstance(getattr(self, key), str):
+                what = "stores" if key == "stores" else "topics"
                 raise ConfigError(
-                    f"{key} = {getattr(self, key)!r}: must be a list of topics; write [{getattr(self, key)!r}]"
+                    f"{key} = {getattr(self, key)!r}: must be a list of {what}; write [{getattr(self, key)!r}]"
                 )
+        for store in self.stores:
+            if not isinstance(store, str | Store):
+                raise ConfigError(f"stores: {store!r}: must be a name, or a Store(...)")
         if not (self.sources or self.repartition_sources or self.sources_pattern):
             raise ConfigError(f"sources = {self.sources!r}: must be a list of at least one topic")
 
@@ -176,3 +226,25 @@ class Subtopology:
         return Flow.of(
             self.sources, self.stores, self.sinks, self.repartition_sources, self.copartitioned, self.sources_pattern
         )
+
+
+def _refuse_no_function(process: object) -> None:
+    """Raise ``ConfigError`` for what cannot be called with a task and records, or would do nothing if it were."""
+    required = "must be a function (task, records)"
+    if not callable(process):
+        raise ConfigError(f"process = {process!r}: {required}")
+    name = getattr(process, "__qualname__", repr(process))
+    if (
+        inspect.iscoroutinefunction(process)
+        or inspect.isgeneratorfunction(process)
+        or inspect.isasyncgenfunction(process)
+    ):
+        raise ConfigError(f"process = {name}: {required} without await and yield; a call of it would not run its code")
+    try:
+        signature = inspect.signature(process)
+    except (TypeError, ValueError):
+        return  # some builtins have none
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise ConfigError(f"process = {name}{signature}: {required}") from None

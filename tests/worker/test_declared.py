@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from kstreams_assign import Config, ConfigError, GroupMember, Record, Subtopology, SubtopologyShape, Task, Worker
+from kstreams_assign import (
+    Config,
+    ConfigError,
+    GroupMember,
+    Process,
+    Record,
+    Store,
+    Subtopology,
+    SubtopologyShape,
+    Task,
+    Worker,
+)
 
 
-def count(_task: Task, _records: list[Record]) -> None:
+def count(_task: Task, _records: Sequence[Record]) -> None:
     """Do nothing."""
 
 
@@ -42,3 +59,82 @@ def test_two_shapes_of_a_group_member_that_read_one_topic_are_refused(tmp_path: 
     shape = SubtopologyShape(("in",))
     with pytest.raises(ConfigError, match="topic in is read by subtopologies 0 and 1; a topic has one reader"):
         GroupMember(config(tmp_path), [shape, shape], uuid4())
+
+
+def takes_one(_task: Task) -> None:
+    """Do nothing."""
+
+
+async def waits(_task: Task, _records: Sequence[Record]) -> None:
+    """Do nothing."""
+
+
+def yields(_task: Task, _records: Sequence[Record]) -> Any:
+    yield
+
+
+class Counter:
+    """Has a method to be used as a function."""
+
+    def count(self, _task: Task, _records: Sequence[Record]) -> None:
+        """Do nothing."""
+
+    __call__ = count
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"process": None}, "process = None: must be a function (task, records)"),
+        ({"process": "count"}, "process = 'count': must be a function (task, records)"),
+        ({"process": takes_one}, "process = takes_one(_task: 'Task') -> 'None': must be a function (task, records)"),
+        ({"process": waits}, "process = waits: must be a function (task, records) without await and yield"),
+        ({"process": yields}, "process = yields: must be a function (task, records) without await and yield"),
+        ({"process": count, "store": ["s"]}, "Subtopology: store: no such setting; did you mean stores?"),
+        ({"process": count, "stores": "s"}, "stores = 's': must be a list of stores; write ['s']"),
+        ({"process": count, "stores": [7]}, "stores: 7: must be a name, or a Store(...)"),
+        ({"process": count, "sinks": "out"}, "sinks = 'out': must be a list of topics; write ['out']"),
+    ],
+)
+def test_a_subtopology_that_cannot_work_is_refused_where_it_is_declared(arguments: Any, text: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Subtopology(sources=["in"], **arguments)
+    assert str(refused.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    "process",
+    [count, lambda *_: None, partial(count), Counter(), Counter().count, max],
+    ids=lambda each: repr(each)[:20],
+)
+def test_whatever_takes_a_task_and_records_is_a_function(process: Any) -> None:
+    assert Subtopology(process, sources=["in"]).process is process
+
+
+@pytest.mark.parametrize(
+    ("settings", "topology", "text"),
+    [
+        ({"application_id": "app"}, [], "config is a dict: write Config(**settings)"),
+        (None, [], "config is a NoneType: must be a Config; write Worker(Config(...), [...])"),
+        (Config("app", "localhost:1"), [count], "topology[0] is a function: must be a Subtopology; write Subtopology("),
+        (Config("app", "localhost:1"), count, "topology is a function: must be a list of Subtopology"),
+    ],
+)
+def test_a_worker_that_is_made_of_something_else_is_refused_with_the_fix(
+    settings: Any, topology: Any, text: str
+) -> None:
+    with pytest.raises(TypeError, match="^" + re.escape(text)):
+        Worker(settings, topology)
+
+
+@pytest.mark.parametrize("declaration", [Subtopology, Store])
+def test_help_names_each_field(declaration: Any) -> None:
+    text = inspect.getdoc(declaration) or ""
+    assert [each.name for each in fields(declaration) if f"- ``{each.name}``: " not in text] == []
+
+
+def test_help_shows_what_a_function_takes() -> None:
+    for each in (Subtopology, Worker):
+        assert "def count(task: Task, records: Sequence[Record]) -> None:" in (inspect.getdoc(each) or "")
+    assert "takes a task and its next records" in (inspect.getdoc(Process) or "")
+    assert "kstreams_assign.reference.settings()" in (inspect.getdoc(Config) or "")
