@@ -146,6 +146,32 @@ def test_words_of_lines_are_counted_through_a_repartition_topic_by_two_processes
         counted_after([b"to die to sleep"])
 
 
+def test_sessions_expire_by_the_time_of_the_records(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"clicks": 2, "ended-sessions": 2}, WITHIN_S)
+    minute = 60_000
+    clicks = [  # minute, session
+        (100, b"stays"),
+        (100, b"ends"),
+        (101, b"ends at its newest"),
+        (90, b"ends at its newest"),  # late
+        (120, b"stays"),
+        (131, b"at the limit"),
+        (132, b"last"),
+    ]
+    producer = RecordProducer(broker, delivery_timeout_ms=WITHIN_S * 1_000)
+    for at, session in clicks:
+        producer.produce("clicks", 0, session, b"click", timestamp_ms=at * minute)
+    producer.flush(WITHIN_S)
+    producer.close()
+    wanted = {b"ends": b"%d" % (100 * minute), b"ends at its newest": b"%d" % (101 * minute)}
+    with running("expiring_sessions.py", broker, folder=tmp_path) as process:
+        assert last_values(broker, "ended-sessions", wanted) == wanted
+    assert process.returncode == 0
+    partitions = [TopicPartition("ended-sessions", number) for number in range(2)]
+    ends = ClusterAdmin(broker).end_offsets(partitions, WITHIN_S)
+    assert sum(ends.values()) == len(wanted), "nothing else ended"
+
+
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_the_tutorials_application_ends_on_a_signal_without_a_traceback(broker, tmp_path, end):
     ClusterAdmin(broker).create_topics({"orders": 4, "customer-totals": 4, "bad-orders": 1}, WITHIN_S)
