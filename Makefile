@@ -46,6 +46,7 @@ lint: $(READY) ## style, types, and who may import whom (the tests run these too
 
 docs: $(READY) ## build the documentation site into docs/_build/html (a warning is an error)
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
 
 wheel: $(READY) ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
