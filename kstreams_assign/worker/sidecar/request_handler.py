@@ -181,6 +181,8 @@ class RequestHandler(Labour):
 
     def stops(self) -> None:
         self._stopped = True
+        if self._port is not None:
+            self._report_end()
         waiting = [*self._committing, *([self._sealed] if self._sealed else []), *self._orders, *self._polls]
         self._committing, self._sealed = [], None
         self._orders.clear()
@@ -260,9 +262,7 @@ class RequestHandler(Labour):
         """Only for the open session: it may have left twice, by asking and by hanging up."""
         if port is not self._port:
             return
-        self._port = None
-        on_their_way = self._sealed is not None or bool(self._committing)
-        self._loop.emit("session_ended", uncommitted=on_their_way or self._session_tasks.uncommitted)
+        self._report_end()
         self._orders.clear()
         self._polls.clear()
         read = {batch.partition: 0 for batch in self._backlog}
@@ -272,6 +272,11 @@ class RequestHandler(Labour):
         positions = self._session_tasks.roll_back(read)
         if positions:
             self._loop.rewind(positions)
+
+    def _report_end(self) -> None:
+        self._port = None
+        on_their_way = self._sealed is not None or bool(self._committing)
+        self._loop.emit("session_ended", uncommitted=on_their_way or self._session_tasks.uncommitted)
 
     # --- polls -------------------------------------------------------------------------------
 

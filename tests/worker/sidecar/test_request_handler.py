@@ -213,6 +213,14 @@ def test_the_end_of_a_session_reports_whether_work_is_left(stand):
     ]
 
 
+def test_the_end_of_the_worker_ends_an_open_session_once(stand):
+    stand.ask("poll", timeout_ms=60_000)
+    stand.bring(10)
+    stand.handler.stops()
+    stand.handler.leave(stand.port)
+    assert stand.reported == [("session_began", {}), ("session_ended", {"uncommitted": True})]
+
+
 def test_a_session_that_ends_before_its_commit_does_leaves_work(stand):
     stand.ask("poll", timeout_ms=60_000)
     stand.bring(10)
