@@ -27,7 +27,7 @@ def test_texts_become_values_under_kafkas_names_or_ours():
     [
         ("lag=1", "--set lag=1: write KEY=VALUE with one of acceptable_recovery_lag,"),
         ("assignor", "--set assignor: write KEY=VALUE"),
-        ("assignor=best", "--set assignor=best: must be one of high_availability,"),
+        ("assignor=best", "--set assignor=best: must be one of least_movement, high_availability,"),
         ("max_warmup_replicas=0", "max_warmup_replicas is 0; it must be a whole number of at least 1"),
         (
             "rack.aware.assignment.strategy=min_traffic",
