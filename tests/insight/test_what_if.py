@@ -159,7 +159,8 @@ def test_a_group_without_members_cannot_be_simulated(run: Cli, tmp_path: Path) -
 
 def test_without_brokers_a_file_is_required(run: Cli) -> None:
     done = run("what-if", "no-such-group", "--add", 1)
-    assert (done.status, "no such file" in done.err) == (2, True)
+    says = "no-such-group: to look at a group, add its brokers (-b HOST:PORT)"
+    assert (done.status, says in done.err) == (2, True)
 
 
 def test_a_long_simulation_reports_progress_and_ends_on_ctrl_c(save: Save) -> None:
