@@ -31,7 +31,13 @@ TOPIC_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
 """Kafka: ``Topic.validate``."""
 
 
-def refuse_impossible_names(topology: TopologyShape, application_id: str) -> None:
+def refuse_wrong_topology(topology: TopologyShape, application_id: str) -> None:
+    """Raise ``ConfigError`` for an internal topic with an invalid name, and for a topic that is read twice."""
+    _refuse_impossible_names(topology, application_id)
+    _refuse_second_readers(topology, application_id)
+
+
+def _refuse_impossible_names(topology: TopologyShape, application_id: str) -> None:
     """Raise ``ConfigError`` if an internal topic would have an invalid name, which brokers refuse at each rebalance."""
     topics = [*topology.changelog_topics(application_id), *topology.repartition_topics]
     if wrong := [topic for topic in topics if not TOPIC_NAME.fullmatch(topic)]:
@@ -42,7 +48,7 @@ def refuse_impossible_names(topology: TopologyShape, application_id: str) -> Non
         )
 
 
-def refuse_second_readers(topology: TopologyShape, application_id: str) -> None:
+def _refuse_second_readers(topology: TopologyShape, application_id: str) -> None:
     """Raise ``ConfigError`` for a topic that is read twice, by name or by a pattern (``InternalTopologyBuilder``).
 
     Each record of such a topic would reach only one of its readers. Topics that match patterns and are not named are

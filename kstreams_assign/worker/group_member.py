@@ -27,7 +27,7 @@ from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
-from kstreams_assign.topology.internal import refuse_impossible_names, refuse_second_readers
+from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.worker.connecting import group_client
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog
@@ -128,8 +128,7 @@ class GroupMember:
             refuse_unknown_metadata(librdkafka_writes)
         self._config = config
         self._shape = shape = TopologyShape(tuple(topology))
-        refuse_impossible_names(shape, config.application_id)
-        refuse_second_readers(shape, config.application_id)
+        refuse_wrong_topology(shape, config.application_id)
         self._log = EventLog(str(process_id), on_event)
         self._sums = OffsetSums()
         self._mutex = ReportMutex(clock_ms=monotonic_ms, hold_ms=hold_limit_ms(config.max_poll_interval_ms))

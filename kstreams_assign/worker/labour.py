@@ -227,8 +227,8 @@ class Functions(Labour):
         subtopology, began_ms = running.task.id.subtopology, monotonic_ms()
         try:
             self._functions[subtopology](running.task, running.workspace.batch(records))
-        except StateError:
-            raise  # the store failed, and not the function: the task is restored
+        except (StateError, KeyboardInterrupt, SystemExit):
+            raise  # of a store, whose task is restored, or an end that was asked for
         except BaseException as error:
             self._report_error(running, partition, records, error)
             raise

@@ -41,8 +41,7 @@ from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
 from kstreams_assign.topology.internal import (
     add_repartition_counts,
     missing_sources,
-    refuse_impossible_names,
-    refuse_second_readers,
+    refuse_wrong_topology,
     resolve_patterns,
     subscription_pattern,
 )
@@ -99,8 +98,7 @@ class Engine:
         self._config = config
         self._flows = bind_flows(flows, config.application_id)
         self._shape = topology_shape(self._flows)
-        refuse_impossible_names(self._shape, config.application_id)
-        refuse_second_readers(self._shape, config.application_id)
+        refuse_wrong_topology(self._shape, config.application_id)
         self._labour = labour
         directory, self._wiped = open_state(config, clock_ms=monotonic_ms, wall_ms=wall_ms)
         mutex = ReportMutex(clock_ms=monotonic_ms, hold_ms=hold_limit_ms(config.max_poll_interval_ms))

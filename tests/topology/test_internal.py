@@ -12,9 +12,8 @@ from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
 from kstreams_assign.topology.internal import (
     is_internal,
     missing_sources,
-    refuse_impossible_names,
-    refuse_second_readers,
     refuse_wrong_counts,
+    refuse_wrong_topology,
     repartition_counts,
     resolve_patterns,
     subscription_pattern,
@@ -142,13 +141,13 @@ def test_an_invalid_topic_name_is_refused_with_the_name_and_what_is_allowed(appl
     internal = RepartitionTopic(f"{application_id}-{words}-repartition")
     shape = TopologyShape((SubtopologyShape(("in",), (Store(store),), (internal,)),))
     with pytest.raises(ConfigError, match=r"application_id = .*: '.*' cannot be a topic's name; use only letters"):
-        refuse_impossible_names(shape, application_id)
+        refuse_wrong_topology(shape, application_id)
 
 
 def test_stores_without_a_changelog_may_have_any_name():
     stores = (Store("no changelog", logged=False), Store("a table", source="in"), Store("s.t_o-R3"))
-    refuse_impossible_names(TopologyShape((SubtopologyShape(("in",), stores),)), "app")
-    refuse_impossible_names(TopologyShape((SubtopologyShape(("in",)),)), "an app")
+    refuse_wrong_topology(TopologyShape((SubtopologyShape(("in",), stores),)), "app")
+    refuse_wrong_topology(TopologyShape((SubtopologyShape(("in",)),)), "an app")
 
 
 @pytest.mark.parametrize(
@@ -165,22 +164,22 @@ def test_stores_without_a_changelog_may_have_any_name():
 def test_a_topic_that_is_read_twice_is_refused_with_its_readers(subtopologies, text):
     shape = TopologyShape(tuple(SubtopologyShape(tuple(sources)) for sources in subtopologies))
     with pytest.raises(ConfigError, match=text):
-        refuse_second_readers(shape, "app")
+        refuse_wrong_topology(shape, "app")
 
 
 def test_a_repartition_topic_has_one_reader_by_its_short_or_full_name():
     for second in (Flow.of([], repartition_sources=["w"]), Flow.of(["app-w-repartition"])):
         flows = bind_flows([Flow.of([], repartition_sources=["w"]), second], "app")
         with pytest.raises(ConfigError, match="topic app-w-repartition is read by subtopologies 0 and 1"):
-            refuse_second_readers(topology_shape(flows), "app")
+            refuse_wrong_topology(topology_shape(flows), "app")
 
 
 def test_a_named_topic_that_the_pattern_of_another_subtopology_matches_is_refused():
     shape = TopologyShape((SubtopologyShape((), pattern="reg.*"), SubtopologyShape(("region",))))
     with pytest.raises(ConfigError, match="region is read by subtopology 1, and the pattern of subtopology 0 matches"):
-        refuse_second_readers(shape, "app")
+        refuse_wrong_topology(shape, "app")
 
 
 def test_a_pattern_may_match_its_own_topics_and_internal_topics_of_others():
     own = SubtopologyShape(("app-a",), pattern="app-.*")
-    refuse_second_readers(TopologyShape((own, SubtopologyShape(("app-w-repartition",)))), "app")
+    refuse_wrong_topology(TopologyShape((own, SubtopologyShape(("app-w-repartition",)))), "app")

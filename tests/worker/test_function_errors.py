@@ -63,6 +63,10 @@ def test_a_store_that_cannot_be_read_is_no_error_of_the_function() -> None:
     assert not hasattr(error, "__notes__")
 
 
+def test_an_interrupt_is_no_error_of_the_function() -> None:
+    assert work(KeyboardInterrupt(), RECORDS) == []
+
+
 def test_an_error_without_a_message_is_named_by_its_type() -> None:
     assert error_text(ValueError()) == "ValueError"
     assert error_text(ValueError("two\nlines")) == "ValueError: two lines"

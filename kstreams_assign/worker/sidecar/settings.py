@@ -17,7 +17,7 @@ from kstreams_assign.config import Config, read_toml_file
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store
 from kstreams_assign.topology.flows import Flow, Repartition, bind_flows, topology_shape
-from kstreams_assign.topology.internal import refuse_impossible_names, refuse_second_readers
+from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.topology.kinds import timestamped_kind
 from kstreams_assign.topology.numbering import order_flows
 from kstreams_assign.worker.description import described_order
@@ -87,9 +87,7 @@ class SidecarSettings:
         """Build from the file's keys. Raises ``ConfigError``."""
         config = Config.from_mapping({key: value for key, value in settings.items() if key != "topology"})
         flows = bind_flows(read_topology(settings.get("topology")), config.application_id)
-        shape = topology_shape(flows)
-        refuse_impossible_names(shape, config.application_id)
-        refuse_second_readers(shape, config.application_id)
+        refuse_wrong_topology(topology_shape(flows), config.application_id)
         return cls(config, flows, _address(config))
 
 
