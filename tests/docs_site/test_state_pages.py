@@ -1,0 +1,45 @@
+"""The reference pages written by hand name every HTTP path, every status field and every file of a state directory."""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID
+
+from kstreams_assign.group.member import State
+from kstreams_assign.model import TaskId
+from kstreams_assign.state import identity, journal, lock, members, trash
+from kstreams_assign.worker.http.as_json import as_json
+from kstreams_assign.worker.http.server import PATHS
+from kstreams_assign.worker.http.status import Status, TaskStatus
+from tests.docs_site.pages import ROOT
+
+REFERENCE = ROOT / "docs" / "reference"
+
+
+def first_column(page: str, heading: str) -> set[str]:
+    """Return the code spans in the first column of the table below a heading."""
+    text = (REFERENCE / page).read_text(encoding="utf-8")
+    section = re.split(r"^#+ ", text.split(f"# {heading}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
+    rows = [line for line in section.splitlines() if line.startswith("| `")]
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
+
+
+def status() -> Status:
+    task = TaskStatus(TaskId(0, 1), "active", "running", None)
+    return Status("app", UUID(int=7), 0, State.STABLE, tasks=(task,))
+
+
+def test_every_http_path_has_a_row() -> None:
+    assert first_column("http.md", "HTTP paths") == set(PATHS)
+
+
+def test_every_field_of_the_status_has_a_row() -> None:
+    shown = as_json(status())
+    assert first_column("http.md", "Fields of `/status.json`") == shown.keys()
+    assert first_column("http.md", "Fields of `/tasks`") == shown["tasks"][0].keys()
+
+
+def test_every_file_of_a_state_directory_has_a_row() -> None:
+    names = {lock.LOCK_FILE, identity.FILE, members.FILE, journal.JOURNAL_FILE, journal.ALIVE_FILE}
+    named = first_column("state-directory.md", "Files in the state directory")
+    assert named == {*names, f"{trash.TRASH_FOLDER}/", "SUBTOPOLOGY_PARTITION/", "0_1/"}
