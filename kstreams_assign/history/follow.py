@@ -7,7 +7,6 @@ Spark repeats a batch that did not end; every step overwrites its files, so a re
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
+from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.history.compaction import compact
 from kstreams_assign.history.layout import Layout, held
 from kstreams_assign.history.records import EndOffset, key_of
@@ -124,7 +124,7 @@ def following(
 
 
 def follow_until_done(
-    query: StreamingQuery, layout: Layout, look: Callable[[StreamingQuery], None], enough: threading.Event | None = None
+    query: StreamingQuery, layout: Layout, look: Callable[[StreamingQuery], None], enough: EndRequest | None = None
 ) -> None:
     """Wait for the query's end, or for ``enough``, looking at the query now and then.
 
@@ -133,7 +133,7 @@ def follow_until_done(
     from pyspark.errors import PySparkException
 
     # Not query.awaitTermination: a signal that interrupts a JVM call leaves its answer to be read by the next call.
-    waiting = enough or threading.Event()
+    waiting = enough or EndRequest()
     while query.isActive and not waiting.wait(LOOK_EVERY_S):
         look(query)
     if waiting.is_set():

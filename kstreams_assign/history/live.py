@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.errors import BrokerError, ConfigError
 from kstreams_assign.history.compaction import Merged, compact
 from kstreams_assign.history.follow import BatchReport, Settings, follow_until_done, following, today
@@ -70,7 +71,7 @@ class Signals:
     """The first SIGINT or SIGTERM as an event to wait for; later ones change nothing."""
 
     def __init__(self) -> None:
-        self.came = threading.Event()
+        self.came = EndRequest()
         self.number: int | None = None
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, self._hear)

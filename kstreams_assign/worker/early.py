@@ -12,7 +12,6 @@ A Java leader does not read it. A member of ours then watches its own replicas, 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from uuid import UUID
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
+from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, MalformedUserData
 from kstreams_assign.group.dialects import APACHE, MemberReport
@@ -160,7 +160,7 @@ class EarlyProbing:
         else:
             self._current = None if adopted.next_probe_ms is None else _Generation(generation, standing)
 
-    def run(self, stopped: threading.Event) -> None:
+    def run(self, stopped: EndRequest) -> None:
         """Run until ``stopped``. If the broker refuses, early probing ends with a warning; retry other errors."""
         if not self._config.early_probing:
             return

@@ -19,6 +19,7 @@ from uuid import UUID
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets
 from kstreams_assign.adapters.confluent.transactions import group_metadata, librdkafka_writes, refuse_unknown_metadata
+from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.events import EventListener
@@ -135,7 +136,7 @@ class GroupMember:
         questions = _Questions()
         self._events = questions.events
         self._failure: BaseException | None = None
-        self._ending = threading.Event()
+        self._ending = EndRequest()
         admin = ClusterAdmin(config.bootstrap_servers, config.client)
         self._committed = CommittedOffsets(
             config.bootstrap_servers, config.client, group_id=config.application_id, stable=config.exactly_once

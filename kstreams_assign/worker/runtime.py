@@ -25,6 +25,7 @@ from kstreams_assign.adapters.confluent import (
 )
 from kstreams_assign.adapters.kafka_python import CommittedMetadata
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, read_offsets
+from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, KeyNotLocal
 from kstreams_assign.events import EventListener
@@ -106,7 +107,7 @@ class Engine:
         self.log = EventLog(str(directory.process_id), on_event)
         """Every event of this process; others that work with the engine report theirs here, as the listener gets one at
         a time."""
-        self._ending = threading.Event()
+        self._ending = EndRequest()
         self._operation: str | None = None
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._lookup: Lookup | None = None
@@ -234,7 +235,7 @@ class _Running:
         admin: ClusterAdmin,
         local: _Local,
         log: EventLog,
-        ending: threading.Event,
+        ending: EndRequest,
     ) -> None:
         self._config = config
         self._shape = shape
