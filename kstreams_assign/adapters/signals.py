@@ -2,12 +2,13 @@
 
 ``threading.Event`` serves neither side. Its ``set`` takes a lock that the interrupted thread may hold, which then waits
 for itself. Its ``wait`` without a timeout never returns if the signal came a moment before it, or reached another
-thread: Python runs the handler in the main thread, and only when that executes Python code again.
+thread: Python runs the handler in the main thread, and only when that executes Python code again. (Nor does
+``queue.SimpleQueue``: where several threads get, a timeout that has just passed becomes an endless wait in CPython.)
 """
 
 from __future__ import annotations
 
-import queue
+import threading
 import time
 from contextlib import suppress
 
@@ -20,12 +21,13 @@ class EndRequest:
 
     def __init__(self) -> None:
         self._is_set = False
-        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()  # ``put`` is reentrant
+        self._gate = threading.Lock()  # closed until the request is made; to open it never blocks
+        self._gate.acquire()
 
     def set(self) -> None:
         """Make the request; a second one changes nothing."""
         self._is_set = True
-        self._wakes.put(None)
+        self._open()
 
     def is_set(self) -> bool:
         return self._is_set
@@ -37,6 +39,10 @@ class EndRequest:
             slice_s = _SLICE_S if deadline is None else min(_SLICE_S, deadline - time.monotonic())
             if slice_s <= 0:
                 break
-            with suppress(queue.Empty):
-                self._wakes.get(timeout=slice_s)
+            if self._gate.acquire(timeout=slice_s):
+                self._open()  # for the next thread that waits
         return self._is_set
+
+    def _open(self) -> None:
+        with suppress(RuntimeError):  # it is open
+            self._gate.release()

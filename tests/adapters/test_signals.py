@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from kstreams_assign.adapters import signals
 from kstreams_assign.adapters.signals import EndRequest
 
 PATIENCE_S = 60
@@ -46,6 +47,22 @@ signal.setitimer(signal.ITIMER_REAL, 0)
 @pytest.mark.parametrize("program", [RECEIVED_BY_ANOTHER_THREAD, AT_ANY_PLACE], ids=["another thread", "any place"])
 def test_a_signal_ends_the_wait_of_the_main_thread(program: str) -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
+
+
+def test_every_thread_that_waits_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices as short as they can be: the request often comes just when a thread's slice ends."""
+    monkeypatch.setattr(signals, "_SLICE_S", 0.0005)
+    for _ in range(500):
+        end = EndRequest()
+        waits = [threading.Thread(target=end.wait, daemon=True) for _ in range(4)]
+        for thread in waits:
+            thread.start()
+        end.wait(0.002)
+        end.set()
+        end.set()
+        for thread in waits:
+            thread.join(PATIENCE_S)
+        assert not any(thread.is_alive() for thread in waits)
 
 
 def test_a_wait_ends_when_its_time_is_over_or_when_any_thread_asks() -> None:
