@@ -267,9 +267,15 @@ SLOW = (
     "tests/docs_site/test_reference.py",
     "tests/adapters/test_rocksdb_cut.py",
     "tests/assign/test_brute_force.py",
+    "tests/demo/test_fleet.py::test_workers_are_stopped_together",
     "tests/history/test_compaction.py",
+    "tests/observe/test_what_if.py::test_a_change_of_a_group_at_rest",
+    "tests/observe/test_what_if.py::test_a_group_in_the_middle_of_its_life",
     "tests/state/test_crash.py",
     "tests/test_pipe_end.py",
+    "tests/test_public_api.py::test_a_type_checker",
+    "tests/worker/sidecar/test_memory.py",
+    "tests/worker/test_damage.py::test_without_rights_and_on_a_full_disk",
 )
 """Beginnings of node ids: seconds each, or whole tools. ``make check`` leaves them out."""
 
