@@ -7,14 +7,19 @@ not live here: defaults that depend on the machine, or a setting that only one d
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from kstreams_assign.client_settings import MemberTimes, refuse_incomplete_addresses, refuse_settings, unknown_key
+from kstreams_assign.client_settings import (
+    MemberTimes,
+    check_arguments,
+    refuse_incomplete_addresses,
+    refuse_settings,
+    unknown_key,
+)
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import HostInfo
 
@@ -24,7 +29,6 @@ USER_DATA = ("apache", "kip441")
 OFFSET_RESETS = ("earliest", "latest")
 MEMBERSHIP_OPERATIONS = ("default", "leave_group", "remain_in_group")
 RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
-_C = TypeVar("_C", bound="Config")
 TAGS_MAX, TAG_KEY_LENGTH_MAX, TAG_VALUE_LENGTH_MAX = 5, 20, 30
 """Kafka: ``MAX_RACK_AWARE_ASSIGNMENT_TAG_LIST_SIZE`` and its neighbours."""
 TOKEN_CHARACTERS_MIN, TOKEN_CHARACTERS_MAX = 16, 255
@@ -111,28 +115,18 @@ def _dotted(key: str, value: object) -> str:
     return key
 
 
-def _refuse_missing_keys(given: Iterable[str]) -> None:
-    given = set(given)
+def _refuse_missing_keys(given: Collection[str]) -> None:
     for key, example in _EXAMPLES.items():
         if key not in given:
             raise ConfigError(f"{key}: missing; it has no default; set it, for example {key} = {example!r}")
 
 
-def _refuse_wrong_keys(config: type[_C]) -> type[_C]:
-    """Let the constructor raise ``ConfigError`` for an unknown or missing key: Python's error would not say the fix."""
-    make = config.__init__
-
-    @wraps(make)
-    def checked(self: _C, *values: Any, **settings: Any) -> None:
-        _refuse_unknown_keys(type(self), settings)
-        _refuse_missing_keys([*settings, *(each.name for each, _ in zip(fields(self), values, strict=False))])
-        make(self, *values, **settings)
-
-    setattr(config, "__init__", checked)  # noqa: B010  # a type checker refuses the assignment
-    return config
+def _refuse_wrong_keys(keys: Collection[str]) -> None:
+    _refuse_unknown_keys(Config, keys)
+    _refuse_missing_keys(keys)
 
 
-@_refuse_wrong_keys
+@check_arguments(_refuse_wrong_keys)
 @dataclass(frozen=True, slots=True)
 class Config:
     """Hold the settings of one member; every value is checked when the object is made.

@@ -8,7 +8,7 @@ the names that kafka-python has for these settings (``adapters.kafka_python``).
 from __future__ import annotations
 
 from kstreams_assign.client_settings.addresses import refuse_incomplete_addresses
-from kstreams_assign.client_settings.misspelt import unknown_key
+from kstreams_assign.client_settings.misspelt import check_arguments, unknown_key
 from kstreams_assign.client_settings.rules import (
     MESSAGE_BYTES_MAX,
     ClientRole,
@@ -30,6 +30,7 @@ __all__ = [
     "MESSAGE_BYTES_MAX",
     "ClientRole",
     "MemberTimes",
+    "check_arguments",
     "client_pairs",
     "delivery_limit_ms",
     "delivery_timeout_ms",

@@ -5,11 +5,16 @@ Pure. What must not live here: which keys there are (``config``, and the sidecar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields
 from difflib import get_close_matches
+from functools import wraps
+from typing import Any, TypeVar
 
 from kstreams_assign.client_settings.names import PROPERTIES
 from kstreams_assign.client_settings.rules import explain_refusal
+
+_T = TypeVar("_T")
 
 _CLIENT_PREFIXES = ("main.consumer.", "restore.consumer.", "global.consumer.", "consumer.", "producer.", "admin.")
 """Kafka Streams' prefixes of settings for one of its clients (``StreamsConfig``)."""
@@ -28,6 +33,26 @@ _KAFKA: Mapping[str, str] = {
     "topology.optimization": "name the source topic of a table in Store(..., source=)",
 }
 """Settings of Kafka Streams in Java -> what to do here."""
+
+
+def check_arguments(check: Callable[[Collection[str]], None]) -> Callable[[type[_T]], type[_T]]:
+    """Return a decorator: a dataclass's constructor gives ``check`` the names of its arguments before it uses them.
+
+    Python's own ``TypeError`` for an unknown or a missing argument would not say the fix.
+    """
+
+    def decorate(declaration: type[_T]) -> type[_T]:
+        make, names = declaration.__init__, [each.name for each in fields(declaration)]  # type: ignore[arg-type]
+
+        @wraps(make)
+        def checked(self: _T, *values: Any, **arguments: Any) -> None:
+            check([*names[: len(values)], *arguments])
+            make(self, *values, **arguments)
+
+        setattr(declaration, "__init__", checked)  # noqa: B010  # a type checker refuses the assignment
+        return declaration
+
+    return decorate
 
 
 def unknown_key(key: str, known: Iterable[str]) -> str:

@@ -53,7 +53,7 @@ Command = StartWorker | KillWorker | StartOrders | StopOrders | StopWorkers
 
 
 class World(NamedTuple):
-    """What is not on the fleet_state. ``shortest_changelog``: records in the shortest of all tasks' changelogs."""
+    """What the workers' events do not say. ``shortest_changelog``: records in the shortest of all tasks' changelogs."""
 
     tasks: int
     shortest_changelog: int

@@ -29,7 +29,7 @@ LEGEND = (
 
 
 class Scenery(NamedTuple):
-    """What to show beside the fleet_state. ``says`` is the scene."""
+    """What to show beside the table of workers. ``says`` is the scene."""
 
     says: str
     news: str

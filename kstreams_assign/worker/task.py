@@ -7,12 +7,11 @@ a task's writes (``task_workspace``).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import wraps
-from typing import Any, Protocol
+from typing import Protocol
 
-from kstreams_assign.client_settings import unknown_key
+from kstreams_assign.client_settings import check_arguments, unknown_key
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition
 from kstreams_assign.restore.ports import TaskStores
@@ -141,23 +140,14 @@ class Process(Protocol):
         ...
 
 
-def _refuse_wrong_arguments(declaration: type[Subtopology]) -> type[Subtopology]:
-    """Let the constructor raise ``ConfigError`` for an unknown argument, with the argument that may be meant."""
-    make = declaration.__init__
-
-    @wraps(make)
-    def checked(self: Subtopology, *values: Any, **arguments: Any) -> None:
-        known = {each.name for each in fields(declaration)}
-        for key in arguments:
-            if key not in known:
-                raise ConfigError(f"Subtopology: {unknown_key(key, known)}")
-        make(self, *values, **arguments)
-
-    setattr(declaration, "__init__", checked)  # noqa: B010  # a type checker refuses the assignment
-    return declaration
+def _refuse_unknown_arguments(arguments: Collection[str]) -> None:
+    known = {each.name for each in fields(Subtopology)}
+    for key in arguments:
+        if key not in known:
+            raise ConfigError(f"Subtopology: {unknown_key(key, known)}")
 
 
-@_refuse_wrong_arguments
+@check_arguments(_refuse_unknown_arguments)
 @dataclass(frozen=True, slots=True)
 class Subtopology:
     """Declare a function with the topics that it reads, the stores that it keeps, and the topics that it writes.

@@ -89,13 +89,7 @@ def test_a_copy_is_held_since_the_first_generation_that_gave_it():
 
 
 def test_partitions_are_paired_with_tasks_in_sorted_order_whatever_order_they_came_in():
-    recorded = RecordedGroup(group(JAVA, partitions=1), JAVA)
-    recorded.start(P1)
-    recorded.rebalance()
-    recorded.commit()
-    recorded.played.stop(P1)
-    recorded.start(P2)
-    recorded.rebalance(after_ms=5_000)
+    recorded = taken_over(partitions=1, committed=True, stateless=True)
     recorded.commit()
 
     def reversed_topics(member):
@@ -127,13 +121,7 @@ def test_a_commit_from_before_the_old_owner_had_the_task_does_not_count():
 
 
 def test_a_movement_waits_for_its_first_commit_and_is_written_once():
-    recorded = RecordedGroup(group(JAVA, stateless=False, partitions=1), JAVA)
-    recorded.start(P1)
-    recorded.rebalance()
-    recorded.commit()
-    recorded.played.stop(P1)
-    recorded.start(P2)
-    recorded.rebalance(after_ms=5_000)
+    recorded = taken_over(partitions=1, committed=True)
     records = recorded.records()
     assert rows(derived(records), "movements") == []
     recorded.commit()
@@ -143,11 +131,13 @@ def test_a_movement_waits_for_its_first_commit_and_is_written_once():
     assert rows(before, "movements") == []
 
 
-def taken_over(*, partitions: int) -> RecordedGroup:
-    """The first process stops before it commits. The second one has its tasks, and has committed nothing either."""
-    recorded = RecordedGroup(group(JAVA, stateless=False, partitions=partitions), JAVA)
+def taken_over(*, partitions: int, committed: bool = False, stateless: bool = False) -> RecordedGroup:
+    """The first process stops, before it commits unless ``committed``. The second one has its tasks, and no commit."""
+    recorded = RecordedGroup(group(JAVA, stateless=stateless, partitions=partitions), JAVA)
     recorded.start(P1)
     recorded.rebalance()
+    if committed:
+        recorded.commit()
     recorded.played.stop(P1)
     recorded.start(P2)
     recorded.rebalance(after_ms=5_000)
