@@ -56,7 +56,7 @@ class Ready:
             stores.close()
         self.tasks.add(task)
 
-    def closed(self, task: TaskId) -> None: ...
+    def closed(self, task: TaskId, number: int) -> None: ...
 
 
 class Counting:

@@ -129,12 +129,7 @@ class ReleaseMutex:
     """The reported lags have been used, or never will be: the state cleaner may run again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """Commit and close every task, then leave the group."""
-
-
-Action = Commit | Join | Adopt | DropAll | ReleaseMutex | Leave
+Action = Commit | Join | Adopt | DropAll | ReleaseMutex
 
 # --- the table --------------------------------------------------------------
 
@@ -240,7 +235,7 @@ class Member:
         return []
 
     def _close(self, _event: Event, _before: State, _now_ms: int) -> list[Action]:
-        return [ReleaseMutex(), Leave()]
+        return [ReleaseMutex()]
 
     _REACTIONS: ClassVar[Mapping[type, Callable[..., list[Action]]]] = {
         Started: _started,

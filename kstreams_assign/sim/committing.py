@@ -1,4 +1,4 @@
-"""Commits in simulated time, as ``worker.turns`` and ``worker.committing`` make them by ``tasks.commit``'s table.
+"""A commit in simulated time, as ``worker.committing`` makes it by ``tasks.commit``'s table.
 
 What lives here is time: how long each step takes, and what the broker answers.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from kstreams_assign.group import member as machine
+from kstreams_assign.engine.tasks import CommitEnded
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
 
@@ -42,91 +42,53 @@ class Share(NamedTuple):
 
 
 class Commits:
-    """One commit at a time, each interval and on request; none while a join is under way."""
+    """The commit under way: at most one at a time."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
         self._world = process.world
         self._scenario = process.world.scenario
-        self._running: Mapping[TaskId, Running] = {}
-        self._holding = False
         self._number = 0
         self._step: CommitStep | None = None
-        self._began_ms = self._next_ms = 0
+        self._began_ms = 0
         self._shares: Sequence[Share] = ()
-        self._waiting: list[Callable[[], None]] = []
-        self._called_after: list[Callable[[], None]] = []
         self._appended = False
 
-    def connect(self, running: Mapping[TaskId, Running]) -> None:
-        """``running`` is the loop's own, and changes."""
-        self._running = running
-        self._process.run.later(self._scenario.commit_interval_ms, self._tick)
-
-    def _tick(self) -> None:
-        self._process.run.later(self._scenario.commit_interval_ms, self._tick)
-        if not self._holding and self._process.membership.client.joined and self._running:
-            self.turn()
-
-    def turn(self) -> None:
-        """Begin a commit unless one is on its way."""
-        if self._step is None:
-            self._begin()
-
-    def then(self, call: Callable[[], None]) -> None:
-        """Commit at once, also while commits are held, and call when that is done."""
-        self._waiting.append(call)
-        self.turn()
-
-    def before_join(self) -> None:
-        """Commit what is due, then hold commits until the assignment is here."""
-        if self._step is not None:
-            self._called_after.append(self._hold)
-        elif self._world.timeline.now_ms < self._next_ms:
-            self._hold()
-        else:
-            self.then(self._hold)
-
-    def all_before_join(self) -> None:
-        """Commit everything, however short ago the last commit was, then hold."""
-        self.then(self._hold)
-
-    def resume(self) -> None:
-        self._holding = False
-
-    def abandon(self) -> None:
-        self._number += 1
-        self._step = None
-        self._called_after, self._waiting = [], []
-
-    def _hold(self) -> None:
-        self._holding = True
-        self._process.membership.handle(machine.WorkCommitted())
-
-    def _begin(self) -> None:
-        now_ms = self._world.timeline.now_ms
-        self._next_ms, self._began_ms = now_ms + self._scenario.commit_interval_ms, now_ms
-        self._called_after, self._waiting = self._waiting, []
+    def begin(self, running: Mapping[TaskId, Running]) -> None:
+        """Begin a commit of what these have processed. The loop's engine gets its end, at once or later."""
+        now_ms = self._began_ms = self._world.timeline.now_ms
         self._number += 1
         self._appended = False
-        shares = [self._share(task, one, now_ms) for task, one in self._running.items()]
+        shares = [self._share(task, each, now_ms) for task, each in running.items()]
         self._shares = [share for share in shares if share is not None]
         if not self._shares:
-            self._ended(CommitStep.DONE)
+            self._process.loop.handle(CommitEnded(CommitStep.DONE))
             return
         self._step = CommitStep.LEASE
         self._advance()
 
-    def _share(self, task: TaskId, one: Running, now_ms: int) -> Share | None:
-        processed(one, self._world.logs, now_ms)
-        if one.at == one.taken and not one.deferred:
+    def abandon(self) -> None:
+        self._number += 1
+        self._step = None
+
+    def finish(self, end: CommitStep, running: Mapping[TaskId, Running]) -> None:
+        """Keep the offsets of a deferred commit for the next."""
+        if end is CommitStep.DEFERRED:
+            for share in self._shares:
+                if share.task in running:
+                    for partition, at in share.offsets.items():
+                        running[share.task].deferred.setdefault(partition, at)
+
+    def _share(self, task: TaskId, running: Running, now_ms: int) -> Share | None:
+        processed(running, self._world.logs, now_ms)
+        if running.at == running.taken and not running.deferred:
             return None
-        news = {partition: at for partition, at in one.at.items() if at != one.taken[partition]}
-        offsets = {**one.deferred, **news}
-        records = sum(at - one.taken[partition] for partition, at in news.items())
-        one.taken.update(news)
-        one.deferred = {}
-        return Share(task, records, max(one.at.values()), offsets)
+        news = {partition: at for partition, at in running.at.items() if at != running.taken[partition]}
+        offsets = {**running.deferred, **news}
+        records = sum(at - running.taken[partition] for partition, at in news.items())
+        running.taken.update(news)
+        running.deferred = {}
+        return Share(task, records, max(running.at.values()), offsets)
 
     # --- the walk ---------------------------------------------------------------------------
 
@@ -146,7 +108,7 @@ class Commits:
         elif step is CommitStep.FLUSH:
             self._process.run.later(self._world.commit_takes_ms(), self._flush, number, out)
         elif step is CommitStep.STORE:
-            self._process.loop.landed(self._shares)
+            self._write_stores()
             out(Outcome.OK)
         elif step is CommitStep.OFFSETS:
             offsets = {partition: at for share in self._shares for partition, at in share.offsets.items()}
@@ -154,6 +116,13 @@ class Commits:
         elif step is not None:
             self._step = None
             self._ended(step)
+
+    def _write_stores(self) -> None:
+        """Write to the stores what their changelogs now have."""
+        stores = self._process.loop.stores
+        for share in self._shares:
+            if share.task in stores:
+                stores[share.task].write({}, self._world.changelog_position(share.task))
 
     @property
     def _lease_left_ms(self) -> int:
@@ -180,31 +149,16 @@ class Commits:
         self._world.network.ask(self._process.run, append, out, lambda: self._flush(number, out))
 
     def _ended(self, end: CommitStep) -> None:
-        called, self._called_after = self._called_after, []
-        if end is CommitStep.FENCED:
-            self._holding, self._waiting = True, []
-            self._process.membership.handle(machine.MembershipLost(f"commit ended as {end.value}"))
-            self._process.loop.give_up()
-            return
-        if end is CommitStep.DEFERRED:
-            for share in self._shares:
-                if share.task in self._running:
-                    for partition, at in share.offsets.items():
-                        self._running[share.task].deferred.setdefault(partition, at)
-        if end is CommitStep.FAILED:
-            self._process.loop.failed([share.task for share in self._shares])
-        for waiting in called:
-            waiting()
-        if self._waiting and self._step is None:
-            self._begin()
+        tasks = [share.task for share in self._shares]
+        self._process.loop.handle(CommitEnded(end, tasks, tasks if end is CommitStep.FAILED else (), "not delivered"))
 
 
-def processed(one: Running, logs: Logs, now_ms: int) -> None:
-    """Bring ``one`` up to now."""
-    if not one.stopped:
-        most = (now_ms - one.since_ms) * RECORDS_PER_S // 1000
+def processed(running: Running, logs: Logs, now_ms: int) -> None:
+    """Bring ``running`` up to now."""
+    if not running.stopped:
+        most = (now_ms - running.since_ms) * RECORDS_PER_S // 1000
         firsts, grown = logs.firsts, logs.grown(now_ms)
-        for partition, at in one.at.items():
+        for partition, at in running.at.items():
             end = firsts.get(partition, 0) + grown
-            one.at[partition] = min(at + most, end)
-        one.since_ms = now_ms
+            running.at[partition] = min(at + most, end)
+        running.since_ms = now_ms

@@ -93,7 +93,7 @@ class Membership:
             self._owned, self.adopted = (), None
             self._world.log("lost", self._process, action.reason)
             self._world.watch.lost(self._process)
-            loop.drop_all()
+            loop.drop_all(action.reason)
         elif isinstance(action, machine.ReleaseMutex):
             self.report_again = not self.mutex.release_report(self)
 

@@ -10,7 +10,7 @@ from traceback import extract_tb
 
 from kstreams_assign.errors import KStreamsAssignError
 from kstreams_assign.group import member as machine
-from kstreams_assign.model import NO_PROBE_MS, TaskId
+from kstreams_assign.model import NO_PROBE_MS
 from kstreams_assign.sim.checkers import Violation, Watch, every_checker
 from kstreams_assign.sim.coordinator import GroupPhase
 from kstreams_assign.sim.faults import NO_FAULTS, Fault, Faults
@@ -126,7 +126,7 @@ def restless(world: World) -> Iterator[str]:
     yield from unprocessed(world)
     yield from (f"no process in place {slot}" for slot, process in world.places.items() if process is None)
     behind = "replicas are not at the ends of their changelogs"
-    yield from (f"{process.run.name}: {behind}" for process in world.processes if process.loop.behind)
+    yield from (f"{process.run.name}: {behind}" for process in world.processes if process.loop.restoring.behind)
 
 
 def unprocessed(world: World) -> Iterator[str]:
@@ -156,16 +156,15 @@ def _unsettled(world: World, process: Process) -> Iterator[str]:
     if member.report_again:
         yield "has to report again"
     for task in sorted(member.adopted.active):
-        held = process.loop.held.get(task)
-        if held is None or held.state is not TaskState.RUNNING:
-            yield f"{task} is {held.state.value if held else 'not here'}"
+        if (state := process.loop.tasks.state(task)) is not TaskState.RUNNING:
+            yield f"{task} is {state.value}"
 
 
 def standbys_missing(world: World) -> Iterator[str]:
     """Yield tasks with a wrong number of standbys, with one that is behind, or without exactly one owner."""
     expected = min(world.scenario.standbys, len(world.places) - 1)
     for task in world.scenario.stateful_tasks:
-        copies = [process for process in world.processes if _state(process, task) is TaskState.TAILING]
+        copies = [process for process in world.processes if process.loop.tasks.state(task) is TaskState.TAILING]
         if len(copies) != expected:
             yield f"{task} has {len(copies)} standbys, not {expected}"
         yield from (
@@ -174,11 +173,6 @@ def standbys_missing(world: World) -> Iterator[str]:
             if sum(copy.disk.folders[task].values()) != world.logs.ends[task]
         )
     for task in world.shape.tasks(world.partition_counts):
-        owners = [process for process in world.processes if _state(process, task) is TaskState.RUNNING]
+        owners = [process for process in world.processes if process.loop.tasks.state(task) is TaskState.RUNNING]
         if len(owners) != 1:
             yield f"{task} runs on {len(owners)} processes"
-
-
-def _state(process: Process, task: TaskId) -> TaskState:
-    held = process.loop.held.get(task)
-    return held.state if held else TaskState.CLOSED

@@ -1,11 +1,11 @@
 """A task's life in one process, as one table.
 
-A task is assigned as active or as a copy (standby or warm-up). An active task restores, then runs; a copy tails its
-changelog. A copy that becomes active keeps its store and reads on to the end of its changelog; an active task that
-becomes a copy commits first and keeps its store. A task that is revoked is committed if it ran, closed, and its
-directory released. An active task whose commit failed drops what is not committed and is restored; it stays here.
+A task is assigned as active or as a replica (standby or warm-up). An active task restores, then runs; a replica tails
+its changelog. A replica that becomes active keeps its store and reads on to the end of its changelog; an active task
+that becomes a replica keeps its store too. A revoked task is closed and its folder released. An active task whose
+commit failed drops what is not committed and is restored; it stays here.
 
-Pure: the worker and the simulator drive the same table.
+A running task that leaves as an assignment says is committed before its row is taken (``engine.tasks``).
 """
 
 from __future__ import annotations
@@ -37,31 +37,28 @@ class TaskEvent(Enum):
 class Step(Enum):
     """One step of a transition. Each is finished before the next begins."""
 
-    COMMIT = "commit"  # flush, write the store, commit the input offsets
-    DISCARD_WRITES = "discard writes"  # drop what is not committed
-    STOP_READING_CHANGELOG = "stop reading changelog"
-    OPEN = "open"  # lock the directory, open the store
-    RESTORE = "restore"  # read the changelog to its end as of now
-    TAIL = "tail"  # read the changelog for as long as it grows
     RUN = "run"  # read input from the committed offsets
-    CLOSE = "close"  # close the store, remember its offsets, release the directory
+    STOP = "stop"  # process no more, and forget what is not committed
+    RESTORE = "restore"  # open the store if it is not open, and read the changelog to its end as of now
+    TAIL = "tail"  # open the store if it is not open, and read the changelog for as long as it grows
+    CLOSE = "close"  # stop reading, close the store, remember its offsets, release the folder
 
 
 _S, _E = TaskState, TaskEvent
 TRANSITIONS: Mapping[tuple[TaskState, TaskEvent], tuple[TaskState, tuple[Step, ...]]] = {
-    (_S.CLOSED, _E.MADE_ACTIVE): (_S.RESTORING, (Step.OPEN, Step.RESTORE)),
-    (_S.CLOSED, _E.MADE_COPY): (_S.TAILING, (Step.OPEN, Step.TAIL)),
+    (_S.CLOSED, _E.MADE_ACTIVE): (_S.RESTORING, (Step.RESTORE,)),
+    (_S.CLOSED, _E.MADE_COPY): (_S.TAILING, (Step.TAIL,)),
     (_S.TAILING, _E.MADE_ACTIVE): (_S.RESTORING, (Step.RESTORE,)),
     (_S.RESTORING, _E.RESTORED): (_S.RUNNING, (Step.RUN,)),
     (_S.RESTORING, _E.MADE_COPY): (_S.TAILING, (Step.TAIL,)),
-    (_S.RUNNING, _E.FAILED): (_S.RESTORING, (Step.DISCARD_WRITES, Step.RESTORE)),
-    (_S.RUNNING, _E.MADE_COPY): (_S.TAILING, (Step.COMMIT, Step.TAIL)),
-    (_S.RUNNING, _E.TAKEN_AWAY): (_S.CLOSED, (Step.COMMIT, Step.CLOSE)),
-    (_S.RESTORING, _E.TAKEN_AWAY): (_S.CLOSED, (Step.STOP_READING_CHANGELOG, Step.CLOSE)),
-    (_S.TAILING, _E.TAKEN_AWAY): (_S.CLOSED, (Step.STOP_READING_CHANGELOG, Step.CLOSE)),
-    (_S.RUNNING, _E.LOST): (_S.CLOSED, (Step.DISCARD_WRITES, Step.CLOSE)),
-    (_S.RESTORING, _E.LOST): (_S.CLOSED, (Step.STOP_READING_CHANGELOG, Step.CLOSE)),
-    (_S.TAILING, _E.LOST): (_S.CLOSED, (Step.STOP_READING_CHANGELOG, Step.CLOSE)),
+    (_S.RUNNING, _E.FAILED): (_S.RESTORING, (Step.STOP, Step.RESTORE)),
+    (_S.RUNNING, _E.MADE_COPY): (_S.TAILING, (Step.STOP, Step.TAIL)),
+    (_S.RUNNING, _E.TAKEN_AWAY): (_S.CLOSED, (Step.STOP, Step.CLOSE)),
+    (_S.RESTORING, _E.TAKEN_AWAY): (_S.CLOSED, (Step.CLOSE,)),
+    (_S.TAILING, _E.TAKEN_AWAY): (_S.CLOSED, (Step.CLOSE,)),
+    (_S.RUNNING, _E.LOST): (_S.CLOSED, (Step.STOP, Step.CLOSE)),
+    (_S.RESTORING, _E.LOST): (_S.CLOSED, (Step.CLOSE,)),
+    (_S.TAILING, _E.LOST): (_S.CLOSED, (Step.CLOSE,)),
 }
 """(state, event) -> (next state, steps). A missing pair changes nothing."""
 

@@ -1,50 +1,73 @@
-"""The processing loop: one thread that owns every task of this process.
+"""The processing loop: one thread that owns every task that runs in this process, and carries out ``engine.tasks``.
 
 It takes orders from an inbox (adopt an assignment, commit now, drop everything, a task is ready, stop), reads input,
 gives it to the code that works on it (``labour``), and commits what is done. It never waits for state: the restore
 thread opens, restores and closes stores, and the two threads hand a task's stores to each other. It never waits for the
 group either: commits are held from the promise to join until the assignment arrives, and work goes on meanwhile.
+
+What must not live here: when a commit begins, or what becomes of a task; the engine decides both.
 """
 
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol, assert_never
 
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
 from kstreams_assign.config import Config
+from kstreams_assign.engine import effects as do
+from kstreams_assign.engine.tasks import (
+    Closed,
+    CommitEnded,
+    Event,
+    InputsLost,
+    Restored,
+    StopAsked,
+    StoreFailed,
+    Tasks,
+    Turned,
+)
 from kstreams_assign.errors import OffsetOutOfRange, StateError
-from kstreams_assign.group import member as group_member
+from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted, WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
-from kstreams_assign.tasks.lifecycle import Step, TaskEvent, TaskState, changes, move
+from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime, Position
 from kstreams_assign.topology.flows import Flow
 from kstreams_assign.worker.at_work import AtWork
-from kstreams_assign.worker.committing import Committer
+from kstreams_assign.worker.commits import Commits
+from kstreams_assign.worker.committing import Committer, OffsetCommits
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Value
 from kstreams_assign.worker.meters import TaskTopic, Totals
 from kstreams_assign.worker.purging import Purging
-from kstreams_assign.worker.setbacks import Setbacks
 from kstreams_assign.worker.task_workspace import TaskWorkspace
-from kstreams_assign.worker.turns import CommitTurns, Group, Held
 
 POLL_S = 0.01
 BUSY_POLL_S = 0.002
 TURN_MS = 50
 """How long records may be worked on before everything else gets its turn."""
 LAGS_EVERY_MS = 1_000
+
+
+class Group(OffsetCommits, Protocol):
+    """What the loop asks of the membership."""
+
+    def joined(self) -> bool: ...
+
+    def handle(self, event: member.Event) -> None:
+        """Report to the member's machine."""
+        ...
 
 
 class Restoring(Protocol):
@@ -58,9 +81,16 @@ class Restoring(Protocol):
 
     def tail(self, task: TaskId, stores: TaskStores | None) -> None: ...
 
-    def close(self, task: TaskId, stores: TaskStores | None) -> None: ...
+    def close(self, task: TaskId, stores: TaskStores | None, number: int) -> None: ...
 
     def queue(self, queue: WarmupQueue | None) -> None: ...
+
+
+class _Arrival(NamedTuple):
+    """What the restore thread gives with an active task: its input positions, and the offsets read for it."""
+
+    positions: Mapping[TopicPartition, Position]
+    restored: int
 
 
 class Processor:
@@ -90,14 +120,13 @@ class Processor:
         self._purging = purging
         self._log = log
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._held: dict[TaskId, Held] = {}
+        self._engine = Tasks(config.commit_interval_ms, exactly_once=config.exactly_once)
+        self._running: dict[TaskId, Running] = {}
+        self._stores: dict[TaskId, TaskStores] = {}
+        """Those that are in the loop's hands."""
+        self._arrivals: dict[TaskId, _Arrival] = {}
         self._task_of: dict[TopicPartition, TaskId] = {}
-        self._locked: set[TaskId] = set()
-        self._closing: set[TaskId] = set()
-        self._releasing: set[TaskId] | None = None
-        self._generation: int | None = None
-        self._setbacks = Setbacks(monotonic_ms)
-        self._running, self._ended_by_error = True, False
+        self._ended = self._ended_by_error = False
         self.records_total = 0
         self.records_consumed: Totals[TaskTopic] = Totals()
         self.inputs_done: Mapping[TopicPartition, InputProgress] = {}
@@ -110,9 +139,7 @@ class Processor:
         self.group, self.restoring, self._lose = group, restoring, lose
         timeout_s = self._config.session_timeout_ms / 3000
         committer = Committer(self._producer, group, timeout_s, self._log)
-        self._commits = CommitTurns(
-            self._config, self._shape, self._labour, committer, group, self._held, self, self._purging.committed
-        )
+        self._commits = Commits(self._config, self._shape, self._labour, committer, self._purging.committed)
 
     # --- orders, from other threads -------------------------------------------
 
@@ -125,31 +152,31 @@ class Processor:
         self._inbox.put(lambda: found.set_result(self._peek(task, store, key)))
 
     def _peek(self, task: TaskId, store: str, key: bytes) -> Value | None:
-        held = self._held.get(task)
-        if held is None or held.running is None or held.stores is None:
+        stores = self._stores.get(task)
+        if task not in self._running or stores is None:
             return None
         try:
-            return (held.stores.get(store, key),)
+            return (stores.get(store, key),)
         except StateError as error:
             self.broken(task, error)
             return None
 
     def adopt(self, generation: int, adopted: Adopted) -> None:
-        self._inbox.put(lambda: self._adopt(generation, adopted))
+        self._inbox.put(lambda: self._handle(member.Adopt(generation, adopted)))
 
     def drop_all(self, reason: str) -> None:
-        self._inbox.put(lambda: self._drop_all(reason))
+        self._inbox.put(lambda: self._handle(member.DropAll(reason)))
 
     def commit_now(self) -> None:
-        self._inbox.put(self._commits.before_join)
+        self._inbox.put(lambda: self._handle(member.Commit()))
 
     def ready(
         self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, Position], restored: int
     ) -> None:
-        self._inbox.put(lambda: self._ready(task, stores, positions, restored))
+        self._inbox.put(lambda: self._ready(task, stores, _Arrival(positions, restored)))
 
-    def closed(self, task: TaskId) -> None:
-        self._inbox.put(lambda: self._closed(task))
+    def closed(self, task: TaskId, number: int) -> None:
+        self._inbox.put(lambda: self._handle(Closed(task, number)))
 
     def stop(self) -> None:
         self._inbox.put(self._stop)
@@ -160,7 +187,7 @@ class Processor:
         """Process until ``stop``. Raise errors of the user's code and of the state; nothing is committed then."""
         self._commits.start()
         try:
-            while self._running:
+            while not self._ended:
                 self._turn()
         except BaseException:
             self._ended_by_error = True
@@ -173,20 +200,26 @@ class Processor:
 
     def _keep_house(self) -> None:
         self.turned_ms = monotonic_ms()
-        self._restore_rested()
-        self._commits.turn()
+        self._turn_commits()
         self._purging.turn()
         self._labour.turn()
         self._measure_inputs()
+
+    def _turn_commits(self) -> None:
+        """Carry on the commit under way; begin the next one, and restore what failed, when the engine says so."""
+        if (ended := self._commits.advance()) is not None:
+            self._handle(ended)
+        self._commits.settle()
+        full = self._labour.wants_commit()
+        if self._engine.is_due(self.turned_ms, full=full):
+            self._handle(Turned(self.group.joined(), full))
 
     def _measure_inputs(self) -> None:
         """Now and then, as any thread may ask; replaced, never changed."""
         if self.turned_ms - self._measured_ms < LAGS_EVERY_MS:
             return
         self._measured_ms = self.turned_ms
-        done_to = [
-            (task, *at) for task, held in self._held.items() if held.running for at in held.running.done_to().items()
-        ]
+        done_to = [(task, *at) for task, running in self._running.items() for at in running.done_to().items()]
         self.inputs_done = measured(self.inputs_done, done_to, self._inputs.ends(), self.turned_ms)
 
     def _take_orders(self) -> None:
@@ -207,10 +240,10 @@ class Processor:
     @property
     def _patience_s(self) -> float:
         """How long to wait for news; shorter while a commit is on its way."""
-        return BUSY_POLL_S if self._commits.near else POLL_S
+        return BUSY_POLL_S if self._engine.commit_is_near else POLL_S
 
     def _process(self) -> None:
-        if self._idle or not self._running:
+        if self._idle or self._ended:
             return
         try:
             polled = self._inputs.poll(self._labour.appetite(), self._patience_s)
@@ -224,17 +257,12 @@ class Processor:
                 self._feed(task_id, partition, records)
 
     def _lose_input(self, positions: Mapping[TopicPartition, int]) -> None:
-        """The tasks begin again where ``auto_offset_reset`` says, once what they have done is committed."""
         self._lose(positions)
-        reason = "the brokers no longer hold its input"
-        for task in {self._task_of[partition] for partition in positions if partition in self._task_of}:
-            self._commits.then(partial(self._begin_anew, task, self._held[task].inputs, reason))
+        self._handle(InputsLost(positions.keys()))
 
     def _feed(self, task_id: TaskId, partition: TopicPartition, records: Sequence[Record]) -> None:
         """Have records worked on in as many calls as it takes. The rest is read again where the task stops."""
-        running = self._held[task_id].running
-        if running is None:
-            return
+        running = self._running[task_id]
         if running.fresh:
             running.fresh = False
             self._log.emit("first_record", task=str(task_id), offset=records[0].offset, partition=str(partition))
@@ -253,7 +281,7 @@ class Processor:
 
     def _may_work(self, task_id: TaskId, running: Running) -> bool:
         """Keep house after a long call, and while a commit has to come first. False: the task has stopped."""
-        while (held := self._held.get(task_id)) is not None and held.running is running:
+        while self._running.get(task_id) is running:
             if self._labour.portion(running, 1) and monotonic_ms() - self.turned_ms < TURN_MS:
                 return True
             self._keep_house()
@@ -267,219 +295,122 @@ class Processor:
         """The labour's wish: read these again from there. On the loop's own thread."""
         self._inputs.add(positions)
 
-    # --- assignments ----------------------------------------------------------
+    # --- what the engine hears --------------------------------------------------
 
-    def _adopt(self, generation: int, adopted: Adopted) -> None:
-        """Take over an assignment. What leaves gets no more input and goes once its work is committed."""
-        copies = adopted.standby | adopted.warmup
-        todo = changes({t: h.state for t, h in self._held.items()}, adopted.active.keys(), copies)
-        self._generation = generation
-        self._commits.resume()
-        self._lock(todo.arriving)
-        self.restoring.queue(adopted.queue)
-        for task, event in todo.arriving.items():
-            self._held.setdefault(task, Held(TaskState.CLOSED)).inputs = adopted.active.get(task, ())
-            self._move(task, event)
-        self._log.emit(
-            "adopted", generation=generation, left=[*map(str, todo.leaving)], came=[*map(str, todo.arriving)]
-        )
-        at_work = self._at_work(todo.leaving)
-        for task in at_work:
-            self._stop_input(task, self._held[task])
-        self._labour.assigned(generation, adopted)
-        self._change_inputs(adopted.active)
-        if at_work:
-            self._commits.then(lambda: self._let_go(todo.leaving))
-        else:
-            self._let_go(todo.leaving)
+    def _handle(self, event: Event) -> None:
+        """Let the engine decide, and carry out what it says."""
+        for effect in self._engine.handle(event, monotonic_ms()):
+            self._carry_out(effect)
 
-    def _change_inputs(self, active: Mapping[TaskId, tuple[TopicPartition, ...]]) -> None:
-        """Note other input partitions of tasks that stay: a topic has grown, or another topic matches a pattern."""
-        for task, inputs in active.items():
-            held = self._held[task]
-            if set(held.inputs) == set(inputs):
-                continue
-            if held.running is not None:
-                self._commits.then(partial(self._begin_anew, task, inputs, "its input partitions have changed"))
-            else:
-                held.inputs = inputs
-                self.restoring.restore(task, None, inputs)
-
-    def _begin_anew(self, task: TaskId, inputs: tuple[TopicPartition, ...], reason: str) -> None:
-        """Continue a running task after a commit, with its stores, from the committed offsets of these inputs."""
-        held = self._held.get(task)
-        if held is None or held.state not in (TaskState.RUNNING, TaskState.RESTORING):
-            return
-        running = held.running is not None
-        if running:
-            self._fall_back(task, held)
-            self._labour.failed([task], reason)
-        held.inputs = inputs
-        if running:
-            self._do(Step.RESTORE, task, held)
-
-    def _let_go(self, leaving: Mapping[TaskId, TaskEvent]) -> None:
-        at_work = self._at_work(leaving)
-        self._tell_times(at_work)
-        for task, event in leaving.items():
-            self._move(task, event)
-        self._releasing = at_work & self._closing
-        self._report_released()
-
-    def _tell_times(self, leaving: Iterable[TaskId]) -> None:
-        self._commits.tell_times(running for task in leaving if (running := self._held[task].running) is not None)
-
-    def _at_work(self, tasks: Iterable[TaskId]) -> set[TaskId]:
-        return {task for task in tasks if self._held[task].running is not None}
-
-    def _lock(self, arriving: Iterable[TaskId]) -> None:
-        for task in arriving:
-            if task not in self._locked:
-                self._directory.lock_task(task)
-                self._locked.add(task)
-
-    def _report_released(self) -> None:
-        if self._releasing is not None and not self._releasing & self._closing:
-            self._releasing = None
-            self.group.handle(group_member.TasksReleased(self._generation))
-
-    def _move(self, task: TaskId, event: TaskEvent) -> None:
-        """Take one row of the lifecycle table. Leaving tasks are committed together; the restore thread does OPEN."""
-        held = self._held[task]
-        self._setbacks.wake(task)
-        held.state, steps = move(held.state, event)
-        for step in steps:
-            self._do(step, task, held)
-
-    def _do(self, step: Step, task: TaskId, held: Held) -> None:
-        if step in (Step.COMMIT, Step.DISCARD_WRITES):
-            self._stop_input(task, held)
-            held.running = None
-        elif step is Step.RESTORE:
-            self._hand_over(held, lambda stores: self.restoring.restore(task, stores, held.inputs))
-        elif step is Step.TAIL:
-            held.inputs = ()
-            self._hand_over(held, lambda stores: self.restoring.tail(task, stores))
-        elif step is Step.CLOSE:
-            self._closing.add(task)
-            self._hand_over(held, lambda stores: self.restoring.close(task, stores))
-            del self._held[task]
-
-    def _hand_over(self, held: Held, order: Callable[[TaskStores | None], None]) -> None:
-        """Give a task's stores to the restore thread, once no commit on its way can read or write them."""
-
-        def now() -> None:
-            stores, held.stores = held.stores, None
-            order(stores)
-
-        self._commits.after(now)
-
-    def failed(self, tasks: Iterable[TaskId], reason: str) -> None:
-        """A commit of these failed: they forget what it held, rest, and are then restored."""
-        failed = [task for task in tasks if task in self._held and self._held[task].state is TaskState.RUNNING]
-        for task in failed:
-            held = self._held[task]
-            self._fall_back(task, held)  # it rests before it is restored
-            if held.stores is not None:
-                self._sums.restoring(task, held.stores.offsets())
-            self._log.emit("task_failed", task=str(task), reason=reason, pause_ms=self._setbacks.rest(task))
-        self._labour.failed(failed, reason)
+    def _ready(self, task: TaskId, stores: TaskStores | None, arrival: _Arrival) -> None:
+        """The restore thread gives an active task's stores back."""
+        if stores is not None:
+            self._stores[task] = stores
+        self._arrivals[task] = arrival
+        self._handle(Restored(task, arrival.positions.keys()))
+        self._arrivals.pop(task, None)  # something else is wanted of it by now
 
     def broken(self, task: TaskId, error: StateError) -> None:
-        """Discard the uncommitted work of a task whose store cannot be read; the store is repaired or created again."""
-        held = self._held.get(task)
-        if held is None or held.state is not TaskState.RUNNING:
-            return
-        self._fall_back(task, held)
-        self._sums.forget(task)
-        self._log.emit("task_failed", task=str(task), reason=str(error), pause_ms=0)
-        self._labour.failed([task], str(error))
-        self._hand_over(held, lambda stores: self.restoring.failed(task, stores, held.inputs, error))
+        self._handle(StoreFailed(task, error))
 
-    def _fall_back(self, task: TaskId, held: Held) -> None:
-        """The row for FAILED, but for the restoring, whose time the caller knows."""
-        held.state, steps = move(held.state, TaskEvent.FAILED)
-        for step in steps:
-            if step is not Step.RESTORE:
-                self._do(step, task, held)
+    def _stop(self) -> None:
+        """Commit what may be committed, send all stores to be closed, and end the loop."""
+        self._handle(StopAsked(self.group.joined(), self._ended_by_error))
+        while self._engine.committing:
+            ended = self._commits.advance(wait=True)
+            self._handle(ended or StopAsked(joined=False, failed=True))  # a broker that does not answer is given up
 
-    def well(self, tasks: Iterable[TaskId]) -> None:
-        self._setbacks.well(tasks)
+    # --- what it decides --------------------------------------------------------
 
-    def _restore_rested(self) -> None:
-        for task in self._setbacks.rested():
-            self._do(Step.RESTORE, task, self._held[task])
+    def _carry_out(self, effect: do.Effect) -> None:  # noqa: C901, PLR0912  # a case for each effect
+        match effect:
+            case do.LockFolder():
+                self._directory.lock_task(effect.task)
+            case do.ReleaseFolder():
+                self._directory.release_task(effect.task)
+            case do.QueueWarmups():
+                self.restoring.queue(effect.queue)
+            case do.RestoreTask() | do.RepairTask() | do.TailTask() | do.CloseTask():
+                self._hand_over(effect, self._stores.pop(effect.task, None))
+            case do.ReportStore():
+                if (stores := self._stores.get(effect.task)) is not None:
+                    self._sums.restoring(effect.task, stores.offsets())
+            case do.ReportNothing():
+                self._sums.forget(effect.task)
+            case do.RunTask():
+                self._run_task(effect.task, effect.inputs)
+            case do.StopInput():
+                self._stop_input(effect.task, effect.inputs)
+            case do.StopTask():
+                self._stop_input(effect.task, effect.inputs)
+                del self._running[effect.task]
+            case do.DiscardWork():
+                self._labour.failed(effect.tasks, effect.reason)
+            case do.BeginCommit():
+                if not self._commits.begin(self._running, self._stores):
+                    self._handle(CommitEnded(CommitStep.DONE))
+            case do.AbandonCommit():
+                self._commits.abandon()
+            case do.FinishCommit():
+                self._commits.finish(effect.end, self._running)
+            case do.CommitTimes():
+                self._commits.tell_times(self._running[task] for task in effect.tasks)
+            case do.TellMember():
+                self.group.handle(effect.event)
+            case do.AnnounceAdoption():
+                self._announce_adoption(effect)
+            case do.AnnounceFailure(task, reason, pause_ms):
+                self._log.emit("task_failed", task=str(task), reason=reason, pause_ms=pause_ms)
+            case do.AnnounceLoss(reason):
+                self._labour.dropped(reason)
+                self._log.emit("lost", reason=reason)
+            case do.StopWork():
+                self._labour.stops()
+                self._commits.close()
+            case do.EndLoop():
+                self._ended = True
+            case _:
+                assert_never(effect)
 
-    def _stop_input(self, task: TaskId, held: Held) -> None:
+    def _hand_over(self, effect: do.HandOver, stores: TaskStores | None) -> None:
+        match effect:
+            case do.RestoreTask(task, inputs):
+                self.restoring.restore(task, stores, inputs)
+            case do.RepairTask(task, inputs, error):
+                self.restoring.failed(task, stores, inputs, error)
+            case do.TailTask(task):
+                self.restoring.tail(task, stores)
+            case do.CloseTask(task, number):
+                self.restoring.close(task, stores, number)
+            case _:
+                assert_never(effect)
+
+    def _announce_adoption(self, effect: do.AnnounceAdoption) -> None:
+        left, came = [*map(str, effect.left)], [*map(str, effect.came)]
+        self._log.emit("adopted", generation=effect.generation, left=left, came=came)
+        self._labour.assigned(effect.generation, effect.adopted)
+
+    def _stop_input(self, task: TaskId, inputs: do.Inputs) -> None:
         self._labour.ends(task)
-        self._inputs.remove(held.inputs)
-        for partition in held.inputs:
+        self._inputs.remove(inputs)
+        for partition in inputs:
             self._task_of.pop(partition, None)
 
-    def _ready(
-        self, task: TaskId, stores: TaskStores | None, positions: Mapping[TopicPartition, Position], restored: int
-    ) -> None:
-        """The restore thread gives an active task's stores back: it may run."""
-        held = self._held.get(task)
-        if held is None:  # taken away meanwhile
-            self.restoring.close(task, stores)
-            return
-        if task in self._closing:  # handed over before it was taken away: another process may have worked since
-            self.restoring.close(task, stores)
-            if held.state is TaskState.TAILING:
-                self.restoring.tail(task, None)
-            else:
-                self.restoring.restore(task, None, held.inputs)
-            return
-        if held.state is TaskState.TAILING:  # made a copy meanwhile
-            self.restoring.tail(task, stores)
-            return
-        if not positions.keys() >= set(held.inputs):  # other inputs meanwhile
-            self.restoring.restore(task, stores, held.inputs)
-            return
-        held.state, _ = move(held.state, TaskEvent.RESTORED)
+    def _run_task(self, task: TaskId, inputs: do.Inputs) -> None:
+        positions, restored = self._arrivals.pop(task)
         flow = self._flows[task.subtopology]
-        held.stores = stores
-        at = {partition: positions[partition].offset for partition in held.inputs}
-        times = {partition: PartitionTime(positions[partition].metadata) for partition in held.inputs}
-        at_work = AtWork(wall_ms())
-        held.running = Running(TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times), at, times)
-        self._task_of.update(dict.fromkeys(held.inputs, task))
+        at = {partition: positions[partition].offset for partition in inputs}
+        times = {partition: PartitionTime(positions[partition].metadata) for partition in inputs}
+        stores, at_work = self._stores.get(task), AtWork(wall_ms())
+        running = Running(TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times), at, times)
+        self._running[task] = running
+        self._task_of.update(dict.fromkeys(inputs, task))
         if self._shape.changelogs(self._config.application_id, task):
             self._sums.running(task)
         self._inputs.add(at)
         offsets = {str(p): position.offset for p, position in positions.items()}
         self._log.emit("running", task=str(task), positions=offsets, restored=restored)
-        self._labour.begins(held.running)
-
-    def _closed(self, task: TaskId) -> None:
-        self._closing.discard(task)
-        if task not in self._held and task in self._locked:
-            self._locked.discard(task)
-            self._directory.release_task(task)
-        self._report_released()
-
-    def _drop_all(self, reason: str) -> None:
-        """Nothing of what runs may be written any more; copies are kept on disk and closed too."""
-        self._commits.abandon()
-        for task in list(self._held):
-            self._move(task, TaskEvent.LOST)
-        self._releasing = None
-        self._labour.dropped(reason)
-        self._log.emit("lost", reason=reason)
-
-    def _stop(self) -> None:
-        """Commit what may be committed, send all stores to be closed, and end the loop."""
-        if self._ended_by_error:
-            self._commits.abandon()
-        else:
-            self._commits.finish()
-            self._tell_times(self._held)
-        self._labour.stops()
-        self._commits.close()
-        for task in list(self._held):
-            self._move(task, TaskEvent.TAKEN_AWAY)
-        self._running = False
+        self._labour.begins(running)
 
     def settle(self) -> None:
         """Carry out what is left to do once the loop has ended, by its own will or by an error."""
@@ -487,10 +418,10 @@ class Processor:
             self._inbox.get_nowait()()
 
     @property
-    def commits(self) -> CommitTurns:
+    def commits(self) -> Commits:
         """For their totals, from any thread."""
         return self._commits
 
     def states(self) -> dict[TaskId, TaskState]:
         """Each task's state, for status. A copy, so any thread may look."""
-        return {task: held.state for task, held in list(self._held.items())}
+        return self._engine.states()

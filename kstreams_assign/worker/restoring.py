@@ -50,7 +50,7 @@ class Receiver(Protocol):
         """``restored`` is how many changelog offsets were read since the task became active."""
         ...
 
-    def closed(self, task: TaskId) -> None: ...
+    def closed(self, task: TaskId, number: int) -> None: ...
 
 
 class RestoreThread:
@@ -128,9 +128,9 @@ class RestoreThread:
         """Restore warm-ups in this order and no more of them at a time, from now on; None: all at once."""
         self._orders.put(lambda: self._restorer.queue(queue.order if queue else (), queue.at_once if queue else 0))
 
-    def close(self, task: TaskId, stores: TaskStores | None) -> None:
-        """Stop reading, close the stores, remember how far they were, and say ``closed``."""
-        self._orders.put(lambda: self._close(task, stores))
+    def close(self, task: TaskId, stores: TaskStores | None, number: int) -> None:
+        """Stop reading, close the stores, remember how far they were, and report ``closed`` with this number."""
+        self._orders.put(lambda: self._close(task, stores, number))
 
     def _no_longer_running(self, task: TaskId, stores: TaskStores | None) -> None:
         """Report the task before the order is carried out: the next JoinGroup may leave first."""
@@ -176,7 +176,7 @@ class RestoreThread:
             self._hand_over_waiting()
             rest_s = self._rest_s(time.thread_time() - began_s)
         for task in list(self._restorer.tasks):
-            self._close(task, None)
+            self._close(task, None, 0)
         self._look_ups.shutdown(cancel_futures=True)
 
     def _rest_s(self, worked_s: float) -> float:
@@ -242,7 +242,7 @@ class RestoreThread:
         self._running.discard(task)
         self._trouble(task, stores, error)
 
-    def _close(self, task: TaskId, stores: TaskStores | None) -> None:
+    def _close(self, task: TaskId, stores: TaskStores | None, number: int) -> None:
         if stores is None and task in self._handed_out:
             return
         self._handed_out.discard(task)
@@ -254,7 +254,7 @@ class RestoreThread:
         self._running.discard(task)
         self._answered(task)
         self._stops.over(task)
-        self.receiver.closed(task)
+        self.receiver.closed(task, number)
 
     def _begin(self, task: TaskId, stores: TaskStores | None, purpose: Purpose) -> None:
         self._handed_out.discard(task)

@@ -98,7 +98,7 @@ def test_closing_releases_the_mutex_from_every_state() -> None:
         member = m.Member()
         member.state = state
         answer = member.handle(m.CloseAsked(), NOW)
-        assert answer == ([] if state is m.State.CLOSED else [m.ReleaseMutex(), m.Leave()])
+        assert answer == ([] if state is m.State.CLOSED else [m.ReleaseMutex()])
 
 
 @pytest.mark.parametrize("event", [m.WorkCommitted(), m.Assigned(1, NOTHING)])

@@ -82,6 +82,7 @@ class LearnersOnTheWire:
             stateless_partitions=0,
             standbys=0,
             first_records=50_000,
+            records_per_s=0,  # or a record more or less decides which of two tasks moves
             restored_per_s=1_000,
         )
         policy = learners.POLICY

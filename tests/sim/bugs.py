@@ -9,7 +9,7 @@ from kstreams_assign.group import leader
 from kstreams_assign.group.member import Member
 from kstreams_assign.model import NO_PROBE_MS
 from kstreams_assign.restore.loop import Restorer
-from kstreams_assign.sim import checkers, committing, loop, membership
+from kstreams_assign.sim import checkers, committing, membership, restoring
 from kstreams_assign.sim.client import Client
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import MutexState, ReportMutex
@@ -176,7 +176,7 @@ BUGS = (
         "dormant state is reported without the mutex",
         "no state deleted under a reported lag",
         lambda patch: patch.setattr(membership, "OffsetSums", BoastfulSums),
-        33,
+        250,
     ),
     Bug(
         "the new owner does not wait for the old one", "one active owner per task and generation", old_owner_ignored, 3
@@ -185,9 +185,9 @@ BUGS = (
         "the lease counts from when an answer is read",
         "no processing and no commit by a fenced member",
         lambda patch: patch.setattr(membership, "Client", TrustingClient),
-        4120,
+        120,
     ),
-    Bug("a flush outlives the lease", "no processing and no commit by a fenced member", flushes_on, 4200),
+    Bug("a flush outlives the lease", "no processing and no commit by a fenced member", flushes_on, 10),
     Bug("the lease is ignored", "no processing and no commit by a fenced member", lease_ignored, 13),
     Bug("offsets before the changelog", "offsets never go back", offsets_first),
     Bug(
@@ -217,6 +217,6 @@ BUGS = (
     Bug(
         "a task begins before it is restored",
         "a task begins with all of its state",
-        lambda patch: patch.setattr(loop, "Restorer", HastyRestorer),
+        lambda patch: patch.setattr(restoring, "Restorer", HastyRestorer),
     ),
 )

@@ -13,14 +13,10 @@ TASKS = [TaskId(0, p) for p in range(4)]
 states = st.dictionaries(st.sampled_from(TASKS), st.sampled_from([s for s in TaskState if s is not TaskState.CLOSED]))
 
 
-def test_what_ran_is_committed_before_it_leaves_or_becomes_a_copy() -> None:
-    for (state, event), (_, steps) in TRANSITIONS.items():
-        if state is TaskState.RUNNING and event not in (TaskEvent.LOST, TaskEvent.FAILED):
-            assert steps[0] is Step.COMMIT
-
-
-def test_a_lost_task_is_never_committed() -> None:
-    assert all(Step.COMMIT not in steps for (_, event), (_, steps) in TRANSITIONS.items() if event is TaskEvent.LOST)
+def test_a_task_that_ran_is_stopped_before_anything_else_happens_to_it() -> None:
+    for (state, _), (_, steps) in TRANSITIONS.items():
+        if state is TaskState.RUNNING:
+            assert steps[0] is Step.STOP
 
 
 def test_a_copy_that_becomes_active_keeps_its_store_open() -> None:
@@ -66,4 +62,4 @@ def test_exactly_once_the_store_follows_the_transaction_and_what_was_begun_is_ta
 
 
 def test_a_task_whose_commit_failed_restores_where_it_is() -> None:
-    assert move(TaskState.RUNNING, TaskEvent.FAILED) == (TaskState.RESTORING, (Step.DISCARD_WRITES, Step.RESTORE))
+    assert move(TaskState.RUNNING, TaskEvent.FAILED) == (TaskState.RESTORING, (Step.STOP, Step.RESTORE))

@@ -114,7 +114,7 @@ class Rig:
 
     def __exit__(self, *_: object) -> None:
         for task, stores in self.handed.items():
-            self.thread.close(task, stores)
+            self.thread.close(task, stores, 1)
         self.thread.stop()
         self._runs.join(PATIENCE_S)
         logging.getLogger("kstreams_assign").removeHandler(self.warnings)
@@ -141,7 +141,7 @@ class Rig:
             self.handed[task] = stores
             self._news.notify_all()
 
-    def closed(self, task: TaskId) -> None:
+    def closed(self, task: TaskId, _number: int) -> None:
         with self._news:
             self.closed_tasks.add(task)
             self._news.notify_all()

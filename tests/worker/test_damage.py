@@ -384,7 +384,7 @@ def test_closing_a_stopped_task_lets_it_go(folder: Path) -> None:
     with Rig(folder.parents[1], whole()) as rig:
         rig.begin()
         rig.until_event("task_stopped")
-        rig.thread.close(TASK, None)
+        rig.thread.close(TASK, None, 1)
         rig.until(lambda: TASK in rig.closed_tasks)
         assert rig.thread.stopped() == {}
     holder.close()

@@ -15,8 +15,6 @@ from kstreams_assign import Record, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.errors import RecordRefused
 from kstreams_assign.local import LocalBroker
-from kstreams_assign.model import TaskId
-from kstreams_assign.worker.setbacks import FIRST_MS, LONGEST_MS, Setbacks
 from tests.worker.app import PARTITIONS, App, count
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
@@ -91,20 +89,3 @@ def test_a_record_that_is_too_large_ends_the_worker_by_name(broker: str, tmp_pat
     assert "too-large-counts-" in str(error)
     assert "1,001 bytes: raise max.message.bytes" in str(error)
     worker.stop()
-
-
-def test_rests_grow_up_to_the_longest_and_a_commit_ends_the_row() -> None:
-    now_ms = 0
-    task, setbacks = TaskId(0, 0), Setbacks(lambda: now_ms)
-    pauses = [setbacks.rest(task) for _ in range(12)]
-    assert pauses[:3] == [FIRST_MS, FIRST_MS * 2, FIRST_MS * 4]
-    assert pauses[-1] == LONGEST_MS
-    assert setbacks.rested() == []
-    now_ms = LONGEST_MS
-    assert setbacks.rested() == [task]
-    assert setbacks.rested() == []
-    setbacks.well([task])
-    assert setbacks.rest(task) == FIRST_MS
-    setbacks.wake(task)
-    now_ms += FIRST_MS
-    assert setbacks.rested() == []

@@ -1,7 +1,4 @@
-"""The loop hands a task's stores to the restore thread only when no commit under way can touch them.
-
-It reports a release with the generation that took the tasks.
-"""
+"""The loop with a real broker and a real store: commits, their end when the worker stops, and input lags."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ from kstreams_assign.group.values import Adopted
 from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
-from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.topology.flows import Flow, topology_shape
+from kstreams_assign.worker import committing
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Functions
 from kstreams_assign.worker.processing import Processor
@@ -33,7 +30,6 @@ from tests.worker.test_committing import Desk, Group
 
 TASK = TaskId(0, 0)
 NOTHING = Adopted({}, frozenset(), frozenset())
-A_COPY = Adopted({}, frozenset({TASK}), frozenset())
 
 
 class HeldGroup(Group):
@@ -74,7 +70,8 @@ class Orders:
     def tail(self, _task: TaskId, stores: TaskStores | None) -> None:
         self.given.append(("tail", stores))
 
-    def close(self, _task: TaskId, stores: TaskStores | None) -> None:
+    def close(self, _task: TaskId, stores: TaskStores | None, number: int) -> None:
+        assert number > 0
         self.given.append(("close", stores))
 
     def queue(self, _queue: object) -> None:
@@ -117,8 +114,7 @@ class Room:
         self.group.events.clear()
 
     def commit_on_its_way(self) -> None:
-        running = self.loop._held[TASK].running
-        assert running is not None
+        running = self.loop._running[TASK]
         running.task.store("totals").put(b"k", b"v")
         running.seal({self.source: 1})
         while not self.group.asked.is_set():
@@ -126,7 +122,7 @@ class Room:
 
     def end_commit(self) -> None:
         self.group.answer.set()
-        while self.loop._commits.near:
+        while self.loop._engine.commit_is_near:
             self.loop._turn()
 
     def close(self) -> None:
@@ -146,51 +142,38 @@ def room(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
     room.close()
 
 
-@pytest.mark.parametrize(("adopted", "order"), [(NOTHING, "close"), (A_COPY, "tail")], ids=["away", "copy"])
-def test_a_store_that_breaks_while_its_commit_is_on_its_way_stays_until_that_is_over(
-    room: Room, adopted: Adopted, order: str
-) -> None:
+def test_a_store_that_breaks_while_its_commit_is_on_its_way_stays_until_that_is_over(room: Room) -> None:
     room.commit_on_its_way()
     room.loop.broken(TASK, StoreDamaged("spoilt"))
-    room.loop.adopt(2, adopted)
+    room.loop.adopt(2, NOTHING)
     room.loop._turn()
     assert room.orders.given == []
     room.end_commit()
-    assert room.orders.given == [("failed", room.desk.stores), (order, None)]
-
-
-def test_a_commit_that_is_forgotten_frees_its_stores(room: Room) -> None:
-    room.commit_on_its_way()
-    room.loop.broken(TASK, StoreDamaged("spoilt"))
-    room.loop.drop_all("the group went on")
-    room.loop._turn()
     assert room.orders.given == [("failed", room.desk.stores), ("close", None)]
 
 
-def test_a_store_that_breaks_between_two_commits_is_mended_at_once(room: Room) -> None:
-    room.loop.broken(TASK, StoreDamaged("spoilt"))
-    assert room.orders.given == [("failed", room.desk.stores)]
-    assert room.loop.states() == {TASK: TaskState.RESTORING}
-
-
-def test_a_release_is_reported_with_the_generation_that_took_the_tasks(room: Room) -> None:
+def test_a_stop_ends_the_commit_on_its_way_and_then_hands_the_stores_back(room: Room) -> None:
+    room.commit_on_its_way()
     room.group.answer.set()
-    room.loop.adopt(7, NOTHING)
-    room.loop._turn()
-    room.loop._turn()
+    room.loop._stop()
+    assert room.group.committed == [{room.source: 1}]
+    assert room.desk.stores.get("totals", b"k") == b"v"
     assert room.orders.given == [("close", room.desk.stores)]
-    assert room.group.events == []
-    room.loop.closed(TASK)
-    room.loop._turn()
-    assert room.group.events == [machine.TasksReleased(7)]
+
+
+def test_a_stop_does_not_wait_for_a_group_that_does_not_answer(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committing, "WAIT_S", 0.1)
+    room.commit_on_its_way()
+    room.loop._stop()
+    assert room.group.committed == []
+    assert room.orders.given == [("close", room.desk.stores)]
 
 
 def test_input_lags_count_what_is_still_to_be_worked_on(room: Room) -> None:
     put(room.desk.broker, room.source, [(b"k", b"v")] * 5)
     while room.loop.records_total < 5 or input_lags(room) != {room.source: 0}:
         room.loop._turn()
-    running = room.loop._held[TASK].running
-    assert running is not None
+    running = room.loop._running[TASK]
     running.handled[room.source] = 2
     room.loop._measured_ms = 0
     room.loop._measure_inputs()

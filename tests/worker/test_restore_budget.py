@@ -78,7 +78,7 @@ def test_an_active_task_is_restored_with_shorter_rests_and_without_any_where_non
 
 def test_running_tasks_count_with_stores_or_without(thread):
     thread.receiver = type(
-        "Takes", (), {"ready": staticmethod(lambda *_: None), "closed": staticmethod(lambda _task: None)}
+        "Takes", (), {"ready": staticmethod(lambda *_: None), "closed": staticmethod(lambda *_: None)}
     )()
     thread._restorer.applied_total += 1
     assert thread._rest_s(0.003) == 0
@@ -91,7 +91,7 @@ def test_running_tasks_count_with_stores_or_without(thread):
 
 
 def test_copies_without_news_are_looked_after_seldom_and_orders_do_not_wait_for_that(thread, reader):
-    thread.receiver = type("NoReceiver", (), {"closed": staticmethod(lambda _task: None)})()
+    thread.receiver = type("NoReceiver", (), {"closed": staticmethod(lambda *_: None)})()
     working = threading.Thread(target=thread.run)
     working.start()
     try:

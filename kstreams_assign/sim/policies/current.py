@@ -7,34 +7,52 @@ assignment arrives ("we pay the suspension cost for all tasks"). A task that is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from kstreams_assign.assign import sticky
-from kstreams_assign.group.values import Adopted
+from kstreams_assign.engine.effects import Effect
+from kstreams_assign.engine.tasks import Event, Tasks
+from kstreams_assign.group import member
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.loop import Loop
 from kstreams_assign.sim.membership import Membership
 from kstreams_assign.sim.policies.policy import Policy, always
 
 
+class CommitsAll(Tasks):
+    """Commits everything before a join, however short ago the last commit was."""
+
+    def _commit_before_join(self, event: member.Commit, now_ms: int) -> list[Effect]:
+        self._next_commit_ms = now_ms
+        return super()._commit_before_join(event, now_ms)
+
+    _REACTIONS: ClassVar = {**Tasks._REACTIONS, member.Commit: _commit_before_join}  # noqa: SLF001  # a variant
+
+
 class Suspending(Loop):
     """Commits and suspends the tasks of ``gives_up`` before a join, and resumes those that it keeps."""
+
+    engine = CommitsAll
 
     def gives_up(self, task: TaskId) -> bool:  # noqa: ARG002 - others choose
         return True
 
-    def commit_now(self) -> None:
-        self._order(self._suspend)
+    def handle(self, event: Event) -> None:
+        if isinstance(event, member.Commit):
+            for task in filter(self.gives_up, list(self.running)):
+                self.running[task].stopped = True
+                self._world.watch.stopped(self._process, task)
+        super().handle(event)
+        if isinstance(event, member.Adopt):
+            for task in event.adopted.active.keys() & self.running.keys():
+                self._resume(task)
 
-    def _suspend(self) -> None:
-        for task in filter(self.gives_up, list(self.running)):
-            self._stop_input(task)
-            self._world.watch.stopped(self._process, task)
-        self.commits.all_before_join()
-
-    def _adopt(self, generation: int, adopted: Adopted) -> None:
-        super()._adopt(generation, adopted)
-        for task in adopted.active.keys() & self.running.keys():
-            self.resume(task)
+    def _resume(self, task: TaskId) -> None:
+        """Process a suspended task again that is still owned."""
+        running = self.running[task]
+        if running.stopped:
+            running.stopped, running.since_ms = False, self._world.timeline.now_ms
+            self._world.watch.runs(self._process, task, running.at)
 
 
 class Eager(Membership):

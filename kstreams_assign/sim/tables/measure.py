@@ -144,7 +144,7 @@ def _incomplete(world: World) -> Iterator[str]:
 
 def _copying(world: World, process: Process) -> Iterator[TaskId]:
     """Yield the tasks that the process restores and that are not caught up."""
-    for task in process.loop.restorer.tasks:
+    for task in process.loop.restoring.restorer.tasks:
         held = sum(process.disk.folders[task].values())
         if not is_caught_up(world.logs.ends[task] - held, world.config.acceptable_recovery_lag):
             yield task

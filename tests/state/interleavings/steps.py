@@ -107,6 +107,9 @@ class Rules:
         world = world.with_seat(number, world.seats[number]._replace(machine=machine))
         for action in self.actions(event, actions):
             world = self.carry_out(world, number, action)
+        if actions and isinstance(event, m.CloseAsked):  # the loop then closes every task
+            seat = world.seats[number]
+            world = world.with_seat(number, seat._replace(orders=(("drop", NO_TASKS),), releasing=False))
         return world
 
     def actions(self, _event: m.Event, actions: Sequence[m.Action]) -> Sequence[m.Action]:
@@ -123,8 +126,6 @@ class Rules:
             telling = LATE if seat.telling else ""
             seat = seat._replace(orders=(("drop", NO_TASKS),), releasing=False, telling=telling)
             return world.with_seat(number, seat)
-        if isinstance(action, m.Leave):
-            return world.with_seat(number, seat._replace(orders=(("drop", NO_TASKS),), releasing=False))
         return self.let_go(world, number) if isinstance(action, m.ReleaseMutex) else world
 
     def let_go(self, world: World, number: int) -> World:

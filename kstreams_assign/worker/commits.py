@@ -1,0 +1,124 @@
+"""The commit under way, as the processing loop sees it: what each task brings into it, and what becomes of that.
+
+What must not live here: when a commit begins, or what its end means for the tasks (``engine.tasks``); the steps of
+a commit (``committing``). Used on the loop's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+
+from kstreams_assign.config import Config
+from kstreams_assign.engine.tasks import CommitEnded
+from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
+from kstreams_assign.restore.ports import TaskStores
+from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.worker.beside import BesideCalls
+from kstreams_assign.worker.committing import Committer, Share
+from kstreams_assign.worker.labour import Labour, Running
+from kstreams_assign.worker.meters import DurationView, TaskTopic
+
+
+class Commits:
+    """One commit after another. ``purge`` is given the offsets of those that succeeded."""
+
+    def __init__(
+        self,
+        config: Config,
+        shape: TopologyShape,
+        labour: Labour,
+        committer: Committer,
+        purge: Callable[[Mapping[TopicPartition, int]], None],
+    ) -> None:
+        self._config = config
+        self._shape = shape
+        self._labour = labour
+        self._committer = committer
+        self._purge = purge
+        self._beside = BesideCalls(committer.advance_beside_a_call)
+
+    def start(self) -> None:
+        """Have the commit under way carried on while the user's function runs."""
+        self._beside.start()
+
+    def calling(self) -> AbstractContextManager[None]:
+        """Inside, the user's function runs. Raises what the commit under way met meanwhile."""
+        return self._beside.calling()
+
+    @property
+    def done_total(self) -> int:
+        return self._committer.done_total
+
+    @property
+    def failed_total(self) -> int:
+        return self._committer.failed_total
+
+    @property
+    def aborted_total(self) -> int:
+        return self._committer.aborted_total
+
+    @property
+    def durations(self) -> DurationView:
+        return self._committer.durations.view
+
+    def records_produced(self) -> dict[TaskTopic, int]:
+        """By task and topic, of the commits so far. From any thread."""
+        return self._committer.records_produced.view()
+
+    def begin(self, running: Mapping[TaskId, Running], stores: Mapping[TaskId, TaskStores]) -> bool:
+        """Take everything that is done so far; return whether there is anything to commit."""
+        shares = [self._share(task, each, stores.get(task)) for task, each in running.items() if each.news]
+        self._labour.commit_begins()
+        if shares:
+            self._committer.begin(shares)
+        else:
+            self._committer.forget()
+        return bool(shares)
+
+    def _share(self, task: TaskId, running: Running, stores: TaskStores | None) -> Share:
+        """What a task brings into a commit."""
+        changelogs = self._shape.changelogs(self._config.application_id, task)
+        sources = self._shape.source_changelogs
+        sourced = frozenset(partition for partition in changelogs.values() if partition.topic in sources)
+        written = {store: partition for store, partition in changelogs.items() if partition not in sourced}
+        timestamped = self._shape.subtopologies[task.subtopology].timestamped
+        return Share(task, stores, written, timestamped, running.take(), running.workspace.landed, sourced)
+
+    def advance(self, *, wait: bool = False) -> CommitEnded | None:
+        """Carry on the commit under way, to its end with ``wait``; return how it ended, if it has."""
+        committer = self._committer
+        if not committer.busy or (end := committer.advance(wait=wait)) is None:
+            return None
+        return CommitEnded(end, committer.tasks(), committer.failed(), committer.trouble)
+
+    def settle(self) -> None:
+        """Between two commits: see that nothing of a failed one stays open."""
+        self._committer.settle()
+
+    def finish(self, end: CommitStep, running: Mapping[TaskId, Running]) -> None:
+        """A commit is over: purge what was read, or keep the offsets of a deferred one for the next."""
+        if end is CommitStep.DONE:
+            self._purge(self._committer.offsets())
+        elif end is CommitStep.DEFERRED:
+            offsets = self._committer.offsets()
+            for each in running.values():  # also a task that is about to leave: its writes are in the store already
+                for partition in offsets.keys() & each.positions.keys():
+                    each.deferred.setdefault(partition, offsets[partition])
+        self._labour.commit_ends(end)
+
+    def abandon(self) -> None:
+        """Forget the commit under way."""
+        self._committer.abandon()
+
+    def tell_times(self, leaving: Iterable[Running]) -> None:
+        """Exactly once, after the last commit of these: their partition times once more, as Java reads them."""
+        committed = {p: (task.positions[p], text) for task in leaving for p, text in task.committed_metadata.items()}
+        if committed:
+            self._committer.tell_times(
+                {p: at for p, (at, _) in committed.items()}, {p: text for p, (_, text) in committed.items()}
+            )
+
+    def close(self) -> None:
+        self._beside.close()
+        self._committer.close()

@@ -1,0 +1,402 @@
+"""The tasks of a process, without threads, brokers or stores: events in, effects out."""
+
+from __future__ import annotations
+
+import pytest
+
+from kstreams_assign.engine import effects as do
+from kstreams_assign.engine.tasks import (
+    FIRST_PAUSE_MS,
+    LONGEST_PAUSE_MS,
+    Closed,
+    CommitEnded,
+    Event,
+    InputsLost,
+    Restored,
+    StopAsked,
+    StoreFailed,
+    Tasks,
+    Turned,
+)
+from kstreams_assign.errors import StateError, StoreDamaged
+from kstreams_assign.group import member
+from kstreams_assign.group.values import Adopted
+from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.lifecycle import TaskState
+
+TASK, OTHER = TaskId(0, 0), TaskId(0, 1)
+INPUTS, OTHER_INPUTS = (TopicPartition("in", 0),), (TopicPartition("in", 1),)
+INTERVAL_MS = 1_000
+NOTHING = Adopted({}, frozenset(), frozenset())
+ACTIVE = Adopted({TASK: INPUTS}, frozenset(), frozenset())
+REPLICA = Adopted({}, frozenset({TASK}), frozenset())
+SPOILT = StoreDamaged("spoilt")
+
+
+class Machine:
+    """The engine, with a clock that the test sets."""
+
+    def __init__(self, *, exactly_once: bool = False) -> None:
+        self.tasks = Tasks(INTERVAL_MS, exactly_once=exactly_once)
+        self.now_ms = 10_000
+
+    def handle(self, *events: Event) -> list[do.Effect]:
+        """Return the effects of all events."""
+        return [effect for event in events for effect in self.tasks.handle(event, self.now_ms)]
+
+    def run(self, adopted: Adopted = ACTIVE) -> None:
+        """Bring the active tasks of an assignment to work, and let their first commit pass."""
+        self.handle(member.Adopt(1, adopted))
+        for task, inputs in adopted.active.items():
+            self.handle(Restored(task, inputs))
+        self.handle(Turned(joined=True), CommitEnded(CommitStep.DONE))
+
+    def begin_commit(self) -> None:
+        self.now_ms += INTERVAL_MS
+        assert self.handle(Turned(joined=True)) == [do.BeginCommit()]
+
+
+@pytest.fixture
+def machine() -> Machine:
+    machine = Machine()
+    machine.run()
+    return machine
+
+
+def of(kind: type, effects: list[do.Effect]) -> list[do.Effect]:
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def handed_over(effects: list[do.Effect]) -> list[do.Effect]:
+    return [e for e in effects if isinstance(e, do.HandOver)]
+
+
+# --- assignments --------------------------------------------------------------
+
+
+def test_a_new_task_is_locked_restored_and_run_from_the_positions_that_were_looked_up() -> None:
+    machine = Machine()
+    effects = machine.handle(member.Adopt(1, ACTIVE))
+    assert effects == [
+        do.LockFolder(TASK),
+        do.QueueWarmups(None),
+        do.RestoreTask(TASK, INPUTS),
+        do.AnnounceAdoption(1, ACTIVE, [], [TASK]),
+        do.TellMember(member.TasksReleased(1)),
+    ]
+    assert machine.handle(Restored(TASK, INPUTS)) == [do.RunTask(TASK, INPUTS)]
+    assert machine.tasks.states() == {TASK: TaskState.RUNNING}
+
+
+def test_a_running_task_that_is_revoked_is_committed_stopped_closed_and_released_in_this_order(
+    machine: Machine,
+) -> None:
+    assert machine.handle(member.Adopt(7, NOTHING)) == [
+        do.QueueWarmups(None),
+        do.StopInput(TASK, INPUTS),
+        do.AnnounceAdoption(7, NOTHING, [TASK], []),
+    ]
+    assert machine.handle(Turned(joined=False)) == [do.BeginCommit()], "it does not wait for the interval"
+    assert machine.handle(CommitEnded(CommitStep.DONE, [TASK])) == [
+        do.FinishCommit(CommitStep.DONE),
+        do.StopTask(TASK, INPUTS),
+        do.CloseTask(TASK, 1),
+    ]
+    assert machine.handle(Closed(TASK, 1)) == [do.ReleaseFolder(TASK), do.TellMember(member.TasksReleased(7))]
+    assert machine.tasks.states() == {}
+
+
+def test_a_running_task_that_becomes_a_replica_keeps_its_stores(machine: Machine) -> None:
+    machine.handle(member.Adopt(2, REPLICA), Turned(joined=True))
+    effects = machine.handle(CommitEnded(CommitStep.DONE, [TASK]))
+    assert effects[1:] == [do.StopTask(TASK, INPUTS), do.TailTask(TASK), do.TellMember(member.TasksReleased(2))]
+
+
+def test_a_task_that_comes_back_while_it_is_closed_is_restored_again(machine: Machine) -> None:
+    """Its folder stays locked."""
+    machine.handle(member.DropAll("the group went on"))
+    effects = machine.handle(member.Adopt(2, ACTIVE))
+    assert of(do.LockFolder, effects) == []
+    assert handed_over(effects) == [do.RestoreTask(TASK, INPUTS)]
+    assert of(do.ReleaseFolder, machine.handle(Closed(TASK, 1))) == []
+    assert machine.handle(Restored(TASK, INPUTS)) == [do.RunTask(TASK, INPUTS)]
+
+
+def test_stores_that_come_for_a_task_that_was_taken_away_are_closed() -> None:
+    machine = Machine()
+    machine.handle(member.Adopt(1, ACTIVE), member.DropAll("lost"))
+    assert machine.handle(Restored(TASK, INPUTS)) == [do.CloseTask(TASK, 2)]
+    assert machine.handle(Closed(TASK, 2)) == [do.ReleaseFolder(TASK)]
+
+
+@pytest.mark.parametrize(
+    ("adopted", "order"), [(ACTIVE, do.RestoreTask(TASK, INPUTS)), (REPLICA, do.TailTask(TASK))], ids=["again", "copy"]
+)
+def test_stores_from_before_a_task_was_taken_away_are_closed_also_if_it_is_back(
+    adopted: Adopted, order: do.Effect
+) -> None:
+    """Another process may have worked on the task since."""
+    machine = Machine()
+    machine.handle(member.Adopt(1, ACTIVE), member.DropAll("lost"), member.Adopt(2, adopted))
+    assert machine.handle(Restored(TASK, INPUTS)) == [do.CloseTask(TASK, 2), order]
+
+
+def test_a_folder_stays_locked_until_the_last_order_to_close_is_carried_out() -> None:
+    """Between two orders to close it the task was here again, and its stores may be open."""
+    machine = Machine()
+    machine.handle(member.Adopt(1, ACTIVE), member.DropAll("lost"), member.Adopt(2, ACTIVE), member.DropAll("again"))
+    assert machine.handle(Closed(TASK, 1)) == []
+    assert machine.handle(Closed(TASK, 2)) == [do.ReleaseFolder(TASK)]
+
+
+def test_stores_that_come_for_a_task_that_became_a_replica_are_tailed() -> None:
+    machine = Machine()
+    machine.handle(member.Adopt(1, ACTIVE), member.Adopt(2, REPLICA))
+    assert machine.handle(Restored(TASK, INPUTS)) == [do.TailTask(TASK)]
+
+
+def test_other_inputs_of_a_restoring_task_are_looked_up_and_old_positions_are_not_used() -> None:
+    machine = Machine()
+    machine.handle(member.Adopt(1, ACTIVE))
+    grown = Adopted({TASK: INPUTS + OTHER_INPUTS}, frozenset(), frozenset())
+    asked = do.RestoreTask(TASK, INPUTS + OTHER_INPUTS)
+    assert asked in machine.handle(member.Adopt(2, grown))
+    assert machine.handle(Restored(TASK, INPUTS)) == [asked]
+    assert machine.handle(Restored(TASK, INPUTS + OTHER_INPUTS)) == [do.RunTask(TASK, INPUTS + OTHER_INPUTS)]
+
+
+def test_other_inputs_of_a_running_task_wait_for_a_commit(machine: Machine) -> None:
+    grown = Adopted({TASK: INPUTS + OTHER_INPUTS}, frozenset(), frozenset())
+    assert handed_over(machine.handle(member.Adopt(2, grown), Turned(joined=True))) == []
+    effects = machine.handle(CommitEnded(CommitStep.DONE, [TASK]))
+    assert effects[1] == do.StopTask(TASK, INPUTS)
+    assert handed_over(effects) == [do.RestoreTask(TASK, INPUTS + OTHER_INPUTS)]
+
+
+def test_lost_input_is_looked_up_again_after_a_commit(machine: Machine) -> None:
+    assert machine.handle(InputsLost(INPUTS)) == []
+    assert machine.handle(Turned(joined=True)) == [do.BeginCommit()]
+    effects = machine.handle(CommitEnded(CommitStep.DONE, [TASK]))
+    assert [*of(do.DiscardWork, effects), *handed_over(effects)] == [
+        do.DiscardWork([TASK], "the brokers no longer hold its input"),
+        do.RestoreTask(TASK, INPUTS),
+    ]
+
+
+# --- stores and commits ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(("adopted", "order"), [(NOTHING, do.CloseTask(TASK, 1)), (REPLICA, do.TailTask(TASK))])
+def test_a_store_that_fails_while_a_commit_is_under_way_stays_until_that_is_over(
+    machine: Machine, adopted: Adopted, order: do.Effect
+) -> None:
+    machine.begin_commit()
+    effects = machine.handle(StoreFailed(TASK, SPOILT), member.Adopt(2, adopted))
+    assert handed_over(effects) == []
+    assert of(do.ReportNothing, effects) == [do.ReportNothing(TASK)], "the next report may come first"
+    effects = machine.handle(CommitEnded(CommitStep.DONE, [TASK]))
+    assert [type(effect) for effect in handed_over(effects)] == [do.RepairTask, type(order)]
+    assert handed_over(effects)[1] == order
+
+
+def test_an_abandoned_commit_frees_the_stores_at_once(machine: Machine) -> None:
+    machine.begin_commit()
+    effects = machine.handle(StoreFailed(TASK, SPOILT), member.DropAll("the group went on"))
+    assert handed_over(effects) == [do.RepairTask(TASK, INPUTS, SPOILT), do.CloseTask(TASK, 1)]
+    assert effects.index(do.AbandonCommit()) < effects.index(do.RepairTask(TASK, INPUTS, SPOILT))
+
+
+def test_a_store_that_fails_between_two_commits_is_repaired_at_once(machine: Machine) -> None:
+    assert machine.handle(StoreFailed(TASK, SPOILT)) == [
+        do.StopTask(TASK, INPUTS),
+        do.ReportNothing(TASK),
+        do.AnnounceFailure(TASK, "spoilt", 0),
+        do.DiscardWork([TASK], "spoilt"),
+        do.RepairTask(TASK, INPUTS, SPOILT),
+    ]
+    assert machine.handle(StoreFailed(TASK, StateError("a later read"))) == []
+
+
+def test_an_order_that_is_held_back_does_not_close_what_came_after_it() -> None:
+    """A task is taken away during a commit, while its stores are on their way; they are closed when they come."""
+    machine = Machine()
+    machine.run(Adopted({OTHER: OTHER_INPUTS}, frozenset(), frozenset()))
+    both = Adopted({TASK: INPUTS, OTHER: OTHER_INPUTS}, frozenset(), frozenset())
+    machine.handle(member.Adopt(2, both))
+    machine.begin_commit()
+    only_other = Adopted({OTHER: OTHER_INPUTS}, frozenset(), frozenset())
+    assert handed_over(machine.handle(member.Adopt(3, only_other))) == []
+    assert handed_over(machine.handle(Restored(TASK, INPUTS))) == [do.CloseTask(TASK, 2)]
+    machine.handle(Closed(TASK, 2), member.Adopt(4, both))
+    assert handed_over(machine.handle(CommitEnded(CommitStep.DONE, [OTHER]))) == [do.RestoreTask(TASK, INPUTS)]
+
+
+def test_inputs_that_change_while_an_order_is_held_back_go_with_it(machine: Machine) -> None:
+    machine.begin_commit()
+    machine.handle(StoreFailed(TASK, SPOILT))
+    grown = Adopted({TASK: INPUTS + OTHER_INPUTS}, frozenset(), frozenset())
+    assert handed_over(machine.handle(member.Adopt(2, grown))) == []
+    assert handed_over(machine.handle(CommitEnded(CommitStep.DONE))) == [
+        do.RepairTask(TASK, INPUTS + OTHER_INPUTS, SPOILT)
+    ]
+
+
+def test_a_task_whose_commit_failed_pauses_longer_each_time_until_a_commit_succeeds(machine: Machine) -> None:
+    pauses = []
+    for _ in range(12):
+        machine.begin_commit()
+        effects = machine.handle(CommitEnded(CommitStep.FAILED, [TASK], [TASK], "no answer"))
+        assert handed_over(effects) == []
+        assert do.DiscardWork([TASK], "no answer") in effects
+        assert do.ReportStore(TASK) in effects
+        (failure,) = of(do.AnnounceFailure, effects)
+        assert isinstance(failure, do.AnnounceFailure)
+        pauses.append(failure.pause_ms)
+        machine.now_ms += failure.pause_ms - 1
+        assert handed_over(machine.handle(Turned(joined=False))) == []
+        machine.now_ms += 1
+        assert handed_over(machine.handle(Turned(joined=False))) == [do.RestoreTask(TASK, INPUTS)]
+        machine.handle(Restored(TASK, INPUTS))
+    assert pauses[:3] == [FIRST_PAUSE_MS, FIRST_PAUSE_MS * 2, FIRST_PAUSE_MS * 4]
+    assert pauses[-1] == LONGEST_PAUSE_MS
+    machine.begin_commit()
+    machine.handle(CommitEnded(CommitStep.DONE, [TASK]))
+    machine.begin_commit()
+    effects = machine.handle(CommitEnded(CommitStep.FAILED, [TASK], [TASK], "no answer"))
+    assert do.AnnounceFailure(TASK, "no answer", FIRST_PAUSE_MS) in effects
+
+
+def test_what_an_assignment_asks_of_a_pausing_task_ends_its_pause(machine: Machine) -> None:
+    machine.begin_commit()
+    machine.handle(CommitEnded(CommitStep.FAILED, [TASK], [TASK], "no answer"))
+    assert handed_over(machine.handle(member.Adopt(2, NOTHING))) == [do.CloseTask(TASK, 1)]
+    machine.now_ms += LONGEST_PAUSE_MS
+    assert handed_over(machine.handle(Turned(joined=False))) == []
+
+
+def test_a_task_that_fails_beside_others_pauses_alone(machine: Machine) -> None:
+    both = Adopted({TASK: INPUTS, OTHER: OTHER_INPUTS}, frozenset(), frozenset())
+    machine.handle(member.Adopt(2, both), Restored(OTHER, OTHER_INPUTS))
+    machine.begin_commit()
+    machine.handle(CommitEnded(CommitStep.DONE, [TASK, OTHER], [OTHER], "disk full"))
+    assert machine.tasks.states() == {TASK: TaskState.RUNNING, OTHER: TaskState.RESTORING}
+
+
+# --- the member's turns ------------------------------------------------------------
+
+
+def test_a_commit_that_is_due_comes_before_a_join_and_none_after_it(machine: Machine) -> None:
+    machine.now_ms += INTERVAL_MS
+    assert machine.handle(member.Commit()) == []
+    assert machine.handle(Turned(joined=True)) == [do.BeginCommit()]
+    assert machine.handle(CommitEnded(CommitStep.DONE, [TASK]))[-1] == do.TellMember(member.WorkCommitted())
+    machine.now_ms += INTERVAL_MS
+    assert machine.handle(Turned(joined=True, full=True)) == []
+    assert not machine.tasks.is_due(machine.now_ms, full=True)
+    machine.handle(member.Adopt(2, ACTIVE))
+    assert machine.handle(Turned(joined=True)) == [do.BeginCommit()]
+
+
+def test_what_was_committed_less_than_an_interval_ago_is_not_committed_again_before_a_join(machine: Machine) -> None:
+    assert machine.handle(member.Commit()) == [do.TellMember(member.WorkCommitted())]
+
+
+def test_a_join_waits_for_the_commit_under_way(machine: Machine) -> None:
+    machine.begin_commit()
+    assert machine.handle(member.Commit()) == []
+    assert machine.handle(CommitEnded(CommitStep.DONE, [TASK]))[-1] == do.TellMember(member.WorkCommitted())
+
+
+def test_a_fenced_commit_loses_the_membership_and_begins_no_other(machine: Machine) -> None:
+    machine.begin_commit()
+    effects = machine.handle(member.Commit(), CommitEnded(CommitStep.FENCED, [TASK]))
+    assert effects == [
+        do.FinishCommit(CommitStep.FENCED),
+        do.TellMember(member.MembershipLost("commit ended as fenced")),
+    ]
+    machine.now_ms += INTERVAL_MS
+    assert machine.handle(Turned(joined=True, full=True)) == []
+
+
+def test_no_commit_begins_before_the_member_has_joined_unless_something_waits_for_it(machine: Machine) -> None:
+    machine.now_ms += INTERVAL_MS
+    assert machine.handle(Turned(joined=False, full=True)) == []
+    machine.handle(InputsLost(INPUTS))
+    assert machine.handle(Turned(joined=False)) == [do.BeginCommit()]
+
+
+def test_a_full_buffer_does_not_wait_for_the_interval(machine: Machine) -> None:
+    assert machine.handle(Turned(joined=True)) == []
+    assert machine.tasks.is_due(machine.now_ms, full=True)
+    assert machine.handle(Turned(joined=True, full=True)) == [do.BeginCommit()]
+
+
+def test_partition_times_are_committed_once_more_for_tasks_that_leave_under_exactly_once() -> None:
+    machine = Machine(exactly_once=True)
+    machine.run()
+    effects = machine.handle(member.Adopt(2, NOTHING), Turned(joined=True), CommitEnded(CommitStep.DONE, [TASK]))
+    assert effects.index(do.CommitTimes([TASK])) < effects.index(do.StopTask(TASK, INPUTS))
+
+
+# --- the end -------------------------------------------------------------------------
+
+ENDED = [do.StopWork(), do.StopTask(TASK, INPUTS), do.CloseTask(TASK, 1), do.EndLoop()]
+
+
+def test_a_process_that_ends_commits_once_more_and_closes_everything(machine: Machine) -> None:
+    assert machine.handle(StopAsked(joined=True)) == [do.BeginCommit()]
+    assert machine.handle(CommitEnded(CommitStep.DONE, [TASK])) == [do.FinishCommit(CommitStep.DONE), *ENDED]
+    assert machine.handle(Closed(TASK, 1)) == [do.ReleaseFolder(TASK)]
+
+
+def test_a_process_that_ends_lets_the_commit_under_way_end_first(machine: Machine) -> None:
+    machine.begin_commit()
+    assert machine.handle(StopAsked(joined=True)) == []
+    assert machine.handle(CommitEnded(CommitStep.DONE, [TASK]))[-1] == do.BeginCommit()
+    assert machine.handle(CommitEnded(CommitStep.DONE, [TASK]))[1:] == ENDED
+
+
+@pytest.mark.parametrize("end", [CommitStep.FENCED, CommitStep.FAILED])
+def test_a_process_that_ends_does_not_commit_after_a_commit_that_did_not_succeed(
+    machine: Machine, end: CommitStep
+) -> None:
+    machine.begin_commit()
+    effects = machine.handle(StopAsked(joined=True), CommitEnded(end, [TASK], [TASK], "no answer"))
+    assert of(do.BeginCommit, effects) == []
+    assert effects[-1] == do.EndLoop()
+    assert do.CloseTask(TASK, 1) in effects
+
+
+def test_a_process_that_ends_while_it_joins_commits_nothing(machine: Machine) -> None:
+    assert machine.handle(StopAsked(joined=False)) == ENDED
+    machine = Machine()
+    machine.run()
+    machine.handle(member.Commit())
+    assert machine.handle(StopAsked(joined=True)) == ENDED
+
+
+def test_a_process_that_ends_by_an_error_abandons_the_commit_under_way(machine: Machine) -> None:
+    machine.begin_commit()
+    assert machine.handle(StopAsked(joined=True, failed=True)) == [do.AbandonCommit(), *ENDED]
+
+
+def test_a_process_that_loses_its_membership_while_it_ends_closes_everything(machine: Machine) -> None:
+    machine.handle(StopAsked(joined=True))
+    effects = machine.handle(member.DropAll("the group went on"))
+    assert handed_over(effects) == [do.CloseTask(TASK, 1)]
+    assert effects[-1] == do.EndLoop()
+
+
+# --- time -----------------------------------------------------------------------------
+
+
+def test_due_is_when_a_turn_has_something_to_do(machine: Machine) -> None:
+    assert machine.tasks.due_ms() == machine.now_ms + INTERVAL_MS
+    machine.begin_commit()
+    assert machine.tasks.due_ms() is None
+    machine.handle(CommitEnded(CommitStep.FAILED, [TASK], [TASK], "no answer"))
+    assert machine.tasks.due_ms() == machine.now_ms + FIRST_PAUSE_MS
+    assert not machine.tasks.is_due(machine.now_ms, full=False)
+    machine.now_ms += FIRST_PAUSE_MS
+    assert machine.tasks.is_due(machine.now_ms, full=False)
