@@ -159,5 +159,6 @@ class FollowProgress:
 
 
 def say(line: str) -> None:
-    """Progress, to standard error."""
-    print(line, file=sys.stderr, flush=True)
+    """Progress, to standard error; in one piece, as batches and the watch over them are in different threads."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

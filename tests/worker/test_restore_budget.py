@@ -85,7 +85,7 @@ def test_running_tasks_count_with_stores_or_without(thread):
     thread._hand_over(OTHER, None, {})
     thread._restorer.applied_total += 1
     assert thread._rest_s(0.003) > 0
-    thread._close(OTHER, None)
+    thread._close(OTHER, None, 1)
     thread._restorer.applied_total += 1
     assert thread._rest_s(0.003) == 0
 
