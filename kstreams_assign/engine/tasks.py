@@ -534,7 +534,8 @@ class Tasks:
 
     def _close_all(self) -> list[Effect]:
         running = self._running(self._tasks)
-        times = running and self._exactly_once and not self._holding
+        given_up = self._stop is not None and self._stop.failed  # what the last commit began with may not be committed
+        times = running and self._exactly_once and not self._holding and not given_up
         effects: list[Effect] = [CommitTimes(running)] if times else []
         effects.append(StopWork())
         for task in list(self._tasks):

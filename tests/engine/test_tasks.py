@@ -400,3 +400,20 @@ def test_due_is_when_a_turn_has_something_to_do(machine: Machine) -> None:
     assert not machine.tasks.is_due(machine.now_ms, full=False)
     machine.now_ms += FIRST_PAUSE_MS
     assert machine.tasks.is_due(machine.now_ms, full=False)
+
+
+def test_partition_times_are_committed_with_the_last_commit() -> None:
+    machine = Machine(exactly_once=True)
+    machine.run()
+    machine.handle(StopAsked(joined=True))
+    effects = machine.handle(CommitEnded(CommitStep.DONE, [TASK]))
+    assert effects == [do.FinishCommit(CommitStep.DONE), do.CommitTimes([TASK]), *ENDED]
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_partition_times_are_not_committed_where_a_commit_is_given_up(joined: bool) -> None:  # noqa: FBT001
+    """They go with the offsets that the commit began with, whose results may not be committed."""
+    machine = Machine(exactly_once=True)
+    machine.run()
+    machine.begin_commit()
+    assert machine.handle(StopAsked(joined=joined, failed=True)) == [do.AbandonCommit(), *ENDED]
