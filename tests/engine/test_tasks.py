@@ -411,7 +411,7 @@ def test_partition_times_are_committed_with_the_last_commit() -> None:
 
 
 @pytest.mark.parametrize("joined", [True, False])
-def test_partition_times_are_not_committed_where_a_commit_is_given_up(joined: bool) -> None:  # noqa: FBT001
+def test_partition_times_are_not_committed_where_a_commit_is_given_up(joined: bool) -> None:
     """They go with the offsets that the commit began with, whose results may not be committed."""
     machine = Machine(exactly_once=True)
     machine.run()
