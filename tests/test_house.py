@@ -30,6 +30,7 @@ PURE_ROOMS = (
     "assign",
     "group",
     "tasks",
+    "engine",
     "observe",
     "restore/progress.py",
 )

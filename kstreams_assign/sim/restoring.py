@@ -1,17 +1,36 @@
-"""The restore thread in simulated time (``worker.restoring``): ``restore.loop`` restores and tails."""
+"""The restore thread in simulated time (``worker.restoring``): it carries out what ``engine.restoring`` decides.
+
+``restore.loop`` restores and tails.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
-from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.restore.loop import Pacing, Progress, Purpose, Restored, Restorer
+from kstreams_assign.engine import restore_effects as do
+from kstreams_assign.engine.restoring import (
+    Close,
+    Event,
+    Opened,
+    PositionsFailed,
+    PositionsFound,
+    Restore,
+    Restored,
+    Restores,
+    Tail,
+)
+from kstreams_assign.restore import loop
+from kstreams_assign.restore.loop import Pacing, Purpose, Restorer
 from kstreams_assign.sim.disk import Reader, Stores
 from kstreams_assign.sim.inbox import Inbox
+from kstreams_assign.sim.scenario import APPLICATION
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kstreams_assign.engine.effects import Inputs
     from kstreams_assign.group.values import WarmupQueue
+    from kstreams_assign.model import TaskId, TopicPartition
     from kstreams_assign.sim.process import Process
 
 QUICK_TURN_MS, BUSY_TURN_MS, QUIET_TURN_MS = 50, 1_000, 5_000
@@ -27,11 +46,10 @@ class Restoring:
         self._inbox = Inbox(process)
         self._reader = Reader(self._world.logs, self._world.scenario.restored_per_s)
         self.restorer = Restorer(self._reader, now_ms=lambda: self._world.timeline.now_ms, pacing=PACING)
-        self._restored: dict[TaskId, Stores | None] = {}
-        self._positions: dict[TaskId, dict[TopicPartition, int]] = {}
-        self._handed_out: set[TaskId] = set()
-        self._look_ups: dict[TaskId, int] = {}
-        self._last_look_up = 0
+        self._engine = Restores(self._world.shape, APPLICATION)
+        self._stores: dict[TaskId, Stores] = {}
+        """Those in the thread's own hands: not the restorer's, and not the loop's."""
+        self._positions: dict[TaskId, Mapping[TopicPartition, int]] = {}
         self._turned_ms = self._world.timeline.now_ms
         self._turn_ms: int | None = None
         self._tailed = False
@@ -58,82 +76,91 @@ class Restoring:
         if stores is not None:
             self._process.membership.sums.restoring(task, stores.offsets())
 
-    # --- carried out. Stores that are on their way to the loop come back with another order -------------
-
     def _restore(self, task: TaskId, stores: Stores | None, inputs: Inputs) -> None:
-        self._look_up(task, inputs)
-        if not self._world.changelogs[task]:
-            self._restored[task] = None
-        elif stores is not None or not self._goes_on(task, Purpose.ACTIVE):
-            self._begin(task, stores, Purpose.ACTIVE)
+        self._handle(Restore(task, inputs, self._take(task, stores)))
+        if self._world.changelogs[task]:
+            self._turn_now()
 
     def _tail(self, task: TaskId, stores: Stores | None) -> None:
-        self._look_ups.pop(task, None)
-        if stores is None and task in self._restored:
-            stores = self._restored.pop(task)
-        if stores is not None or not self._goes_on(task, Purpose.STANDBY):
-            self._begin(task, stores, Purpose.STANDBY)
-
-    def _goes_on(self, task: TaskId, purpose: Purpose) -> bool:
-        self._tailed = False
-        self._turn_within(0)
-        change = self.restorer.promote if purpose is Purpose.ACTIVE else self.restorer.demote
-        return task in self._handed_out or task in self._restored or change(task)
-
-    def _begin(self, task: TaskId, stores: Stores | None, purpose: Purpose) -> None:
-        self._handed_out.discard(task)
-        self._tailed = False
-        stores = stores or Stores(self._process.disk, task)
-        self._process.membership.sums.restoring(task, stores.offsets())
-        if not self.behind:  # the time in which there was nothing to read is not kept
-            self._turned_ms = self._world.timeline.now_ms
-        changelogs = self._world.changelogs[task]
-        self.restorer.add(task, stores, {partition: store for store, partition in changelogs.items()}, purpose)
-        self._turn_within(0)
+        self._handle(Tail(task, self._take(task, stores)))
+        self._turn_now()
 
     def _close(self, task: TaskId, stores: Stores | None, number: int) -> None:
-        """Keep the stores' offsets."""
-        if stores is None and task in self._handed_out:
-            return
-        self._tailed = False
-        self._handed_out.discard(task)
-        self._look_ups.pop(task, None)
-        stores = stores or self._restored.pop(task, None) or self.restorer.remove(task)  # type: ignore[assignment]
-        if stores is not None:
-            self._process.membership.sums.dormant(task, dict(stores.offsets()))
-        self._process.loop.closed(task, number)
+        self._take(task, stores)
+        self._handle(Close(task, number, brought=stores is not None))
 
-    # --- input positions ------------------------------------------------------------------------
+    def _take(self, task: TaskId, stores: Stores | None) -> Mapping[TopicPartition, int] | None:
+        """Take the stores that an order brings, and return their offsets; None: it brings none."""
+        if stores is None:
+            return None
+        self._stores[task] = stores
+        return stores.offsets()
 
-    def _look_up(self, task: TaskId, inputs: Inputs) -> None:
-        """Ask for committed offsets until there is an answer."""
-        self._last_look_up += 1
-        number = self._look_ups[task] = self._last_look_up
-        self._positions.pop(task, None)
+    # --- effects --------------------------------------------------------------------------------
 
-        def keep(positions: dict[TopicPartition, int]) -> None:
-            if self._look_ups.get(task) == number:
-                self._positions[task] = positions
-                self._hand_out(task)
+    def _handle(self, event: Event) -> None:
+        """Let the engine decide, and carry out what it says."""
+        for effect in self._engine.handle(event, self._world.timeline.now_ms):
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: do.Effect) -> None:  # noqa: C901, PLR0912 - a case for each effect
+        sums = self._process.membership.sums
+        match effect:
+            case do.OpenStores(task):
+                stores = self._stores[task] = Stores(self._process.disk, task)
+                self._handle(Opened(task, stores.offsets()))
+            case do.ReadChangelogs(task, store_of, purpose):
+                if not self.behind:  # the time in which there was nothing to read is not kept
+                    self._turned_ms = self._world.timeline.now_ms
+                self.restorer.add(task, self._stores.pop(task), store_of, purpose)
+            case do.Repurpose(task, purpose):
+                change = self.restorer.promote if purpose is Purpose.ACTIVE else self.restorer.demote
+                change(task)
+            case do.TakeFromRestorer(task):
+                self._stores[task] = self.restorer.remove(task)  # type: ignore[assignment]
+            case do.CloseStores(task):
+                self._stores.pop(task).close()
+            case do.LookUpPositions(task, number, inputs):
+                self._look_up(task, number, inputs)
+            case do.HandOut(task):
+                self._process.loop.restored(task, self._stores.pop(task, None), self._positions.pop(task))
+            case do.ReportClosed(task, number):
+                self._tailed = False
+                self._process.loop.closed(task, number)
+            case do.ReportOffsets(task, offsets):
+                sums.restoring(task, offsets)
+            case do.ReportDormant(task):
+                sums.dormant(task, dict(self._stores[task].offsets()))
+            case do.CountOffsets() | do.AnnounceLookUpFailed() | do.AnnounceResumed():
+                pass  # nothing here but the engine looks at it
+            case do.DiscardFolder() | do.ReportNothing() | do.AnnounceStopped() | do.AnnounceDiscarded():
+                raise AssertionError(effect)  # no store fails here
+            case do.AnnounceWiped():
+                raise AssertionError(effect)  # no changelog is created again here
+            case _:
+                assert_never(effect)
+
+    def _look_up(self, task: TaskId, number: int, inputs: Inputs) -> None:
+        """Ask for committed offsets."""
 
         def committed() -> dict[TopicPartition, int]:
             return {partition: self._world.logs.committed.get(partition, 0) for partition in inputs}
 
-        def ask() -> None:
-            self._world.network.ask(self._process.run, committed, keep, ask)
+        def found(positions: dict[TopicPartition, int]) -> None:
+            if self._engine.awaits(task, number):
+                self._positions[task] = positions
+            self._handle(PositionsFound(task, number))
 
-        ask()
+        def failed() -> None:
+            self._handle(PositionsFailed(task, number, "no answer"))
 
-    def _hand_out(self, task: TaskId) -> None:
-        """Give the loop a task whose state and input positions are here."""
-        if task in self._restored and task in self._positions:
-            del self._look_ups[task]
-            stores = self._restored.pop(task)
-            if stores is not None:
-                self._handed_out.add(task)
-            self._process.loop.restored(task, stores, self._positions.pop(task))
+        self._world.network.ask(self._process.run, committed, found, failed)
 
     # --- turns ----------------------------------------------------------------------------------
+
+    def _turn_now(self) -> None:
+        self._tailed = False
+        self._turn_within(0)
 
     def _turn_within(self, ms: int) -> None:
         """Schedule the next turn, in ``ms`` at most."""
@@ -153,12 +180,7 @@ class Restoring:
             return
         events = self.restorer.step(0.0)
         for event in events:
-            if isinstance(event, Progress):
-                positions = {p: at.position for p, at in event.progress.partitions.items()}
-                self._process.membership.sums.restoring(event.task, positions)
-            elif isinstance(event, Restored) and isinstance(event.stores, Stores):
-                self._restored[event.task] = event.stores
-                self._hand_out(event.task)
+            self._hear(event)
         if tasks := self.restorer.tasks:
             left_ms = self._reader.left_ms()
             again_ms = QUIET_TURN_MS if left_ms is None else min(max(left_ms, QUICK_TURN_MS), QUIET_TURN_MS)
@@ -166,6 +188,18 @@ class Restoring:
             self._turn_within(min(again_ms, BUSY_TURN_MS) if restoring else again_ms)
             # with a queue it matters when ends were looked up
             self._tailed = not (events or restoring or self._world.scenario.warmup_queue or left_ms is not None)
+
+    def _hear(self, event: loop.Event) -> None:
+        match event:
+            case loop.Restored(task, stores):
+                assert isinstance(stores, Stores)
+                self._handle(Restored(task, self._take(task, stores) or {}))
+            case loop.Progress() | loop.Missing() | loop.StartedOver():
+                self._handle(event)
+            case loop.Damaged():
+                raise AssertionError(event)  # no store fails here
+            case _:
+                assert_never(event)
 
     @property
     def behind(self) -> bool:

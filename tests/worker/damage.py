@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores
+from kstreams_assign.engine.restoring import Restores
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Pacing, Restorer
 from kstreams_assign.restore.ports import TaskStores
@@ -24,7 +25,6 @@ from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.restoring import RestoreThread
-from kstreams_assign.worker.stops import Stops
 from tests.restore.logs import Log, LogReader
 
 TASK, OTHER = TaskId(0, 3), TaskId(0, 4)
@@ -90,8 +90,9 @@ class Rig:
         self.warnings = _Warnings()
         self._store = store
         self._memory = memory or RocksMemory()  # its own cache: replicas of one folder look the same to a shared cache
+        shape = TopologyShape((SubtopologyShape(("orders",), (store,)),))
         self.thread = RestoreThread(
-            TopologyShape((SubtopologyShape(("orders",), (store,)),)),
+            shape,
             "app",
             Restorer(self.reader, now_ms=monotonic_ms, pacing=PACING),
             self._open,
@@ -101,7 +102,7 @@ class Rig:
             EventLog("p", self._hear),
         )
         self.thread.receiver = self
-        self.thread._stops = Stops(first_pause_ms=40)
+        self.thread._engine = Restores(shape, "app", first_pause_ms=40)
         self._error: BaseException | None = None
         self._runs = threading.Thread(target=self._run, daemon=True)
 

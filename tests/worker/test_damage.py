@@ -24,7 +24,6 @@ from kstreams_assign.errors import StoreDamaged
 from kstreams_assign.model import Store
 from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.worker.lookup import Value
-from kstreams_assign.worker.stops import Stops
 from tests.restore.logs import Log
 from tests.worker.damage import (
     CHANGELOG,
@@ -368,15 +367,6 @@ def spoilt(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "CURRENT").unlink(missing_ok=True)
     (folder / "000009.sst").touch()
-
-
-def test_pauses_grow_to_a_minute_and_a_stop_is_news_once() -> None:
-    book = Stops()
-    pauses = [book.pause(TASK, "full", now_ms=0) for _ in range(9)]
-    assert [news for _, news in pauses] == [True] + [False] * 8
-    assert [pause for pause, _ in pauses] == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]
-    assert (book.waits(TASK), book.due(59_999), book.due(60_000), book.waits(TASK)) == (True, [], [TASK], False)
-    assert (book.over(TASK), book.over(TASK), book.stopped()) == (True, False, {})
 
 
 def test_closing_a_stopped_task_lets_it_go(folder: Path) -> None:

@@ -17,10 +17,10 @@ from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.restoring import QUIET_AFTER_S, QUIET_S, RestoreThread
+from kstreams_assign.worker.restoring import QUIET_AFTER_S, QUIET_S, RestoreThread, rest_s
 from tests.restore.logs import Log, LogReader, records
 
-TASK, OTHER = TaskId(0, 0), TaskId(0, 1)
+TASK = TaskId(0, 0)
 CHANGELOG = TopicPartition("app-totals-changelog", 0)
 
 
@@ -59,35 +59,21 @@ def thread(tmp_path, reader):
     directory.close()
 
 
-def test_a_copy_rests_as_long_as_it_worked_while_tasks_run_here(thread):
-    thread._restorer.applied_total += 1
-    assert thread._rest_s(0.003) == 0
-    thread._running.add(OTHER)
-    thread._restorer.applied_total += 1
-    assert thread._rest_s(0.003) == 0.003
+def test_a_copy_rests_as_long_as_it_worked_while_tasks_run_here():
+    assert rest_s(0.003, 0, restoring=False, news=True, running=False) == 0
+    assert rest_s(0.003, 0, restoring=False, news=True, running=True) == 0.003
 
 
-def test_an_active_task_is_restored_with_shorter_rests_and_without_any_where_none_runs(thread):
-    thread._waiting[TASK] = None
-    thread._restorer.applied_total += 1
-    assert thread._rest_s(0.003) == 0
-    thread._running.add(OTHER)
-    thread._restorer.applied_total += 1
-    assert thread._rest_s(0.003) == 0.0015
+def test_an_active_task_is_restored_with_shorter_rests_and_without_any_where_none_runs():
+    for news in (False, True):
+        assert rest_s(0.003, 0, restoring=True, news=news, running=False) == 0
+        assert rest_s(0.003, 0, restoring=True, news=news, running=True) == 0.0015
 
 
-def test_running_tasks_count_with_stores_or_without(thread):
-    thread.receiver = type(
-        "Takes", (), {"ready": staticmethod(lambda *_: None), "closed": staticmethod(lambda *_: None)}
-    )()
-    thread._restorer.applied_total += 1
-    assert thread._rest_s(0.003) == 0
-    thread._hand_over(OTHER, None, {})
-    thread._restorer.applied_total += 1
-    assert thread._rest_s(0.003) > 0
-    thread._close(OTHER, None, 1)
-    thread._restorer.applied_total += 1
-    assert thread._rest_s(0.003) == 0
+def test_without_news_the_thread_rests_once_that_has_lasted_a_while():
+    for running in (False, True):
+        assert rest_s(0.003, QUIET_AFTER_S, restoring=False, news=False, running=running) == 0
+        assert rest_s(0.003, QUIET_AFTER_S * 2, restoring=False, news=False, running=running) == QUIET_S
 
 
 def test_copies_without_news_are_looked_after_seldom_and_orders_do_not_wait_for_that(thread, reader):

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from kstreams_assign.assign import is_caught_up
 from kstreams_assign.config import Config
+from kstreams_assign.engine.stops import Stop
 from kstreams_assign.group.probing import Rejoin, Wait
 from kstreams_assign.group.values import Adopted, Hosts, WarmupQueue
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShape, process_order
@@ -37,7 +38,6 @@ from kstreams_assign.worker.http.status import (
 )
 from kstreams_assign.worker.membership import MemberView
 from kstreams_assign.worker.meters import Meters
-from kstreams_assign.worker.stops import Stop
 
 T = TypeVar("T")
 

@@ -9,6 +9,7 @@ import pytest
 
 from kstreams_assign.assign import ASSIGNORS, AssignConfig, Client, Cluster, TaskLags
 from kstreams_assign.config import Config
+from kstreams_assign.engine.stops import Stop
 from kstreams_assign.group.member import State
 from kstreams_assign.group.probing import Gain, Rejoin, Wait
 from kstreams_assign.group.values import Adopted, LeaderState, WarmupQueue
@@ -27,7 +28,6 @@ from kstreams_assign.worker.early import ALL_CHANGELOGS, EarlyView
 from kstreams_assign.worker.http.status import Holder, ReplicaProgress
 from kstreams_assign.worker.http.view import Views, early_text, replica_progress, status_of
 from kstreams_assign.worker.membership import MemberView
-from kstreams_assign.worker.stops import Stop
 
 LEADER, NEW = UUID(int=1), UUID(int=2)
 OLD_HOST, NEW_HOST = HostInfo("old", 80), HostInfo("new", 80)
