@@ -1,7 +1,8 @@
 """The brokers' logs and the network: growing input, changelogs, committed offsets, and messages in both directions.
 
 A changelog is two numbers: its end offset, and the input offset up to which it holds results. They show whether a
-fenced member writes, and whether input is committed without its results. The group coordinator has its own module.
+fenced member writes, and whether input is committed without its results. The group coordinator and transactions have
+their own modules.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ def ignored(_answer: object) -> None:
 class Logs:
     """``ends`` and ``works`` of changelogs, by task; ``committed`` by input partition. All are next offsets.
 
-    ``changelog_ends``: ``ends`` by changelog partition. ``restored`` counts records read from changelogs, up to the end
-    at the time when reading began.
+    ``changelog_ends``: ``ends`` by changelog partition; ``readable`` is the same, or with transactions their last
+    stable offset. ``firm``: where the last committed results end. ``restored`` counts records read from changelogs, up
+    to the end at the time when reading began.
     """
 
     scenario: Scenario
@@ -63,6 +65,8 @@ class Logs:
             self.committed[partition] = self.firsts[partition] = first
             self._changelogs[task] = tuple(self.scenario.shape.changelogs(APPLICATION, task).values())
             self.changelog_ends.update(dict.fromkeys(self._changelogs[task], first))
+        self.firm = dict(self.ends)
+        self.readable = dict(self.changelog_ends) if self.scenario.exactly_once else self.changelog_ends
 
     def input_end(self, partition: TopicPartition, now_ms: int) -> int:
         """Return the end of an input partition, which grows evenly until ``stopped_ms``."""
@@ -75,9 +79,18 @@ class Logs:
         return (until_ms - START_MS) * self._records_per_s // 1000
 
     def append(self, task: TaskId, records: int, work: int) -> None:
-        self.ends[task] += records
+        """Append results up to the input offset ``work``."""
+        self.grow(task, records)
         self.works[task] = work
+
+    def grow(self, task: TaskId, records: int) -> None:
+        """Append records that do not count yet, or a marker."""
+        self.ends[task] += records
         self.changelog_ends.update(dict.fromkeys(self._changelogs[task], self.ends[task]))
+
+    def readable_to(self, task: TaskId, offset: int) -> None:
+        """Set the last stable offset."""
+        self.readable.update(dict.fromkeys(self._changelogs[task], offset))
 
     def end_offsets(self) -> dict[TopicPartition, int]:
         return dict(self.changelog_ends)

@@ -17,6 +17,7 @@ from kstreams_assign.group.view import read_group
 from kstreams_assign.model import TaskId, TopicPartition
 
 if TYPE_CHECKING:
+    from kstreams_assign.sim.committing import Share
     from kstreams_assign.sim.process import Process
     from kstreams_assign.sim.world import World
 
@@ -68,6 +69,12 @@ class Checker:
 
     def appended(self, process: Process, task: TaskId, before: int, work: int) -> None:
         """A changelog takes records; ``before``, ``work``: the input offset up to which it held and holds results."""
+
+    def transacted(self, process: Process, shares: Sequence[Share]) -> None:
+        """A transaction is committed with these results; ``appended`` follows for each."""
+
+    def stored(self, process: Process, task: TaskId, at: int) -> None:
+        """A store takes the writes of a commit, up to this offset of its changelog."""
 
     def accepted(self, member: str, offsets: Mapping[TopicPartition, int]) -> None:
         """The coordinator accepts a commit, which is stored after all checkers have seen it."""
@@ -275,10 +282,52 @@ class NoWorkLost(Checker):
         if task not in logs.ends or not _may_commit(self.world, process):
             return
         held = sum(process.disk.folders[task].values())
-        if held != logs.ends[task]:
-            self.report_violation(f"{process.run.name} begins {task} at {held} of {logs.ends[task]}")
+        if held < logs.firm[task]:
+            self.report_violation(f"{process.run.name} begins {task} at {held} of {logs.firm[task]}")
+        if held > max([logs.firm[task], *(logs.readable[p] for p in process.disk.folders[task])]):
+            self.report_violation(f"{process.run.name} begins {task} at {held}, with results that are not committed")
         if max(at.values()) > logs.works[task]:
             self.report_violation(f"{process.run.name} begins {task} after input whose results are lost")
+
+
+class OnceOnly(Checker):
+    """Exactly once, committed transactions continue each other: no input has its results twice, and none is skipped."""
+
+    invariant = "each input has its results once"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reached: dict[TopicPartition, int] = {}
+
+    def transacted(self, process: Process, shares: Sequence[Share]) -> None:
+        for share in shares:
+            for partition, first in share.firsts.items():
+                if first != (reached := self._reach(partition)):
+                    self.report_violation(
+                        f"{process.run.name} commits results of {partition} from {first} on; they reach {reached}"
+                    )
+                self._reached[partition] = share.offsets[partition]
+
+    def _reach(self, partition: TopicPartition) -> int:
+        return self._reached.get(partition, self.world.logs.firsts.get(partition, 0))
+
+    def runs(self, process: Process, task: TaskId, at: Mapping[TopicPartition, int]) -> None:
+        if self.world.scenario.exactly_once and _may_commit(self.world, process):
+            for partition, offset in at.items():
+                if offset != (reached := self._reach(partition)):
+                    self.report_violation(
+                        f"{process.run.name} begins {task} at {offset} of {partition}; its results reach {reached}"
+                    )
+
+
+class StoresFollow(Checker):
+    """A store takes nothing that is not committed in its changelog."""
+
+    invariant = "a store follows its changelog"
+
+    def stored(self, process: Process, task: TaskId, at: int) -> None:
+        if at > (firm := self.world.logs.firm[task]):
+            self.report_violation(f"{process.run.name} stores {task} up to {at}, committed are {firm}")
 
 
 class SameOnEveryLeader(Checker):
@@ -316,5 +365,15 @@ def _inputs(decision: Decision) -> dict[str, tuple[TopicPartition, ...]]:
 
 def every_checker() -> list[Checker]:
     """Return a new checker of each kind."""
-    kinds = (OneOwner, FencedIsSilent, PromisesKept, WarmupsWithin, OffsetsGoOn, NoWorkLost, SameOnEveryLeader)
+    kinds = (
+        OneOwner,
+        FencedIsSilent,
+        PromisesKept,
+        WarmupsWithin,
+        OffsetsGoOn,
+        NoWorkLost,
+        OnceOnly,
+        StoresFollow,
+        SameOnEveryLeader,
+    )
     return [kind() for kind in kinds]

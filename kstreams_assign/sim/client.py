@@ -203,10 +203,17 @@ class Client:
 
     # --- offsets --------------------------------------------------------------------------
 
+    @property
+    def commit_refused(self) -> Outcome | None:
+        """Why a commit is not even asked for; None: this member is in a generation."""
+        if self.phase is Phase.STABLE:
+            return None
+        return Outcome.DEFERRED if self.phase is Phase.JOINING else Outcome.REFUSED
+
     def commit(self, offsets: Mapping[TopicPartition, int], ended: Callable[[Outcome], None]) -> None:
         """Commit in this generation; ``ended`` gets the outcome as ``worker.committing`` reads the client's errors."""
-        if self.phase is not Phase.STABLE:
-            ended(Outcome.DEFERRED if self.phase is Phase.JOINING else Outcome.REFUSED)
+        if (refused := self.commit_refused) is not None:
+            ended(refused)
             return
         generation = self.generation
         commit = partial(self._coordinator.commit, self.member_id, self._instance_id, generation, offsets)

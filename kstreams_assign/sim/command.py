@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,14 @@ import typer
 if TYPE_CHECKING:
     from kstreams_assign.sim.policies import Policy
     from kstreams_assign.sim.spread import Spread
+
+
+class Guarantee(Enum):
+    """Values of ``processing_guarantee``."""
+
+    AT_LEAST_ONCE = "at_least_once"
+    EXACTLY_ONCE = "exactly_once_v2"
+
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, invoke_without_command=True)
 
@@ -33,6 +42,10 @@ def simulate(
     faults: Annotated[
         bool, typer.Option("--faults", help="Inject crashes, pauses, lost messages and other faults.")
     ] = False,
+    guarantee: Annotated[
+        Guarantee,
+        typer.Option(help="Commit as with this processing_guarantee; a seed draws the same group and faults for both."),
+    ] = Guarantee.AT_LEAST_ONCE,
     as_json: AsJson = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log each event on standard error.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Number of processes to use.")] = 1,
@@ -45,7 +58,8 @@ def simulate(
 
     Each seed draws a group and its settings, and with --faults its faults.
     The invariants: one owner a task, no lost work, no deleted state that was
-    reported, an end to probing, and others.
+    reported, an end to probing, and others; exactly once, each input has its
+    results once.
 
     The first seed that fails is reduced to a small transcript and printed.
     Exit status: 0 all invariants held, 1 a violation, 130 after Ctrl-C.
@@ -53,6 +67,7 @@ def simulate(
     \b
     Examples:
       kstreams-assign simulate --seed 1 --count 100 --faults
+      kstreams-assign simulate --count 100 --faults --guarantee exactly_once_v2
       kstreams-assign simulate --count 100000 --faults --jobs 4 --json
       kstreams-assign simulate --replay failed.txt --verbose
     """
@@ -65,7 +80,8 @@ def simulate(
             raise typer.Exit(1)
         return
     seeds, spread = range(seed, seed + count), _spread(context, spark)
-    tally = work.simulate(seeds, faults=faults, as_json=as_json, verbose=verbose, jobs=jobs, spread=spread)
+    drawn = work.Drawn(faults=faults, exactly_once=guarantee is Guarantee.EXACTLY_ONCE)
+    tally = work.simulate(seeds, drawn, as_json=as_json, verbose=verbose, jobs=jobs, spread=spread)
     if tally.failed or tally.played < tally.asked:
         raise typer.Exit(1 if tally.failed else 128 + signal.SIGINT)
 

@@ -297,6 +297,13 @@ class Coordinator:
             self.accepted(member_id, offsets)
         return error
 
+    def transactional_commit(self, member_id: str, instance_id: str | None, generation: int) -> Error:
+        """Handle a TxnOffsetCommit, accepted also while the group rebalances; its offsets count once committed."""
+        error = self._valid(member_id, instance_id, generation)
+        if error is Error.NONE:
+            self._touch(member_id)
+        return error
+
     # --- another broker takes over ----------------------------------------------------------
 
     def move(self, lasts_ms: int) -> None:

@@ -121,8 +121,8 @@ class Reader:
         return batches
 
     def _behind(self) -> list[tuple[TopicPartition, int, int]]:
-        """Return the partitions that are not at their end, with position and end."""
-        ends = self._logs.changelog_ends
+        """Return the partitions with something to read, with position and end of that."""
+        ends = self._logs.readable
         return [(name, at, end) for name, at in self._at.items() if at < (end := ends[name])]
 
     def bounds(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Bounds]:

@@ -31,7 +31,8 @@ class Loop:
         self._process = process
         self._world = process.world
         self._inbox = Inbox(process)
-        self.tasks = self.engine(self._world.scenario.commit_interval_ms, exactly_once=False)
+        scenario = process.world.scenario
+        self.tasks = self.engine(scenario.commit_interval_ms, exactly_once=scenario.exactly_once)
         self.running: dict[TaskId, Running] = {}
         self.stores: dict[TaskId, Stores] = {}
         self._positions: dict[TaskId, Mapping[TopicPartition, int]] = {}
@@ -137,8 +138,10 @@ class Loop:
                 self._inbox.put(self._ended)
             case do.DiscardWork() | do.AnnounceFailure() | do.AnnounceLoss() | do.StopWork():
                 pass  # nothing here but the engine looks at it
-            case do.RepairTask() | do.ReportNothing() | do.CommitTimes():
-                raise AssertionError(effect)  # no store fails here, and there are no transactions
+            case do.CommitTimes():
+                self._commits.tell_times(self.running[task] for task in effect.tasks)
+            case do.RepairTask() | do.ReportNothing():
+                raise AssertionError(effect)  # no store fails here
             case _:
                 assert_never(effect)
 

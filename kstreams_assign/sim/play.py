@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from traceback import extract_tb
@@ -49,9 +49,10 @@ class Script:
     plan: tuple[Fault, ...]
 
     @classmethod
-    def draw(cls, seed: int, *, faults: bool) -> Script:
+    def draw(cls, seed: int, *, faults: bool, exactly_once: bool = False) -> Script:
+        """Draw a group and its faults; they are the same under both guarantees."""
         rng = Random(seed)  # noqa: S311 - reproducible on purpose
-        scenario = Scenario.draw(rng)
+        scenario = replace(Scenario.draw(rng), exactly_once=exactly_once)
         drawn = Faults.draw(rng) if faults else NO_FAULTS
         plan = drawn.plan(Random(f"{seed}-plan"), scenario.processes, scenario.safety_ms)  # noqa: S311
         return cls(seed, scenario, drawn, plan)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from kstreams_assign.model import TaskId, TopicPartition
     from kstreams_assign.sim.process import Process
 
+UNSTABLE_MS = 100
+"""Until committed offsets are asked for again that a transaction is about to change."""
 QUICK_TURN_MS, BUSY_TURN_MS, QUIET_TURN_MS = 50, 1_000, 5_000
 PACING = Pacing(progress_interval_ms=0, standby_ends_interval_ms=1_000, standby_budget_records=0)
 
@@ -143,10 +145,10 @@ class Restoring:
     def _look_up(self, task: TaskId, number: int, inputs: Inputs) -> None:
         """Ask for committed offsets."""
 
-        def committed() -> dict[TopicPartition, int]:
-            return {partition: self._world.logs.committed.get(partition, 0) for partition in inputs}
-
-        def found(positions: dict[TopicPartition, int]) -> None:
+        def found(positions: dict[TopicPartition, int] | None) -> None:
+            if positions is None:
+                self._process.run.later(UNSTABLE_MS, failed)
+                return
             if self._engine.awaits(task, number):
                 self._positions[task] = positions
             self._handle(PositionsFound(task, number))
@@ -154,7 +156,7 @@ class Restoring:
         def failed() -> None:
             self._handle(PositionsFailed(task, number, "no answer"))
 
-        self._world.network.ask(self._process.run, committed, found, failed)
+        self._world.network.ask(self._process.run, lambda: self._world.committed(inputs), found, failed)
 
     # --- turns ----------------------------------------------------------------------------------
 

@@ -41,6 +41,8 @@ class Scenario:
     probing_rebalance_interval_ms: int = 60_000
     early_probing_floor_ms: int = 10_000
     safety_ms: int = 180_000
+    exactly_once: bool = False
+    """Not drawn: a seed has the same group under both guarantees."""
 
     @classmethod
     def draw(cls, rng: Random) -> Scenario:

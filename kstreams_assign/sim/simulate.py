@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import typer
 
@@ -22,8 +23,24 @@ SOON_S, EVERY_S = 1, 10
 """Seconds to the first line of progress, and between two lines."""
 
 
+class Drawn(NamedTuple):
+    """What is drawn for each seed."""
+
+    faults: bool
+    exactly_once: bool
+
+    def script(self, seed: int) -> Script:
+        """Draw."""
+        return Script.draw(seed, faults=self.faults, exactly_once=self.exactly_once)
+
+    @property
+    def options(self) -> str:
+        """Return the command line's options for it."""
+        return " --faults" * self.faults + " --guarantee exactly_once_v2" * self.exactly_once
+
+
 def simulate(
-    seeds: range, *, faults: bool, as_json: bool, verbose: bool, jobs: int = 1, spread: Spread | None = None
+    seeds: range, drawn: Drawn, *, as_json: bool, verbose: bool, jobs: int = 1, spread: Spread | None = None
 ) -> Tally:
     """Simulate these seeds, print the result and return it. Ctrl-C ends it with the seeds played so far.
 
@@ -32,7 +49,7 @@ def simulate(
     if verbose and (jobs > 1 or spread is not None):
         raise ConfigError("--verbose logs events of one process; leave out --jobs and --spark")
     tally = Tally(len(seeds))
-    play_seed = partial(outcome, faults=faults)
+    play_seed = partial(outcome, drawn)
     try:
         if spread is not None:
             _count(tally, spread(play_seed, seeds))
@@ -40,19 +57,19 @@ def simulate(
             with closing(across(min(jobs, len(seeds)), play_seed, seeds)) as outcomes:
                 _count(tally, outcomes)
         else:
-            _count(tally, map(partial(_play_verbose, faults=faults) if verbose else play_seed, seeds))
+            _count(tally, map(partial(_play_verbose, drawn) if verbose else play_seed, seeds))
     except KeyboardInterrupt:
         typer.echo(f"interrupted after {tally.played:,} of {tally.asked:,} seeds", err=True)
     finally:  # also after an error, the result so far is printed
         typer.echo(json.dumps(tally.facts()) if as_json else tally.summary())
     if tally.failed:
-        typer.echo(_first_failed(tally, faults=faults), err=as_json)
+        typer.echo(_first_failed(tally, drawn), err=as_json)
     return tally
 
 
-def outcome(seed: int, *, faults: bool) -> Outcome:
+def outcome(drawn: Drawn, seed: int) -> Outcome:
     """Simulate this seed."""
-    played = play(Script.draw(seed, faults=faults))
+    played = play(drawn.script(seed))
     return Outcome(seed, played.rebalances, played.violations)
 
 
@@ -80,20 +97,20 @@ def _count(tally: Tally, outcomes: Iterable[Outcome]) -> None:
             typer.echo(tally.progress(), err=True)
 
 
-def _play_verbose(seed: int, *, faults: bool) -> Outcome:
+def _play_verbose(drawn: Drawn, seed: int) -> Outcome:
     """Simulate the seed, and print its script and its events on standard error."""
-    script = Script.draw(seed, faults=faults)
+    script = drawn.script(seed)
     typer.echo("\n".join(given(script)), err=True)
     played = play(script, logged=True)
     typer.echo("\n".join(happened(played)), err=True)
     return Outcome(seed, played.rebalances, played.violations)
 
 
-def _first_failed(tally: Tally, *, faults: bool) -> str:
+def _first_failed(tally: Tally, drawn: Drawn) -> str:
     """Return the transcript of the first failing seed, reduced unless the run was interrupted."""
-    script = Script.draw(tally.failed[0].seed, faults=faults)
+    script = drawn.script(tally.failed[0].seed)
     if tally.played < tally.asked:
-        return f"\nTo reduce it: kstreams-assign simulate --seed {script.seed} --count 1{' --faults' * faults}\n"
+        return f"\nTo reduce it: kstreams-assign simulate --seed {script.seed} --count 1{drawn.options}\n"
     return _smallest(play(script))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from kstreams_assign.group.assignor_choice import known_assignors
@@ -20,6 +20,7 @@ from kstreams_assign.sim.policies.policy import UNCHANGED, Policy
 from kstreams_assign.sim.process import Process
 from kstreams_assign.sim.scenario import APPLICATION, Scenario
 from kstreams_assign.sim.timeline import START_MS, Timeline
+from kstreams_assign.sim.transactions import Transactions
 from kstreams_assign.wire import MemberTrailer
 
 
@@ -44,7 +45,9 @@ class World:
         self.shape, self.config = scenario.shape, scenario.config
         self.partition_counts = scenario.partition_counts
         digest = settings_digest(scenario.assignor, self.config)
-        self.trailer = MemberTrailer(assignors=known_assignors(), settings_digest=digest)
+        self.trailer = MemberTrailer(
+            assignors=known_assignors(), settings_digest=digest, exactly_once=scenario.exactly_once
+        )
         self.changelogs = {
             task: self.shape.changelogs(APPLICATION, task) for task in self.shape.tasks(self.partition_counts)
         }
@@ -52,8 +55,9 @@ class World:
         self.logs = Logs(scenario)
         self.network = Network(self.timeline, faults, self.rng)
         self.coordinator = Coordinator(
-            self.timeline, scenario.session_timeout_ms, scenario.rebalance_timeout_ms, self._accepted
+            self.timeline, scenario.session_timeout_ms, scenario.rebalance_timeout_ms, self.accepted
         )
+        self.transactions = Transactions(self)
         self.channel: dict[int, dict[UUID, Mapping[TaskId, int]]] = {}
         self.places: dict[int, Process | None] = dict.fromkeys(range(scenario.processes))
         self._disks: dict[int, Disk] = {}
@@ -139,22 +143,44 @@ class World:
     def commit_takes_ms(self) -> int:
         return self._takes_ms(self.faults.slow_commit, 20, 4_000)
 
+    def marker_takes_ms(self) -> int:
+        """Draw the time from a transaction's end to its marker in one partition."""
+        return self._takes_ms(self.faults.slow_commit, 20, 15_000)
+
     def _takes_ms(self, slow: float, usual_ms: int, slow_ms: int) -> int:
         return self.rng.randint(0, slow_ms if slow and self.rng.random() < slow else usual_ms)
 
     # --- what reaches the logs ---------------------------------------------------------------------
 
     def append(self, process: Process, shares: Sequence[Share]) -> None:
+        """Append results at least once."""
         for share in shares:
             if share.task in self.logs.ends:
                 self.watch.appended(process, share.task, self.logs.works[share.task], share.work)
                 self.logs.append(share.task, share.records, share.work)
+                self.logs.firm[share.task] = self.logs.ends[share.task]
 
-    def changelog_position(self, task: TaskId) -> dict[TopicPartition, int]:
-        """Return the end of the task's changelog, in the form of a store's offsets."""
-        return dict.fromkeys(self.changelogs[task].values(), self.logs.ends[task])
+    def transacted(self, process: Process, shares: Sequence[Share], ends: Mapping[TaskId, int]) -> None:
+        """Count the results of a transaction that is committed; they are in the changelogs already, up to ``ends``."""
+        self.watch.transacted(process, shares)
+        for share in shares:
+            if share.task in self.logs.ends:
+                self.watch.appended(process, share.task, self.logs.works[share.task], share.work)
+                self.logs.works[share.task] = share.work
+                self.logs.firm[share.task] = max(self.logs.firm[share.task], ends[share.task])
 
-    def _accepted(self, member: str, offsets: Mapping[TopicPartition, int]) -> None:
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int] | None:
+        """Return committed offsets; None while a transaction is about to commit some (KIP-447): ask again."""
+        if not self.transactions.are_stable(partitions):
+            return None
+        return {partition: self.logs.committed.get(partition, 0) for partition in partitions}
+
+    def changelog_position(self, task: TaskId, at: int | None = None) -> dict[TopicPartition, int]:
+        """Return ``at``, or the end of the task's changelog, in the form of a store's offsets."""
+        return dict.fromkeys(self.changelogs[task].values(), self.logs.ends[task] if at is None else at)
+
+    def accepted(self, member: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Take committed offsets."""
         self.watch.accepted(member, offsets)
         self.logs.committed.update(offsets)
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
+from kstreams_assign.engine.tasks import CommitEnded, Tasks
 from kstreams_assign.group import leader
 from kstreams_assign.group.member import Member
 from kstreams_assign.model import NO_PROBE_MS
 from kstreams_assign.restore.loop import Restorer
-from kstreams_assign.sim import checkers, committing, membership, restoring
+from kstreams_assign.restore.ports import Bounds
+from kstreams_assign.sim import checkers, committing, loop, membership, producer, restoring, transactions
 from kstreams_assign.sim.client import Client
+from kstreams_assign.sim.coordinator import Coordinator, Error
+from kstreams_assign.sim.disk import Reader
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import MutexState, ReportMutex
 from kstreams_assign.tasks import lifecycle
@@ -22,12 +27,16 @@ LATER_MS = 60_000
 
 @dataclass(frozen=True)
 class Bug:
-    """``plant`` takes pytest's monkeypatch; ``first``: seeds from here on soon show the bug."""
+    """``plant`` takes pytest's monkeypatch; ``first``: seeds from here on soon show the bug.
+
+    ``exactly_once``: it shows under this guarantee.
+    """
 
     name: str
     invariant: str
     plant: Callable[..., None]
     first: int = 0
+    exactly_once: bool = False
 
 
 class CarelessMutex(ReportMutex):
@@ -114,9 +123,9 @@ def lease_ignored(monkeypatch):
 def offsets_first(monkeypatch):
     order = [CommitStep.LEASE, CommitStep.OFFSETS, CommitStep.PRODUCE, CommitStep.FLUSH, CommitStep.STORE]
 
-    def wrong(step, outcome):
+    def wrong(step, outcome, *, exactly_once):
         if outcome is not Outcome.OK:
-            return next_step(step, outcome)
+            return next_step(step, outcome, exactly_once=exactly_once)
         return CommitStep.DONE if step is order[-1] else order[order.index(step) + 1]
 
     monkeypatch.setattr(committing, "next_step", wrong)
@@ -163,6 +172,71 @@ def standby_still_processed(monkeypatch):
     state, steps = table[lifecycle.TaskState.RUNNING, lifecycle.TaskEvent.MADE_COPY]
     table[lifecycle.TaskState.RUNNING, lifecycle.TaskEvent.MADE_COPY] = state, steps[1:]
     monkeypatch.setattr(lifecycle, "TRANSITIONS", table)
+
+
+def neither_lease_nor_generation(monkeypatch):
+    """Nobody asks whether a member is still in the group. Either of the two is enough, exactly once."""
+    lease_ignored(monkeypatch)
+    monkeypatch.setattr(Coordinator, "transactional_commit", lambda *_: Error.NONE)
+
+
+def unstable_positions(monkeypatch):
+    """Positions are read although a transaction is about to commit others."""
+    monkeypatch.setattr(transactions.Transactions, "are_stable", lambda *_: True)
+
+
+def uncommitted_restored(monkeypatch):
+    """The restore reads what is not committed."""
+
+    def wrong(self):
+        ends = self._logs.changelog_ends
+        return [(name, at, end) for name, at in self._at.items() if at < (end := ends[name])]
+
+    monkeypatch.setattr(Reader, "_behind", wrong)
+
+
+def restored_to_the_stable_end(monkeypatch):
+    """The restore ends where what is committed ends, though a transaction is open."""
+
+    def wrong(self, partitions):
+        return {partition: Bounds(0, self._logs.readable[partition]) for partition in partitions}
+
+    monkeypatch.setattr(Reader, "bounds", wrong)
+
+
+def stores_before_transactions(monkeypatch):
+    """Stores are written before their transaction is committed."""
+    table = {
+        (CommitStep.FLUSH, Outcome.OK): CommitStep.STORE,
+        (CommitStep.STORE, Outcome.OK): CommitStep.OFFSETS,
+        (CommitStep.TRANSACTION, Outcome.OK): CommitStep.DONE,
+    }
+
+    def wrong(step, outcome, *, exactly_once):
+        return table.get((step, outcome)) or next_step(step, outcome, exactly_once=exactly_once)
+
+    monkeypatch.setattr(committing, "next_step", wrong)
+
+
+def offsets_outside(monkeypatch):
+    """Offsets are committed outside the transaction."""
+
+    def wrong(self, offsets, take):
+        self._process.membership.client.commit(offsets, take)
+
+    monkeypatch.setattr(producer.Producer, "send_offsets", wrong)
+
+
+def failed_commits_go_on(monkeypatch):
+    """Tasks whose transaction was aborted go on from what they had processed."""
+
+    def wrong(self, event, now_ms):
+        return Tasks._commit_ended(self, replace(event, failed=()), now_ms)
+
+    class Careless(Tasks):
+        _REACTIONS: ClassVar = {**Tasks._REACTIONS, CommitEnded: wrong}
+
+    monkeypatch.setattr(loop.Loop, "engine", Careless)
 
 
 BUGS = (
@@ -218,5 +292,40 @@ BUGS = (
         "a task begins before it is restored",
         "a task begins with all of its state",
         lambda patch: patch.setattr(restoring, "Restorer", HastyRestorer),
+    ),
+    Bug(
+        "neither the lease nor the generation counts",
+        "each input has its results once",
+        neither_lease_nor_generation,
+        30,
+        exactly_once=True,
+    ),
+    Bug("unstable positions are taken", "each input has its results once", unstable_positions, 10, exactly_once=True),
+    Bug(
+        "what is not committed is restored",
+        "a task begins with all of its state",
+        uncommitted_restored,
+        180,
+        exactly_once=True,
+    ),
+    Bug(
+        "a restore ends at an open transaction",
+        "a task begins with all of its state",
+        restored_to_the_stable_end,
+        exactly_once=True,
+    ),
+    Bug(
+        "a store does not wait for its transaction",
+        "a store follows its changelog",
+        stores_before_transactions,
+        exactly_once=True,
+    ),
+    Bug("offsets are committed outside", "offsets never go back", offsets_outside, exactly_once=True),
+    Bug(
+        "tasks go on after an aborted transaction",
+        "each input has its results once",
+        failed_commits_go_on,
+        40,
+        exactly_once=True,
     ),
 )

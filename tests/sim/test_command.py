@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 
 from kstreams_assign import cli
 from kstreams_assign.sim import membership
-from tests.sim.bugs import old_owner_ignored
+from kstreams_assign.sim import simulate as work
+from kstreams_assign.sim.play import play
+from tests.sim.bugs import offsets_outside, old_owner_ignored
 
 
 def simulate(*words):
@@ -23,6 +25,20 @@ def test_the_facts_as_json():
     assert (done.exit_code, facts["seeds"], facts["violations"]) == (0, 2, [])
     assert facts.keys() == {"seeds", "asked", "violations", "rebalances", "seconds", "cpu_seconds"}
     assert facts["rebalances"] > 0
+
+
+def test_both_guarantees_have_the_same_groups():
+    options = ("--seed", "3", "--count", "1", "--faults", "--verbose")
+    usual, once = (simulate(*options, "--guarantee", name).stderr for name in ("at_least_once", "exactly_once_v2"))
+    (_, group, faults, *_), (_, group_once, faults_once, *_) = usual.splitlines(), once.splitlines()
+    assert (group_once, faults_once) == (f"{group} exactly_once=True", faults)
+
+
+def test_an_interrupted_run_names_the_guarantee(monkeypatch):
+    offsets_outside(monkeypatch)
+    monkeypatch.setattr(work, "play", raising(play, at=3, what=KeyboardInterrupt))
+    done = simulate("--seed", "8", "--count", "9", "--faults", "--guarantee", "exactly_once_v2")
+    assert "simulate --seed 8 --count 1 --faults --guarantee exactly_once_v2" in done.stdout
 
 
 def test_verbose_prints_the_script_of_a_seed_first():

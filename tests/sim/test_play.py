@@ -9,7 +9,7 @@ import pytest
 from kstreams_assign.sim.faults import NO_FAULTS, Fault
 from kstreams_assign.sim.play import Script, play
 from kstreams_assign.sim.scenario import Scenario
-from tests.sim.bugs import BUGS
+from tests.sim.bugs import BUGS, lease_ignored
 
 SEEDS = range(60)
 LOOKED_AT = 30
@@ -19,8 +19,9 @@ def quiet(**settings) -> Script:
     return Script(1, Scenario(**settings), NO_FAULTS, ())
 
 
-def test_all_invariants_hold_under_faults_and_the_group_comes_to_rest():
-    played = [play(Script.draw(seed, faults=True)) for seed in SEEDS]
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_all_invariants_hold_under_faults_and_the_group_comes_to_rest(exactly_once):
+    played = [play(Script.draw(seed, faults=True, exactly_once=exactly_once)) for seed in SEEDS]
     assert [violation for outcome in played for violation in outcome.violations] == []
     assert sum(outcome.rebalances for outcome in played) > 3 * len(SEEDS)
 
@@ -30,8 +31,9 @@ def test_replicas_are_judged_only_after_all_input_is_processed():
     assert play(Script.draw(1_017_961, faults=True)).violations == ()
 
 
-def test_a_seed_gives_the_same_events_each_time():
-    script = Script.draw(16, faults=True)
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_seed_gives_the_same_events_each_time(exactly_once):
+    script = Script.draw(16, faults=True, exactly_once=exactly_once)
     assert play(script, logged=True) == play(script, logged=True)
 
 
@@ -93,6 +95,22 @@ def test_a_lost_members_tasks_are_not_reported_while_the_cleaner_may_remove_them
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found(bug, monkeypatch):
     bug.plant(monkeypatch)
-    played = (play(Script.draw(seed, faults=True)) for seed in range(bug.first, bug.first + LOOKED_AT))
+    seeds = range(bug.first, bug.first + LOOKED_AT)
+    played = (play(Script.draw(seed, faults=True, exactly_once=bug.exactly_once)) for seed in seeds)
     invariant = next(violation.invariant for outcome in played for violation in outcome.violations)
     assert invariant == bug.invariant
+
+
+def test_exactly_once_the_generation_fences_without_the_lease(monkeypatch):
+    """At least once the lease alone keeps a member silent that is out of the group; a transaction names its member."""
+    lease_ignored(monkeypatch)
+    played = [play(Script.draw(seed, faults=True, exactly_once=True)) for seed in range(30, 30 + LOOKED_AT)]
+    assert [violation for outcome in played for violation in outcome.violations] == []
+
+
+def test_a_transaction_that_its_process_left_open_holds_up_its_successor():
+    """Killed between the records and the end of a commit; the next owner waits until the broker ends it."""
+    script = Script.draw(193, faults=True, exactly_once=True)
+    played = play(script, logged=True)
+    assert played.violations == ()
+    assert any(" aborted " in line for line in played.lines)
