@@ -321,7 +321,7 @@ def test_a_leader_that_loses_its_sync_group_and_is_not_elected_again_does_not_le
     case.play(case.decide)
     case.play(case.report)
     case.play(assign)
-    assert not case.membership._leads
+    assert not case.membership._engine.leads
     case.let_go()
     assert not case.held
 

@@ -1,0 +1,386 @@
+"""One member around its table: what it reports when it joins, what it owns, and what an assignment asks of it.
+
+``Membership.handle(event, now_ms)`` passes the events of ``group.member`` on to the table and returns effects, which a
+shell carries out in order. Orders come first; announcements may wait until the shell has let go of its lock. A client
+asks for two answers at once: ``join`` is JoinGroup's, ``read`` makes an event of SyncGroup's.
+
+The report mutex, the table of offset sums and the look-up of end offsets are the shell's. The machine only says when
+they are to be used, and draws the conclusions. What must not live here: why topics and state need a rebalance
+(``worker.watching``), the leader's decision (``group.leader``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+from uuid import UUID
+
+from kstreams_assign.assign import compute_lag
+from kstreams_assign.errors import ShutdownRequested
+from kstreams_assign.group import member
+from kstreams_assign.group.adoption import read_assignment
+from kstreams_assign.group.assignor_choice import explain_other_assignor
+from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
+from kstreams_assign.group.values import Adopted, ErrorCode
+from kstreams_assign.model import RUNNING_OFFSET_SUM, HostInfo, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.wire import UNIQUE_FIELD_VERSION, MemberTrailer
+
+UNIQUE_FIELD_VALUES = 128
+"""``unique_field`` is one byte, of which Java uses the values from 0."""
+
+REBALANCING = "the group rebalances"
+REPORT_AGAIN = "the cleaner ran during the last rebalance"
+DRAINING = "draining: this member wants to leave"
+SHUTTING_DOWN = "this member asks the whole application to shut down"
+LOST = "the group went on without this member"
+DRAIN_REFUSED = (
+    "no other process can take the tasks over, or the leader is not a kstreams_assign member: "
+    "this member leaves without warming them up elsewhere"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What does not change while a member lives. ``assignor`` is its setting, ``trailer`` what it always reports.
+
+    ``application_server`` and ``endpoint`` are the same address, as it is reported and as assignments name it.
+    """
+
+    process_id: UUID
+    topology: TopologyShape
+    assignor: str
+    trailer: MemberTrailer
+    dialect: Dialect = APACHE
+    application_server: str | None = None
+    endpoint: HostInfo | None = None
+    client_tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFacts:
+    """What the shell knows when JoinGroup is sent.
+
+    ``held``: the report mutex is held, so the offset ``sums`` of all state may be reported; otherwise only ``kept``,
+    those of assigned tasks. ``ends``: end offset sums, for a dialect that reports lags. ``partitions``: of the source
+    topics, if more than the leader decided for.
+    """
+
+    held: bool
+    sums: Mapping[TaskId, int]
+    kept: Mapping[TaskId, int]
+    ends: Mapping[TaskId, int] = field(default_factory=dict)
+    partitions: int = 0
+
+
+# --- events -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """The membership's thread has come round. ``cleaning``: the cleaner has the report mutex."""
+
+    rebalancing: bool
+    cleaning: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Elected:
+    """JoinGroup's answer makes this member the leader of the generation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An assignment came, as ``Membership.read`` read it. ``leads``: this member decided it.
+
+    ``end``: the application shall end; the member then has no tasks. ``warnings`` are for people.
+    """
+
+    generation: int
+    adopted: Adopted
+    leads: bool
+    end: ShutdownRequested | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MutexReleased:
+    """``ReleaseMutex`` is carried out. ``held``: the member still had the mutex; otherwise the cleaner has run."""
+
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DrainAsked:
+    """The process wants its tasks warmed up elsewhere, and then to leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownAsked:
+    """The process asks all members to end."""
+
+
+Event = member.Event | Turned | Elected | Received | MutexReleased | DrainAsked | ShutdownAsked
+
+# --- effects ------------------------------------------------------------------------
+
+Order = member.Action
+"""``ReleaseMutex`` is answered by ``MutexReleased`` at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnnounceJoining:
+    """JoinGroup leaves now."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnnounceDrainRefused:
+    """The tasks will not be warmed up elsewhere; ``Drained`` follows."""
+
+    warning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """The process may leave: it has no tasks any more, or none of them can be warmed up elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndMembership:
+    """A member asked the whole application to end, and this one has released its tasks: its thread ends with this."""
+
+    cause: ShutdownRequested
+
+
+Announcement = AnnounceJoining | AnnounceDrainRefused | Drained | EndMembership
+Effect = Order | Announcement
+
+
+class Membership:
+    """The machine. Times are wall-clock milliseconds from the caller."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._member = member.Member()
+        self._unique = 0
+        self._draining = self._drain_reported = False
+        self._error_code = ErrorCode.NONE
+        self._end: ShutdownRequested | None = None
+        self.owned: tuple[TopicPartition, ...] = ()
+        """The inputs of the last assignment whose predecessor is released: what the next JoinGroup claims."""
+        self.adopted: Adopted | None = None
+        """The last assignment; None while this member is out of the group."""
+        self.leads = False
+        self.version = profile.dialect.latest_version
+        """The version of user-data that this member joins with."""
+        self.report_again = False
+        """The cleaner has broken into the last report: state that was reported may be deleted."""
+        self.reported: Mapping[TaskId, int] = {}
+        """The offset sums of the last report."""
+
+    def handle(self, event: Event, now_ms: int) -> list[Effect]:
+        """Handle one event and return the effects in order."""
+        return self._REACTIONS[type(event)](self, event, now_ms)
+
+    # --- looking ---------------------------------------------------------------------
+
+    @property
+    def state(self) -> member.State:
+        """Where the member stands between two assignments."""
+        return self._member.state
+
+    @property
+    def generation(self) -> int | None:
+        """The generation of the last assignment; None while this member is out of the group."""
+        return self._member.generation
+
+    @property
+    def rejoin_at_ms(self) -> int:
+        """When this member asks for a rebalance, as its assignment says; ``NO_PROBE_MS``: never."""
+        return self._member.rejoin_at_ms
+
+    @property
+    def draining(self) -> bool:
+        """Whether this member wants to leave once its tasks are warm elsewhere."""
+        return self._draining
+
+    @property
+    def may_promise(self) -> bool:
+        """Whether a report may take the mutex: a closed member's client may still try, and would never release it."""
+        return self.state is not member.State.CLOSED
+
+    @property
+    def assigned(self) -> frozenset[TaskId]:
+        """The tasks of the last assignment, whose folders are locked."""
+        return frozenset() if (adopted := self.adopted) is None else adopted.tasks
+
+    @property
+    def inputs(self) -> tuple[TopicPartition, ...]:
+        """The input partitions of the last assignment."""
+        active = {} if (adopted := self.adopted) is None else adopted.active
+        return tuple(partition for partitions in active.values() for partition in partitions)
+
+    @property
+    def promised(self) -> Mapping[TaskId, UUID]:
+        """The tasks that the last round withheld, each with the process that waits for it."""
+        return {} if (adopted := self.adopted) is None else adopted.promised
+
+    # --- answers to the client ---------------------------------------------------------
+
+    def join(self, facts: ReportFacts) -> tuple[tuple[TopicPartition, ...], MemberReport]:
+        """Return what this JoinGroup claims and reports. Call it for each one: the unique field changes.
+
+        Otherwise the brokers would ignore a member that joins for a probing rebalance. A SyncGroup of this member as
+        the leader may be lost: it leads only if it is elected again.
+        """
+        self.leads = False
+        self._unique = (self._unique + 1) % UNIQUE_FIELD_VALUES
+        self._drain_reported = self._draining
+        self.reported = sums = facts.sums if facts.held else facts.kept
+        profile = self._profile
+        report = MemberReport(
+            version=self.version,
+            latest_supported_version=profile.dialect.latest_version,
+            process_id=profile.process_id,
+            user_end_point=profile.application_server,
+            task_offset_sums=sums,
+            task_lags=_lags(sums, facts.ends) if profile.dialect.tells_lags else None,
+            unique_field=self._unique,
+            error_code=self._error_code,
+            client_tags=profile.client_tags,
+            trailer=replace(
+                profile.trailer,
+                draining=self._draining,
+                join=self._unique if self.version < UNIQUE_FIELD_VERSION else None,
+                partitions=facts.partitions,
+            ),
+        )
+        return self.owned, report
+
+    def read(
+        self,
+        generation: int,
+        partitions: Sequence[TopicPartition],
+        user_data: bytes,
+        partition_counts: Mapping[str, int] | None = None,
+    ) -> Received:
+        """Read an assignment; nothing changes until it is handled. Raises as ``read_assignment`` does.
+
+        ``ShutdownRequested`` is not raised: tasks are released first.
+        """
+        profile = self._profile
+        try:
+            adopted = read_assignment(
+                partitions,
+                user_data,
+                profile.topology,
+                profile.process_id,
+                profile.endpoint,
+                profile.dialect,
+                leads=self.leads,
+                used_version=self.version,
+                partition_counts=partition_counts,
+            )
+        except ShutdownRequested as asked:
+            nothing = Adopted({}, frozenset(), frozenset(), version=self.version)
+            return Received(generation, nothing, self.leads, asked)
+        other = explain_other_assignor(adopted.assignor, profile.assignor) if self._end is None else None
+        return Received(
+            generation, adopted, self.leads, warnings=(*adopted.warnings, *([] if other is None else [other]))
+        )
+
+    # --- the table's events ---------------------------------------------------------------
+
+    def _pass_on(self, event: member.Event, now_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for action in self._member.handle(event, now_ms):
+            effects.append(action)
+            match action:
+                case member.Join(reason):
+                    self.leads = False
+                    effects.append(AnnounceJoining(reason))
+                case member.Adopt(_, adopted):
+                    self.adopted = adopted
+                case member.DropAll():
+                    self.owned, self.adopted = (), None
+        return effects
+
+    def _released(self, event: member.TasksReleased, now_ms: int) -> list[Effect]:
+        if not self._member.is_stale(event):
+            self.owned = self.inputs
+        return self._pass_on(event, now_ms)
+
+    # --- assignments ------------------------------------------------------------------------
+
+    def _elected(self, _event: Elected, _now_ms: int) -> list[Effect]:
+        self.leads = True
+        return []
+
+    def _received(self, event: Received, now_ms: int) -> list[Effect]:
+        """Adopt it; join again at once in another version of user-data, and leave if the drain is over."""
+        adopted = event.adopted
+        if event.end is not None:
+            self._end, self._error_code = event.end, ErrorCode.SHUTDOWN_REQUESTED
+        effects = self._pass_on(member.Assigned(event.generation, adopted), now_ms)
+        if adopted.version != self.version:
+            self.version = adopted.version
+            reason = f"version probing: this member speaks version {adopted.version} from now on"
+            effects += self._pass_on(member.RejoinWanted(reason), now_ms)
+        return effects + self._drain_on(adopted) if self._drain_reported else effects
+
+    def _drain_on(self, adopted: Adopted) -> list[Effect]:
+        if not adopted.draining:
+            return [AnnounceDrainRefused(DRAIN_REFUSED), Drained()]
+        return [] if adopted.active or adopted.follow_up else [Drained()]
+
+    def _mutex_released(self, event: MutexReleased, _now_ms: int) -> list[Effect]:
+        self.report_again = not event.held
+        return []
+
+    # --- rebalances that this member asks for ------------------------------------------------
+
+    def _turned(self, event: Turned, now_ms: int) -> list[Effect]:
+        if self.state is not member.State.STABLE:
+            return []
+        if self._end is not None:
+            return [EndMembership(self._end)]
+        if event.rebalancing:
+            return self._pass_on(member.RejoinWanted(REBALANCING), now_ms)
+        if self.report_again and not event.cleaning:
+            self.report_again = False
+            return self._pass_on(member.RejoinWanted(REPORT_AGAIN), now_ms)
+        return self._pass_on(member.Tick(), now_ms)
+
+    def _drain_asked(self, _event: DrainAsked, now_ms: int) -> list[Effect]:
+        self._draining = True
+        return self._pass_on(member.RejoinWanted(DRAINING), now_ms)
+
+    def _shutdown_asked(self, _event: ShutdownAsked, now_ms: int) -> list[Effect]:
+        self._error_code = ErrorCode.SHUTDOWN_REQUESTED
+        return self._pass_on(member.RejoinWanted(SHUTTING_DOWN), now_ms)
+
+    _REACTIONS: ClassVar[Mapping[type, Callable[..., list[Effect]]]] = {
+        member.Started: _pass_on,
+        member.RejoinWanted: _pass_on,
+        member.WorkCommitted: _pass_on,
+        member.Assigned: _pass_on,
+        member.TasksReleased: _released,
+        member.MembershipLost: _pass_on,
+        member.Tick: _pass_on,
+        member.CloseAsked: _pass_on,
+        Turned: _turned,
+        Elected: _elected,
+        Received: _received,
+        MutexReleased: _mutex_released,
+        DrainAsked: _drain_asked,
+        ShutdownAsked: _shutdown_asked,
+    }
+
+
+def _lags(sums: Mapping[TaskId, int], ends: Mapping[TaskId, int]) -> dict[TaskId, int]:
+    """KIP-441: each task's lag as of just before this join; 0 for what runs. Unknown ends leave a task out."""
+    running = {task: 0 for task, offset_sum in sums.items() if offset_sum == RUNNING_OFFSET_SUM}
+    others = {task: compute_lag(ends[task], offset_sum) for task, offset_sum in sums.items() if task in ends}
+    return dict(sorted({**others, **running}.items()))
