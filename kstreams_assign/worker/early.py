@@ -1,4 +1,4 @@
-"""Early probing's shell: members publish their replicas' progress, and the leader reads it (rules: ``group.probing``).
+"""Early probing's shell: members publish their replicas' progress, and the leader reads it (rules: ``engine.early``).
 
 The channel is a topic of the application, ``<application id>-warm-up-progress``: one partition, an hour's retention. It
 is a topic and not offsets under side groups, because the leader then needs one fetch for the whole group instead of one
@@ -6,44 +6,32 @@ request for each member, and because the access rules of the application's chang
 process id, its header ``generation`` the generation of the report, and its value the SubscriptionInfo that this process
 would join with. A process that may not write or read the topic loses only the early rebalance: the probing interval
 still holds.
-
-A Java leader does not read it. A member of ours then watches its own replicas, and asks once they have caught up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
+from typing import assert_never
 from uuid import UUID
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
+from kstreams_assign.engine import early as engine
 from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, MalformedUserData
 from kstreams_assign.group.dialects import APACHE, MemberReport
-from kstreams_assign.group.probing import (
-    Answer,
-    Gain,
-    GainReported,
-    GenerationStarted,
-    Prober,
-    Rejoin,
-    Sums,
-    compute_gain,
-    find_tasks_behind,
-)
+from kstreams_assign.group.probing import Answer, Gain, Sums
 from kstreams_assign.group.values import Adopted, LeaderState
-from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId, TopicPartition
+from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.events import EventLog
 
 TURN_S = 0.5
-REPUBLISH_MS = 5_000
-OWN_LOOK_MS = 1_000
 REQUEST_S = 5.0
 RECORDS_MAX = 10_000
 GENERATION = "generation"
@@ -55,32 +43,6 @@ EndOffsetSums = Callable[[Iterable[TaskId]], Mapping[TaskId, int]]
 def progress_topic(application_id: str) -> str:
     """The topic through which members tell the leader how far their copies are."""
     return f"{application_id}-warm-up-progress"
-
-
-@dataclass(frozen=True, slots=True)
-class _Generation:
-    """A generation in which a probing rebalance is due; ``standing`` only where this member leads it."""
-
-    number: int
-    standing: LeaderState | None
-
-
-@dataclass(slots=True)
-class _Unheard:
-    """A generation whose leader does not read progress records.
-
-    ``at``: the offset sums of this member's replicas when it began. ``late``: the replicas that were ``behind`` then;
-    None until the changelogs' end offsets are known.
-    """
-
-    number: int
-    at: Sums
-    late: Collection[TaskId] | None = None
-
-    @property
-    def over(self) -> bool:
-        """Nothing of this member is awaited, so there is nothing to ask for."""
-        return self.late is not None and not self.late
 
 
 Copies = Mapping[tuple[UUID, TaskId], TaskProgress]
@@ -107,18 +69,6 @@ class EarlyView:
     alone: bool = False
 
 
-@dataclass(slots=True)
-class _Heard:
-    """What members of the generation have published."""
-
-    generation: int
-    sums: dict[UUID, Sums] = field(default_factory=dict)
-    gain: Gain | None = None
-    answer: Answer | None = None
-    copies: Copies = field(default_factory=dict)
-    asked_at_ms: int = 0
-
-
 class EarlyProbing:
     """Publishes while a probe is due, listens while this member leads. ``adopted`` may be called from any thread."""
 
@@ -140,25 +90,17 @@ class EarlyProbing:
         self._rejoin = rejoin
         self._log = log
         self._partition = TopicPartition(progress_topic(config.application_id), 0)
-        self._prober = Prober(config.early_probing_floor_ms)
-        self._current: _Generation | _Unheard | None = None
-        self._published: tuple[int, dict[TaskId, int]] | None = None
-        self._published_at_ms = 0
-        self._heard = _Heard(-1)
+        self._engine = engine.Early(config.early_probing_floor_ms, config.acceptable_recovery_lag)
+        self._copies: tuple[int, Copies] = (-1, {})
+        """The replicas as of the last look-up of end offsets, with its generation."""
         self._off = None if config.early_probing else "early_probing = false"
         self._producer: RecordProducer | None = None
         self._reader: InputConsumer | None = None
 
     def adopted(self, generation: int, adopted: Adopted, standing: LeaderState | None) -> None:
         """An assignment is here. ``standing``: what this member decided, if it leads."""
-        if adopted.follow_up:
-            self._current = None
-        elif standing is None and adopted.assignor is None:
-            known = self._sums.report(owned_only=True)
-            copies = {task: known.get(task, 0) for task in adopted.standby | adopted.warmup}
-            self._current = _Unheard(generation, copies) if copies else None
-        else:
-            self._current = None if adopted.next_probe_ms is None else _Generation(generation, standing)
+        sums = self._sums.report(owned_only=True)
+        self._engine.handle(engine.Assigned(generation, adopted, standing, sums), monotonic_ms())
 
     def run(self, stopped: EndRequest) -> None:
         """Run until ``stopped``. If the broker refuses, early probing ends with a warning; retry other errors."""
@@ -174,113 +116,71 @@ class EarlyProbing:
 
     def view(self) -> EarlyView:
         """For status, from any thread."""
-        current, heard = self._current, self._heard
-        if current is None or (isinstance(current, _Unheard) and current.over):
+        current, (generation, copies) = self._engine.generation, self._copies
+        if current is None:
             return EarlyView(self._off)
-        alone = isinstance(current, _Unheard)
-        if heard.generation != current.number:
-            return EarlyView(self._off, due=True, alone=alone)
-        return EarlyView(self._off, True, heard.gain, heard.answer, heard.copies, alone)
+        known = copies if generation == current.number else {}
+        return EarlyView(self._off, True, current.gain, current.answer, known, current.alone)
 
     def _turn(self, clients: ExitStack) -> None:
-        current = self._current
-        if current is None:
-            return
-        if isinstance(current, _Unheard):
-            if not current.over:
-                self._look_after_own(current)
-            return
-        with suppress(BrokerUnavailable, DeliveryFailed):  # the next turn tries again
-            self._publish(current, clients)
-            self._listen(current, clients)
+        if self._engine.generation is not None:
+            with suppress(BrokerUnavailable, DeliveryFailed):  # the next turn tries again
+                self._handle(engine.Turned(self._sums.report(owned_only=True)), clients)
 
-    # --- a member's part where the leader hears nothing --------------------------------
+    def _handle(self, event: engine.Event, clients: ExitStack) -> None:
+        """Let the engine decide, and carry out what it says. On this thread alone, as it may wait."""
+        for effect in self._engine.handle(event, monotonic_ms()):
+            self._carry_out(effect, clients)
 
-    def _look_after_own(self, current: _Unheard) -> None:
-        now_ms = monotonic_ms()
-        if self._heard.generation != current.number:
-            self._begin(current.number, now_ms)
-        elif now_ms - self._heard.asked_at_ms < OWN_LOOK_MS:
-            return
-        tasks = current.at if current.late is None else current.late
-        ends = self._end_offset_sums(tasks)
-        self._heard.asked_at_ms = now_ms
-        if not ends:
-            return
-        acceptable = self._config.acceptable_recovery_lag
-        if current.late is None:
-            current.late = find_tasks_behind(tasks, current.at, ends, acceptable)
-        still = find_tasks_behind(current.late, self._sums.report(owned_only=True), ends, acceptable)
-        self._judge(Gain(len(current.late) - len(still), len(still)), now_ms)
+    def _carry_out(self, effect: engine.Effect, clients: ExitStack) -> None:
+        match effect:
+            case engine.Publish(generation, sums):
+                self._publish(generation, sums, clients)
+                self._handle(engine.Published(generation, sums), clients)
+            case engine.Listen(generation):
+                self._handle(engine.Heard(generation, self._read(generation, clients)), clients)
+            case engine.LookUpEnds(generation, tasks):
+                ends = self._end_offset_sums(tasks)
+                self._measure_copies(generation, ends)
+                self._handle(engine.EndsKnown(generation, ends, self._sums.report(owned_only=True)), clients)
+            case engine.AskForRebalance(reason, gain):
+                self._log.emit("early_probe", reason=reason, moves=gain.moves, standbys=gain.standbys)
+                self._rejoin(reason)
+            case _:
+                assert_never(effect)
 
-    def _begin(self, generation: int, now_ms: int) -> None:
-        self._heard = _Heard(generation)
-        self._prober.handle(GenerationStarted(), now_ms)
+    def _measure_copies(self, generation: int, ends: Mapping[TaskId, int]) -> None:
+        current, (known, copies) = self._engine.generation, self._copies
+        if current is not None and current.number == generation:
+            before = copies if known == generation else {}
+            self._copies = (generation, measure_copies(before, current.heard, ends, monotonic_ms()))
 
-    def _judge(self, gain: Gain, now_ms: int) -> None:
-        self._heard.gain = gain
-        answer = self._heard.answer = self._prober.handle(GainReported(gain), now_ms)
-        if isinstance(answer, Rejoin):
-            self._log.emit("early_probe", reason=answer.reason, moves=gain.moves, standbys=gain.standbys)
-            self._rejoin(answer.reason)
+    # --- the channel ----------------------------------------------------------------
 
-    # --- a member's part -----------------------------------------------------------
-
-    def _publish(self, current: _Generation, clients: ExitStack) -> None:
-        copies = {t: at for t, at in self._sums.report(owned_only=True).items() if at != RUNNING_OFFSET_SUM}
-        now_ms = monotonic_ms()
-        news = (current.number, copies)
-        if not copies or (news == self._published and now_ms - self._published_at_ms < REPUBLISH_MS):
-            return
+    def _publish(self, generation: int, sums: Sums, clients: ExitStack) -> None:
         producer = self._producer = self._producer or self._made_producer(clients)
-        report = MemberReport(APACHE.latest_version, APACHE.latest_version, self._process, task_offset_sums=copies)
-        headers = [(GENERATION, b"%d" % current.number)]
+        report = MemberReport(APACHE.latest_version, APACHE.latest_version, self._process, task_offset_sums=sums)
+        headers = [(GENERATION, b"%d" % generation)]
         producer.produce(*self._partition, str(self._process).encode(), APACHE.write_report(report), headers)
         producer.acknowledged()
-        self._published, self._published_at_ms = news, now_ms
 
-    # --- the leader's part ------------------------------------------------------------
-
-    def _listen(self, current: _Generation, clients: ExitStack) -> None:
-        if current.standing is None:
-            return
+    def _read(self, generation: int, clients: ExitStack) -> dict[UUID, Sums]:
+        """Read on, and return the newest report of each process of this generation."""
         reader = self._reader = self._reader or self._made_reader(clients)
-        if self._heard.generation != current.number:
-            self._begin(current.number, monotonic_ms())
-        news = self._take(reader)
-        now_ms = monotonic_ms()
-        if not self._heard.sums:
-            return
-        if news or self._heard.gain is None or now_ms - self._heard.asked_at_ms >= REPUBLISH_MS:
-            ends = self._end_offset_sums(current.standing.cluster.stateful)
-            self._heard.gain, self._heard.asked_at_ms = self._gain(current.standing, ends), now_ms
-            self._heard.copies = _moved_on(self._heard, ends, now_ms)
-        self._judge(self._heard.gain, now_ms)
-
-    def _gain(self, standing: LeaderState, ends: Mapping[TaskId, int]) -> Gain:
-        if not ends and standing.cluster.stateful:
-            return Gain(0, 0)  # not to be had just now
-        return compute_gain(standing, self._heard.sums, ends)
-
-    def _take(self, reader: InputConsumer) -> bool:
-        """Read on; return whether this generation's members reported new positions."""
         polled = reader.poll(RECORDS_MAX, 0)
-        noted = [self._note(record) for records in polled.values() for record in records]  # all, not up to the first
-        return any(noted)
+        reports = [self._report(generation, record) for records in polled.values() for record in records]
+        return {report.process_id: report.task_offset_sums for report in reports if report is not None}
 
-    def _note(self, record: Record) -> bool:
+    def _report(self, generation: int, record: Record) -> MemberReport | None:
         headers = dict(record.headers or ())
-        if headers.get(GENERATION) != b"%d" % self._heard.generation or record.value is None:
-            return False
+        if headers.get(GENERATION) != b"%d" % generation or record.value is None:
+            return None
         try:
             report = APACHE.read_report(record.value)
         except MalformedUserData as cause:
             self._log.emit("progress_unreadable", warnings=[f"{self._partition} at {record.offset}: {cause}"])
-            return False
-        if not isinstance(report, MemberReport) or self._heard.sums.get(report.process_id) == report.task_offset_sums:
-            return False
-        self._heard.sums[report.process_id] = report.task_offset_sums
-        return True
+            return None
+        return report if isinstance(report, MemberReport) else None
 
     # --- clients, made when they are first needed ---------------------------------------
 
@@ -292,7 +192,7 @@ class EarlyProbing:
         return clients.enter_context(closing(producer))
 
     def _made_reader(self, clients: ExitStack) -> InputConsumer:
-        """Create a reader at the topic's present end: members report their positions again (``REPUBLISH_MS``)."""
+        """Create a reader at the topic's present end: members report their positions again (``engine.early``)."""
         self._make_topic()
         config = self._config
         reader = InputConsumer(config.bootstrap_servers, config.client, group_id=config.application_id)
@@ -306,11 +206,13 @@ class EarlyProbing:
         self._admin.create_topics({topic: 1}, REQUEST_S, configs={topic: TOPIC_SETTINGS}, replication_factor=factor)
 
 
-def _moved_on(heard: _Heard, ends: Mapping[TaskId, int], now_ms: int) -> Copies:
+def measure_copies(
+    before: Copies, heard: Mapping[UUID, Sums], ends: Mapping[TaskId, int], now_ms: int
+) -> dict[tuple[UUID, TaskId], TaskProgress]:
     """Return the positions of the replicas and their speed, from the last reports."""
     return {
-        (process, task): _progress(heard.copies.get((process, task)), at, ends[task], now_ms)
-        for process, sums in heard.sums.items()
+        (process, task): _progress(before.get((process, task)), at, ends[task], now_ms)
+        for process, sums in heard.items()
         for task, at in sums.items()
         if task in ends
     }

@@ -9,7 +9,7 @@ import pytest
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from kstreams_assign.model import TaskId
-from kstreams_assign.worker.early import _Heard, _moved_on, progress_topic
+from kstreams_assign.worker.early import measure_copies, progress_topic
 from tests.worker.app import PARTITIONS, App
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
@@ -87,13 +87,11 @@ def test_with_the_queue_all_warm_ups_are_handed_over_in_one_rebalance(broker: st
 
 def test_reports_of_members_make_a_rate_and_a_replica_that_restarts_loses_it() -> None:
     replica = UUID(int=1), TaskId(0, 3)
-    heard = _Heard(7, sums={replica[0]: {replica[1]: 100, TaskId(0, 4): 5}})
+    heard = {replica[0]: {replica[1]: 100, TaskId(0, 4): 5}}
     ends = {replica[1]: 1_000}
-    heard.copies = _moved_on(heard, ends, 10_000)
-    assert heard.copies.keys() == {replica}, "of the other task no end is known"
-    assert (heard.copies[replica].remaining, heard.copies[replica].offsets_per_s) == (900, None)
-    heard.sums[replica[0]] = {replica[1]: 500}
-    heard.copies = _moved_on(heard, ends, 12_000)
-    assert (heard.copies[replica].offsets_per_s, heard.copies[replica].left_ms) == (200, 2_500)
-    heard.sums[replica[0]] = {replica[1]: 0}
-    assert _moved_on(heard, ends, 14_000)[replica].remaining == 1_000
+    copies = measure_copies({}, heard, ends, 10_000)
+    assert copies.keys() == {replica}, "of the other task no end is known"
+    assert (copies[replica].remaining, copies[replica].offsets_per_s) == (900, None)
+    copies = measure_copies(copies, {replica[0]: {replica[1]: 500}}, ends, 12_000)
+    assert (copies[replica].offsets_per_s, copies[replica].left_ms) == (200, 2_500)
+    assert measure_copies(copies, {replica[0]: {replica[1]: 0}}, ends, 14_000)[replica].remaining == 1_000
