@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kstreams_assign import cli
-from kstreams_assign.sim import membership
+from kstreams_assign.engine import membership
 from kstreams_assign.sim import simulate as work
 from kstreams_assign.sim.play import play
 from tests.sim.bugs import offsets_outside, old_owner_ignored

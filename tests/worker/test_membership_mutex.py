@@ -94,7 +94,7 @@ class Clock:
 class Case:
     """One membership, its threads, and its actions. As a leader it asks a broker that does not exist."""
 
-    def __init__(self, user_data: str = "apache") -> None:
+    def __init__(self) -> None:
         self.clock, self.sums, self.client = Clock(), OffsetSums(), Played()
         self.mutex = ReportMutex(clock_ms=self.clock, hold_ms=HOLD_MS)
         self.sums.running(RUNS)
@@ -110,7 +110,6 @@ class Case:
             application_id="app",
             bootstrap_servers=(address := closed_port()),
             state_dir="unused",
-            user_data=user_data,  # type: ignore[arg-type]
             session_timeout_ms=1_500,  # of which a leader's look-ups take a third
         )
         log = EventLog(str(PROCESS), self.hear)
@@ -437,10 +436,3 @@ def test_a_listener_that_waits_for_another_caller_holds_up_no_member() -> None:
     case.membership.handle(machine.Started())
     case.membership.close()
     assert listened == [True]
-
-
-@pytest.mark.parametrize("user_data", ["apache", "kip441"])
-def test_no_two_joins_have_the_same_metadata_or_the_brokers_would_ignore_a_probe(user_data: str) -> None:
-    case = Case(user_data)
-    subscriptions = [case.membership.subscription()[1] for _ in range(4)]
-    assert len(set(subscriptions)) == 4

@@ -37,7 +37,7 @@ class Seat(NamedTuple):
     promised: Tasks = NO_TASKS
     under: bool = True  # the report was made while the mutex was held
     excused: bool = False  # the hold was overdue before the assignment was adopted
-    again: bool = False  # Membership._report_again
+    again: bool = False  # engine.membership: report_again
     lacking: bool = False  # the leader's report has less, or other state, than the disk
     orders: tuple[tuple[str, Tasks], ...] = ()
     closing: Tasks = NO_TASKS
