@@ -176,7 +176,7 @@ class Membership:
         self.version = profile.dialect.latest_version
         """The version of user-data that this member joins with."""
         self.report_again = False
-        """The cleaner has broken into the last report: state that was reported may be deleted."""
+        """The cleaner has broken into the last report, so reported state may be deleted; the next report ends this."""
         self.reported: Mapping[TaskId, int] = {}
         """The offset sums of the last report."""
 
@@ -349,7 +349,6 @@ class Membership:
         if event.rebalancing:
             return self._pass_on(member.RejoinWanted(REBALANCING), now_ms)
         if self.report_again and not event.cleaning:
-            self.report_again = False
             return self._pass_on(member.RejoinWanted(REPORT_AGAIN), now_ms)
         return self._pass_on(member.Tick(), now_ms)
 
