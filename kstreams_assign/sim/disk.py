@@ -8,19 +8,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
+from kstreams_assign.errors import StoreDamaged
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.ports import Bounds, ChangelogBatch, Write
 from kstreams_assign.sim.broker import Logs
 
 
 class Disk:
-    """Folders by task. ``locked`` and ``released_ms`` belong to the running process."""
+    """Folders by task. ``locked`` and ``released_ms`` belong to the running process.
+
+    ``damaged``: folders whose content is damaged, which shows when they are opened; while it ``fails``, all do.
+    """
 
     def __init__(self, process_id: UUID) -> None:
         self.process_id = process_id
         self.folders: dict[TaskId, dict[TopicPartition, int]] = {}
         self.locked: set[TaskId] = set()
         self.released_ms: dict[TaskId, int] = {}
+        self.damaged: set[TaskId] = set()
+        self.fails = False
+
+    def damage(self) -> None:
+        """Damage all folders, and until ``mend`` new ones, too."""
+        self.damaged.update(self.folders)
+        self.fails = True
+
+    def mend(self) -> None:
+        """Damage nothing more. What is damaged stays so until it is discarded."""
+        self.fails = False
+
+    def discard(self, task: TaskId) -> None:
+        self.folders.pop(task, None)
+        self.damaged.discard(task)
 
     def restarted(self, now_ms: int) -> None:
         self.locked = set()
@@ -39,9 +58,14 @@ class Disk:
 
 
 class Stores:
-    """All stores of one task (``restore.ports.TaskStores``), without records."""
+    """All stores of one task (``restore.ports.TaskStores``), without records.
+
+    The constructor opens them; it raises ``StoreDamaged``.
+    """
 
     def __init__(self, disk: Disk, task: TaskId) -> None:
+        if disk.fails or task in disk.damaged:
+            raise StoreDamaged(f"the stores of {task} are damaged")
         self._disk = disk
         self.task = task
         disk.folders.setdefault(task, {})

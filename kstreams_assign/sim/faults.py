@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from kstreams_assign.errors import ConfigError
 
-PROCESS_FAULTS = ("kill", "wreck", "pause", "cut_off", "leave", "move_coordinator")
-"""The planned faults: probabilities per minute and process; the last one per minute."""
+PROCESS_FAULTS = ("kill", "wreck", "pause", "cut_off", "leave", "move_coordinator", "damage")
+"""The planned faults: probabilities per minute and process; ``move_coordinator`` per minute."""
 
 LONGEST_MS = 40_000
 """Four sessions: long enough that the group goes on without the process."""
@@ -47,7 +47,8 @@ class Faults:
 
     ``kill``: the process dies and comes back; ``wreck``: it comes back with an empty disk; ``pause``: it sleeps;
     ``cut_off``: no message gets through; ``leave``: it closes; ``move_coordinator``: another broker loads the group
-    from its log.
+    from its log; ``damage``: each folder on its disk is found damaged when it is opened next; until the fault ends, so
+    are new folders.
     """
 
     kill: float = 0.0
@@ -62,6 +63,8 @@ class Faults:
     failed_lookup: float = 0.0
     slow_cleaner: float = 0.0
     slow_commit: float = 0.0
+
+    damage: float = 0.0
 
     @classmethod
     def draw(cls, rng: Random) -> Faults:

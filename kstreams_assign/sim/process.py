@@ -66,7 +66,7 @@ class Process:
     def _cleaned(self, idle: list[TaskId]) -> None:
         for task in idle:
             if task in self.disk.folders and task not in self.disk.locked:
-                del self.disk.folders[task]
+                self.disk.discard(task)
                 self.membership.sums.forget(task)
                 self.world.watch.cleaned(self, task)
                 self.world.log("cleaned", self, task)

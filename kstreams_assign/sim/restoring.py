@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, assert_never
 from kstreams_assign.engine import restore_effects as do
 from kstreams_assign.engine.restoring import (
     Close,
+    Discarded,
     Event,
     Opened,
+    OpenFailed,
     PositionsFailed,
     PositionsFound,
     Restore,
     Restored,
     Restores,
     Tail,
+    Woke,
 )
+from kstreams_assign.errors import StoreDamaged
 from kstreams_assign.restore import loop
 from kstreams_assign.restore.loop import Pacing, Purpose, Restorer
 from kstreams_assign.sim.disk import Reader, Stores
@@ -54,6 +58,7 @@ class Restoring:
         self._positions: dict[TaskId, Mapping[TopicPartition, int]] = {}
         self._turned_ms = self._world.timeline.now_ms
         self._turn_ms: int | None = None
+        self._wakes_ms: int | None = None
         self._tailed = False
         """Whether the last turn saw only replicas, at their ends, and no progress to report."""
 
@@ -105,14 +110,27 @@ class Restoring:
         for effect in self._engine.handle(event, self._world.timeline.now_ms):
             self._carry_out(effect)
 
+    def _wake_when_due(self) -> None:
+        """Try stopped tasks again when their pauses end."""
+        due_ms = self._engine.due_ms()
+        if due_ms is not None and due_ms != self._wakes_ms:
+            self._wakes_ms = due_ms
+            self._process.run.later(max(0, due_ms - self._world.timeline.now_ms), self._wake, due_ms)
+
+    def _wake(self, due_ms: int) -> None:
+        if due_ms == self._wakes_ms:
+            self._wakes_ms = None
+            self._handle(Woke())
+            self._wake_when_due()
+            self._turn_now()
+
     def _carry_out(self, effect: do.Effect) -> None:  # noqa: C901, PLR0912 - a case for each effect
         sums = self._process.membership.sums
         match effect:
             case do.OpenStores(task):
-                stores = self._stores[task] = Stores(self._process.disk, task)
-                self._handle(Opened(task, stores.offsets()))
+                self._open(task)
             case do.ReadChangelogs(task, store_of, purpose):
-                if not self.behind:  # the time in which there was nothing to read is not kept
+                if not self._is_reading:  # the time in which there was nothing to read is not kept
                     self._turned_ms = self._world.timeline.now_ms
                 self.restorer.add(task, self._stores.pop(task), store_of, purpose)
             case do.Repurpose(task, purpose):
@@ -133,14 +151,32 @@ class Restoring:
                 sums.restoring(task, offsets)
             case do.ReportDormant(task):
                 sums.dormant(task, dict(self._stores[task].offsets()))
-            case do.CountOffsets() | do.AnnounceLookUpFailed() | do.AnnounceResumed():
+            case do.ReportNothing(task):
+                sums.forget(task)
+            case do.DiscardFolder(task, cause):
+                self._process.disk.discard(task)
+                self._handle(Discarded(task, cause))
+            case do.AnnounceDiscarded(task):
+                self._world.log("discarded", self._process, task)
+            case do.AnnounceStopped(task):
+                self._world.log("stopped", self._process, task)
+            case do.AnnounceResumed(task):
+                self._world.log("resumed", self._process, task)
+            case do.CountOffsets() | do.AnnounceLookUpFailed():
                 pass  # nothing here but the engine looks at it
-            case do.DiscardFolder() | do.ReportNothing() | do.AnnounceStopped() | do.AnnounceDiscarded():
-                raise AssertionError(effect)  # no store fails here
             case do.AnnounceWiped():
                 raise AssertionError(effect)  # no changelog is created again here
             case _:
                 assert_never(effect)
+
+    def _open(self, task: TaskId) -> None:
+        try:
+            stores = Stores(self._process.disk, task)
+        except StoreDamaged as error:
+            self._handle(OpenFailed(task, error))
+            self._wake_when_due()
+        else:
+            self._handle(Opened(task, self._take(task, stores) or {}))
 
     def _look_up(self, task: TaskId, number: int, inputs: Inputs) -> None:
         """Ask for committed offsets."""
@@ -177,7 +213,7 @@ class Restoring:
         now_ms = self._world.timeline.now_ms
         self._turn_ms = None
         self._reader.passed_ms, self._turned_ms = min(now_ms - self._turned_ms, QUIET_TURN_MS), now_ms
-        if self._tailed and not self.behind:
+        if self._tailed and not self._is_reading:
             self._turn_within(QUIET_TURN_MS)
             return
         events = self.restorer.step(0.0)
@@ -204,6 +240,10 @@ class Restoring:
                 assert_never(event)
 
     @property
-    def behind(self) -> bool:
-        """Whether a changelog that is read here is not at its end."""
+    def _is_reading(self) -> bool:
         return self._reader.left_ms() is not None
+
+    @property
+    def behind(self) -> bool:
+        """Whether a changelog that is read here is not at its end, or a task is stopped."""
+        return self._is_reading or bool(self._engine.stopped())

@@ -113,6 +113,9 @@ class World:
         elif fault.kind == "cut_off":
             process.run.cut_off = True
             self.timeline.after(fault.lasts_ms, _join_wire, process)
+        elif fault.kind == "damage":
+            process.disk.damage()
+            self.timeline.after(fault.lasts_ms, process.disk.mend)
         if fault.kind in ("kill", "wreck", "leave"):
             self.timeline.after(fault.lasts_ms, self.start, fault.slot)
 
@@ -122,6 +125,8 @@ class World:
         self.network.faults = self.faults = NO_FAULTS
         self.logs.stopped_ms = self.timeline.now_ms
         self.coordinator.be_back()
+        for disk in self._disks.values():
+            disk.mend()
         for process in self.processes:
             _join_wire(process)
             process.run.wake()

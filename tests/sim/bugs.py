@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from kstreams_assign.engine.restoring import Restores
 from kstreams_assign.engine.tasks import CommitEnded, Tasks
 from kstreams_assign.group import leader
 from kstreams_assign.group.member import Member
@@ -64,6 +65,13 @@ class HastyRestorer(Restorer):
                 partitions={name: replace(at, end=at.position) for name, at in job.progress.partitions.items()},
             )
         super()._hand_back_restored()
+
+
+class ResignedRestores(Restores):
+    """Never tries a stopped task again."""
+
+    def due_ms(self):
+        return None
 
 
 class DeafMember(Member):
@@ -327,5 +335,10 @@ BUGS = (
         failed_commits_go_on,
         40,
         exactly_once=True,
+    ),
+    Bug(
+        "a task whose store was damaged twice is never tried again",
+        "the group comes to rest",
+        lambda patch: patch.setattr(restoring, "Restores", ResignedRestores),
     ),
 )

@@ -86,6 +86,17 @@ def test_input_is_processed_to_its_end_after_its_owner_dies():
     assert any("P0  fault" in line for line in played.lines)
 
 
+@pytest.mark.parametrize(("lasts_ms", "words"), [(50, ["discarded"]), (9_000, ["discarded", "stopped", "resumed"])])
+def test_a_store_found_damaged_is_restored_at_once_and_stops_its_task_where_that_fails_too(lasts_ms, words):
+    """The process dies and comes back at once: to damaged folders, or also to a disk that goes on damaging them."""
+    plan = (Fault(30_000, "damage", 0, lasts_ms), Fault(30_100, "kill", 0, 100))
+    played = play(replace(quiet(static=True), plan=plan), logged=True)
+    assert played.violations == ()
+    met = [line.split()[2] for line in played.lines if line.split()[2] in ("discarded", "stopped", "resumed")]
+    assert sorted(set(met), key=met.index) == words
+    assert met.count("stopped") == met.count("resumed")
+
+
 @pytest.mark.parametrize("seed", [21_528, 24_704])
 def test_a_lost_members_tasks_are_not_reported_while_the_cleaner_may_remove_them(seed):
     """Tasks that were still in its table were reported as running, closed, and removed with a delay of 0."""
