@@ -15,6 +15,7 @@ from kstreams_assign.group.member import State
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.sim.log_lines import names
 
 if TYPE_CHECKING:
     from kstreams_assign.sim.committing import Share
@@ -81,6 +82,12 @@ class Checker:
 
     def cleaned(self, process: Process, task: TaskId) -> None:
         """The cleaner has removed a folder."""
+
+    def refused(self, process: Process) -> None:
+        """A member learns that its tasks will not be warmed up elsewhere; ``drained`` follows."""
+
+    def drained(self, process: Process) -> None:
+        """A drain is over: the process leaves now."""
 
 
 HOOKS = tuple(
@@ -330,6 +337,29 @@ class StoresFollow(Checker):
             self.report_violation(f"{process.run.name} stores {task} up to {at}, committed are {firm}")
 
 
+class DrainedAreIdle(Checker):
+    """A process leaves after a drain only once it runs no task, unless the drain was refused."""
+
+    invariant = "a drained process has no task"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._running: dict[Process, set[TaskId]] = {}
+
+    def runs(self, process: Process, task: TaskId, at: Mapping[TopicPartition, int]) -> None:  # noqa: ARG002
+        self._running.setdefault(process, set()).add(task)
+
+    def stopped(self, process: Process, task: TaskId) -> None:
+        self._running.get(process, set()).discard(task)
+
+    def refused(self, process: Process) -> None:
+        self._running.pop(process, None)
+
+    def drained(self, process: Process) -> None:
+        if running := self._running.get(process):
+            self.report_violation(f"{process.run.name} leaves and still runs {names(running)}")
+
+
 class SameOnEveryLeader(Checker):
     """Each member that knows the last round would decide the same. Checks every third decision."""
 
@@ -374,6 +404,7 @@ def every_checker() -> list[Checker]:
         NoWorkLost,
         OnceOnly,
         StoresFollow,
+        DrainedAreIdle,
         SameOnEveryLeader,
     )
     return [kind() for kind in kinds]

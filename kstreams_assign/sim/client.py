@@ -196,9 +196,10 @@ class Client:
     def lease_left_ms(self, session_timeout_ms: int) -> int:
         return self._answered_ms + session_timeout_ms - self._timeline.now_ms
 
-    def leave(self) -> None:
+    def leave(self, *, static: bool) -> None:
+        """Leave the group; ``static``: also a static member, which otherwise keeps its place for a while."""
         member = self.member_id
-        if self._instance_id is None and member:
+        if member and (static or self._instance_id is None):
             self._network.tell(self._who, lambda: self._coordinator.leave(member))
 
     # --- offsets --------------------------------------------------------------------------

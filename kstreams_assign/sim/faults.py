@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kstreams_assign.errors import ConfigError
 
-PROCESS_FAULTS = ("kill", "wreck", "pause", "cut_off", "leave", "move_coordinator", "damage")
+PROCESS_FAULTS = ("kill", "wreck", "pause", "cut_off", "leave", "move_coordinator", "damage", "fail", "drain")
 """The planned faults: probabilities per minute and process; ``move_coordinator`` per minute."""
 
 LONGEST_MS = 40_000
@@ -48,7 +48,9 @@ class Faults:
     ``kill``: the process dies and comes back; ``wreck``: it comes back with an empty disk; ``pause``: it sleeps;
     ``cut_off``: no message gets through; ``leave``: it closes; ``move_coordinator``: another broker loads the group
     from its log; ``damage``: each folder on its disk is found damaged when it is opened next; until the fault ends, so
-    are new folders.
+    are new folders; ``fail``: it closes after an error of the user's function, and commits nothing more; ``drain``: it
+    asks the group to warm up its tasks elsewhere, closes once it has none, and comes back later. New kinds come last,
+    so that a seed keeps its other faults.
     """
 
     kill: float = 0.0
@@ -65,6 +67,8 @@ class Faults:
     slow_commit: float = 0.0
 
     damage: float = 0.0
+    fail: float = 0.0
+    drain: float = 0.0
 
     @classmethod
     def draw(cls, rng: Random) -> Faults:

@@ -52,13 +52,13 @@ class Loop:
     def drop_all(self, reason: str) -> None:
         self._inbox.put(self.handle, member.DropAll(reason))
 
-    def stop(self, ended: Callable[[], None]) -> None:
-        """Commit, close everything, then call."""
+    def stop(self, ended: Callable[[], None], *, failed: bool) -> None:
+        """Commit unless it ``failed``, close everything, then call."""
         self._ended = ended
-        self._inbox.put(self._stop)
+        self._inbox.put(self._stop, failed)
 
-    def _stop(self) -> None:
-        self.handle(StopAsked(self._process.membership.client.joined))
+    def _stop(self, failed: bool) -> None:
+        self.handle(StopAsked(self._process.membership.client.joined, failed))
 
     def restored(self, task: TaskId, stores: Stores | None, positions: Mapping[TopicPartition, int]) -> None:
         """Take an active task over from the restore thread."""

@@ -99,8 +99,15 @@ class Membership:
                 self.machine.handle(engine.MutexReleased(self.mutex.release_report(self)), self._now_ms())
             case engine.AnnounceJoining(reason):
                 self._world.log("joins", self._process, reason)
-            case engine.AnnounceDrainRefused() | engine.Drained() | engine.EndMembership():
-                raise AssertionError(effect)  # no process here drains, or asks all to end
+            case engine.AnnounceDrainRefused(warning):
+                self._world.log("refused", self._process, warning)
+                self._world.watch.refused(self._process)
+            case engine.Drained():
+                self._world.log("drained", self._process, "")
+                self._world.watch.drained(self._process)
+                self._process.leave()
+            case engine.EndMembership():
+                raise AssertionError(effect)  # no process here asks all to end
             case _:
                 assert_never(effect)
 

@@ -156,6 +156,8 @@ def _unsettled(world: World, process: Process) -> Iterator[str]:
         yield "a probe is due"
     if member.report_again:
         yield "has to report again"
+    if member.machine.draining:
+        yield "drains"
     for task in sorted(member.adopted.active):
         if (state := process.loop.tasks.state(task)) is not TaskState.RUNNING:
             yield f"{task} is {state.value}"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kstreams_assign.engine.membership import DrainAsked
 from kstreams_assign.group import member as machine
 from kstreams_assign.model import TaskId
 from kstreams_assign.sim.disk import Disk
 from kstreams_assign.sim.incarnation import Incarnation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from uuid import UUID
 
     from kstreams_assign.sim.world import World
@@ -27,6 +29,7 @@ class Process:
         self.run = Incarnation(f"P{slot}", world.timeline)
         self.instance_id = f"instance-{slot}" if world.scenario.static else None
         disk.restarted(world.timeline.now_ms)
+        self._ended: Callable[[], None] = lambda: None
         self.membership = world.policy.membership(self)
         self.loop = world.policy.loop(self)
         for task, offsets in disk.folders.items():
@@ -40,14 +43,20 @@ class Process:
         self.run.later(CLEANER_INTERVAL_MS, self._clean)
         self.membership.start()
 
-    def leave(self) -> None:
-        """As asked: commit, close, leave the group."""
+    def leave(self, *, failed: bool = False) -> None:
+        """Commit unless it ``failed``, close everything, leave the group."""
         self.membership.handle(machine.CloseAsked())
-        self.loop.stop(self._left)
+        self.loop.stop(self._left, failed=failed)
+
+    def drain(self, ended: Callable[[], None]) -> None:
+        """Leave once its tasks are warm elsewhere, or cannot be; then call."""
+        self._ended = ended
+        self.membership.handle(DrainAsked())
 
     def _left(self) -> None:
-        self.membership.client.leave()
+        self.membership.client.leave(static=self.membership.machine.draining)
         self.end()
+        self._ended()
 
     def end(self) -> None:
         """Nothing of it happens any more."""

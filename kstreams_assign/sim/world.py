@@ -105,8 +105,10 @@ class World:
             process.end()
             if fault.kind == "wreck":
                 del self._disks[fault.slot]
-        elif fault.kind == "leave":
-            process.leave()
+        elif fault.kind in ("leave", "fail"):
+            process.leave(failed=fault.kind == "fail")
+        elif fault.kind == "drain":
+            process.drain(lambda: self.timeline.after(fault.lasts_ms, self.start, fault.slot))
         elif fault.kind == "pause":
             process.run.sleep()
             self.timeline.after(fault.lasts_ms, process.run.wake)
@@ -116,7 +118,7 @@ class World:
         elif fault.kind == "damage":
             process.disk.damage()
             self.timeline.after(fault.lasts_ms, process.disk.mend)
-        if fault.kind in ("kill", "wreck", "leave"):
+        if fault.kind in ("kill", "wreck", "leave", "fail"):
             self.timeline.after(fault.lasts_ms, self.start, fault.slot)
 
     def heal(self) -> None:

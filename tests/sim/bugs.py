@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from kstreams_assign.engine import membership as engine_membership
 from kstreams_assign.engine.restoring import Restores
 from kstreams_assign.engine.tasks import CommitEnded, Tasks
 from kstreams_assign.group import leader
@@ -247,6 +248,28 @@ def failed_commits_go_on(monkeypatch):
     monkeypatch.setattr(loop.Loop, "engine", Careless)
 
 
+class BlindTasks(Tasks):
+    """Commits partition times also where a commit was given up, with the offsets that it began with."""
+
+    def _close_all(self):
+        self._stop = replace(self._stop, failed=False)
+        return super()._close_all()
+
+
+class PatientMembership(engine_membership.Membership):
+    """Never ends a drain."""
+
+    def _drain_on(self, adopted):  # noqa: ARG002 - the double's point
+        return []
+
+
+class HurriedMembership(engine_membership.Membership):
+    """Ends a drain with the first assignment after it was reported."""
+
+    def _drain_on(self, adopted):  # noqa: ARG002 - the double's point
+        return [engine_membership.Drained()]
+
+
 BUGS = (
     Bug(
         "the cleaner ignores the mutex",
@@ -258,10 +281,10 @@ BUGS = (
         "dormant state is reported without the mutex",
         "no state deleted under a reported lag",
         lambda patch: patch.setattr(membership, "OffsetSums", BoastfulSums),
-        250,
+        100,
     ),
     Bug(
-        "the new owner does not wait for the old one", "one active owner per task and generation", old_owner_ignored, 3
+        "the new owner does not wait for the old one", "one active owner per task and generation", old_owner_ignored, 9
     ),
     Bug(
         "the lease counts from when an answer is read",
@@ -320,6 +343,7 @@ BUGS = (
         "a restore ends at an open transaction",
         "a task begins with all of its state",
         restored_to_the_stable_end,
+        10,
         exactly_once=True,
     ),
     Bug(
@@ -340,5 +364,22 @@ BUGS = (
         "a task whose store was damaged twice is never tried again",
         "the group comes to rest",
         lambda patch: patch.setattr(restoring, "Restores", ResignedRestores),
+    ),
+    Bug(
+        "offsets of a commit that was given up are committed",
+        "offsets never go back",
+        lambda patch: patch.setattr(loop.Loop, "engine", BlindTasks),
+        60,
+        exactly_once=True,
+    ),
+    Bug(
+        "a drain never ends",
+        "the group comes to rest",
+        lambda patch: patch.setattr(membership.engine, "Membership", PatientMembership),
+    ),
+    Bug(
+        "a drain ends too early",
+        "a drained process has no task",
+        lambda patch: patch.setattr(membership.engine, "Membership", HurriedMembership),
     ),
 )
