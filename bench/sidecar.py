@@ -31,7 +31,7 @@ from bench.results import Result
 from kstreams_assign import Config, Record, Subtopology, Task, TopicPartition, Worker
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, RecordProducer
 from kstreams_assign.local import LocalBroker
-from kstreams_assign.worker.sidecar.client import Pending, SidecarClient
+from kstreams_assign.sidecar.client import Pending, SidecarClient
 
 APPLICATION, INPUT, STORE = "count-per-key", "records", "counts"
 WITHIN_S = 60.0

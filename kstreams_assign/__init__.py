@@ -54,6 +54,10 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.model import SubtopologyShape as SubtopologyShape
     from kstreams_assign.model import TaskId as TaskId
     from kstreams_assign.model import TopicPartition as TopicPartition
+    from kstreams_assign.sidecar.aio import AsyncSidecarClient as AsyncSidecarClient
+    from kstreams_assign.sidecar.client import Columns as Columns
+    from kstreams_assign.sidecar.client import InputRecord as InputRecord
+    from kstreams_assign.sidecar.client import SidecarClient as SidecarClient
     from kstreams_assign.tasks.record import Headers as Headers
     from kstreams_assign.tasks.record import Record as Record
     from kstreams_assign.tasks.stamped import ValueAndTime as ValueAndTime
@@ -65,10 +69,6 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.worker.group_member import GroupMember as GroupMember
     from kstreams_assign.worker.group_member import Lost as Lost
     from kstreams_assign.worker.lookup import Location as Location
-    from kstreams_assign.worker.sidecar.aio import AsyncSidecarClient as AsyncSidecarClient
-    from kstreams_assign.worker.sidecar.client import Columns as Columns
-    from kstreams_assign.worker.sidecar.client import InputRecord as InputRecord
-    from kstreams_assign.worker.sidecar.client import SidecarClient as SidecarClient
     from kstreams_assign.worker.stream_worker import Worker as Worker
     from kstreams_assign.worker.task import Process as Process
     from kstreams_assign.worker.task import Subtopology as Subtopology
@@ -122,8 +122,8 @@ _NAMES_BY_MODULE = {
     "topology.flows": ("Repartition",),
     "worker.group_member": ("Assignment", "CommitDue", "Drained", "GroupEvent", "GroupMember", "Lost"),
     "worker.lookup": ("Location",),
-    "worker.sidecar.aio": ("AsyncSidecarClient",),
-    "worker.sidecar.client": ("Columns", "InputRecord", "SidecarClient"),
+    "sidecar.aio": ("AsyncSidecarClient",),
+    "sidecar.client": ("Columns", "InputRecord", "SidecarClient"),
     "worker.stream_worker": ("Worker",),
     "worker.task": ("Process", "Subtopology", "Task"),
     "worker.views": ("KeyValueStore", "TimestampedKeyValueStore"),

@@ -62,10 +62,10 @@ COMMANDS = {
         FIRST, "kstreams_assign.insight.topic_command:app", "Create and list topics, write records, show records."
     ),
     "worker": Entry(
-        RUN, "kstreams_assign.worker.command:worker", "A member for an application in any language, at a socket."
+        RUN, "kstreams_assign.sidecar.command:worker", "A member for an application in any language, at a socket."
     ),
-    "drain": Entry(RUN, "kstreams_assign.worker.command:drain", "Let a worker leave without silence."),
-    "clean": Entry(RUN, "kstreams_assign.worker.command:clean", "Remove local state, or say what would go and why."),
+    "drain": Entry(RUN, "kstreams_assign.sidecar.command:drain", "Let a worker leave without silence."),
+    "clean": Entry(RUN, "kstreams_assign.sidecar.command:clean", "Remove local state, or say what would go and why."),
     "inspect": Entry(LOOK, "kstreams_assign.insight.command:inspect", "Show a live group: who has what, and why."),
     "what-if": Entry(
         LOOK, "kstreams_assign.insight.what_if_command:what_if", "What a change would cost a group, before it is made."

@@ -274,7 +274,7 @@ SLOW = (
     "tests/state/test_crash.py",
     "tests/test_pipe_end.py",
     "tests/test_public_api.py::test_a_type_checker",
-    "tests/worker/sidecar/test_memory.py",
+    "tests/sidecar/test_memory.py",
     "tests/worker/test_damage.py::test_without_rights_and_on_a_full_disk",
 )
 """Beginnings of node ids: seconds each, or whole tools. ``make check`` leaves them out."""

@@ -24,8 +24,8 @@ from kstreams_assign.history.live import Asked as HistoryAsked
 from kstreams_assign.history.source import Broker
 from kstreams_assign.insight.inspect import Asked
 from kstreams_assign.local import LocalBroker
+from kstreams_assign.sidecar.settings import SidecarSettings
 from kstreams_assign.worker.http.server import PATHS
-from kstreams_assign.worker.sidecar.settings import SidecarSettings
 from tests.worker.app import App
 
 SECRET = "marker-of-a-secret"  # not one

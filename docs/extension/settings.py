@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extension.tables import code, markdown, table
 from kstreams_assign.reference import Setting, settings
-from kstreams_assign.worker.sidecar.settings import KEYS, REPARTITION_KEYS, STORE_KEYS, TOPOLOGY_KEYS
+from kstreams_assign.sidecar.settings import KEYS, REPARTITION_KEYS, STORE_KEYS, TOPOLOGY_KEYS
 
 
 def settings_part() -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from extension.tables import code, table
-from kstreams_assign.worker.sidecar.messages import PROTOCOL
+from kstreams_assign.sidecar.messages import PROTOCOL
 
 
 def operations_part() -> str:

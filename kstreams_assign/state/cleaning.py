@@ -1,7 +1,7 @@
 """Clean a state directory by hand, while no process uses it: list its entries, say what would be removed, remove it.
 
 The process id and the lock file stay, so the next process keeps its id (as KIP-1283 has it for
-``KafkaStreams.cleanUp``). The command's output does not belong here (``worker.clean``).
+``KafkaStreams.cleanUp``). The command's output does not belong here (``sidecar.clean``).
 """
 
 from __future__ import annotations

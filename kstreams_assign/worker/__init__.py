@@ -1,1 +1,1 @@
-"""Tasks at work: ``Worker``, the sidecar, and ``GroupMember``. The public names are in ``kstreams_assign``."""
+"""Tasks at work: ``Worker`` and ``GroupMember``. The public names are in ``kstreams_assign``."""

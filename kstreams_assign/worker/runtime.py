@@ -1,4 +1,4 @@
-"""``Engine``: wire adapters, state, restore, processing and membership together, and run them.
+"""``Runtime``: wire adapters, state, restore, processing and membership together, and run them.
 
 There are three main threads beside the Kafka clients' own: membership (joins, heartbeats), processing (the user's
 functions, commits) and restore (stores and changelogs). Three small ones report status and clean, empty the trash, and
@@ -88,10 +88,10 @@ class _Local:
     mutex: ReportMutex
 
 
-class Engine:
+class Runtime:
     """Be one member of the application's group, with its tasks, standbys and warm-ups; ``labour`` processes records.
 
-    ``run`` blocks until ``close`` or an error; an ``Engine`` runs once. The constructor checks the settings and locks
+    ``run`` blocks until ``close`` or an error; a ``Runtime`` runs once. The constructor checks the settings and locks
     the state directory. Raises ``ConfigError`` and ``StateDirectoryLocked``.
     """
 
@@ -105,7 +105,7 @@ class Engine:
         mutex = ReportMutex(clock_ms=monotonic_ms, hold_ms=hold_limit_ms(config.max_poll_interval_ms))
         self._local = _Local(directory, sums_at_start(directory, self._offsets_on_disk), mutex)
         self.log = EventLog(str(directory.process_id), on_event)
-        """Every event of this process; others that work with the engine report theirs here, as the listener gets one at
+        """Every event of this process; others that work with it report theirs here, as the listener gets one at
         a time."""
         self._ending = EndRequest()
         self._operation: str | None = None

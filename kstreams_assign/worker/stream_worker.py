@@ -1,4 +1,4 @@
-"""``Worker``: an engine whose records go to the functions of a topology.
+"""``Worker``: a member whose records go to the functions of a topology.
 
 What must not live here: what runs them (``runtime``).
 """
@@ -14,11 +14,11 @@ from kstreams_assign.tasks.record import Record
 from kstreams_assign.topology.numbering import order_flows
 from kstreams_assign.worker.description import described_order
 from kstreams_assign.worker.labour import Functions
-from kstreams_assign.worker.runtime import Engine
+from kstreams_assign.worker.runtime import Runtime
 from kstreams_assign.worker.task import Subtopology, Task
 
 
-class Worker(Engine):
+class Worker(Runtime):
     """Process records with the functions of a topology, as a member of a Kafka Streams group (Java: ``KafkaStreams``).
 
     The function of a ``Subtopology`` takes a task and its next records::

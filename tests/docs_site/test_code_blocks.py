@@ -29,7 +29,7 @@ import yaml
 
 from kstreams_assign.config import Config
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.worker.sidecar.settings import SidecarSettings
+from kstreams_assign.sidecar.settings import SidecarSettings
 from tests.docs_site.command_lines import commands, problem, shell_text
 from tests.docs_site.pages import ROOT, Block, all_blocks, inline_code, pages
 

@@ -72,7 +72,7 @@ def test_every_key_of_a_topology_is_described(site):
     """The keys that the reader of the tables asks for."""
     asked = {
         node.args[0].value
-        for node in ast.walk(tree(PACKAGE / "worker" / "sidecar" / "settings.py"))
+        for node in ast.walk(tree(PACKAGE / "sidecar" / "settings.py"))
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) in {"table.get", "store.get", "topology_table.get"}
         and isinstance(node.args[0], ast.Constant)
@@ -159,7 +159,7 @@ def test_every_metric_that_a_worker_writes_is_listed(site):
 def test_every_error_code_of_the_sidecar_says_what_to_do(site):
     raised = {
         node.args[0].value
-        for path in (PACKAGE / "worker" / "sidecar").glob("*.py")
+        for path in (PACKAGE / "sidecar").glob("*.py")
         for node in ast.walk(tree(path))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "refused" and isinstance(node.args[0], ast.Constant)
     }

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from kstreams_assign.errors import StateDirectoryLocked
+from kstreams_assign.sidecar.address import listen, read_address
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.forking import _open
 from kstreams_assign.state.lock import holder, take_lock
-from kstreams_assign.worker.sidecar.address import listen, read_address
 
 FORKING = """
 import multiprocessing, sys, threading, time
@@ -25,7 +25,7 @@ from pathlib import Path
 from kstreams_assign.model import HostInfo
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.worker.http.server import StatusServer
-from kstreams_assign.worker.sidecar.address import listen, read_address
+from kstreams_assign.sidecar.address import listen, read_address
 
 folder = Path(sys.argv[1])
 directory = StateDirectory(folder, "app", clock_ms=lambda: 0)

@@ -12,7 +12,7 @@ import pytest
 from kstreams_assign import Record, Task, TopicPartition
 from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer, TransactionalProducer
 from kstreams_assign.errors import RecordRefused
-from kstreams_assign.worker.sidecar.sidecar import RECORD_OVERHEAD_BYTES
+from kstreams_assign.sidecar.sidecar import RECORD_OVERHEAD_BYTES
 from tests.adapters.confluent_cluster import PATIENCE_S, new_topic
 from tests.worker.app import PARTITIONS, App, until
 

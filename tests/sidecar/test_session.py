@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreams_assign.worker.sidecar.framing import VERSION, frame
-from kstreams_assign.worker.sidecar.messages import refused
-from kstreams_assign.worker.sidecar.session import (
+from kstreams_assign.sidecar.framing import VERSION, frame
+from kstreams_assign.sidecar.messages import refused
+from kstreams_assign.sidecar.session import (
     OUTSTANDING_MAX,
     TRANSITIONS,
     Do,

@@ -1,8 +1,8 @@
-"""A bounded number of hostile frames; ``python -m tests.worker.sidecar_fuzz`` sends any number of them."""
+"""A bounded number of hostile frames; ``python -m tests.sidecar.fuzz`` sends any number of them."""
 
 from __future__ import annotations
 
-from tests.worker.sidecar_fuzz import run
+from tests.sidecar.fuzz import run
 
 
 def test_the_machine_keeps_its_promises_for_any_bytes():

@@ -16,12 +16,12 @@ from kstreams_assign.client_settings import unknown_key
 from kstreams_assign.config import Config, read_toml_file
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store
+from kstreams_assign.sidecar.address import Address, TcpAddress, read_address
 from kstreams_assign.topology.flows import Flow, Repartition, bind_flows, topology_shape
 from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.topology.kinds import timestamped_kind
 from kstreams_assign.topology.numbering import order_flows
 from kstreams_assign.worker.description import described_order
-from kstreams_assign.worker.sidecar.address import Address, TcpAddress, read_address
 
 
 class Key(NamedTuple):

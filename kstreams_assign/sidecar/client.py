@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
-from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
+from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
 
 RECEIVE_BYTES = 1 << 18
 TCP = "tcp://"

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from kstreams_assign.errors import SidecarDisconnected
-from kstreams_assign.worker.sidecar.client import SidecarClient
-from tests.worker.sidecar.shop import PARTITIONS, WITHIN_S, Shop, add_up_until
-from tests.worker.sidecar.test_command import COMMAND, ended, write_config
+from kstreams_assign.sidecar.client import SidecarClient
+from tests.sidecar.shop import PARTITIONS, WITHIN_S, Shop, add_up_until
+from tests.sidecar.test_command import COMMAND, ended, write_config
 
 ORDERS = [b"customer-%d" % (n % 53) for n in range(2_000)]
 DRAIN = [sys.executable, "-m", "kstreams_assign", "drain", "--config"]

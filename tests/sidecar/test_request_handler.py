@@ -11,15 +11,15 @@ import pytest
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
+from kstreams_assign.sidecar.messages import read_request
+from kstreams_assign.sidecar.ops import Limits
+from kstreams_assign.sidecar.request_handler import RequestHandler
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.labour import Facts, Running
-from kstreams_assign.worker.sidecar.messages import read_request
-from kstreams_assign.worker.sidecar.ops import Limits
-from kstreams_assign.worker.sidecar.request_handler import RequestHandler
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 SHAPE = SubtopologyShape(("orders",), (Store("totals"), Store("stamped", timestamped=True)))

@@ -12,9 +12,9 @@ from kstreams_assign.config import Config
 from kstreams_assign.errors import ConfigError, StateError
 from kstreams_assign.model import TaskId
 from kstreams_assign.observe.reasons import span
+from kstreams_assign.sidecar.settings import read_toml, read_topology
 from kstreams_assign.state.cleaning import Selection, StateEntry, clean, survey
 from kstreams_assign.topology.flows import Flow
-from kstreams_assign.worker.sidecar.settings import read_toml, read_topology
 
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 

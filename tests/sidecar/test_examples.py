@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.sidecar.shop import PARTITIONS, WITHIN_S, Shop
+from tests.sidecar.shop import PARTITIONS, WITHIN_S, Shop
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 ORDERS = [b"customer-%d" % (n % 53) for n in range(20_000)]
 
 

@@ -18,16 +18,16 @@ from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.errors import SidecarRefused, StateError
 from kstreams_assign.group.values import Adopted, Hosts
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
+from kstreams_assign.sidecar.framing import Message
+from kstreams_assign.sidecar.messages import EVENTS, Request, refused
+from kstreams_assign.sidecar.ops import Limits, Ops
+from kstreams_assign.sidecar.poll import ANSWER_BYTES_MAX, Batch, as_columns, as_records, split
+from kstreams_assign.sidecar.session import error_reply
+from kstreams_assign.sidecar.session_tasks import SessionTasks
 from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.labour import Facts, Labour, Loop, Running
 from kstreams_assign.worker.locating import locate
-from kstreams_assign.worker.sidecar.framing import Message
-from kstreams_assign.worker.sidecar.messages import EVENTS, Request, refused
-from kstreams_assign.worker.sidecar.ops import Limits, Ops
-from kstreams_assign.worker.sidecar.poll import ANSWER_BYTES_MAX, Batch, as_columns, as_records, split
-from kstreams_assign.worker.sidecar.session import error_reply
-from kstreams_assign.worker.sidecar.session_tasks import SessionTasks
 
 
 class Port(Protocol):

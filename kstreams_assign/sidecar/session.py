@@ -14,8 +14,8 @@ from enum import Enum
 from typing import Any
 
 from kstreams_assign.errors import MalformedFrame, SidecarRefused
-from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX, Frames, Message
-from kstreams_assign.worker.sidecar.messages import (
+from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, Frames, Message
+from kstreams_assign.sidecar.messages import (
     GREETING_BYTES_MAX,
     Request,
     read_request,

@@ -15,11 +15,11 @@ from contextlib import suppress
 from typing import Any, Protocol, cast
 
 from kstreams_assign.errors import SidecarError
-from kstreams_assign.worker.sidecar.address import Address, TcpAddress, listen, remove
-from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX, VERSION, Message, frame
-from kstreams_assign.worker.sidecar.messages import Request, refused
-from kstreams_assign.worker.sidecar.request_handler import Port
-from kstreams_assign.worker.sidecar.session import (
+from kstreams_assign.sidecar.address import Address, TcpAddress, listen, remove
+from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, VERSION, Message, frame
+from kstreams_assign.sidecar.messages import Request, refused
+from kstreams_assign.sidecar.request_handler import Port
+from kstreams_assign.sidecar.session import (
     Action,
     Do,
     HangUp,

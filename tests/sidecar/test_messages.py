@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import kstreams_assign.worker.sidecar
+import kstreams_assign.sidecar
 from kstreams_assign.errors import SidecarRefused
-from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX, VERSION
-from kstreams_assign.worker.sidecar.messages import ERROR_CODES, EVENTS, ID_MAX, PROTOCOL, read_request
+from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, VERSION
+from kstreams_assign.sidecar.messages import ERROR_CODES, EVENTS, ID_MAX, PROTOCOL, read_request
 
 GOOD = {
     "integer": 1,
@@ -110,7 +110,7 @@ def test_every_type_is_described_and_every_described_type_is_used():
 
 
 def test_the_worker_sends_every_code_and_event_of_the_closed_lists():
-    room = Path(str(kstreams_assign.worker.sidecar.__file__)).parent
+    room = Path(str(kstreams_assign.sidecar.__file__)).parent
     source = "".join(path.read_text(encoding="utf-8") for path in room.glob("*.py"))
     assert (
         set(re.findall(r'refused\(\s*"(\w+)"', source)) | set(re.findall(r'_refuse_all\(\w+, "(\w+)"', source))

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from kstreams_assign.errors import ConfigError, SidecarDisconnected, SidecarRefused
-from kstreams_assign.worker.sidecar import server
-from kstreams_assign.worker.sidecar.client import SidecarClient
-from kstreams_assign.worker.sidecar.server import WAITING_MAX
-from tests.worker.sidecar.shop import PARTITIONS, STORE, Shop, add_up, add_up_until, sink_of
-from tests.worker.sidecar_fuzz import polite_session, run
+from kstreams_assign.sidecar import server
+from kstreams_assign.sidecar.client import SidecarClient
+from kstreams_assign.sidecar.server import WAITING_MAX
+from tests.sidecar.fuzz import polite_session, run
+from tests.sidecar.shop import PARTITIONS, STORE, Shop, add_up, add_up_until, sink_of
 
 ORDERS = [b"customer-%d" % (n % 53) for n in range(2_000)]
 

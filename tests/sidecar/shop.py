@@ -13,9 +13,9 @@ from kstreams_assign import TopicPartition
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, RecordProducer
 from kstreams_assign.errors import SidecarRefused
 from kstreams_assign.restore.ports import Write
-from kstreams_assign.worker.sidecar.client import SidecarClient
-from kstreams_assign.worker.sidecar.settings import SidecarSettings
-from kstreams_assign.worker.sidecar.sidecar import Sidecar
+from kstreams_assign.sidecar.client import SidecarClient
+from kstreams_assign.sidecar.settings import SidecarSettings
+from kstreams_assign.sidecar.sidecar import Sidecar
 
 PARTITIONS = 2
 WITHIN_S = 90

@@ -8,8 +8,8 @@ import pytest
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store
-from kstreams_assign.worker.sidecar.address import TcpAddress, UnixAddress, listen, read_address
-from kstreams_assign.worker.sidecar.settings import SidecarSettings
+from kstreams_assign.sidecar.address import TcpAddress, UnixAddress, listen, read_address
+from kstreams_assign.sidecar.settings import SidecarSettings
 
 PLAIN = """
 application_id = "app"
@@ -49,7 +49,7 @@ def test_a_file_names_the_settings_and_the_topology(tmp_path):
 
 
 def test_the_example_file_is_valid():
-    settings = SidecarSettings.from_toml(Path(__file__).parents[3] / "examples" / "worker.toml")
+    settings = SidecarSettings.from_toml(Path(__file__).parents[2] / "examples" / "worker.toml")
     assert settings.config.application_id == "count-orders"
     assert set(settings.flows[0].sinks) == {"customer-totals"}
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kstreams_assign.errors import SidecarDisconnected
-from tests.worker.sidecar.shop import PARTITIONS, STORE, WITHIN_S, Shop, add_up, add_up_until
+from tests.sidecar.shop import PARTITIONS, STORE, WITHIN_S, Shop, add_up, add_up_until
 
 COMMAND = [sys.executable, "-m", "kstreams_assign", "worker", "--json-log", "--config"]
 ORDERS = [b"customer-%d" % (n % 53) for n in range(2_000)]

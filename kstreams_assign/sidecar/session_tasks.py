@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.sidecar.messages import refused
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.labour import Running
-from kstreams_assign.worker.sidecar.messages import refused
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Hostile frames for a sidecar: ``python -m tests.worker.sidecar_fuzz --count 1000000 [--seed 7] [--socket app.sock]``.
+"""Hostile frames for a sidecar: ``python -m tests.sidecar.fuzz --count 1000000 [--seed 7] [--socket app.sock]``.
 
 Without ``--socket`` they go to a session's machine in this process, which has to keep its promises; with it to a
 running worker, which has to answer a well-behaved session afterwards. Prints one JSON line; exit 1 on a violation.
@@ -21,10 +21,10 @@ from typing import Any
 import msgpack
 
 from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
-from kstreams_assign.worker.sidecar.client import SidecarClient
-from kstreams_assign.worker.sidecar.framing import VERSION, Frames, frame
-from kstreams_assign.worker.sidecar.messages import ERROR_CODES, PROTOCOL
-from kstreams_assign.worker.sidecar.session import Do, HangUp, Opened, RollBack, Send, Session, State
+from kstreams_assign.sidecar.client import SidecarClient
+from kstreams_assign.sidecar.framing import VERSION, Frames, frame
+from kstreams_assign.sidecar.messages import ERROR_CODES, PROTOCOL
+from kstreams_assign.sidecar.session import Do, HangUp, Opened, RollBack, Send, Session, State
 
 SELDOM = ("hello", "commit", "close", "drop")
 OFTEN = tuple(op for op in PROTOCOL["ops"] if op not in (*SELDOM, "drain"))

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from kstreams_assign.cli import app, exit_status
 from kstreams_assign.errors import ConfigError, KStreamsAssignError, StateDirectoryLocked, StateError
 from kstreams_assign.model import TaskId
+from kstreams_assign.sidecar.clean import duration_ms
 from kstreams_assign.state.directory import StateDirectory
-from kstreams_assign.worker.clean import duration_ms
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -100,7 +100,7 @@ def test_a_clean_deletes_what_a_dry_run_shows_and_keeps_the_process_id(state, ru
 
 @pytest.mark.usefixtures("state")
 def test_an_age_spares_what_is_younger(run, monkeypatch):
-    monkeypatch.setattr("kstreams_assign.worker.clean.wall_ms", lambda: NOW_MS + DAY_MS)
+    monkeypatch.setattr("kstreams_assign.sidecar.clean.wall_ms", lambda: NOW_MS + DAY_MS)
     facts = run("--older-than", "36h")
     assert names(facts, goes=True) == ["0_0", ".trash/0_7.0"]
     assert why(facts, "0_1") == "used more recently than the requested age"

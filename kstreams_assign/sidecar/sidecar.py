@@ -1,4 +1,4 @@
-"""``Sidecar``: an engine whose labour is an application at a socket. The composition root of this room."""
+"""``Sidecar``: a member whose labour is an application at a socket. The composition root of this room."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.client_settings import MESSAGE_BYTES_MAX
 from kstreams_assign.errors import ConfigError, KStreamsAssignError
 from kstreams_assign.events import EventListener
+from kstreams_assign.sidecar.ops import Limits
+from kstreams_assign.sidecar.request_handler import RequestHandler
+from kstreams_assign.sidecar.server import Server
+from kstreams_assign.sidecar.settings import SidecarSettings
 from kstreams_assign.topology.flows import topology_shape
 from kstreams_assign.topology.internal import add_repartition_counts, resolve_patterns, subscription_pattern
-from kstreams_assign.worker.runtime import Engine
-from kstreams_assign.worker.sidecar.ops import Limits
-from kstreams_assign.worker.sidecar.request_handler import RequestHandler
-from kstreams_assign.worker.sidecar.server import Server
-from kstreams_assign.worker.sidecar.settings import SidecarSettings
+from kstreams_assign.worker.runtime import Runtime
 
 LOOKUP_TIMEOUT_S = 20.0
 RECORD_OVERHEAD_BYTES = 77
@@ -38,13 +38,13 @@ class Sidecar:
         handler = RequestHandler(topology_shape(settings.flows), limits)
         self._server = Server(settings.address, config.socket_token, handler)
         try:
-            self._engine = Engine(config, settings.flows, handler, on_event)
+            self._runtime = Runtime(config, settings.flows, handler, on_event)
         except KStreamsAssignError:
             self._server.stop()
             raise
-        self._log = self._engine.log
-        self._welcome = {"application_id": config.application_id, "process_id": str(self._engine.process_id)}
-        handler.when_ready, handler.drain = self._serve, self._engine.drain
+        self._log = self._runtime.log
+        self._welcome = {"application_id": config.application_id, "process_id": str(self._runtime.process_id)}
+        handler.when_ready, handler.drain = self._serve, self._runtime.drain
 
     @property
     def address(self) -> str:
@@ -54,23 +54,23 @@ class Sidecar:
     def run(self) -> None:
         """Join the group and serve until ``close``. Raises what ended it."""
         try:
-            self._engine.run()
+            self._runtime.run()
         finally:
             self._server.stop()
         if self._server.failure is not None:
             raise self._server.failure
 
     def _serve(self) -> None:
-        self._server.start(self._welcome, on_failure=self._engine.close)
+        self._server.start(self._welcome, on_failure=self._runtime.close)
         self._log.emit("listening", socket=self.address)
 
     def drain(self) -> None:
-        """Leave without silence; see ``Engine.drain``. The application is served meanwhile."""
-        self._engine.drain()
+        """Leave without silence; see ``Runtime.drain``. The application is served meanwhile."""
+        self._runtime.drain()
 
     def close(self) -> None:
         """End ``run``: what the application asked to commit is committed. From any thread or a signal handler."""
-        self._engine.close()
+        self._runtime.close()
 
 
 def _partition_counts(settings: SidecarSettings) -> Mapping[str, int]:

@@ -53,8 +53,8 @@ def worker(
 
     Example: kstreams-assign worker --config worker.toml --set application_server=$HOSTNAME:8080 --json-log
     """
-    from kstreams_assign.worker.sidecar.settings import SidecarSettings
-    from kstreams_assign.worker.sidecar.sidecar import Sidecar
+    from kstreams_assign.sidecar.settings import SidecarSettings
+    from kstreams_assign.sidecar.sidecar import Sidecar
 
     _log_to_standard_error(log_level or (LogLevel.warning if json_log else LogLevel.info))
     sidecar = Sidecar(SidecarSettings.from_toml(config, settings or ()), _print_json if json_log else None)
@@ -75,8 +75,8 @@ def drain(
 
     Example: kstreams-assign drain --config worker.toml
     """
+    from kstreams_assign.sidecar.settings import SidecarSettings
     from kstreams_assign.state.directory import holder_of
-    from kstreams_assign.worker.sidecar.settings import SidecarSettings
 
     settings = SidecarSettings.from_toml(config, overrides or ()).config
     where = Path(settings.state_dir), settings.application_id
@@ -115,7 +115,7 @@ def clean(
 
     Example: kstreams-assign clean --config worker.toml --task 0_1 --task 0_2
     """
-    from kstreams_assign.worker import clean as work
+    from kstreams_assign.sidecar import clean as work
 
     settings, entries = work.clean_up(config, overrides or (), task or (), older_than, dry_run=dry_run)
     if as_json:

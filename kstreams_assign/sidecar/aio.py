@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from kstreams_assign.errors import MalformedFrame, SidecarDisconnected, SidecarRefused
-from kstreams_assign.worker.sidecar.client import (
+from kstreams_assign.sidecar.client import (
     RECEIVE_BYTES,
     Columns,
     InputRecord,
@@ -20,7 +20,7 @@ from kstreams_assign.worker.sidecar.client import (
     read_answer,
     tcp_address,
 )
-from kstreams_assign.worker.sidecar.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
+from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
 
 
 class AsyncSidecarClient:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
-from kstreams_assign.worker.sidecar.aio import AsyncSidecarClient
-from tests.worker.sidecar.shop import PARTITIONS, STORE, Shop
+from kstreams_assign.sidecar.aio import AsyncSidecarClient
+from tests.sidecar.shop import PARTITIONS, STORE, Shop
 
 
 @pytest.fixture

@@ -1,1 +1,0 @@
-"""The worker for applications in any language: a member in this process, one session at a time at a socket."""
