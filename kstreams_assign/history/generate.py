@@ -25,11 +25,11 @@ from kstreams_assign.wire import (
     AssignmentInfo,
     ConsumerAssignment,
     ConsumerSubscription,
-    GroupMember,
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommit,
     OffsetCommitKey,
+    StoredMember,
     encode_assignments,
     encode_consumer_assignment,
     encode_consumer_subscription,
@@ -114,7 +114,7 @@ def _metadata(life: Life, event: PlayedGeneration, name: Name) -> GroupMetadata:
     )
 
 
-def _member(member: PlayedMember, answer: bytes, life: Life, name: Name) -> GroupMember:
+def _member(member: PlayedMember, answer: bytes, life: Life, name: Name) -> StoredMember:
     process = member.thread.process
     endpoint = None if member.report.user_end_point is None else name.text(member.report.user_end_point, process)
     report = replace(member.report, process_id=name.process(process), user_end_point=endpoint)
@@ -124,7 +124,7 @@ def _member(member: PlayedMember, answer: bytes, life: Life, name: Name) -> Grou
         user_data=APACHE.write_report(report),
         owned_partitions=member.joined.owned,
     )
-    return GroupMember(
+    return StoredMember(
         member_id=f"{name.group}-{name.text(member.thread.member_id, process)}",
         client_id=f"{name.group}-{name.text(member.thread.client_id, process)}",
         client_host=f"/10.0.{process.int % 250}.{member.thread.number}",

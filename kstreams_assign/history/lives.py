@@ -13,7 +13,7 @@ from random import Random
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig
-from kstreams_assign.history.played import PlayedCommit, PlayedGeneration, PlayedGroup, PlayedProcess
+from kstreams_assign.history.played import FleetGroup, PlayedCommit, PlayedGeneration, PlayedProcess
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.wire import AssignmentInfo, decode_assignment
 
@@ -112,22 +112,22 @@ COMMITTED = 0.05
 """Of the partitions that stay where they are, before each generation."""
 
 
-def _group(kind: Kind, members: int) -> PlayedGroup:
+def _group(kind: Kind, members: int) -> FleetGroup:
     topology = TopologyShape((SubtopologyShape(("orders",), (Store("totals"),)), SubtopologyShape(("clicks",))))
     config = AssignConfig(num_standby_replicas=kind.standbys, max_warmup_replicas=kind.warmups)
     assignor = "least_movement" if kind.ours else "high_availability"
     counts = {"orders": members, "clicks": members}
-    return PlayedGroup("app", topology, counts, config, assignor, now_ms=STARTED_MS)
+    return FleetGroup("app", topology, counts, config, assignor, now_ms=STARTED_MS)
 
 
-def _start(group: PlayedGroup, kind: Kind, chance: Random) -> PlayedProcess:
+def _start(group: FleetGroup, kind: Kind, chance: Random) -> PlayedProcess:
     process = UUID(int=chance.getrandbits(128))
     endpoint = f"{process}.example.org:8080" if kind.endpoints else None
     tags = {"zone": chance.choice(ZONES)} if kind.tags else {}
     return group.start(process, kind.threads, endpoint=endpoint, tags=tags, ours=kind.ours)
 
 
-def _next_event(group: PlayedGroup, kind: Kind, members: int, chance: Random) -> None:
+def _next_event(group: FleetGroup, kind: Kind, members: int, chance: Random) -> None:
     """What leads to the next generation: the follow-up of this one, its probe, or a change in the group."""
     if group.withheld:
         group.wait(chance.randint(100, 1_000))
@@ -138,7 +138,7 @@ def _next_event(group: PlayedGroup, kind: Kind, members: int, chance: Random) ->
         _change(group, kind, members, chance)
 
 
-def _change(group: PlayedGroup, kind: Kind, members: int, chance: Random) -> None:
+def _change(group: FleetGroup, kind: Kind, members: int, chance: Random) -> None:
     """Processes join, leave, are replaced or restarted, or an input topic grows."""
     there = sorted(group.processes)
     room = members // kind.threads - len(there)

@@ -104,7 +104,7 @@ def _copies(adopted: Adopted) -> frozenset[TaskId]:
 
 
 @dataclass
-class PlayedGroup:
+class FleetGroup:
     """One group from its first generation on. ``end`` is where the changelogs of each task end, added up."""
 
     application_id: str

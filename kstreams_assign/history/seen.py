@@ -22,9 +22,9 @@ from kstreams_assign.wire import (
     ConsumerAssignment,
     ConsumerSubscription,
     FutureSubscription,
-    GroupMember,
     GroupMetadata,
     GroupTrailer,
+    StoredMember,
     decode_consumer_assignment,
     decode_consumer_subscription,
 )
@@ -61,7 +61,7 @@ class SeenMember:
     ``common`` holds what its assignment says behind its tasks (``reading.ReadAssignment``).
     """
 
-    raw: GroupMember
+    raw: StoredMember
     process: str | None = None
     report: MemberReport | FutureSubscription | None = None
     said: ConsumerSubscription | None = None
@@ -185,7 +185,7 @@ def read_generation(place: Place, metadata: GroupMetadata) -> Generation | None:
     return Generation(place, metadata, members, tuple(damage), dialect)
 
 
-def _member(raw: GroupMember, dialect: Dialect, assignments: Assignments, damage: list[Damage]) -> SeenMember:
+def _member(raw: StoredMember, dialect: Dialect, assignments: Assignments, damage: list[Damage]) -> SeenMember:
     """Each half is read on its own: a damaged assignment leaves what the member said, and the other way round."""
     said, report, wrong_said = _said(raw, dialect)
     given, assignment, wrong_given = _given(raw, assignments)
@@ -210,7 +210,7 @@ Said = tuple[ConsumerSubscription | None, MemberReport | FutureSubscription | No
 Given = tuple[ConsumerAssignment | None, ReadAssignment | None, Damage | None]
 
 
-def _said(raw: GroupMember, dialect: Dialect) -> Said:
+def _said(raw: StoredMember, dialect: Dialect) -> Said:
     said = None
     try:
         said = decode_consumer_subscription(raw.subscription)
@@ -219,7 +219,7 @@ def _said(raw: GroupMember, dialect: Dialect) -> Said:
         return said, None, Damage(f"subscription of member {raw.member_id}: {wrong}", raw.subscription)
 
 
-def _given(raw: GroupMember, assignments: Assignments) -> Given:
+def _given(raw: StoredMember, assignments: Assignments) -> Given:
     given = None
     try:
         given = decode_consumer_assignment(raw.assignment)

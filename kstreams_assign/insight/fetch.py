@@ -21,7 +21,7 @@ from kstreams_assign.client_settings import refuse_settings
 from kstreams_assign.errors import BrokerError, GroupNotFound, MalformedUserData, NotAStreamsGroup
 from kstreams_assign.insight.client_logs import without_client_logs
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.observe.snapshot import GroupMember, GroupSnapshot
+from kstreams_assign.observe.snapshot import DescribedMember, GroupSnapshot
 from kstreams_assign.observe.topology import CHANGELOG
 from kstreams_assign.wire import GroupMetadata, decode_consumer_subscription, decode_group_metadata
 
@@ -125,7 +125,7 @@ class GroupReader:
             gaps["generation"] = f"generation and leader could not be read: {cause}"
         return None, None
 
-    def _topics(self, group: str, members: tuple[GroupMember, ...], gaps: dict[str, str]) -> dict[str, int]:
+    def _topics(self, group: str, members: tuple[DescribedMember, ...], gaps: dict[str, str]) -> dict[str, int]:
         """Return the topics that members subscribe to, and those named after the group (its internal topics)."""
         try:
             there = self._admin.topics(self._timeout_s)
@@ -182,16 +182,16 @@ def take_snapshot(
         return reader.snapshot(group)
 
 
-def _subscribed(member: GroupMember) -> tuple[str, ...]:
+def _subscribed(member: DescribedMember) -> tuple[str, ...]:
     try:
         return decode_consumer_subscription(member.subscription).topics
     except MalformedUserData:  # reported where the group is decoded
         return ()
 
 
-def _members(described: DescribedGroup) -> tuple[GroupMember, ...]:
+def _members(described: DescribedGroup) -> tuple[DescribedMember, ...]:
     return tuple(
-        GroupMember(
+        DescribedMember(
             member.member_id,
             member.client_id,
             member.client_host,
@@ -203,9 +203,9 @@ def _members(described: DescribedGroup) -> tuple[GroupMember, ...]:
     )
 
 
-def _recorded(metadata: GroupMetadata) -> tuple[GroupMember, ...]:
+def _recorded(metadata: GroupMetadata) -> tuple[DescribedMember, ...]:
     return tuple(
-        GroupMember(
+        DescribedMember(
             member.member_id,
             member.client_id,
             member.client_host,
@@ -217,7 +217,7 @@ def _recorded(metadata: GroupMetadata) -> tuple[GroupMember, ...]:
     )
 
 
-def _same(members: tuple[GroupMember, ...], recorded: tuple[GroupMember, ...]) -> bool:
+def _same(members: tuple[DescribedMember, ...], recorded: tuple[DescribedMember, ...]) -> bool:
     return {member.member_id: member.assignment for member in members} == {
         member.member_id: member.assignment for member in recorded
     }

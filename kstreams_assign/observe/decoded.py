@@ -19,7 +19,7 @@ from kstreams_assign.group.joining import read_given, read_member
 from kstreams_assign.group.values import Adopted, ErrorCode, JoinedMember
 from kstreams_assign.group.view import GroupView, read_group
 from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
-from kstreams_assign.observe.snapshot import GroupMember, GroupSnapshot
+from kstreams_assign.observe.snapshot import DescribedMember, GroupSnapshot
 from kstreams_assign.wire import (
     AssignmentInfo,
     GroupTrailer,
@@ -35,7 +35,7 @@ class DecodedMember:
     Each is None if it could not be read; ``unreadable`` has the reasons. ``given.warmup`` is empty without a trailer.
     """
 
-    described: GroupMember
+    described: DescribedMember
     joined: JoinedMember | None = None
     report: MemberReport | None = None
     info: AssignmentInfo | None = None
@@ -189,7 +189,7 @@ def _dialect(snapshot: GroupSnapshot) -> Dialect:
     return by_protocol.get(snapshot.protocol, DIALECTS["apache"])
 
 
-def _read_subscription(member: GroupMember) -> DecodedMember:
+def _read_subscription(member: DescribedMember) -> DecodedMember:
     try:
         return DecodedMember(member, read_member(member.member_id, member.subscription, member.instance_id))
     except MalformedUserData as why:

@@ -22,7 +22,7 @@ Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMember:
+class DescribedMember:
     """One member as the broker describes it; ``subscription`` and ``assignment`` are ConsumerProtocol bytes."""
 
     member_id: str
@@ -48,7 +48,7 @@ class GroupSnapshot:
     state: str
     protocol_type: str
     protocol: str
-    members: tuple[GroupMember, ...]
+    members: tuple[DescribedMember, ...]
     taken_ms: int
     generation: int | None = None
     leader: str | None = None
@@ -108,7 +108,7 @@ def read_snapshot(text: str, name: str = "the snapshot") -> GroupSnapshot:
     )
 
 
-def _member_map(member: GroupMember) -> dict[str, Any]:
+def _member_map(member: DescribedMember) -> dict[str, Any]:
     return {
         "member_id": member.member_id,
         "client_id": member.client_id,
@@ -119,8 +119,8 @@ def _member_map(member: GroupMember) -> dict[str, Any]:
     }
 
 
-def _member(fields: _Fields) -> GroupMember:
-    return GroupMember(
+def _member(fields: _Fields) -> DescribedMember:
+    return DescribedMember(
         member_id=fields.get("member_id", str),
         client_id=fields.get("client_id", str),
         client_host=fields.get("client_host", str),

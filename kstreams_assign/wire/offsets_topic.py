@@ -60,7 +60,7 @@ class OffsetCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMember:
+class StoredMember:
     """One member of a generation: its consumer protocol's subscription and assignment, as bytes."""
 
     member_id: str
@@ -83,7 +83,7 @@ class GroupMetadata:
     generation: int
     protocol: str | None = None
     leader: str | None = None
-    members: tuple[GroupMember, ...] = ()
+    members: tuple[StoredMember, ...] = ()
     current_state_timestamp_ms: int = UNKNOWN
     tagged_fields: Mapping[int, bytes] = field(default_factory=dict)
 
@@ -167,13 +167,13 @@ def encode_group_metadata(value: GroupMetadata) -> bytes:
     return layout("GroupMetadataValue", value.version).write(record)
 
 
-_MEMBER_FIELDS = {part.name.removesuffix("_ms"): part.name for part in fields(GroupMember)}
+_MEMBER_FIELDS = {part.name.removesuffix("_ms"): part.name for part in fields(StoredMember)}
 """A member's field names in the schema and here, where names end in their unit."""
 
 
-def _members(columns: Columns) -> tuple[GroupMember, ...]:
+def _members(columns: Columns) -> tuple[StoredMember, ...]:
     names = [_MEMBER_FIELDS[name] for name in columns]
-    return tuple(GroupMember(**dict(zip(names, row, strict=True))) for row in zip(*columns.values(), strict=True))
+    return tuple(StoredMember(**dict(zip(names, row, strict=True))) for row in zip(*columns.values(), strict=True))
 
 
 def _read(data: bytes, message: str) -> Record:

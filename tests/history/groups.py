@@ -11,7 +11,7 @@ from kstreams_assign.assign import AssignConfig
 from kstreams_assign.history.derive import derive
 from kstreams_assign.history.generate import Name, RawRecord, named_records
 from kstreams_assign.history.lives import Kind, Life, play
-from kstreams_assign.history.played import PlayedGroup
+from kstreams_assign.history.played import FleetGroup
 from kstreams_assign.history.records import EndOffset, RawRecords
 from kstreams_assign.history.tables import joined_tables
 from kstreams_assign.model import Store, SubtopologyShape, TopologyShape
@@ -24,18 +24,18 @@ ORDERS, CLICKS = SubtopologyShape(("orders",), (Store("totals"),)), SubtopologyS
 P1, P2, P3 = (UUID(int=number) for number in (1, 2, 3))
 
 
-def group(kind: Kind = OURS, *, partitions: int = 4, stateless: bool = True, **settings) -> PlayedGroup:
+def group(kind: Kind = OURS, *, partitions: int = 4, stateless: bool = True, **settings) -> FleetGroup:
     """A group with one stateful and, if so, one stateless subtopology, without members."""
     topology = TopologyShape((ORDERS, CLICKS) if stateless else (ORDERS,))
     counts = {"orders": partitions, "clicks": partitions}
     assignor = "least_movement" if kind.ours else "high_availability"
-    return PlayedGroup(GROUP, topology, counts, AssignConfig(**settings), assignor, now_ms=1_000_000_000)
+    return FleetGroup(GROUP, topology, counts, AssignConfig(**settings), assignor, now_ms=1_000_000_000)
 
 
 class RecordedGroup:
     """A played group and all of its records, in order."""
 
-    def __init__(self, played: PlayedGroup, kind: Kind = OURS) -> None:
+    def __init__(self, played: FleetGroup, kind: Kind = OURS) -> None:
         self.played = played
         self.kind = kind
         self.events = []

@@ -12,7 +12,7 @@ from kstreams_assign.assign import AssignConfig
 from kstreams_assign.history.derive import derive
 from kstreams_assign.history.generate import Name, RawRecord, named_records
 from kstreams_assign.history.lives import Kind, Life
-from kstreams_assign.history.played import PlayedCommit, PlayedGeneration, PlayedGroup
+from kstreams_assign.history.played import FleetGroup, PlayedCommit, PlayedGeneration
 from kstreams_assign.history.records import EndOffset, RawRecords
 from kstreams_assign.history.schemas import arrow_table
 from kstreams_assign.history.tables import Tables, joined_tables
@@ -32,7 +32,7 @@ class Story:
         topology = TopologyShape(tuple(SubtopologyShape((topic,), (Store("totals"),)) for topic in tasks))
         config = AssignConfig(num_standby_replicas=standbys, max_warmup_replicas=warmups)
         assignor = "least_movement" if ours else "high_availability"
-        self.group = PlayedGroup("app", topology, dict(tasks), config, assignor, now_ms=start_ms)
+        self.group = FleetGroup("app", topology, dict(tasks), config, assignor, now_ms=start_ms)
         self.events: list[PlayedGeneration | PlayedCommit] = []
 
     def start(self, number: int) -> None:

@@ -17,8 +17,8 @@ from kstreams_assign.history.tables import COLUMNS
 from kstreams_assign.wire import (
     ConsumerAssignment,
     ConsumerSubscription,
-    GroupMember,
     GroupMetadata,
+    StoredMember,
     decode_assignment,
     encode_consumer_assignment,
     encode_consumer_subscription,
@@ -192,7 +192,7 @@ def test_what_java_wrote_stands_in_the_members(said, form):
     expected = said["java_reads"]
     assignment = encode_consumer_assignment(ConsumerAssignment(1, (), bytes.fromhex(cases("assignment")[0]["hex"])))
     subscription = encode_consumer_subscription(ConsumerSubscription(1, ("t",), bytes.fromhex(said[form])))
-    member = GroupMember("m", "c", "/h", 1, subscription, assignment)
+    member = StoredMember("m", "c", "/h", 1, subscription, assignment)
     value = encode_group_metadata(GroupMetadata(4, "consumer", 1, "stream", "m", (member,)))
     record = scaled_out_template()._replace(value=value)
     (row,) = rows(derived([record]), "members")
@@ -248,4 +248,4 @@ def kip_member(member):
     said = ConsumerSubscription(1, member.joined.topics, member.joined.user_data, member.joined.owned)
     given = ConsumerAssignment(1, member.answer.partitions, member.answer.user_data)
     client, name = member.thread.client_id, member.thread.member_id
-    return GroupMember(name, client, "/h", 1, encode_consumer_subscription(said), encode_consumer_assignment(given))
+    return StoredMember(name, client, "/h", 1, encode_consumer_subscription(said), encode_consumer_assignment(given))

@@ -14,10 +14,10 @@ from kstreams_assign.history.records import Kind, key_of
 from kstreams_assign.history.tables import COLUMNS
 from kstreams_assign.wire import (
     ConsumerSubscription,
-    GroupMember,
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommitKey,
+    StoredMember,
     encode_consumer_subscription,
     encode_group_metadata,
     encode_offsets_key,
@@ -86,7 +86,7 @@ def test_tombstones_and_commits_are_counted():
 
 def test_groups_that_are_not_of_kafka_streams_are_counted_and_leave_no_state():
     key = encode_offsets_key(GroupMetadataKey("console"))
-    member = GroupMember("m", "c", "/h", 1, b"anything", b"anything")
+    member = StoredMember("m", "c", "/h", 1, b"anything", b"anything")
     plain = encode_group_metadata(GroupMetadata(4, "consumer", 1, "range", "m", (member,)))
     empty = encode_group_metadata(GroupMetadata(4, "", 0))
     template = scaled_out_template()

@@ -12,7 +12,7 @@ from kstreams_assign.model import TopicPartition
 from kstreams_assign.observe.cluster import ObservedGroup
 from kstreams_assign.observe.decoded import DecodedGroup, decode_group
 from kstreams_assign.observe.settings import settings_of
-from kstreams_assign.observe.snapshot import GroupMember, GroupSnapshot
+from kstreams_assign.observe.snapshot import DescribedMember, GroupSnapshot
 from kstreams_assign.observe.topology import ObservedTopology, inferred_topology
 from kstreams_assign.wire import (
     ConsumerAssignment,
@@ -56,7 +56,7 @@ class SeenGroup(LittleGroup):
             begin_offsets=dict.fromkeys(changelogs, 0),
         )
 
-    def _described(self, joined: JoinedMember) -> GroupMember:
+    def _described(self, joined: JoinedMember) -> DescribedMember:
         assert self.decision is not None
         given = self.decision.assignments[joined.member_id]
         user_data = given.user_data
@@ -64,7 +64,7 @@ class SeenGroup(LittleGroup):
             user_data = self.dialect.write_assignments(
                 [replace(self.dialect.read_assignment(user_data), trailer=None)]
             )[0]
-        return GroupMember(
+        return DescribedMember(
             member_id=joined.member_id,
             client_id=f"client-of-{joined.member_id}",
             client_host="/127.0.0.1",

@@ -13,7 +13,6 @@ from kstreams_assign.observe.decoding import decode_bytes
 from kstreams_assign.wire import (
     ConsumerAssignment,
     ConsumerSubscription,
-    GroupMember,
     GroupMetadata,
     GroupMetadataKey,
     GroupTrailer,
@@ -21,6 +20,7 @@ from kstreams_assign.wire import (
     MemberTrailer,
     OffsetCommit,
     OffsetCommitKey,
+    StoredMember,
     SubscriptionInfo,
     encode_consumer_assignment,
     encode_consumer_subscription,
@@ -90,8 +90,8 @@ def test_an_unknown_version_shows_its_two_numbers():
 
 def test_a_group_record_is_shown_with_all_members_readable_or_not():
     bare = encode_consumer_subscription(ConsumerSubscription(1, ("in",), encode_subscription(SUBSCRIPTION)))
-    good = GroupMember("a", "client", "/h", 6_000, bare, encode_consumer_assignment(ConsumerAssignment(1)))
-    bad = GroupMember("b", "client", "/h", 6_000, b"\xff", b"")
+    good = StoredMember("a", "client", "/h", 6_000, bare, encode_consumer_assignment(ConsumerAssignment(1)))
+    bad = StoredMember("b", "client", "/h", 6_000, b"\xff", b"")
     value = GroupMetadata(3, "consumer", 9, "stream", "a", (good, bad))
     decoded = decode_bytes("group-metadata", encode_group_metadata(value))
     assert (decoded["generation"], decoded["leader"], decoded["protocol"]) == (9, "a", "stream")

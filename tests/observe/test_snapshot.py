@@ -8,10 +8,10 @@ import pytest
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.observe.snapshot import GroupMember, GroupSnapshot, read_snapshot, snapshot_text
+from kstreams_assign.observe.snapshot import DescribedMember, GroupSnapshot, read_snapshot, snapshot_text
 from tests.observe.seen_group import scaled_out
 
-MEMBER = GroupMember("m-1", "client", "/10.0.0.1", "static-1", b"\x00\xff", b"")
+MEMBER = DescribedMember("m-1", "client", "/10.0.0.1", "static-1", b"\x00\xff", b"")
 SNAPSHOT = GroupSnapshot(
     group="app",
     state="Stable",

@@ -13,9 +13,9 @@ from kstreams_assign.adapters.confluent import InputConsumer
 from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC, kept_in
 from kstreams_assign.wire import (
     FutureSubscription,
-    GroupMember,
     GroupMetadata,
     GroupMetadataKey,
+    StoredMember,
     decode_assignment,
     decode_consumer_assignment,
     decode_consumer_subscription,
@@ -122,12 +122,12 @@ def _spoken(metadata: GroupMetadata) -> Spoken:
     )
 
 
-def _versions(member: GroupMember) -> tuple[int, int]:
+def _versions(member: StoredMember) -> tuple[int, int]:
     info = decode_subscription(decode_consumer_subscription(member.subscription).user_data or b"")
     return info.used_version if isinstance(info, FutureSubscription) else info.version, info.latest_supported_version
 
 
-def _answer(member: GroupMember) -> tuple[int, int]:
+def _answer(member: StoredMember) -> tuple[int, int]:
     info = decode_assignment(decode_consumer_assignment(member.assignment).user_data or b"")
     return info.version, info.commonly_supported_version
 

@@ -18,12 +18,12 @@ from kstreams_assign.wire import (
     AssignmentInfo,
     ConsumerAssignment,
     ConsumerSubscription,
-    GroupMember,
     GroupMetadata,
     GroupTrailer,
     KipSubscription,
     MemberTrailer,
     OffsetCommit,
+    StoredMember,
     SubscriptionInfo,
 )
 
@@ -166,7 +166,7 @@ def offset_commits(draw, version: int):
 
 @st.composite
 def group_members(draw, version: int):
-    return GroupMember(
+    return StoredMember(
         member_id=draw(texts),
         client_id=draw(texts),
         client_host=draw(texts),

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from kstreams_assign.errors import ConfigError, MalformedUserData
 from kstreams_assign.wire import (
-    GroupMember,
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommit,
     OffsetCommitKey,
     OtherKey,
+    StoredMember,
     decode_group_metadata,
     decode_offset_commit,
     decode_offsets_key,
@@ -41,7 +41,7 @@ each_key = pytest.mark.parametrize("case", kafka_cases("offsets_key"))
 each_value = pytest.mark.parametrize(
     "case", [case for kind in CODECS for case in kafka_cases(kind)], ids=lambda case: case["kind"]
 )
-FULL = GroupMetadata(4, "consumer", 7, "stream", "m", (GroupMember("m", "c", "/h", 1, b"s", b"a"),), 5)
+FULL = GroupMetadata(4, "consumer", 7, "stream", "m", (StoredMember("m", "c", "/h", 1, b"s", b"a"),), 5)
 
 
 def words(value):
