@@ -1,0 +1,202 @@
+"""Each row of a table is carried out by somebody: machines make every effect, shells know every effect and event.
+
+A type checker proves that a shell has a case for each effect. It does not see an effect that no machine makes, an event
+that nobody reports, or a case that only raises.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import pytest
+
+import kstreams_assign
+from kstreams_assign.engine import early, effects, membership, restore_effects, restoring, tasks
+from kstreams_assign.tasks import lifecycle
+from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitStep, Outcome
+
+PACKAGE = Path(str(kstreams_assign.__file__)).parent
+
+
+class Played(NamedTuple):
+    """A machine: its effects and events, where it makes effects, and its two shells."""
+
+    machine: type[Any]
+    effects: Any
+    events: Any
+    made_in: tuple[str, ...]
+    worker: str
+    simulator: str
+    not_simulated: frozenset[str]
+    """Effects that cannot come in the simulator; its shell says why."""
+
+
+MACHINES = (
+    Played(
+        tasks.Tasks,
+        effects.Effect,
+        tasks.Event,
+        ("engine/tasks.py",),
+        "worker/processing.py",
+        "sim/loop.py",
+        frozenset({"RepairTask", "ReportNothing"}),
+    ),
+    Played(
+        restoring.Restores,
+        restore_effects.Effect,
+        restoring.Event,
+        ("engine/restoring.py",),
+        "worker/restoring.py",
+        "sim/restoring.py",
+        frozenset({"AnnounceWiped"}),
+    ),
+    Played(
+        membership.Membership,
+        membership.Effect,
+        membership.Event,
+        ("engine/membership.py", "group/member.py"),
+        "worker/membership.py",
+        "sim/membership.py",
+        frozenset({"EndMembership"}),
+    ),
+    Played(
+        early.Early,
+        early.Effect,
+        early.Event,
+        ("engine/early.py",),
+        "worker/early.py",
+        "sim/early.py",
+        frozenset(),
+    ),
+)
+machines = pytest.mark.parametrize("played", MACHINES, ids=lambda played: played.machine.__name__)
+
+ERROR = AssertionError.__name__
+
+NOT_REPORTED_BY_THE_SIMULATOR = {
+    "StoreFailed",  # damage is found when stores are opened, and not while a task runs
+    "InputsLost",  # input is never deleted
+    "Repair",  # as StoreFailed
+    "StoresFailed",  # as StoreFailed
+    "DiscardFailed",  # a folder can always be thrown away
+    "Published",  # no answer comes to a report there, so each turn publishes
+    "ShutdownAsked",  # no member asks all to end
+}
+
+
+def tree(path: str) -> ast.Module:
+    return ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
+
+
+def names(kinds: Any) -> set[str]:
+    """The classes of a union, by name."""
+    return {kind.__name__ for each in get_args(kinds) or (kinds,) for kind in (get_args(each) or (each,))}
+
+
+def last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def called(*paths: str) -> set[str]:
+    """What is called or passed as a class in these modules."""
+    calls = (node for path in paths for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
+    return {last_name(part) for call in calls for part in (call.func, *call.args)}
+
+
+def cases(path: str) -> tuple[set[str], set[str]]:
+    """The classes that a module has cases for: those that it carries out, and those that it says cannot come."""
+    done: set[str] = set()
+    raising: set[str] = set()
+    for case in (node for node in ast.walk(tree(path)) if isinstance(node, ast.match_case)):
+        kinds = {last_name(part.cls) for part in ast.walk(case.pattern) if isinstance(part, ast.MatchClass)}
+        (raising if cannot_come(case.body[0]) else done).update(kinds)
+    return done, raising
+
+
+def cannot_come(first: ast.stmt) -> bool:
+    return isinstance(first, ast.Raise) and isinstance(first.exc, ast.Call) and last_name(first.exc.func) == ERROR
+
+
+def modules_of(room: str) -> list[str]:
+    return [str(path.relative_to(PACKAGE)) for path in (PACKAGE / room).rglob("*.py")]
+
+
+@machines
+def test_a_machine_makes_each_of_its_effects(played):
+    assert names(played.effects) - called(*played.made_in) == set()
+
+
+@machines
+def test_the_worker_carries_out_each_effect(played):
+    done, raising = cases(played.worker)
+    assert names(played.effects) - done == set()
+    assert raising == set()
+
+
+@machines
+def test_the_simulator_carries_out_each_effect_that_can_come_there(played):
+    done, raising = cases(played.simulator)
+    assert names(played.effects) - done == raising & names(played.effects) == played.not_simulated
+
+
+@machines
+def test_a_machine_reacts_to_each_event(played):
+    assert names(played.events) == {kind.__name__ for kind in played.machine._REACTIONS} | inherited(played)
+
+
+def inherited(played: Played) -> set[str]:
+    """The member's events, which the membership passes on; and what begins another generation of early probing."""
+    begins = {"Assigned"} if played.machine is early.Early else set()
+    return names(membership.member.Event) if played.machine is membership.Membership else begins
+
+
+@machines
+def test_each_event_is_reported_by_the_worker_and_by_the_simulator(played):
+    passed_on = called(*played.made_in, *modules_of("engine"), *modules_of("restore"))  # by another machine
+    assert names(played.events) - called(*modules_of("worker")) - passed_on == set()
+    missing = names(played.events) - called(*modules_of("sim")) - passed_on
+    assert missing == names(played.events) & NOT_REPORTED_BY_THE_SIMULATOR
+
+
+# --- the pure tables --------------------------------------------------------------------
+
+
+def test_each_step_of_a_task_is_in_the_table_and_its_machine_takes_it():
+    steps = {step for _, taken in lifecycle.TRANSITIONS.values() for step in taken}
+    assert steps == set(lifecycle.Step)
+    taken = {
+        last_name(part.value)
+        for case in ast.walk(tree("engine/tasks.py"))
+        if isinstance(case, ast.match_case)
+        for part in ast.walk(case.pattern)
+        if isinstance(part, ast.MatchValue)
+    }
+    assert taken >= {step.name for step in lifecycle.Step}
+
+
+ENDS = {CommitStep.DONE, CommitStep.DEFERRED, CommitStep.FENCED, CommitStep.FAILED}
+
+
+def test_a_commit_takes_each_step_and_comes_to_each_end():
+    for table in (AT_LEAST_ONCE, EXACTLY_ONCE):
+        reached = {CommitStep.LEASE, *table.values()}
+        assert {step for step, _ in table} == reached - ENDS
+        assert all((step, Outcome.OK) in table for step in reached - ENDS)
+    assert {*AT_LEAST_ONCE.values(), *EXACTLY_ONCE.values(), CommitStep.LEASE} == set(CommitStep)
+
+
+@pytest.mark.parametrize("path", ["worker/committing.py", "sim/committing.py"])
+def test_both_shells_take_each_step_of_a_commit(path):
+    assert {node.attr for node in ast.walk(tree(path)) if is_step(node)} >= {s.name for s in set(CommitStep) - ENDS}
+
+
+def is_step(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "CommitStep"
+
+
+def test_the_machines_are_all_here():
+    in_room = {path.stem for path in (PACKAGE / "engine").glob("*.py")}
+    walked = {played.machine.__module__.rpartition(".")[2] for played in MACHINES}
+    assert in_room == walked | {"__init__", "effects", "restore_effects", "stops"}
