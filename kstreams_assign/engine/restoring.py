@@ -173,7 +173,7 @@ class Place(Enum):
     """Where a task's stores are."""
 
     CLOSED = "closed"
-    """Nobody has them open, or the task has none."""
+    """They are not open, or the task has none."""
     RESTORER = "restorer"
     """The restorer reads changelogs into them."""
     RESTORED = "restored"

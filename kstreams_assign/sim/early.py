@@ -52,9 +52,9 @@ class Early:
     def _carry_out(self, effect: engine.Effect) -> None:
         match effect:
             case engine.Publish(generation, sums):
-                told = self._world.channel.setdefault(generation, {})
+                reports = self._world.channel.setdefault(generation, {})
                 who = self._process.process_id
-                self._world.network.tell(self._process.run, lambda: told.update({who: sums}))
+                self._world.network.tell(self._process.run, lambda: reports.update({who: sums}))
             case engine.Listen(generation):
                 self._handle(engine.Heard(generation, dict(self._world.channel.get(generation, {}))))
             case engine.LookUpEnds(generation, tasks):

@@ -63,7 +63,7 @@ class Producer:
         self._call(self._init, begun)
 
     def append(self, shares: Sequence[Share], take: Callable[[Answer], None], lost: Callable[[], None]) -> None:
-        """Send records. They are in no call: they do not wait for others, and whoever sends them tries again."""
+        """Send records. They are in no call: they do not wait for others, and the caller tries again."""
         epoch = self._epoch
 
         def answered(answer: Answer) -> None:

@@ -56,16 +56,14 @@ class Member(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Transaction:
-    """``begins``, ``ends``: of its records in each changelog. ``unmarked``: the changelogs that wait for its marker."""
+    """``begins``, ``ends``: of its records in each changelog."""
 
     process: Process
-    shares: list[Share] = field(default_factory=list)
+    shares: Sequence[Share] = ()
     begins: dict[TaskId, int] = field(default_factory=dict)
     ends: dict[TaskId, int] = field(default_factory=dict)
     member_id: str = ""
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
-    unmarked: set[TaskId] = field(default_factory=set)
-    offsets_unmarked: bool = False
 
 
 @dataclass(slots=True)
@@ -111,8 +109,8 @@ class Transactions:
         transaction = self._begun(producer, process)
         if transaction.shares:  # sent again, as the answer was lost
             return Answer(Verdict.DONE, ends=dict(transaction.ends))
+        transaction.shares = shares
         for share in shares:
-            transaction.shares.append(share)
             if share.task in self._logs.ends:
                 transaction.begins[share.task] = self._logs.ends[share.task]
                 self._logs.grow(share.task, share.records)
@@ -180,8 +178,6 @@ class Transactions:
         if transaction is None:
             return
         producer.ended, producer.ending = committed, transaction
-        transaction.unmarked = set(transaction.begins)
-        transaction.offsets_unmarked = bool(transaction.offsets)
         if not committed:
             self._world.log("aborted", transaction.process, names(share.task for share in transaction.shares))
         else:
@@ -197,19 +193,18 @@ class Transactions:
         self._logs.grow(task, 1)
         self._unended[task].remove(transaction)
         self._logs.readable_to(task, self._readable(task))
-        transaction.unmarked.discard(task)
         self._marked(producer, transaction)
 
     def _mark_offsets(self, producer: _Producer, transaction: Transaction, committed: bool) -> None:
         self._pending.remove(transaction)
         if committed:
             self._world.accepted(transaction.member_id, transaction.offsets)
-        transaction.offsets_unmarked = False
         self._marked(producer, transaction)
 
-    @staticmethod
-    def _marked(producer: _Producer, transaction: Transaction) -> None:
-        if not transaction.unmarked and not transaction.offsets_unmarked:
+    def _marked(self, producer: _Producer, transaction: Transaction) -> None:
+        """Let the producer go on once every partition has its marker."""
+        waiting = any(transaction in self._unended[task] for task in transaction.begins)
+        if not waiting and transaction not in self._pending:
             producer.ending = None
 
     def _readable(self, task: TaskId) -> int:

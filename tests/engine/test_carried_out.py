@@ -1,7 +1,7 @@
-"""Each row of a table is carried out by somebody: machines make every effect, shells know every effect and event.
+"""Each row of a table is carried out: machines make every effect, shells know every effect and event.
 
 A type checker proves that a shell has a case for each effect. It does not see an effect that no machine makes, an event
-that nobody reports, or a case that only raises.
+that is never reported, or a case that only raises.
 """
 
 from __future__ import annotations

@@ -270,12 +270,12 @@ def test_a_look_up_that_fails_is_made_again_and_reported_once_the_task_waits_for
 def test_a_damaged_store_is_discarded_and_restored_at_once_and_the_second_time_after_a_pause(machine: Machine) -> None:
     machine.handle(Restore(TASK, INPUTS))
     discard = [do.ReportNothing(TASK), do.DiscardFolder(TASK, SPOILT)]
-    told = do.AnnounceDiscarded(TASK, "spoilt")
+    announced = do.AnnounceDiscarded(TASK, "spoilt")
     assert machine.handle(OpenFailed(TASK, SPOILT)) == discard
-    assert machine.handle(Discarded(TASK, SPOILT)) == [told, do.OpenStores(TASK)]
+    assert machine.handle(Discarded(TASK, SPOILT)) == [announced, do.OpenStores(TASK)]
     assert machine.restores.stopped() == {}
     assert machine.handle(OpenFailed(TASK, SPOILT)) == discard
-    assert machine.handle(Discarded(TASK, SPOILT)) == [told, do.AnnounceStopped(TASK, "spoilt", PAUSE_MS)]
+    assert machine.handle(Discarded(TASK, SPOILT)) == [announced, do.AnnounceStopped(TASK, "spoilt", PAUSE_MS)]
     assert machine.restores.stopped() == {TASK: Stop("spoilt", 1, 10_000 + PAUSE_MS, reported=True)}
     assert machine.restores.due_ms() == 10_000 + PAUSE_MS
 

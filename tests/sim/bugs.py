@@ -184,7 +184,7 @@ def standby_still_processed(monkeypatch):
 
 
 def neither_lease_nor_generation(monkeypatch):
-    """Nobody asks whether a member is still in the group. Either of the two is enough, exactly once."""
+    """It is never asked whether a member is still in the group. Either of the two is enough, exactly once."""
     lease_ignored(monkeypatch)
     monkeypatch.setattr(Coordinator, "transactional_commit", lambda *_: Error.NONE)
 
