@@ -5,6 +5,7 @@ A checker never asks the parts that it judges: it relies on what crossed the wir
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -82,6 +83,9 @@ class Checker:
 
     def cleaned(self, process: Process, task: TaskId) -> None:
         """The cleaner has removed a folder."""
+
+    def asked_early(self, process: Process) -> None:
+        """A member asks for a rebalance because of the progress of replicas (early probing)."""
 
     def refused(self, process: Process) -> None:
         """A member learns that its tasks will not be warmed up elsewhere; ``drained`` follows."""
@@ -400,6 +404,47 @@ class SameOnEveryLeader(Checker):
             self.report_violation(f"{process.run.name} decides differently from {member.client.member_id}")
 
 
+class EarlyRequestsEnd(Checker):
+    """Under a Java leader, as long as decisions change nothing, a member asks early at most once for each replica.
+
+    A leader of ours may ask again: a probing rebalance is due until its warm-ups have become what it planned, and one
+    that it saw caught up can be behind again when members join. The fallback is not counted: it decides without the
+    lags that a request is about.
+    """
+
+    invariant = "early requests end"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._decided: object = None
+        self._leader: Process | None = None
+        self._replicas: dict[Process, int] = {}
+        self._asked: Counter[Process] = Counter()
+
+    def decided(
+        self,
+        process: Process,
+        members: Sequence[JoinedMember],
+        question: DecisionInput,
+        decision: Decision,
+    ) -> None:
+        decided = process, {member.member_id for member in members}, decision.placements
+        if decided != self._decided or question.end_offsets is None:
+            self._asked.clear()
+        self._decided, self._leader = decided, process
+
+    def assigned(self, process: Process, generation: int, adopted: Adopted) -> None:  # noqa: ARG002
+        self._replicas[process] = len(adopted.standby | adopted.warmup)
+
+    def asked_early(self, process: Process) -> None:
+        if process is self._leader or process.membership.machine.generation != self.world.coordinator.generation:
+            return  # in the second case the next generation has begun, of which it has no assignment yet
+        self._asked[process] += 1
+        replicas = self._replicas[process]
+        if (asked := self._asked[process]) > replicas:
+            self.report_violation(f"{process.run.name} asks {asked} times for {replicas} replicas; nothing changes")
+
+
 def _knows_as_much(process: Process, other: Process) -> bool:
     """Return whether both have the assignment of the same generation."""
     mine, its = process.membership, other.membership
@@ -423,5 +468,6 @@ def every_checker() -> list[Checker]:
         StoresFollow,
         DrainedAreIdle,
         SameOnEveryLeader,
+        EarlyRequestsEnd,
     )
     return [kind() for kind in kinds]

@@ -32,6 +32,12 @@ class Early:
             self._handle(engine.Assigned(generation, adopted, standing, self._sums()))
             self._turn_later()
 
+    @property
+    def may_ask(self) -> bool:
+        """Whether this member, under a Java leader, waits for replicas that it will ask for."""
+        generation = self._engine.generation
+        return generation is not None and generation.alone
+
     def _sums(self) -> Sums:
         return self._process.membership.sums.report(owned_only=True)
 
@@ -61,6 +67,7 @@ class Early:
                 ends = {task: self._world.logs.ends[task] for task in tasks}
                 self._handle(engine.EndsKnown(generation, ends, self._sums()))
             case engine.AskForRebalance(reason):
+                self._world.watch.asked_early(self._process)
                 self._process.membership.rejoin(reason)
             case _:
                 assert_never(effect)

@@ -64,7 +64,7 @@ class Membership:
             self,
             leased=self._kind.leased or not self._scenario.exactly_once,
         )
-        self._early = Early(process)
+        self.early = Early(process)
         self.standing: LeaderState | None = None
         self._turning = False
 
@@ -193,7 +193,7 @@ class Membership:
         received = self.machine.read(generation, partitions, user_data)
         self._world.log("assigned", self._process, received.adopted)
         self._world.watch.assigned(self._process, generation, received.adopted)
-        self._early.adopted(generation, received.adopted, self.standing if received.leads else None)
+        self.early.adopted(generation, received.adopted, self.standing if received.leads else None)
         self.handle(received)
 
     def lost(self) -> None:

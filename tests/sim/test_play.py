@@ -11,6 +11,7 @@ from kstreams_assign.sim.faults import NO_FAULTS, Fault
 from kstreams_assign.sim.play import Script, play
 from kstreams_assign.sim.scenario import Scenario
 from tests.sim.bugs import BUGS, lease_ignored
+from tests.sim.mixed_bugs import MIXED_BUGS
 
 SEEDS = range(60)
 LOOKED_AT = 30
@@ -138,7 +139,7 @@ def test_a_lost_members_tasks_are_not_reported_while_the_cleaner_may_remove_them
     assert play(of_old_kinds(seed)).violations == ()
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+@pytest.mark.parametrize("bug", [*BUGS, *MIXED_BUGS], ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found(bug, monkeypatch):
     bug.plant(monkeypatch)
     seeds = range(bug.first, bug.first + LOOKED_AT)
@@ -147,7 +148,7 @@ def test_a_planted_bug_is_found(bug, monkeypatch):
     assert invariant == bug.invariant
 
 
-@pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.mixed], ids=lambda bug: bug.name)
+@pytest.mark.parametrize("bug", MIXED_BUGS, ids=lambda bug: bug.name)
 def test_only_a_mixed_group_shows_a_bug_of_mixed_groups(bug, monkeypatch):
     bug.plant(monkeypatch)
     for seed in range(bug.first, bug.first + LOOKED_AT):

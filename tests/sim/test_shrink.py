@@ -10,7 +10,8 @@ from kstreams_assign.sim.play import Script, play
 from kstreams_assign.sim.scenario import Scenario
 from kstreams_assign.sim.shrink import shrink
 from kstreams_assign.sim.transcript import script_of, transcript
-from tests.sim.bugs import endpoint_left_out, lease_ignored, old_owner_ignored
+from tests.sim.bugs import lease_ignored, old_owner_ignored
+from tests.sim.mixed_bugs import endpoint_left_out
 
 
 def first_failure():
