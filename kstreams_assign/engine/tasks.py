@@ -45,7 +45,7 @@ from kstreams_assign.engine.effects import (
 from kstreams_assign.errors import StateError
 from kstreams_assign.group import member
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.lifecycle import Step, TaskEvent, TaskState, changes, move
 
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 100, 10_000
@@ -99,7 +99,7 @@ class Turned:
 class CommitEnded:
     """``tasks`` took part in the commit. Those of ``failed`` go on from the commit before, for ``reason``."""
 
-    end: CommitStep
+    end: CommitEnd
     tasks: Collection[TaskId] = ()
     failed: Collection[TaskId] = ()
     reason: str = ""
@@ -483,14 +483,14 @@ class Tasks:
     def _commit_ended(self, event: CommitEnded, now_ms: int) -> list[Effect]:
         effects = self._free()
         waited, self._wait_for_present = self._wait_for_present, []
-        if event.end is CommitStep.FENCED:
+        if event.end is CommitEnd.FENCED:
             self._holding, self._wait_for_next = True, []
             lost = member.MembershipLost(f"commit ended as {event.end.value}")
             effects += [FinishCommit(event.end), TellMember(lost)]
             return effects + self._end_commits(event, now_ms)
         if event.failed:
             effects += self._commit_failed(event.failed, event.reason, now_ms)
-        elif event.end is CommitStep.DONE:
+        elif event.end is CommitEnd.DONE:
             for task in event.tasks:
                 if task in self._tasks:
                     self._tasks[task].failures = 0
@@ -522,7 +522,7 @@ class Tasks:
         """While the process ends: make the last commit, unless the one before failed; another would fare no better."""
         if self._stop is None:
             return []
-        if self._last_commit or event.end in (CommitStep.FAILED, CommitStep.FENCED):
+        if self._last_commit or event.end in (CommitEnd.FAILED, CommitEnd.FENCED):
             return self._close_all()
         return self._commit_last(now_ms)
 

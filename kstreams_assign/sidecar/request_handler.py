@@ -24,7 +24,7 @@ from kstreams_assign.sidecar.ops import Limits, Ops
 from kstreams_assign.sidecar.poll import ANSWER_BYTES_MAX, Batch, as_columns, as_records, split
 from kstreams_assign.sidecar.session import error_reply
 from kstreams_assign.sidecar.session_tasks import SessionTasks
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.labour import Facts, Labour, Loop, Running
 from kstreams_assign.worker.locating import locate
@@ -130,12 +130,12 @@ class RequestHandler(Labour):
             self._committing.append(self._sealed)
             self._sealed = None
 
-    def commit_ends(self, end: CommitStep) -> None:
+    def commit_ends(self, end: CommitEnd) -> None:
         """Offsets that a rebalance deferred go with the next commit, so their answer waits for it."""
-        if end is CommitStep.DEFERRED:
+        if end is CommitEnd.DEFERRED:
             return
         committing, self._committing = self._committing, []
-        if end is CommitStep.DONE:
+        if end is CommitEnd.DONE:
             generation = self._facts().generation
             for order in committing:
                 order.answer(generation)

@@ -13,6 +13,7 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.committing import Commits, Running
 from kstreams_assign.sim.inbox import Inbox
 from kstreams_assign.sim.restoring import Restoring
+from kstreams_assign.tasks.input_offsets import InputOffsets
 
 if TYPE_CHECKING:
     from kstreams_assign.sim.disk import Stores
@@ -147,7 +148,7 @@ class Loop:
 
     def _run(self, task: TaskId) -> None:
         at = self._positions.pop(task)
-        self.running[task] = Running(dict(at), dict(at), self._world.timeline.now_ms)
+        self.running[task] = Running(dict(at), InputOffsets(dict(at)), self._world.timeline.now_ms)
         if task in self.stores:
             self._process.membership.sums.running(task)
         self._world.watch.runs(self._process, task, at)

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kstreams_assign.engine.commits import CALL_MS
 from kstreams_assign.sim.transactions import Answer, Member, Verdict
 from kstreams_assign.tasks.commit import Outcome
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from kstreams_assign.sim.committing import Share
     from kstreams_assign.sim.process import Process
 
-CALL_MS = 10_000
-"""How long a call is tried (``worker.committing.CALL_S``)."""
 RETRY_MS = 50
 
 Request = Callable[[], Answer]
@@ -46,12 +45,15 @@ class Producer:
         self._calls: deque[tuple[Request | None, Take]] = deque()
         self._calling = False
         self._begun = False
-        self.settle()
 
-    def settle(self) -> None:
-        """See that nothing of a predecessor, or of a failed commit, stays open; try until it is so."""
-        if self._epoch < 0 and not self._calling:
-            self._call(self._init, lambda _: self.settle())
+    @property
+    def unsettled(self) -> bool:
+        """Whether it has to be prepared: it never was, or is spoiled, and no call under way changes that."""
+        return self._epoch < 0 and not self._calling
+
+    def prepare(self, take: Take) -> None:
+        """Fence what a predecessor, or a failed commit, left open."""
+        self._call(self._init, take)
 
     def begin(self, take: Take) -> None:
         """Begin a transaction, after all earlier calls."""
@@ -91,7 +93,7 @@ class Producer:
         self._end(take, committed=True)
 
     def abort(self, take: Take) -> None:
-        """Abort what was begun; if that fails, it stays open until ``settle``."""
+        """Abort what was begun; if that fails, it stays open until ``prepare``."""
         if self._begun and self._epoch >= 0:
             self._end(lambda outcome: self._aborted(outcome, take), committed=False)
         else:

@@ -22,7 +22,8 @@ from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.batch_size import Amount, BatchSize, CommitSize
 from kstreams_assign.tasks.buffer import Taken
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.commit import CommitEnd
+from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
@@ -48,18 +49,15 @@ class Work(NamedTuple):
 
 @dataclass(slots=True)
 class Running:
-    """A running task. All offsets are next offsets.
+    """A running task.
 
-    ``positions`` are those of the last commit begun: a roll-back reads from there. ``handled`` are sealed ones,
-    ``deferred`` those whose commit a rebalance put off. ``times`` has all input partitions, ``committed_metadata``
-    what was committed beside their offsets.
+    ``offsets``: its handled ones are sealed. ``times`` has all input partitions, ``committed_metadata`` what was
+    committed beside their offsets.
     """
 
     workspace: TaskWorkspace
-    positions: dict[TopicPartition, int]
+    offsets: InputOffsets
     times: Mapping[TopicPartition, PartitionTime]
-    handled: dict[TopicPartition, int] = field(default_factory=dict)
-    deferred: dict[TopicPartition, int] = field(default_factory=dict)
     sealed: bool = False
     fresh: bool = True
     committed_metadata: dict[TopicPartition, str] = field(default_factory=dict)
@@ -73,15 +71,11 @@ class Running:
     @property
     def news(self) -> bool:
         """Whether there is something to commit."""
-        return self.sealed or bool(self.deferred)
-
-    def done_to(self) -> Mapping[TopicPartition, int]:
-        """How far the work on each input partition is."""
-        return {**self.positions, **self.deferred, **self.handled}
+        return self.sealed or bool(self.offsets.deferred)
 
     def seal(self, handled: Mapping[TopicPartition, int]) -> None:
         """The writes so far, and these offsets, go into the next commit."""
-        self.handled.update(handled)
+        self.offsets.handled.update(handled)
         self.sealed = True
 
     def saw(self, partition: TopicPartition, records: Sequence[Record]) -> None:
@@ -96,10 +90,9 @@ class Running:
     def take(self) -> Work:
         """A commit begins: what is sealed, and the offsets put off before."""
         self.written_bytes = 0
-        offsets = {**self.deferred, **self.handled}
         taken = self.workspace.take() if self.sealed else NOTHING
-        self.positions.update(offsets)
-        self.handled, self.deferred, self.sealed = {}, {}, False
+        self.sealed = False
+        offsets = self.offsets.take()
         metadata = {partition: self.times[partition].commit(offset) for partition, offset in offsets.items()}
         self.committed_metadata.update(metadata)
         return Work(taken, offsets, metadata)
@@ -176,7 +169,7 @@ class Labour:
     def commit_begins(self) -> None:
         """Everything sealed has been taken."""
 
-    def commit_ends(self, end: CommitStep) -> None:
+    def commit_ends(self, end: CommitEnd) -> None:
         """The commit that began last is over."""
 
     def failed(self, tasks: Sequence[TaskId], reason: str) -> None:
@@ -241,11 +234,11 @@ class Functions(Labour):
     def commit_begins(self) -> None:
         self._in_commit, self._waiting = self._waiting, Amount()
 
-    def commit_ends(self, end: CommitStep) -> None:
+    def commit_ends(self, end: CommitEnd) -> None:
         tried, self._in_commit = self._in_commit, Amount()
-        if end is CommitStep.DONE:
+        if end is CommitEnd.DONE:
             self._commit.grow(tried)
-        elif end is CommitStep.FAILED and tried.records:
+        elif end is CommitEnd.FAILED and tried.records:
             self._commit.shrink(tried)
             limit = f"a commit of {tried.records} records that wrote {tried.written_bytes:,} bytes failed"
             self._report(limit, self._commit.records)

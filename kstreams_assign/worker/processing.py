@@ -21,7 +21,6 @@ from kstreams_assign.config import Config
 from kstreams_assign.engine import effects as do
 from kstreams_assign.engine.tasks import (
     Closed,
-    CommitEnded,
     Event,
     InputsLost,
     Restored,
@@ -37,7 +36,7 @@ from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime, Position
@@ -219,7 +218,7 @@ class Processor:
         if self.turned_ms - self._measured_ms < LAGS_EVERY_MS:
             return
         self._measured_ms = self.turned_ms
-        done_to = [(task, *at) for task, running in self._running.items() for at in running.done_to().items()]
+        done_to = [(task, *at) for task, running in self._running.items() for at in running.offsets.done_to().items()]
         self.inputs_done = measured(self.inputs_done, done_to, self._inputs.ends(), self.turned_ms)
 
     def _take_orders(self) -> None:
@@ -347,8 +346,8 @@ class Processor:
             case do.DiscardWork():
                 self._labour.failed(effect.tasks, effect.reason)
             case do.BeginCommit():
-                if not self._commits.begin(self._running, self._stores):
-                    self._handle(CommitEnded(CommitStep.DONE))
+                if (ended := self._commits.begin(self._running, self._stores)) is not None:
+                    self._handle(ended)
             case do.AbandonCommit():
                 self._commits.abandon()
             case do.FinishCommit():
@@ -402,7 +401,7 @@ class Processor:
         at = {partition: positions[partition].offset for partition in inputs}
         times = {partition: PartitionTime(positions[partition].metadata) for partition in inputs}
         stores, at_work = self._stores.get(task), AtWork(wall_ms())
-        running = Running(TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times), at, times)
+        running = Running(TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times), InputOffsets(at), times)
         self._running[task] = running
         self._task_of.update(dict.fromkeys(inputs, task))
         if self._shape.changelogs(self._config.application_id, task):

@@ -21,7 +21,7 @@ from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Missing, Progress, Purpose, StartedOver
 from kstreams_assign.restore.progress import TaskProgress
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.commit import CommitEnd
 from tests.engine.test_tasks_at_random import ENDS, TASKS, World, inputs_of
 
 STATELESS, UNLOGGED = TaskId(1, 0), TaskId(2, 0)
@@ -264,7 +264,7 @@ class TwoEngines(World):
                 self.answer()
             if self.in_commit is not None:
                 tasks, self.in_commit = self.in_commit, None
-                self.handle(CommitEnded(CommitStep.DONE, tasks))
+                self.handle(CommitEnded(CommitEnd.DONE, tasks))
             self.handle(Turned(joined=True))
             if self.at_rest():
                 break

@@ -27,12 +27,12 @@ from kstreams_assign.errors import StateError
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.lifecycle import TaskState
 
 TASKS = [TaskId(0, partition) for partition in range(3)]
 INTERVAL_MS = 200
-ENDS = (CommitStep.DONE,) * 6 + (CommitStep.FAILED, CommitStep.FENCED, CommitStep.DEFERRED)
+ENDS = (CommitEnd.DONE,) * 6 + (CommitEnd.FAILED, CommitEnd.FENCED, CommitEnd.DEFERRED)
 
 
 def inputs_of(task: TaskId, rng: Random) -> do.Inputs:
@@ -182,11 +182,11 @@ class World:
         self.lost = self.joined = self.awaits_release = self.awaits_commit = False
         self.handle(member.DropAll("lost"))
 
-    def end_commit(self, end: CommitStep) -> None:
+    def end_commit(self, end: CommitEnd) -> None:
         assert self.in_commit is not None
         tasks, self.in_commit = self.in_commit, None
-        failed = set(tasks) if end is CommitStep.FAILED else {t for t in tasks if self.rng.random() < 0.05}
-        self.handle(CommitEnded(end, tasks, set() if end is CommitStep.FENCED else failed, "trouble"))
+        failed = set(tasks) if end is CommitEnd.FAILED else {t for t in tasks if self.rng.random() < 0.05}
+        self.handle(CommitEnded(end, tasks, set() if end is CommitEnd.FENCED else failed, "trouble"))
 
     def answer(self) -> None:
         event = self.restoring.answers.popleft()
@@ -240,7 +240,7 @@ class World:
                 self.answer()
             if self.in_commit is not None:
                 tasks, self.in_commit = self.in_commit, None
-                self.handle(CommitEnded(CommitStep.DONE, tasks))
+                self.handle(CommitEnded(CommitEnd.DONE, tasks))
             self.handle(Turned(joined=True))
             if self.at_rest():
                 return

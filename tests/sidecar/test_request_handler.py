@@ -15,7 +15,8 @@ from kstreams_assign.sidecar.messages import read_request
 from kstreams_assign.sidecar.ops import Limits
 from kstreams_assign.sidecar.request_handler import RequestHandler
 from kstreams_assign.tasks.buffer import Emitted
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.commit import CommitEnd
+from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
@@ -60,7 +61,7 @@ class Stand:
     def begin(self) -> None:
         times = {INPUT: PartitionTime()}
         workspace = TaskWorkspace(TASK, SHAPE, {"out": "out"}, self.stores, AtWork(0), times)
-        self.running = Running(workspace, {INPUT: 10}, times)
+        self.running = Running(workspace, InputOffsets({INPUT: 10}), times)
         self.handler.assigned(7, Adopted({TASK: (INPUT,)}, frozenset(), frozenset()))
         self.handler.begins(self.running)
 
@@ -151,7 +152,7 @@ def test_a_request_after_a_commit_waits_until_the_commit_has_begun_and_is_not_in
     assert stand.commit_begins() == ({b"before"}, {INPUT: 11})
     assert stand.port.answers[late] == 1
     assert commit not in stand.port.answers
-    stand.handler.commit_ends(CommitStep.DONE)
+    stand.handler.commit_ends(CommitEnd.DONE)
     assert stand.port.answers[commit] == 7
     assert not stand.handler.wants_commit()
 
@@ -160,14 +161,14 @@ def test_a_commit_that_a_rebalance_deferred_is_answered_with_the_next_completed_
     stand.put(b"k")
     commit = stand.ask("commit")
     stand.commit_begins()
-    stand.handler.commit_ends(CommitStep.DEFERRED)
+    stand.handler.commit_ends(CommitEnd.DEFERRED)
     assert commit not in stand.port.answers
     stand.handler.commit_begins()
-    stand.handler.commit_ends(CommitStep.DONE)
+    stand.handler.commit_ends(CommitEnd.DONE)
     assert stand.port.answers[commit] == 7
 
 
-@pytest.mark.parametrize("end", [CommitStep.FENCED, CommitStep.FAILED])
+@pytest.mark.parametrize("end", [CommitEnd.FENCED, CommitEnd.FAILED])
 def test_a_failed_commit_is_answered_with_its_error_and_the_lost_tasks(stand, end):
     stand.put(b"k")
     commit = stand.ask("commit")
@@ -203,7 +204,7 @@ def test_the_end_of_a_session_reports_whether_work_is_left(stand):
     stand.bring(10)
     stand.ask("commit")
     stand.commit_begins()
-    stand.handler.commit_ends(CommitStep.DONE)
+    stand.handler.commit_ends(CommitEnd.DONE)
     stand.ask("close")
     assert stand.reported == [
         ("session_began", {}),
@@ -273,7 +274,7 @@ def test_close_is_answered_once_the_commits_are_done(stand):
     close = stand.ask("close")
     assert stand.port.answers[poll] == "closing"
     assert close not in stand.port.answers
-    stand.handler.commit_ends(CommitStep.DONE)
+    stand.handler.commit_ends(CommitEnd.DONE)
     assert stand.port.answers[close] is True
     assert stand.running.task.store("totals").get(b"never") is None
 

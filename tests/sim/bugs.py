@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from kstreams_assign.engine import commits as engine_commits
 from kstreams_assign.engine import membership as engine_membership
 from kstreams_assign.engine.restoring import Restores
 from kstreams_assign.engine.tasks import CommitEnded, Tasks
@@ -21,7 +22,7 @@ from kstreams_assign.sim.disk import Reader
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import MutexState, ReportMutex
 from kstreams_assign.tasks import lifecycle
-from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
+from kstreams_assign.tasks.commit import CommitEnd, CommitStep, Outcome, next_step
 
 LATER_MS = 60_000
 """After the group has come to rest, within the quiet time."""
@@ -135,9 +136,9 @@ def offsets_first(monkeypatch):
     def wrong(step, outcome, *, exactly_once):
         if outcome is not Outcome.OK:
             return next_step(step, outcome, exactly_once=exactly_once)
-        return CommitStep.DONE if step is order[-1] else order[order.index(step) + 1]
+        return CommitEnd.DONE if step is order[-1] else order[order.index(step) + 1]
 
-    monkeypatch.setattr(committing, "next_step", wrong)
+    monkeypatch.setattr(engine_commits, "next_step", wrong)
 
 
 def deciding(monkeypatch, settings):
@@ -218,13 +219,13 @@ def stores_before_transactions(monkeypatch):
     table = {
         (CommitStep.FLUSH, Outcome.OK): CommitStep.STORE,
         (CommitStep.STORE, Outcome.OK): CommitStep.OFFSETS,
-        (CommitStep.TRANSACTION, Outcome.OK): CommitStep.DONE,
+        (CommitStep.TRANSACTION, Outcome.OK): CommitEnd.DONE,
     }
 
     def wrong(step, outcome, *, exactly_once):
         return table.get((step, outcome)) or next_step(step, outcome, exactly_once=exactly_once)
 
-    monkeypatch.setattr(committing, "next_step", wrong)
+    monkeypatch.setattr(engine_commits, "next_step", wrong)
 
 
 def offsets_outside(monkeypatch):
@@ -261,6 +262,17 @@ class PatientMembership(engine_membership.Membership):
 
     def _drain_on(self, adopted):  # noqa: ARG002 - the double's point
         return []
+
+
+class HeirMembership(engine_membership.Membership):
+    """Keeps the empty assignment of a drained predecessor."""
+
+    def _received(self, event, now_ms):
+        if self._drain_reported:
+            return super()._received(event, now_ms)
+        return super()._received(replace(event, adopted=replace(event.adopted, draining=False)), now_ms)
+
+    _REACTIONS: ClassVar = {**engine_membership.Membership._REACTIONS, engine_membership.Received: _received}
 
 
 class HurriedMembership(engine_membership.Membership):
@@ -376,6 +388,12 @@ BUGS = (
         "a drain never ends",
         "the group comes to rest",
         lambda patch: patch.setattr(membership.engine, "Membership", PatientMembership),
+    ),
+    Bug(
+        "a member keeps the assignment of its drained predecessor",
+        "standbys as many as asked once stable",
+        lambda patch: patch.setattr(membership.engine, "Membership", HeirMembership),
+        406_040,
     ),
     Bug(
         "a drain ends too early",

@@ -9,6 +9,7 @@ import pytest
 
 from kstreams_assign import Config, Record, StateError, Task, TaskId, TopicPartition
 from kstreams_assign.model import SubtopologyShape
+from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.labour import Functions, Running, error_text
@@ -41,7 +42,7 @@ def work(error: BaseException, records: Sequence[Record]) -> list[Mapping[str, A
     functions.connect(loop, lambda: None)  # type: ignore[arg-type]
     times = {SOURCE: PartitionTime("")}
     workspace = TaskWorkspace(TaskId(0, 0), SubtopologyShape(("in",)), {}, None, AtWork(0), times)
-    running = Running(workspace, {}, times)
+    running = Running(workspace, InputOffsets({}), times)
     with pytest.raises(type(error)) as raised:
         functions.work(running, SOURCE, records)
     assert raised.value is error

@@ -174,7 +174,7 @@ def test_input_lags_count_what_is_still_to_be_worked_on(room: Room) -> None:
     while room.loop.records_total < 5 or input_lags(room) != {room.source: 0}:
         room.loop._turn()
     running = room.loop._running[TASK]
-    running.handled[room.source] = 2
+    running.offsets.handled[room.source] = 2
     room.loop._measured_ms = 0
     room.loop._measure_inputs()
     assert input_lags(room) == {room.source: 3}
