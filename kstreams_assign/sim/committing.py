@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from kstreams_assign.client_settings import transaction_delivery_limit_ms
 from kstreams_assign.engine import commits as engine
+from kstreams_assign.errors import StateError
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.broker import ignored
 from kstreams_assign.sim.producer import RETRY_MS, Producer
@@ -116,7 +117,7 @@ class Commits:
     def _carry_out(self, effect: engine.Effect) -> None:
         match effect:
             case engine.TakeStep(step, number):
-                self._take(step, partial(self._step_ended, number))
+                self._take(step, number)
             case engine.AbortTransaction():
                 self._in_transactions.abort(lambda _: self._settle())
             case engine.PrepareProducer():
@@ -150,8 +151,9 @@ class Commits:
 
     # --- the steps ------------------------------------------------------------------------------
 
-    def _take(self, step: CommitStep, out: Take) -> None:
+    def _take(self, step: CommitStep, number: int) -> None:
         """Take a step; its outcome comes at once or later."""
+        out = partial(self._step_ended, number)
         match step:
             case CommitStep.LEASE:
                 out(Outcome.OK if self._lease_left_ms > 0 else Outcome.EXPIRED)
@@ -160,8 +162,10 @@ class Commits:
             case CommitStep.FLUSH:
                 self._process.run.later(self._world.commit_takes_ms(), self._flush, self._number, out)
             case CommitStep.STORE:
-                self._write_stores()
-                out(Outcome.OK)
+                if takes_ms := self._world.write_takes_ms(self._process.disk):
+                    self._process.run.later(takes_ms, self._write, self._number, number)
+                else:
+                    self._write(self._number, number)
             case CommitStep.OFFSETS:
                 commit = self._process.membership.client.commit
                 (commit if self._producer is None else self._producer.send_offsets)(self._offsets(), out)
@@ -175,16 +179,27 @@ class Commits:
                 assert_never(step)
 
     def _offsets(self) -> dict[TopicPartition, int]:
-        return {partition: at for share in self._shares for partition, at in share.offsets.items()}
+        unwritten = self._engine.unwritten
+        shares = (share for share in self._shares if share.task not in unwritten)
+        return {partition: at for share in shares for partition, at in share.offsets.items()}
 
-    def _write_stores(self) -> None:
-        """Write to the stores what their changelogs now have, or exactly once what of this commit they have."""
-        stores = self._process.loop.stores
-        for share in self._shares:
-            if share.task in stores:
-                position = self._world.changelog_position(share.task, self._ends.get(share.task))
-                stores[share.task].write({}, position)
-                self._world.watch.stored(self._process, share.task, sum(position.values()))
+    def _write(self, commit: int, number: int) -> None:
+        if commit == self._number:
+            unwritten = frozenset(share.task for share in self._shares if not self._write_stores(share.task))
+            self._handle(engine.StepEnded(number, Outcome.OK, unwritten=unwritten))
+
+    def _write_stores(self, task: TaskId) -> bool:
+        """Write to the stores what their changelog now has, or exactly once what of this commit it has."""
+        if (stores := self._process.loop.stores.get(task)) is None:
+            return True
+        position = self._world.changelog_position(task, self._ends.get(task))
+        try:
+            stores.write({}, position)
+        except StateError:
+            self._world.watch.unwritten(self._process, task)
+            return False
+        self._world.watch.stored(self._process, task, sum(position.values()))
+        return True
 
     @property
     def _lease_left_ms(self) -> int:

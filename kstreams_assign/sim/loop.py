@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, assert_never
 
 from kstreams_assign.engine import effects as do
-from kstreams_assign.engine.tasks import Closed, Event, Restored, StopAsked, Tasks, Turned
+from kstreams_assign.engine.tasks import Closed, Event, Restored, StopAsked, StoreFailed, Tasks, Turned
+from kstreams_assign.errors import StoreDamaged
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition
@@ -75,6 +76,12 @@ class Loop:
         """Note that the restore thread has closed a task's stores."""
         self._inbox.put(self.handle, Closed(task, number))
 
+    def break_stores(self) -> None:
+        """Damage the stores of the tasks that run, whose functions read them next."""
+        for task in self.running.keys() & self.stores.keys():
+            self._process.disk.damaged.add(task)
+            self._inbox.put(self.handle, StoreFailed(task, StoreDamaged(f"the stores of {task} are damaged")))
+
     # --- turns -------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
@@ -141,8 +148,10 @@ class Loop:
                 pass  # nothing here but the engine looks at it
             case do.CommitTimes():
                 self._commits.tell_times(self.running[task] for task in effect.tasks)
-            case do.RepairTask() | do.ReportNothing():
-                raise AssertionError(effect)  # no store fails here
+            case do.RepairTask(task, inputs, error):
+                self.restoring.repair(task, self.stores.pop(task, None), inputs, error)
+            case do.ReportNothing(task):
+                self._process.membership.sums.forget(task)
             case _:
                 assert_never(effect)
 

@@ -41,7 +41,7 @@ MACHINES = (
         ("engine/tasks.py",),
         "worker/processing.py",
         "sim/loop.py",
-        frozenset({"RepairTask", "ReportNothing"}),
+        frozenset(),
     ),
     Played(
         commits.Commits,
@@ -85,10 +85,7 @@ machines = pytest.mark.parametrize("played", MACHINES, ids=lambda played: played
 ERROR = AssertionError.__name__
 
 NOT_REPORTED_BY_THE_SIMULATOR = {
-    "StoreFailed",  # damage is found when stores are opened, and not while a task runs
     "InputsLost",  # input is never deleted
-    "Repair",  # as StoreFailed
-    "StoresFailed",  # as StoreFailed
     "DiscardFailed",  # a folder can always be thrown away
     "Published",  # no answer comes to a report there, so each turn publishes
     "CallUnderWay",  # each call returns
