@@ -34,12 +34,12 @@ from kstreams_assign.errors import OffsetOutOfRange, StateError
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted, WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
-from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime, Position
 from kstreams_assign.topology.flows import Flow
 from kstreams_assign.worker.at_work import AtWork

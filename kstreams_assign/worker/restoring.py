@@ -41,10 +41,10 @@ from kstreams_assign.group.values import WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore import loop
 from kstreams_assign.restore.loop import Purpose, Restorer
-from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.lookup import Value

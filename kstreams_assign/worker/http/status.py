@@ -14,7 +14,7 @@ from kstreams_assign.group.member import State
 from kstreams_assign.group.values import WarmupQueue
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition
 from kstreams_assign.observe.reasons import first, process_names, span
-from kstreams_assign.tasks.transactions import HeldUp
+from kstreams_assign.observe.transactions import HeldUp
 from kstreams_assign.worker.meters import Meters
 
 ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"

@@ -19,9 +19,9 @@ from kstreams_assign.group.probing import Rejoin, Wait
 from kstreams_assign.group.values import Adopted, Hosts, WarmupQueue
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShape, process_order
 from kstreams_assign.observe.reasons import span
+from kstreams_assign.observe.transactions import HeldUp
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.tasks.lifecycle import TaskState
-from kstreams_assign.tasks.transactions import HeldUp
 from kstreams_assign.worker.early import ALL_CHANGELOGS, EarlyView
 from kstreams_assign.worker.http.status import (
     ACTIVE,

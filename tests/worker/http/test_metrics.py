@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from kstreams_assign.group.member import State
-from kstreams_assign.tasks.transactions import HeldUp
+from kstreams_assign.observe.transactions import HeldUp
 from kstreams_assign.worker.http.metric_table import METRICS, ROWS, Kind, MetricRow
 from kstreams_assign.worker.http.metrics import client_state, exposition
 from kstreams_assign.worker.http.status import ReplicaProgress, TaskStatus
