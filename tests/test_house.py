@@ -50,7 +50,7 @@ ROOM_OF_PACKAGE = {
     "pyspark": ("history",),
     "pyarrow": ("history",),
     "plotly": ("history/report",),
-    "prometheus_client": ("worker/http",),
+    "prometheus_client": ("status",),
     "typer": (
         "cli.py",
         "insight",

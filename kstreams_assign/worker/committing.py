@@ -30,13 +30,14 @@ from kstreams_assign.errors import (
 )
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.status.views import TaskTopic
 from kstreams_assign.tasks.buffer import Row
 from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
 from kstreams_assign.tasks.stamped import value_of
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Work
-from kstreams_assign.worker.meters import Durations, TaskTopic, Totals, count_topics
+from kstreams_assign.worker.meters import Durations, Totals, count_topics
 from kstreams_assign.worker.sender import Sender
 
 WAIT_S = 5.0

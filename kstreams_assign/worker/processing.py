@@ -36,6 +36,7 @@ from kstreams_assign.group.values import Adopted, WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.status.views import TaskTopic
 from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.record import Record
@@ -49,7 +50,7 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Value
-from kstreams_assign.worker.meters import TaskTopic, Totals
+from kstreams_assign.worker.meters import Totals
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
