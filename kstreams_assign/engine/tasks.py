@@ -1,7 +1,7 @@
 """The tasks of one process: what an assignment asks of each, when a commit begins, and what waits for its end.
 
 ``Tasks.handle(event, now_ms)`` changes the tasks as ``tasks.lifecycle`` says and returns effects, which a shell carries
-out in order; it reports back with further events. Each task is one value, ``TaskInHand``.
+out in order; it reports back with further events (``task_events``). Each task is one value, ``TaskInHand``.
 
 Three rules connect the tasks with the commits. A task that ran is committed before it is released, with the others that
 leave. Stores are not handed over while a commit is under way, as it may read and write them. From a member's promise to
@@ -42,9 +42,18 @@ from kstreams_assign.engine.effects import (
     TailTask,
     TellMember,
 )
-from kstreams_assign.errors import StateError
+from kstreams_assign.engine.task_events import (
+    Closed,
+    CommitEnded,
+    Event,
+    InputsLost,
+    Restored,
+    StopAsked,
+    StoreFailed,
+    Turned,
+)
 from kstreams_assign.group import member
-from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.model import TaskId
 from kstreams_assign.tasks.commit import CommitStep
 from kstreams_assign.tasks.lifecycle import Step, TaskEvent, TaskState, changes, move
 
@@ -52,80 +61,6 @@ FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 100, 10_000
 """How long a task pauses after its first commit that failed; each further one in a row doubles it."""
 
 _DOUBLINGS_MAX = 10
-
-# --- events -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """The stores of an active task are restored and in the loop's hands, and the positions of ``inputs`` are known."""
-
-    task: TaskId
-    inputs: Collection[TopicPartition]
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """The stores of a task are closed; ``number`` is that of the order."""
-
-    task: TaskId
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoreFailed:
-    """A store of a running task cannot be read."""
-
-    task: TaskId
-    error: StateError
-
-
-@dataclass(frozen=True, slots=True)
-class InputsLost:
-    """The brokers no longer hold the records at which these inputs are; other positions have to be looked up."""
-
-    inputs: Collection[TopicPartition]
-
-
-@dataclass(frozen=True, slots=True)
-class Turned:
-    """The loop has been round. ``joined``: the member may commit; ``full``: no more can be processed uncommitted."""
-
-    joined: bool
-    full: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CommitEnded:
-    """``tasks`` took part in the commit. Those of ``failed`` go on from the commit before, for ``reason``."""
-
-    end: CommitStep
-    tasks: Collection[TaskId] = ()
-    failed: Collection[TaskId] = ()
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StopAsked:
-    """The process ends: commit what may be committed and close everything. With ``failed`` nothing is committed."""
-
-    joined: bool
-    failed: bool = False
-
-
-Event = (
-    member.Commit
-    | member.Adopt
-    | member.DropAll
-    | Restored
-    | Closed
-    | StoreFailed
-    | InputsLost
-    | Turned
-    | CommitEnded
-    | StopAsked
-)
-"""The first three are the member's (``group.member``)."""
 
 # --- what waits for a commit --------------------------------------------------------
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kstreams_assign.client_settings import transaction_delivery_limit_ms
-from kstreams_assign.engine.tasks import CommitEnded
+from kstreams_assign.engine.task_events import CommitEnded
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.broker import ignored
 from kstreams_assign.sim.producer import RETRY_MS, Producer

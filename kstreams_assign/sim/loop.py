@@ -6,7 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, assert_never
 
 from kstreams_assign.engine import effects as do
-from kstreams_assign.engine.tasks import Closed, Event, Restored, StopAsked, Tasks, Turned
+from kstreams_assign.engine.task_events import (
+    Closed,
+    Event,
+    Restored,
+    StopAsked,
+    Turned,
+)
+from kstreams_assign.engine.tasks import Tasks
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition

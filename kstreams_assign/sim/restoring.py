@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from kstreams_assign.engine import restore_effects as do
-from kstreams_assign.engine.restoring import (
+from kstreams_assign.engine.restore_events import (
     Close,
     Discarded,
     Event,
@@ -18,10 +18,10 @@ from kstreams_assign.engine.restoring import (
     PositionsFound,
     Restore,
     Restored,
-    Restores,
     Tail,
     Woke,
 )
+from kstreams_assign.engine.restoring import Restores
 from kstreams_assign.errors import StoreDamaged
 from kstreams_assign.restore import loop
 from kstreams_assign.restore.loop import Pacing, Purpose, Restorer

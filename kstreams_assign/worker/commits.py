@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 
 from kstreams_assign.config import Config
-from kstreams_assign.engine.tasks import CommitEnded
+from kstreams_assign.engine.task_events import CommitEnded
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.status.views import DurationView, TaskTopic
 from kstreams_assign.tasks.commit import CommitStep

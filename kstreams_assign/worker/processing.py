@@ -19,7 +19,7 @@ from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
 from kstreams_assign.config import Config
 from kstreams_assign.engine import effects as do
-from kstreams_assign.engine.tasks import (
+from kstreams_assign.engine.task_events import (
     Closed,
     CommitEnded,
     Event,
@@ -27,9 +27,9 @@ from kstreams_assign.engine.tasks import (
     Restored,
     StopAsked,
     StoreFailed,
-    Tasks,
     Turned,
 )
+from kstreams_assign.engine.tasks import Tasks
 from kstreams_assign.errors import OffsetOutOfRange, StateError
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted, WarmupQueue

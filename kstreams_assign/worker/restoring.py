@@ -18,7 +18,7 @@ from typing import Protocol, assert_never
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.engine import restore_effects as do
-from kstreams_assign.engine.restoring import (
+from kstreams_assign.engine.restore_events import (
     Close,
     Discarded,
     DiscardFailed,
@@ -30,11 +30,11 @@ from kstreams_assign.engine.restoring import (
     Repair,
     Restore,
     Restored,
-    Restores,
     StoresFailed,
     Tail,
     Woke,
 )
+from kstreams_assign.engine.restoring import Restores
 from kstreams_assign.engine.stops import Stop
 from kstreams_assign.errors import BrokerUnavailable, StateError
 from kstreams_assign.group.values import WarmupQueue

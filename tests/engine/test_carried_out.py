@@ -13,7 +13,16 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 import kstreams_assign
-from kstreams_assign.engine import early, effects, membership, restore_effects, restoring, tasks
+from kstreams_assign.engine import (
+    early,
+    effects,
+    membership,
+    restore_effects,
+    restore_events,
+    restoring,
+    task_events,
+    tasks,
+)
 from kstreams_assign.tasks import lifecycle
 from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitStep, Outcome
 
@@ -37,7 +46,7 @@ MACHINES = (
     Played(
         tasks.Tasks,
         effects.Effect,
-        tasks.Event,
+        task_events.Event,
         ("engine/tasks.py",),
         "worker/processing.py",
         "sim/loop.py",
@@ -46,7 +55,7 @@ MACHINES = (
     Played(
         restoring.Restores,
         restore_effects.Effect,
-        restoring.Event,
+        restore_events.Event,
         ("engine/restoring.py",),
         "worker/restoring.py",
         "sim/restoring.py",
@@ -199,4 +208,5 @@ def is_step(node: ast.AST) -> bool:
 def test_the_machines_are_all_here():
     in_room = {path.stem for path in (PACKAGE / "engine").glob("*.py")}
     walked = {played.machine.__module__.rpartition(".")[2] for played in MACHINES}
-    assert in_room == walked | {"__init__", "effects", "restore_effects", "stops"}
+    values = {"__init__", "effects", "task_events", "restore_effects", "restore_events", "stops"}
+    assert in_room == walked | values
