@@ -15,7 +15,8 @@ from kstreams_assign.engine.task_events import (
     StoreFailed,
     Turned,
 )
-from kstreams_assign.engine.tasks import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Tasks
+from kstreams_assign.engine.tasks import Tasks
+from kstreams_assign.engine.tasks_in_hand import FIRST_PAUSE_MS, LONGEST_PAUSE_MS
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted
