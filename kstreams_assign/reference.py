@@ -17,15 +17,8 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
-from kstreams_assign.config import (
-    CHOICES,
-    COST_RANGE,
-    COSTS,
-    RANGES,
-    TOKEN_CHARACTERS_MAX,
-    TOKEN_CHARACTERS_MIN,
-    Config,
-)
+from kstreams_assign.allowed_values import CHOICES, COSTS, RANGES
+from kstreams_assign.config import TOKEN_CHARACTERS_MAX, TOKEN_CHARACTERS_MIN, Config
 from kstreams_assign.errors import KStreamsAssignError
 
 
@@ -66,8 +59,7 @@ _ALLOWED: Mapping[str, str] = {
     "application_server": "HOST:PORT",
     "http": "HOST:PORT",
     "socket_token": f"a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters",
-    **dict.fromkeys(COSTS, str(COST_RANGE)),
-    **{key: str(allowed) for key, allowed in RANGES.items()},
+    **{key: str(allowed) for key, allowed in (*RANGES.items(), *COSTS.items())},
     **{key: ", ".join(choices) for key, choices in CHOICES.items()},
 }
 _UNITS: Mapping[str, str] = {"ms": "milliseconds", "bytes": "bytes", "lag": "offsets", "records": "records"}

@@ -25,7 +25,7 @@ from kstreams_assign.history.source import Broker
 from kstreams_assign.insight.inspect import Asked
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.sidecar.settings import SidecarSettings
-from kstreams_assign.worker.http.server import PATHS
+from kstreams_assign.status.server import PATHS
 from tests.worker.app import App
 
 SECRET = "marker-of-a-secret"  # not one

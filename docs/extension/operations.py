@@ -9,7 +9,7 @@ from typing import get_type_hints
 from extension.tables import code, markdown, table
 from kstreams_assign.events.base import BaseEvent
 from kstreams_assign.reference import EventDescription, EventField, event_values, events
-from kstreams_assign.worker.http.metric_table import METRICS, MetricRow
+from kstreams_assign.status.metric_table import METRICS, MetricRow
 
 _COMMON = get_type_hints(BaseEvent).keys()
 

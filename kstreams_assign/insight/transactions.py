@@ -1,6 +1,6 @@
 """``kstreams-assign transactions``, the work: what an application's partitions hold open, and an end for what hangs.
 
-What lives here: which partitions, and the texts. What must not: the judgement (``tasks.transactions``), requests
+What lives here: which partitions, and the texts. What must not: the judgement (``observe.transactions``), requests
 (adapters).
 """
 
@@ -16,7 +16,7 @@ from kstreams_assign.adapters.confluent.transaction_log import logged_transactio
 from kstreams_assign.adapters.kafka_python.transactions import TransactionsOnBrokers, transactions_on_brokers
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, MalformedUserData
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.tasks.transactions import Decision, ExaminedTransaction, decided, facts_of, in_words
+from kstreams_assign.observe.transactions import Decision, ExaminedTransaction, decided, facts_of, in_words
 from kstreams_assign.topology.internal import is_internal
 from kstreams_assign.wire.transaction_log import LoggedTransaction
 

@@ -10,8 +10,9 @@ from uuid import UUID
 
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.restore.ports import Bounds, ChangelogBatch, Write
+from kstreams_assign.restore.ports import Bounds, ChangelogBatch
 from kstreams_assign.sim.broker import Logs
+from kstreams_assign.tasks.stores import Write
 
 SLOWER = 20
 """How much longer a restore takes from a slow disk."""
@@ -62,7 +63,7 @@ class Disk:
 
 
 class Stores:
-    """All stores of one task (``restore.ports.TaskStores``), without records.
+    """All stores of one task (``tasks.stores.TaskStores``), without records.
 
     The constructor opens them; it raises ``StoreDamaged``.
     """

@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, assert_never
 
 from kstreams_assign.engine import effects as do
-from kstreams_assign.engine.tasks import Closed, Event, Restored, StopAsked, StoreFailed, Tasks, Turned
+from kstreams_assign.engine.task_events import (
+    Closed,
+    Event,
+    Restored,
+    StopAsked,
+    StoreFailed,
+    Turned,
+)
+from kstreams_assign.engine.tasks import Tasks
 from kstreams_assign.errors import StoreDamaged
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted

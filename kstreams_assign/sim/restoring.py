@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from kstreams_assign.engine import restore_effects as do
-from kstreams_assign.engine.restoring import (
+from kstreams_assign.engine.restore_events import (
     Close,
     Discarded,
     Event,
@@ -19,11 +19,11 @@ from kstreams_assign.engine.restoring import (
     Repair,
     Restore,
     Restored,
-    Restores,
     StoresFailed,
     Tail,
     Woke,
 )
+from kstreams_assign.engine.restoring import Restores
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.restore import loop
 from kstreams_assign.restore.loop import Pacing, Purpose, Restorer

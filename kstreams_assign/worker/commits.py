@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 
 from kstreams_assign.config import Config
-from kstreams_assign.engine.tasks import CommitEnded
+from kstreams_assign.engine.task_events import CommitEnded
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
-from kstreams_assign.restore.ports import TaskStores
+from kstreams_assign.status.views import DurationView, TaskTopic
 from kstreams_assign.tasks.commit import CommitEnd
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.beside import BesideCalls
 from kstreams_assign.worker.committing import Committer, Share
 from kstreams_assign.worker.labour import Labour, Running
-from kstreams_assign.worker.meters import DurationView, TaskTopic
 
 
 class Commits:

@@ -19,7 +19,7 @@ from uuid import UUID
 from kstreams_assign.adapters.confluent import RecordProducer, TransactionalProducer
 from kstreams_assign.config import Config
 from kstreams_assign.engine import commits as engine
-from kstreams_assign.engine.tasks import CommitEnded
+from kstreams_assign.engine.task_events import CommitEnded
 from kstreams_assign.errors import (
     BrokerUnavailable,
     CommitDeferred,
@@ -32,13 +32,14 @@ from kstreams_assign.errors import (
 )
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.restore.ports import TaskStores
+from kstreams_assign.status.views import TaskTopic
 from kstreams_assign.tasks.buffer import Row
 from kstreams_assign.tasks.commit import CommitEnd, CommitStep, Outcome
 from kstreams_assign.tasks.stamped import value_of
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Work
-from kstreams_assign.worker.meters import Durations, TaskTopic, Totals, count_topics
+from kstreams_assign.worker.meters import Durations, Totals, count_topics
 from kstreams_assign.worker.sender import Sender
 
 WAIT_S = 5.0

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field
 from typing import assert_never
 from uuid import UUID
 
@@ -23,11 +22,12 @@ from kstreams_assign.config import Config
 from kstreams_assign.engine import early as engine
 from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, MalformedUserData
 from kstreams_assign.group.dialects import APACHE, MemberReport
-from kstreams_assign.group.probing import Answer, Gain, Sums
+from kstreams_assign.group.probing import Sums
 from kstreams_assign.group.values import Adopted, LeaderState
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.status.views import ALL_CHANGELOGS, Copies, EarlyView
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.events import EventLog
 
@@ -43,30 +43,6 @@ EndOffsetSums = Callable[[Iterable[TaskId]], Mapping[TaskId, int]]
 def progress_topic(application_id: str) -> str:
     """The topic through which members tell the leader how far their copies are."""
     return f"{application_id}-warm-up-progress"
-
-
-Copies = Mapping[tuple[UUID, TaskId], TaskProgress]
-"""The reported progress of other processes' replicas, ``ALL_CHANGELOGS`` of each task as one partition."""
-
-ALL_CHANGELOGS = TopicPartition("all changelogs of the task", 0)
-"""What is published of a task is one sum, so its progress is that of one partition."""
-
-
-@dataclass(frozen=True, slots=True)
-class EarlyView:
-    """How early probing stands, for status. ``off`` says why it is; ``due``: a probing rebalance is.
-
-    ``alone``: the leader does not read progress records, so this member asks for its own replicas. A leader, and a
-    member alone, know the ``gain`` of a rebalance now and the ``answer`` to it (times are monotonic). Only the leader
-    knows all ``copies``.
-    """
-
-    off: str | None = None
-    due: bool = False
-    gain: Gain | None = None
-    answer: Answer | None = None
-    copies: Copies = field(default_factory=dict)
-    alone: bool = False
 
 
 class EarlyProbing:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, assert_never
 from uuid import UUID
 
@@ -27,6 +26,7 @@ from kstreams_assign.group.values import Adopted, Hosts, JoinedMember, LeaderSta
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex
+from kstreams_assign.status.views import MemberView
 from kstreams_assign.wire import MemberTrailer
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading, assign_config
@@ -60,20 +60,6 @@ class Work(Protocol):
     def turned_ms(self) -> int | None:
         """When it came round last (monotonic); None: it is not to be watched."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class MemberView:
-    """How the member stands, for status. ``standing``: the decision, where this member leads."""
-
-    state: machine.State
-    generation: int | None
-    adopted: Adopted | None
-    leads: bool
-    standing: LeaderState | None
-    draining: bool
-    outage: bool
-    lease_left_s: float
 
 
 class Membership:

@@ -19,26 +19,27 @@ from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
 from kstreams_assign.config import Config
 from kstreams_assign.engine import effects as do
-from kstreams_assign.engine.tasks import (
+from kstreams_assign.engine.task_events import (
     Closed,
     Event,
     InputsLost,
     Restored,
     StopAsked,
     StoreFailed,
-    Tasks,
     Turned,
 )
+from kstreams_assign.engine.tasks import Tasks
 from kstreams_assign.errors import OffsetOutOfRange, StateError
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted, WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
-from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.status.views import TaskTopic
 from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime, Position
 from kstreams_assign.topology.flows import Flow
 from kstreams_assign.worker.at_work import AtWork
@@ -48,7 +49,7 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Value
-from kstreams_assign.worker.meters import TaskTopic, Totals
+from kstreams_assign.worker.meters import Totals
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 

@@ -18,7 +18,7 @@ from typing import Protocol, assert_never
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.engine import restore_effects as do
-from kstreams_assign.engine.restoring import (
+from kstreams_assign.engine.restore_events import (
     Close,
     Discarded,
     DiscardFailed,
@@ -30,21 +30,21 @@ from kstreams_assign.engine.restoring import (
     Repair,
     Restore,
     Restored,
-    Restores,
     StoresFailed,
     Tail,
     Woke,
 )
+from kstreams_assign.engine.restoring import Restores
 from kstreams_assign.engine.stops import Stop
 from kstreams_assign.errors import BrokerUnavailable, StateError
 from kstreams_assign.group.values import WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore import loop
 from kstreams_assign.restore.loop import Purpose, Restorer
-from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.lookup import Value

@@ -37,6 +37,7 @@ from kstreams_assign.state.lags import OffsetSums, sums_at_start
 from kstreams_assign.state.members import Members
 from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.state.opening import open_state
+from kstreams_assign.status.server import StatusServer
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
 from kstreams_assign.topology.internal import (
@@ -52,13 +53,12 @@ from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.emptying import Emptying
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.first_look import FIRST_ANSWER_S, refuse_changelogs_of_other_kinds, refuse_missing_sinks
-from kstreams_assign.worker.http.parts import Parts
-from kstreams_assign.worker.http.server import StatusServer
 from kstreams_assign.worker.labour import Facts, Labour, error_text, reported_lag
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.lookup import Location, Lookup, Topology
 from kstreams_assign.worker.membership import Membership
 from kstreams_assign.worker.pace import LongRestores, paces
+from kstreams_assign.worker.parts import Parts
 from kstreams_assign.worker.predecessors import PredecessorCleanup
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging

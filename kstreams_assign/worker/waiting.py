@@ -3,7 +3,7 @@
 Exactly once, changelogs and inputs are read up to their first open transaction, and the brokers return committed
 offsets once no transaction on them is open. Mostly it is a dead owner's and ends at its timeout. One that hangs
 (KIP-664) never ends; a warning names it with the remedy. What must not live here: the judgement
-(``tasks.transactions``).
+(``observe.transactions``).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from kstreams_assign.adapters.kafka_python.transactions import transactions_on_b
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
 from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.observe.transactions import ExaminedTransaction, HeldUp, facts_of, in_words
 from kstreams_assign.restore.progress import TaskProgress
-from kstreams_assign.tasks.transactions import ExaminedTransaction, HeldUp, facts_of, in_words
 from kstreams_assign.topology.internal import is_internal
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.input_progress import InputProgress

@@ -13,7 +13,17 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 import kstreams_assign
-from kstreams_assign.engine import commits, early, effects, membership, restore_effects, restoring, tasks
+from kstreams_assign.engine import (
+    commits,
+    early,
+    effects,
+    membership,
+    restore_effects,
+    restore_events,
+    restoring,
+    task_events,
+    tasks,
+)
 from kstreams_assign.tasks import lifecycle
 from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitEnd, CommitStep, Outcome
 
@@ -37,8 +47,8 @@ MACHINES = (
     Played(
         tasks.Tasks,
         effects.Effect,
-        tasks.Event,
-        ("engine/tasks.py",),
+        task_events.Event,
+        ("engine/tasks.py", "engine/tasks_in_hand.py"),
         "worker/processing.py",
         "sim/loop.py",
         frozenset(),
@@ -55,7 +65,7 @@ MACHINES = (
     Played(
         restoring.Restores,
         restore_effects.Effect,
-        restoring.Event,
+        restore_events.Event,
         ("engine/restoring.py",),
         "worker/restoring.py",
         "sim/restoring.py",
@@ -175,7 +185,7 @@ def test_each_step_of_a_task_is_in_the_table_and_its_machine_takes_it():
     assert steps == set(lifecycle.Step)
     taken = {
         last_name(part.value)
-        for case in ast.walk(tree("engine/tasks.py"))
+        for case in ast.walk(tree("engine/tasks_in_hand.py"))
         if isinstance(case, ast.match_case)
         for part in ast.walk(case.pattern)
         if isinstance(part, ast.MatchValue)
@@ -208,4 +218,6 @@ def is_step(node: ast.AST) -> bool:
 def test_the_machines_are_all_here():
     in_room = {path.stem for path in (PACKAGE / "engine").glob("*.py")}
     walked = {played.machine.__module__.rpartition(".")[2] for played in MACHINES}
-    assert in_room == walked | {"__init__", "effects", "restore_effects", "stops"}
+    parts = {"tasks_in_hand", "stops"}
+    values = {"effects", "task_events", "restore_effects", "restore_events"}
+    assert in_room == walked | parts | values | {"__init__"}

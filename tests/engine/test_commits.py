@@ -27,7 +27,7 @@ from kstreams_assign.engine.commits import (
     StepEnded,
     TakeStep,
 )
-from kstreams_assign.engine.tasks import CommitEnded
+from kstreams_assign.engine.task_events import CommitEnded
 from kstreams_assign.model import TaskId
 from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitEnd, CommitStep, Next, Outcome
 

@@ -13,9 +13,15 @@ from typing import assert_never
 import pytest
 
 from kstreams_assign.engine import effects, restore_effects
-from kstreams_assign.engine import restoring as events
+from kstreams_assign.engine import restore_events as events
 from kstreams_assign.engine.restoring import Restores
-from kstreams_assign.engine.tasks import Closed, CommitEnded, Restored, StopAsked, Turned
+from kstreams_assign.engine.task_events import (
+    Closed,
+    CommitEnded,
+    Restored,
+    StopAsked,
+    Turned,
+)
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kstreams_assign.engine import effects as do
-from kstreams_assign.engine.tasks import (
-    FIRST_PAUSE_MS,
-    LONGEST_PAUSE_MS,
+from kstreams_assign.engine.task_events import (
     Closed,
     CommitEnded,
     Event,
@@ -15,9 +13,10 @@ from kstreams_assign.engine.tasks import (
     Restored,
     StopAsked,
     StoreFailed,
-    Tasks,
     Turned,
 )
+from kstreams_assign.engine.tasks import Tasks
+from kstreams_assign.engine.tasks_in_hand import FIRST_PAUSE_MS, LONGEST_PAUSE_MS
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from kstreams_assign.engine import effects as do
-from kstreams_assign.engine.tasks import (
+from kstreams_assign.engine.task_events import (
     Closed,
     CommitEnded,
     Event,
@@ -20,9 +20,9 @@ from kstreams_assign.engine.tasks import (
     Restored,
     StopAsked,
     StoreFailed,
-    Tasks,
     Turned,
 )
+from kstreams_assign.engine.tasks import Tasks
 from kstreams_assign.errors import StateError
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted

@@ -12,10 +12,10 @@ from typing import Any
 from kstreams_assign import TopicPartition
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, RecordProducer
 from kstreams_assign.errors import SidecarRefused
-from kstreams_assign.restore.ports import Write
 from kstreams_assign.sidecar.client import SidecarClient
 from kstreams_assign.sidecar.settings import SidecarSettings
 from kstreams_assign.sidecar.sidecar import Sidecar
+from kstreams_assign.tasks.stores import Write
 
 PARTITIONS = 2
 WITHIN_S = 90

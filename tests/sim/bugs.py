@@ -9,7 +9,8 @@ from typing import ClassVar
 from kstreams_assign.engine import commits as engine_commits
 from kstreams_assign.engine import membership as engine_membership
 from kstreams_assign.engine.restoring import Restores
-from kstreams_assign.engine.tasks import CommitEnded, Tasks
+from kstreams_assign.engine.task_events import CommitEnded
+from kstreams_assign.engine.tasks import Tasks
 from kstreams_assign.group import leader
 from kstreams_assign.group.member import Member
 from kstreams_assign.model import NO_PROBE_MS

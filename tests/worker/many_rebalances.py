@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from kstreams_assign.config import GUARANTEES
+from kstreams_assign.allowed_values import GUARANTEES
 from kstreams_assign.local import LocalBroker
 from tests.worker.app import PARTITIONS, App, Running
 from tests.worker.outputs import committed_outputs, each_once

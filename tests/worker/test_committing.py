@@ -19,7 +19,7 @@ from kstreams_assign.adapters.confluent import (
 )
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
 from kstreams_assign.engine import commits
-from kstreams_assign.engine.tasks import CommitEnded
+from kstreams_assign.engine.task_events import CommitEnded
 from kstreams_assign.errors import CommitDeferred, CommitRefused, RecordRefused
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.tasks.buffer import Emitted, Taken

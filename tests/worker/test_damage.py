@@ -22,7 +22,7 @@ import pytest
 from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores
 from kstreams_assign.errors import StoreDamaged
 from kstreams_assign.model import Store
-from kstreams_assign.restore.ports import TaskStores
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.lookup import Value
 from tests.restore.logs import Log
 from tests.worker.damage import (

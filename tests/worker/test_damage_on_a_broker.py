@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from kstreams_assign import Config, Record, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin
-from kstreams_assign.config import GUARANTEES
+from kstreams_assign.allowed_values import GUARANTEES
 from tests.worker.app import PARTITIONS, App, Running, count, until_newest
 
 KEYS = [b"key-%d" % n for n in range(40)]

@@ -13,8 +13,8 @@ from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.worker import waiting
 from tests.hanging import Left, leave
+from tests.status.test_on_a_broker import ask, port_of, until
 from tests.worker.app import PARTITIONS, App, Running
-from tests.worker.http.test_on_a_broker import ask, port_of, until
 
 WORDS = [b"word-%d" % (n % 97) for n in range(500)]
 EXACTLY_ONCE = {"processing_guarantee": "exactly_once_v2", "http": "127.0.0.1:0"}

@@ -15,9 +15,9 @@ from kstreams_assign.adapters.confluent import InputConsumer, RecordDeletions
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.values import Adopted
-from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.topology.flows import Flow, topology_shape
 from kstreams_assign.worker import committing

@@ -16,7 +16,7 @@ from kstreams_assign.adapters.confluent import (
     CommittedOffsets,
     RecordProducer,
 )
-from kstreams_assign.config import GUARANTEES
+from kstreams_assign.allowed_values import GUARANTEES
 from kstreams_assign.errors import AssignmentRefused, TopologyMismatch
 from tests.worker.app import PATIENCE_S, Running, until_newest
 

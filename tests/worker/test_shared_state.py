@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from kstreams_assign import Config, Record, Store, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
-from kstreams_assign.config import GUARANTEES
+from kstreams_assign.allowed_values import GUARANTEES
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.record import Headers
 from kstreams_assign.tasks.stamped import ValueAndTime

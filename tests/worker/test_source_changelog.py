@@ -11,7 +11,7 @@ import pytest
 
 from kstreams_assign import Config, Record, Store, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
-from kstreams_assign.config import GUARANTEES
+from kstreams_assign.allowed_values import GUARANTEES
 from kstreams_assign.errors import KeyNotLocal
 from tests.worker.app import PATIENCE_S, Running, until
 

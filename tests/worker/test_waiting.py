@@ -11,8 +11,8 @@ import pytest
 from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.observe.transactions import Coordinated, ExaminedTransaction, OpenTransaction
 from kstreams_assign.restore.progress import TaskProgress
-from kstreams_assign.tasks.transactions import Coordinated, ExaminedTransaction, OpenTransaction
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.waiting import ASK_INTERVAL_MS, IDLE_ASK_INTERVAL_MS, STILL_MS, WaitingTasks

@@ -14,8 +14,8 @@ import pytest
 from kstreams_assign import Config, Record, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
 from tests.java.streams_app import StreamsApp
+from tests.status.test_on_a_broker import until
 from tests.worker.app import PATIENCE_S, Running, until_newest
-from tests.worker.http.test_on_a_broker import until
 
 PARTITIONS = 4
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]

@@ -13,10 +13,10 @@ import pytest
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import HostInfo
+from kstreams_assign.status import server as module
+from kstreams_assign.status.server import CONNECTIONS_MAX, PATHS, StatusServer
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.http import server as module
-from kstreams_assign.worker.http.server import CONNECTIONS_MAX, PATHS, StatusServer
-from tests.worker.http.statuses import settled, warming
+from tests.status.statuses import settled, warming
 
 WITHIN_S = 60
 

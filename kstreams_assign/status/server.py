@@ -1,6 +1,6 @@
 """The HTTP server: a thread that answers GET and HEAD, and ends with the worker.
 
-What lives here: ``http.server`` under bounds, and which path answers what. What must not: what is answered (``status``,
+What lives here: ``http.server`` under bounds, and which path answers what. What must not: what is answered (``values``,
 ``metrics``, ``page``). The bounds: a few connections at a time, one short request on each, and an end to each after a
 while, however slowly the other side sends or reads. On loopback only names of loopback are answered to, so that no page
 of a browser can reach in under a name of its own (DNS rebinding).
@@ -21,17 +21,16 @@ from http.server import BaseHTTPRequestHandler
 from io import BufferedIOBase
 from ipaddress import ip_address
 from socketserver import ThreadingTCPServer
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from kstreams_assign.adapters.listening import describe_listen_error
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import HostInfo
 from kstreams_assign.state.forking import open_unshared
-from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.http.as_json import as_json, tasks_json, verdict_json
-from kstreams_assign.worker.http.metrics import exposition
-from kstreams_assign.worker.http.page import PAGE, POLICY
-from kstreams_assign.worker.http.status import VERDICTS, Status, host_text
+from kstreams_assign.status.as_json import as_json, tasks_json, verdict_json
+from kstreams_assign.status.metrics import exposition
+from kstreams_assign.status.page import PAGE, POLICY
+from kstreams_assign.status.values import VERDICTS, Status, host_text
 
 CONNECTIONS_MAX = 32
 REQUEST_BYTES_MAX = 16_384
@@ -41,6 +40,12 @@ TURN_S = 0.1
 
 BUSY = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+class EventReports(Protocol):
+    """Where the server reports its events, with their fields (``worker.events.EventLog``)."""
+
+    def emit(self, event: str, **facts: object) -> None: ...
 
 
 class Answer(NamedTuple):
@@ -98,7 +103,7 @@ class StatusServer:
         """With the port that was taken."""
         return self._server.address
 
-    def start(self, status: Callable[[], Status], log: EventLog) -> None:
+    def start(self, status: Callable[[], Status], log: EventReports) -> None:
         """Answer with what ``status`` says, which is asked from several threads."""
         self._server.status, self._server.log = status, log
         self._thread.start()
@@ -125,7 +130,7 @@ class _Server(ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = CONNECTIONS_MAX
     status: Callable[[], Status]
-    log: EventLog
+    log: EventReports
 
     def __init__(self, address: HostInfo) -> None:
         host = address.host.removeprefix("[").removesuffix("]")
