@@ -44,10 +44,15 @@ class InputsLost:
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """The loop has been round. ``joined``: the member may commit; ``full``: no more can be processed uncommitted."""
+    """The loop has been round.
+
+    ``joined``: the member is in a stable generation. ``full``: no more can be processed uncommitted. ``lease_left_ms``:
+    for how long the broker surely keeps the member.
+    """
 
     joined: bool
     full: bool = False
+    lease_left_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

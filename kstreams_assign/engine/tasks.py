@@ -4,8 +4,8 @@
 order; it reports back with further events (``task_events``).
 
 Three rules connect the tasks with the commits. A task that ran is committed before it is released, with the others that
-leave. Stores are not handed over while a commit is under way, as it may read and write them. From a member's promise to
-join until its assignment no commit begins by itself.
+leave. Stores are not handed over while a commit is under way, as it may read and write them. While the group rebalances
+no heartbeat renews the session, so a commit begins by itself only if its records have time to arrive.
 """
 
 from __future__ import annotations
@@ -72,23 +72,24 @@ class _StartAgain:
 
 
 @dataclass(frozen=True, slots=True)
-class _Hold:
-    """Hold commits until the next assignment, and let the member join."""
+class _LetJoin:
+    """Let the member join."""
 
 
-_Waiting = _LetGo | _StartAgain | _Hold
+_Waiting = _LetGo | _StartAgain | _LetJoin
 
 
 class Tasks:
     """The machine. Times are milliseconds of one clock, from the caller."""
 
-    def __init__(self, commit_interval_ms: int, *, exactly_once: bool) -> None:
+    def __init__(self, commit_interval_ms: int, session_timeout_ms: int, *, exactly_once: bool) -> None:
         self._commit_interval_ms = commit_interval_ms
+        self._lease_needed_ms = session_timeout_ms / 2
         self._exactly_once = exactly_once
         self._tasks = TasksInHand()
         self._generation: int | None = None
         self._releasing: frozenset[TaskId] | None = None
-        self._holding = self._last_commit = False
+        self._rejoining = self._fenced = self._last_commit = False
         self._stop: StopAsked | None = None
         self._next_commit_ms = 0
         self._wait_for_next: list[_Waiting] = []
@@ -122,14 +123,14 @@ class Tasks:
         """Return whether ``Turned`` has something to do."""
         if not self._tasks.committing:
             due = now_ms >= self._next_commit_ms or full
-            if self._wait_for_next or (due and not self._holding):
+            if self._wait_for_next or (due and not self._fenced):
                 return True
         return any(now_ms >= ends_ms for ends_ms in self._tasks.pauses())
 
     def due_ms(self) -> int | None:
         """Return when ``Turned`` has something to do if nothing else happens; None: never."""
         due = self._tasks.pauses()
-        if not (self._tasks.committing or self._holding) and self._tasks.any_runs:
+        if not (self._tasks.committing or self._fenced) and self._tasks.any_runs:
             due.append(self._next_commit_ms)
         return min(due, default=None)
 
@@ -139,7 +140,8 @@ class Tasks:
         """Take over an assignment. What leaves gets no more input, and goes once its work is committed."""
         adopted = event.adopted
         todo = changes(self.states(), adopted.active.keys(), adopted.standby | adopted.warmup)
-        self._generation, self._holding = event.generation, False
+        self._generation = event.generation
+        self._rejoining = self._fenced = False
         effects: list[Effect] = [LockFolder(task) for task in todo.arriving if task not in self._tasks]
         effects.append(QueueWarmups(adopted.queue))
         for task, change in todo.arriving.items():
@@ -257,9 +259,15 @@ class Tasks:
         if self._tasks.committing:
             return effects
         due = now_ms >= self._next_commit_ms or event.full
-        if self._wait_for_next or (due and event.joined and not self._holding):
+        if self._wait_for_next or (due and self._may_commit(event)):
             return [*effects, *self._begin_commit(now_ms)]
         return effects
+
+    def _may_commit(self, event: Turned) -> bool:
+        """Return whether a commit may begin that nothing waits for."""
+        if self._fenced:
+            return False
+        return (event.joined and not self._rejoining) or event.lease_left_ms >= self._lease_needed_ms
 
     def _begin_commit(self, now_ms: int) -> list[Effect]:
         self._next_commit_ms = now_ms + self._commit_interval_ms
@@ -268,27 +276,27 @@ class Tasks:
         return [BeginCommit()]
 
     def _commit_before_join(self, _event: member.Commit, now_ms: int) -> list[Effect]:
-        """Commit what is due, then hold commits until the assignment is here.
+        """Commit what is due, then let the member join: once JoinGroup has left, input offsets may have to wait.
 
         What was committed less than an interval ago (a follow-up comes right after a release) is not committed again.
         """
         if self._tasks.committing:
-            self._wait_for_present.append(_Hold())
+            self._wait_for_present.append(_LetJoin())
         elif now_ms < self._next_commit_ms:
-            return self._hold()
+            return self._let_join()
         else:
-            self._wait_for_next.append(_Hold())
+            self._wait_for_next.append(_LetJoin())
         return []
 
-    def _hold(self) -> list[Effect]:
-        self._holding = True
+    def _let_join(self) -> list[Effect]:
+        self._rejoining = True
         return [TellMember(member.WorkCommitted())]
 
     def _commit_ended(self, event: CommitEnded, now_ms: int) -> list[Effect]:
         effects = self._tasks.free()
         waited, self._wait_for_present = self._wait_for_present, []
         if event.end is CommitEnd.FENCED:
-            self._holding, self._wait_for_next = True, []
+            self._fenced, self._wait_for_next = True, []
             lost = member.MembershipLost(f"commit ended as {event.end.value}")
             effects += [FinishCommit(event.end), TellMember(lost)]
             return effects + self._end_commits(event, now_ms)
@@ -309,8 +317,8 @@ class Tasks:
                 return self._let_go(leaving)
             case _StartAgain(task, inputs, reason):
                 return self._start_again(task, inputs, reason)
-            case _Hold():
-                return self._hold()
+            case _LetJoin():
+                return self._let_join()
 
     # --- the end ---------------------------------------------------------------------------
 
@@ -331,7 +339,7 @@ class Tasks:
         return self._commit_last(now_ms)
 
     def _commit_last(self, now_ms: int) -> list[Effect]:
-        if self._holding or self._stop is None or not self._stop.joined:
+        if self._rejoining or self._fenced or self._stop is None or not self._stop.joined:
             return self._close_all()
         self._last_commit = True
         return self._begin_commit(now_ms)
@@ -339,7 +347,7 @@ class Tasks:
     def _close_all(self) -> list[Effect]:
         running = self._tasks.running(self._tasks)
         given_up = self._stop is not None and self._stop.failed  # what the last commit began with may not be committed
-        times = running and self._exactly_once and not self._holding and not given_up
+        times = running and self._exactly_once and not (self._rejoining or self._fenced or given_up)
         effects: list[Effect] = [CommitTimes(running)] if times else []
         effects.append(StopWork())
         for task in self._tasks:

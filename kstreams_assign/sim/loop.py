@@ -42,7 +42,9 @@ class Loop:
         self._world = process.world
         self._inbox = Inbox(process)
         scenario = process.world.scenario
-        self.tasks = self.engine(scenario.commit_interval_ms, exactly_once=scenario.exactly_once)
+        self.tasks = self.engine(
+            scenario.commit_interval_ms, scenario.session_timeout_ms, exactly_once=scenario.exactly_once
+        )
         self.running: dict[TaskId, Running] = {}
         self.stores: dict[TaskId, Stores] = {}
         self._positions: dict[TaskId, Mapping[TopicPartition, int]] = {}
@@ -111,7 +113,9 @@ class Loop:
     def _turn(self, due_ms: int) -> None:
         if due_ms == self._turn_ms:
             self._turn_ms = None
-            self.handle(Turned(self._process.membership.client.joined))
+            client = self._process.membership.client
+            lease_left_ms = client.lease_left_ms(self._world.scenario.session_timeout_ms)
+            self.handle(Turned(client.joined, lease_left_ms=lease_left_ms))
 
     # --- effects -----------------------------------------------------------------------------
 

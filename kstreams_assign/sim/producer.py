@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kstreams_assign.engine.commits import CALL_MS
+from kstreams_assign.sim.client import NO_GENERATION, Phase
 from kstreams_assign.sim.transactions import Answer, Member, Verdict
 from kstreams_assign.tasks.commit import Outcome
 
@@ -45,6 +46,7 @@ class Producer:
         self._calls: deque[tuple[Request | None, Take]] = deque()
         self._calling = False
         self._begun = False
+        self._losses = 0
 
     @property
     def unsettled(self) -> bool:
@@ -57,6 +59,8 @@ class Producer:
 
     def begin(self, take: Take) -> None:
         """Begin a transaction, after all earlier calls."""
+
+        self._losses = self._process.membership.client.losses
 
         def begun(outcome: Outcome) -> None:
             self._begun = outcome is Outcome.OK
@@ -78,15 +82,23 @@ class Producer:
         )
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], take: Take) -> None:
-        """Add input offsets to the transaction, under the membership of now."""
+        """Add input offsets to the transaction, under the membership of now; it has to be that of its beginning.
+
+        A generation may end by a join of this very member. The transaction is aborted then, and its tasks go on.
+        """
         client = self._process.membership.client
-        refused = client.commit_refused
-        if refused is not None:
-            take(Outcome.UNDELIVERED if refused is Outcome.DEFERRED else refused)
+        if client.generation == NO_GENERATION or client.losses != self._losses:
+            take(Outcome.REFUSED)
             return
         member = Member(client.member_id, self._process.instance_id, client.generation)
         epoch = self._epoch
-        self._call(lambda: self._world.transactions.add_offsets(self._process, epoch, member, offsets), take)
+
+        def answered(outcome: Outcome) -> None:
+            kept = client.generation != NO_GENERATION and client.losses == self._losses
+            joins = client.phase is Phase.JOINING or client.generation != member.generation
+            take(Outcome.UNDELIVERED if outcome is Outcome.REFUSED and kept and joins else outcome)
+
+        self._call(lambda: self._world.transactions.add_offsets(self._process, epoch, member, offsets), answered)
 
     def commit(self, take: Take) -> None:
         """Commit the transaction. Whether it was is not known after any outcome but OK."""

@@ -80,6 +80,15 @@ class OffsetCommits(Protocol):
         """The membership of now. Raises ``CommitDeferred``, ``CommitRefused``."""
         ...
 
+    def transaction_member(self) -> MemberId:
+        """The same for a transaction, also while the group rebalances. Raises ``CommitRefused``."""
+        ...
+
+    @property
+    def losses(self) -> int:
+        """How often the membership was lost."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -131,6 +140,7 @@ class Committer:
         self._acknowledged: Mapping[TopicPartition, int] = {}
         self._answer: Future[None] | None = None
         self._preparation: Future[None] | None = None
+        self._losses = 0
         self.done_total = self.aborted_total = self.failed_total = 0
         self.durations = Durations()
         self.records_produced: Totals[TaskTopic] = Totals()
@@ -284,12 +294,31 @@ class Committer:
                 assert_never(step)
 
     def _send_offsets(self, wait: bool) -> _Result | None:
+        """Under the membership of now. It has to be the one under which the transaction began, without a loss since."""
         producer = self._in_transactions
 
         def send() -> None:
-            producer.send_offsets(self.offsets(), self._commits.member(), CALL_S, self._metadata())
+            member = self._commits.transaction_member()
+            if self._commits.losses != self._losses:
+                raise CommitRefused("the membership was lost after the transaction had begun")
+            try:
+                producer.send_offsets(self.offsets(), member, CALL_S, self._metadata())
+            except CommitRefused as cause:
+                if self._joins_again(member):
+                    raise TransactionAborted(f"the group has a new generation: {cause}") from cause
+                raise
 
         return self._call(send, wait)
+
+    def _joins_again(self, member: MemberId) -> bool:
+        """Return whether a generation has ended by a join of this very member: it keeps its tasks."""
+        try:
+            now = self._commits.member()
+        except CommitDeferred:
+            return self._commits.losses == self._losses
+        except CommitRefused:
+            return False
+        return self._commits.losses == self._losses and now != member
 
     def _call(self, work: Callable[[], None], wait: bool) -> _Result | None:
         """Make one of a transaction's calls."""
@@ -310,6 +339,7 @@ class Committer:
         self._handle(engine.CallUnderWay(self._sender.under_way_s() * 1000))
 
     def _check_lease(self) -> _Result:
+        self._losses = self._commits.losses
         try:
             self._commits.member()
         except CommitDeferred:

@@ -108,6 +108,8 @@ class Membership:
         )
         self._ends: Mapping[TaskId, int] | None = None
         self._outage = False
+        self.losses = 0
+        """How often the membership was lost. It is counted before the client can be in another generation."""
         self._early = early
         self._drained = drained
         self._predecessors = predecessors
@@ -127,6 +129,9 @@ class Membership:
 
     def member(self) -> MemberId:
         return self._client.member()
+
+    def transaction_member(self) -> MemberId:
+        return self._client.transaction_member()
 
     def lease_left_s(self) -> float:
         return self._client.lease_left_s()
@@ -301,6 +306,7 @@ class Membership:
         )
 
     def lost(self) -> None:
+        self.losses += 1
         self.handle(machine.MembershipLost(engine.LOST))
 
     # --- for status -------------------------------------------------------------------

@@ -3,7 +3,7 @@
 It takes orders from an inbox (adopt an assignment, commit now, drop everything, a task is ready, stop), reads input,
 gives it to the code that works on it (``labour``), and commits what is done. It never waits for state: the restore
 thread opens, restores and closes stores, and the two threads hand a task's stores to each other. It never waits for the
-group either: commits are held from the promise to join until the assignment arrives, and work goes on meanwhile.
+group either: work and commits go on while a join is under way, and input offsets wait for the assignment.
 
 What must not live here: when a commit begins, or what becomes of a task; the engine decides both.
 """
@@ -120,7 +120,7 @@ class Processor:
         self._purging = purging
         self._log = log
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._engine = Tasks(config.commit_interval_ms, exactly_once=config.exactly_once)
+        self._engine = Tasks(config.commit_interval_ms, config.session_timeout_ms, exactly_once=config.exactly_once)
         self._running: dict[TaskId, Running] = {}
         self._stores: dict[TaskId, TaskStores] = {}
         """Those that are in the loop's hands."""
@@ -212,7 +212,7 @@ class Processor:
         self._commits.settle()
         full = self._labour.wants_commit()
         if self._engine.is_due(self.turned_ms, full=full):
-            self._handle(Turned(self.group.joined(), full))
+            self._handle(Turned(self.group.joined(), full, self.group.lease_left_s() * 1000))
 
     def _measure_inputs(self) -> None:
         """Now and then, as any thread may ask; replaced, never changed."""

@@ -27,6 +27,7 @@ from kstreams_assign.tasks.lifecycle import TaskState
 TASK, OTHER = TaskId(0, 0), TaskId(0, 1)
 INPUTS, OTHER_INPUTS = (TopicPartition("in", 0),), (TopicPartition("in", 1),)
 INTERVAL_MS = 1_000
+SESSION_MS = 10_000
 NOTHING = Adopted({}, frozenset(), frozenset())
 ACTIVE = Adopted({TASK: INPUTS}, frozenset(), frozenset())
 REPLICA = Adopted({}, frozenset({TASK}), frozenset())
@@ -37,7 +38,7 @@ class Machine:
     """The engine, with a clock that the test sets."""
 
     def __init__(self, *, exactly_once: bool = False) -> None:
-        self.tasks = Tasks(INTERVAL_MS, exactly_once=exactly_once)
+        self.tasks = Tasks(INTERVAL_MS, SESSION_MS, exactly_once=exactly_once)
         self.now_ms = 10_000
 
     def handle(self, *events: Event) -> list[do.Effect]:
@@ -285,15 +286,22 @@ def test_a_task_that_fails_beside_others_pauses_alone(machine: Machine) -> None:
 # --- the member's turns ------------------------------------------------------------
 
 
-def test_a_commit_that_is_due_comes_before_a_join_and_none_after_it(machine: Machine) -> None:
+def test_a_commit_that_is_due_comes_before_a_join(machine: Machine) -> None:
     machine.now_ms += INTERVAL_MS
     assert machine.handle(member.Commit()) == []
     assert machine.handle(Turned(joined=True)) == [do.BeginCommit()]
     assert machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))[-1] == do.TellMember(member.WorkCommitted())
+
+
+@pytest.mark.parametrize("joined", [True, False])  # JoinGroup has not left yet, or it has
+def test_commits_go_on_while_the_group_rebalances_if_the_session_lasts(machine: Machine, joined: bool) -> None:
+    machine.handle(member.Commit())
     machine.now_ms += INTERVAL_MS
-    assert machine.handle(Turned(joined=True, full=True)) == []
-    assert not machine.tasks.is_due(machine.now_ms, full=True)
-    machine.handle(member.Adopt(2, ACTIVE))
+    assert machine.handle(Turned(joined, lease_left_ms=SESSION_MS / 2 - 1)) == []
+    assert machine.handle(Turned(joined, full=True)) == []
+    assert machine.handle(Turned(joined, lease_left_ms=SESSION_MS / 2)) == [do.BeginCommit()]
+    machine.handle(CommitEnded(CommitEnd.DEFERRED, [TASK]), member.Adopt(2, ACTIVE))
+    machine.now_ms += INTERVAL_MS
     assert machine.handle(Turned(joined=True)) == [do.BeginCommit()]
 
 
@@ -315,7 +323,8 @@ def test_a_fenced_commit_loses_the_membership_and_begins_no_other(machine: Machi
         do.TellMember(member.MembershipLost("commit ended as fenced")),
     ]
     machine.now_ms += INTERVAL_MS
-    assert machine.handle(Turned(joined=True, full=True)) == []
+    assert machine.handle(Turned(joined=True, full=True, lease_left_ms=SESSION_MS)) == []
+    assert not machine.tasks.is_due(machine.now_ms, full=True)
 
 
 def test_no_commit_begins_before_the_member_has_joined_unless_something_waits_for_it(machine: Machine) -> None:

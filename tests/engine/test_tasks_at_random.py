@@ -32,6 +32,7 @@ from kstreams_assign.tasks.lifecycle import TaskState
 
 TASKS = [TaskId(0, partition) for partition in range(3)]
 INTERVAL_MS = 200
+SESSION_MS = 10_000
 ENDS = (CommitEnd.DONE,) * 6 + (CommitEnd.FAILED, CommitEnd.FENCED, CommitEnd.DEFERRED)
 
 
@@ -88,7 +89,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
-        self.tasks = Tasks(INTERVAL_MS, exactly_once=seed % 2 == 0)
+        self.tasks = Tasks(INTERVAL_MS, SESSION_MS, exactly_once=seed % 2 == 0)
         self.now_ms = 0
         self.restoring = RestoreThread()
         self.in_hand: set[TaskId] = set()
@@ -197,7 +198,7 @@ class World:
     def step(self) -> None:
         rng = self.rng
         self.now_ms += rng.randrange(60)
-        choices = [lambda: self.handle(Turned(self.joined and not self.lost, rng.random() < 0.1))] * 3
+        choices = [self.turn] * 3
         if self.restoring.orders:
             choices += [self.restoring.carry_out] * 3
         if self.restoring.answers:
@@ -219,6 +220,10 @@ class World:
         if rng.random() < 0.02:
             choices.append(self.drop)
         rng.choice(choices)()
+
+    def turn(self) -> None:
+        lease_left_ms = 0 if self.lost else self.rng.randrange(SESSION_MS)
+        self.handle(Turned(self.joined and not self.lost, self.rng.random() < 0.1, lease_left_ms))
 
     def join(self) -> None:
         self.awaits_commit = True

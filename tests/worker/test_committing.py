@@ -35,14 +35,29 @@ LINGERING = {"linger.ms": "500"}
 """So that who does not wait has looked before the records have left. Who waits does not wait for this."""
 
 
+NO_MEMBER = MemberId(-1, "", None)
+"""Who commits to a group without members."""
+
+
 class Group:
     """A membership that answers as the test sets it, and keeps the offsets that it was asked to commit."""
 
     def __init__(self) -> None:
         self.lease_s = 100.0
         self.refusal: Exception | None = None
-        self.who = MemberId(-1, "", None)  # who commits to a group without members
+        self.who = NO_MEMBER
         self.committed: list[Mapping[TopicPartition, int]] = []
+        self.losses = 0
+
+    def join_again(self) -> None:
+        """The group has a new generation, whose number this member does not know yet."""
+        self.refusal, self.who = CommitDeferred("joining"), MemberId(5, "a member of once", None)
+
+    def be_joined(self) -> None:
+        self.refusal, self.who = None, NO_MEMBER
+
+    def transaction_member(self) -> MemberId:
+        return self.who
 
     def lease_left_s(self) -> float:
         return self.lease_s
@@ -284,7 +299,7 @@ def test_a_session_that_may_have_ended_between_two_records_fences_the_tasks(
 
 
 def test_a_turn_without_anything_to_commit_does_not_report_the_earlier_failure(exact: Desk) -> None:
-    exact.group.refusal = CommitDeferred("joining")
+    exact.group.join_again()
     exact.begin()
     assert end_of(exact) is CommitEnd.FAILED
     exact.committer.begin([])
@@ -292,17 +307,33 @@ def test_a_turn_without_anything_to_commit_does_not_report_the_earlier_failure(e
 
 
 def test_exactly_once_what_is_aborted_fails_the_tasks_and_the_next_commit_goes_on(exact: Desk) -> None:
-    exact.group.refusal = CommitDeferred("joining")
+    exact.group.join_again()
     exact.begin()
     ended = whole(exact)
     assert ended.end is CommitEnd.FAILED
     assert ended.failed == (TaskId(0, 0),)
-    exact.group.refusal = None
+    exact.group.be_joined()
     exact.begin()
     while (end := exact.committer.advance()) is None:
         pass
     assert end.end is CommitEnd.DONE
     assert exact.committed() == 2
+
+
+def test_exactly_once_a_commit_does_not_wait_for_a_rebalance(exact: Desk) -> None:
+    exact.group.refusal = CommitDeferred("joining")
+    exact.begin()
+    assert end_of(exact) is CommitEnd.DONE
+    assert exact.committed() == 2
+
+
+def test_exactly_once_a_membership_that_was_lost_meanwhile_commits_nothing(exact: Desk) -> None:
+    """Also if the member has joined again: its tasks were others' in between."""
+    exact.begin()
+    assert exact.committer.advance() is None, "the transaction has begun"
+    exact.group.losses += 1
+    assert end_of(exact) is CommitEnd.FENCED
+    assert exact.committed() == 0
 
 
 def test_exactly_once_a_commit_that_is_abandoned_is_taken_back_before_the_next(exact: Desk) -> None:
