@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from kstreams_assign.adapters.listening import describe_listen_error
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.events import Event, HttpFailedEvent, HttpListeningEvent
 from kstreams_assign.model import HostInfo
 from kstreams_assign.state.forking import open_unshared
 from kstreams_assign.status.as_json import as_json, tasks_json, verdict_json
@@ -43,9 +44,9 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 class EventReports(Protocol):
-    """Where the server reports its events, with their fields (``worker.events.EventLog``)."""
+    """Where the server reports its events (``worker.events.EventLog``)."""
 
-    def emit(self, event: str, **facts: object) -> None: ...
+    def emit(self, event: Event) -> None: ...
 
 
 class Answer(NamedTuple):
@@ -107,15 +108,12 @@ class StatusServer:
         """Answer with what ``status`` says, which is asked from several threads."""
         self._server.status, self._server.log = status, log
         self._thread.start()
-        open_to_all = [
-            (
-                f"{host_text(self.address)} is no loopback address: "
-                "every client that reaches it may read names of topics, tasks and hosts"
-            )
-        ]
-        log.emit(
-            "http_listening", url=f"http://{host_text(self.address)}/", warnings=open_to_all if self._public else []
+        open_to_all = (
+            f"{host_text(self.address)} is no loopback address: "
+            "every client that reaches it may read names of topics, tasks and hosts"
         )
+        warnings = (open_to_all,) if self._public else ()
+        log.emit(HttpListeningEvent(url=f"http://{host_text(self.address)}/", warnings=warnings))
 
     def stop(self) -> None:
         """Hang up on everybody, and let the address go."""
@@ -176,7 +174,7 @@ class _Server(ThreadingTCPServer):
         """Ignore a client that hung up; report any other error, as it is a bug."""
         error = sys.exception()
         if not isinstance(error, OSError):
-            self.log.emit("http_failed", warnings=[f"{type(error).__name__}: {error}"])
+            self.log.emit(HttpFailedEvent(warnings=(f"{type(error).__name__}: {error}",)))
 
 
 class _Handler(BaseHTTPRequestHandler):

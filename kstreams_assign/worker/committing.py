@@ -30,6 +30,14 @@ from kstreams_assign.errors import (
     TaskMigrated,
     TransactionAborted,
 )
+from kstreams_assign.events import (
+    ClientHungEvent,
+    CommitDeferredEvent,
+    CommitRefusedEvent,
+    DeliveryFailedEvent,
+    StoreFailedEvent,
+    TransactionAbortedEvent,
+)
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.status.views import TaskTopic
@@ -208,7 +216,7 @@ class Committer:
         try:
             answer.result(TELL_S)
         except (CommitDeferred, CommitRefused, BrokerUnavailable, FutureTimeoutError) as cause:
-            self._log.emit("commit_deferred", reason=f"partition times: {cause}")
+            self._log.emit(CommitDeferredEvent(reason=f"partition times: {cause}"))
 
     def close(self) -> None:
         """End the thread; a transaction's last call is waited for, as it should not outlive the producer."""
@@ -233,13 +241,13 @@ class Committer:
                 producer = self._in_transactions
                 self._preparation = self._sender.submit(lambda: producer.prepare(CALL_S))
             case engine.LeaveClient(reason):
-                self._log.emit("client_hung", warnings=[reason])
+                self._log.emit(ClientHungEvent(warnings=(reason,)))
                 self._sender.leave()
                 self._in_transactions.leave()
                 self._answer = self._preparation = None
             case engine.AnnounceAbort(tasks, reason):
                 self.aborted_total += 1
-                self._log.emit("transaction_aborted", reason=reason, tasks=[*map(str, tasks)])
+                self._log.emit(TransactionAbortedEvent(reason=reason, tasks=tuple(map(str, tasks))))
             case engine.EndCommit(ended):
                 self._order, self._ended = None, ended
                 if self._shares:
@@ -389,7 +397,7 @@ class Committer:
         if isinstance(cause, RecordRefused) and not (cause.absent and self._owners(cause)):
             text = f"task {self._writer_of(cause)}: {cause}"
             raise RecordRefused(text, cause.topic, cause.partition, cause.key, absent=cause.absent) from cause
-        self._log.emit("delivery_failed", reason=str(cause), warnings=[str(cause)])
+        self._log.emit(DeliveryFailedEvent(reason=str(cause), warnings=(str(cause),)))
         return _Result(Outcome.REFUSED if isinstance(cause, TaskMigrated) else Outcome.UNDELIVERED, str(cause))
 
     def _writer_of(self, refused: RecordRefused) -> str:
@@ -412,7 +420,7 @@ class Committer:
                 self._write(share)
             except StateError as cause:
                 reasons[share.task] = str(cause)
-                self._log.emit("store_failed", task=str(share.task), reason=str(cause))
+                self._log.emit(StoreFailedEvent(task=str(share.task), reason=str(cause)))
         return _Result(Outcome.OK, next(reversed(reasons.values()), ""), frozenset(reasons))
 
     def _write(self, share: Share) -> None:
@@ -434,10 +442,10 @@ class Committer:
         try:
             answer.result(WAIT_S if wait else 0)
         except (CommitDeferred, BrokerUnavailable, FutureTimeoutError) as cause:
-            self._log.emit("commit_deferred", reason=_reason(cause))
+            self._log.emit(CommitDeferredEvent(reason=_reason(cause)))
             return _Result(Outcome.DEFERRED)
         except CommitRefused as cause:
-            self._log.emit("commit_refused", reason=str(cause))
+            self._log.emit(CommitRefusedEvent(reason=str(cause)))
             return _Result(Outcome.REFUSED, str(cause))
         return _OK
 

@@ -21,6 +21,7 @@ from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
 from kstreams_assign.engine import early as engine
 from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, MalformedUserData
+from kstreams_assign.events import EarlyProbeEvent, EarlyProbingOffEvent, ProgressUnreadableEvent
 from kstreams_assign.group.dialects import APACHE, MemberReport
 from kstreams_assign.group.probing import Sums
 from kstreams_assign.group.values import Adopted, LeaderState
@@ -88,7 +89,7 @@ class EarlyProbing:
                     self._turn(clients)
             except KStreamsAssignError as cause:
                 self._off = str(cause)
-                self._log.emit("early_probing_off", warnings=[f"{cause}; the probing interval holds"])
+                self._log.emit(EarlyProbingOffEvent(warnings=(f"{cause}; the probing interval holds",)))
 
     def view(self) -> EarlyView:
         """For status, from any thread."""
@@ -120,7 +121,7 @@ class EarlyProbing:
                 self._measure_copies(generation, ends)
                 self._handle(engine.EndsKnown(generation, ends, self._sums.report(owned_only=True)), clients)
             case engine.AskForRebalance(reason, gain):
-                self._log.emit("early_probe", reason=reason, moves=gain.moves, standbys=gain.standbys)
+                self._log.emit(EarlyProbeEvent(reason=reason, moves=gain.moves, standbys=gain.standbys))
                 self._rejoin(reason)
             case _:
                 assert_never(effect)
@@ -154,7 +155,7 @@ class EarlyProbing:
         try:
             report = APACHE.read_report(record.value)
         except MalformedUserData as cause:
-            self._log.emit("progress_unreadable", warnings=[f"{self._partition} at {record.offset}: {cause}"])
+            self._log.emit(ProgressUnreadableEvent(warnings=(f"{self._partition} at {record.offset}: {cause}",)))
             return None
         return report if isinstance(report, MemberReport) else None
 

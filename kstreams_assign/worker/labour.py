@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.config import Config
 from kstreams_assign.errors import StateError
+from kstreams_assign.events import BatchLimitedEvent, Event, FunctionFailedEvent, TaskStatus
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.batch_size import Amount, BatchSize, CommitSize
@@ -109,10 +110,10 @@ def reported_lag(state: TaskState, lag: int | None) -> int | None:
 
 
 class Facts(NamedTuple):
-    """The state of this member. ``tasks``: task id -> ``{role, state, lag}``; a lag may be unknown."""
+    """The state of this member. ``tasks``: task id -> its state; a lag may be unknown."""
 
     generation: int | None
-    tasks: Mapping[str, Mapping[str, Any]]
+    tasks: Mapping[str, TaskStatus]
 
 
 class Loop(Protocol):
@@ -122,7 +123,7 @@ class Loop(Protocol):
         """Have something done on the loop's thread; from any thread."""
         ...
 
-    def emit(self, event: str, **facts: object) -> None:
+    def emit(self, event: Event) -> None:
         """Report an event; from any thread."""
         ...
 
@@ -254,12 +255,13 @@ class Functions(Labour):
         count = f"{len(records)} record{'' if len(records) == 1 else 's'}"
         error.add_note(f"task {task}, {partition} at offset {offset} (batch of {count})")
         self._loop.emit(
-            "function_failed",
-            task=task,
-            partition=str(partition),
-            offset=offset,
-            records=len(records),
-            reason=error_text(error),
+            FunctionFailedEvent(
+                task=task,
+                partition=str(partition),
+                offset=offset,
+                records=len(records),
+                reason=error_text(error),
+            )
         )
 
     def _report(self, limit: str | None, records: int) -> None:
@@ -267,4 +269,4 @@ class Functions(Labour):
         now_ms = monotonic_ms()
         if limit is not None and (self._reported_ms is None or now_ms - self._reported_ms >= REPORT_INTERVAL_MS):
             self._reported_ms = now_ms
-            self._loop.emit("batch_limited", limit=limit, records=records)
+            self._loop.emit(BatchLimitedEvent(limit=limit, records=records))

@@ -18,6 +18,13 @@ from kstreams_assign.adapters.kafka_python import GroupClient, remove_members
 from kstreams_assign.config import Config
 from kstreams_assign.engine import membership as engine
 from kstreams_assign.errors import BrokerUnavailable, InstanceFenced
+from kstreams_assign.events import (
+    AssignedEvent,
+    BrokerUnavailableEvent,
+    DrainRefusedEvent,
+    JoiningEvent,
+    ShutdownRequestedEvent,
+)
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.assignor_choice import known_assignors
 from kstreams_assign.group.dialects import DIALECTS
@@ -176,9 +183,9 @@ class Membership:
     def _announce(self, announcement: engine.Announcement) -> None:
         match announcement:
             case engine.AnnounceJoining(reason):
-                self._log.emit("joining", reason=reason)
+                self._log.emit(JoiningEvent(reason=reason))
             case engine.AnnounceDrainRefused(warning):
-                self._log.emit("drain_refused", warnings=[warning])
+                self._log.emit(DrainRefusedEvent(warnings=(warning,)))
             case engine.Drained():
                 self._drained()
             case engine.EndMembership(cause):
@@ -203,7 +210,7 @@ class Membership:
             self._outage = False
         except BrokerUnavailable as cause:
             if not self._outage:
-                self._log.emit("broker_unavailable", reason=str(cause))
+                self._log.emit(BrokerUnavailableEvent(reason=str(cause)))
             self._outage = True
         except InstanceFenced as cause:
             mine = self._config.group_instance_id
@@ -291,18 +298,19 @@ class Membership:
     def _report_assignment(self, received: engine.Received) -> None:
         adopted = received.adopted
         if received.end is not None:
-            self._log.emit("shutdown_requested", reason=str(received.end))
+            self._log.emit(ShutdownRequestedEvent(reason=str(received.end)))
         self._log.emit(
-            "assigned",
-            generation=received.generation,
-            assignor=adopted.assignor,
-            active=[*map(str, sorted(adopted.active))],
-            standby=[*map(str, sorted(adopted.standby))],
-            warmup=[*map(str, sorted(adopted.warmup))],
-            next_probe_ms=adopted.next_probe_ms,
-            follow_up=adopted.follow_up,
-            version=adopted.version,
-            warnings=[*received.warnings],
+            AssignedEvent(
+                generation=received.generation,
+                assignor=adopted.assignor,
+                active=tuple(map(str, sorted(adopted.active))),
+                standby=tuple(map(str, sorted(adopted.standby))),
+                warmup=tuple(map(str, sorted(adopted.warmup))),
+                next_probe_ms=adopted.next_probe_ms,
+                follow_up=adopted.follow_up,
+                version=adopted.version,
+                warnings=tuple(received.warnings),
+            )
         )
 
     def lost(self) -> None:

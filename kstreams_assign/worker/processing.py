@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple, Protocol, assert_never
 
+from kstreams_assign import events
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
 from kstreams_assign.config import Config
@@ -248,7 +249,7 @@ class Processor:
         try:
             polled = self._inputs.poll(self._labour.appetite(), self._patience_s)
         except OffsetOutOfRange as cause:
-            self._log.emit("input_out_of_range", reason=str(cause), reset=self._config.auto_offset_reset)
+            self._log.emit(events.InputOutOfRangeEvent(reason=str(cause), reset=self._config.auto_offset_reset))
             self._lose_input(cause.positions)
             return
         for partition, records in polled.items():
@@ -265,7 +266,9 @@ class Processor:
         running = self._running[task_id]
         if running.fresh:
             running.fresh = False
-            self._log.emit("first_record", task=str(task_id), offset=records[0].offset, partition=str(partition))
+            self._log.emit(
+                events.FirstRecordEvent(task=str(task_id), offset=records[0].offset, partition=str(partition))
+            )
         done = 0
         while done < len(records) and self._may_work(task_id, running):
             portion = records[done : done + self._labour.portion(running, len(records) - done)]
@@ -288,8 +291,8 @@ class Processor:
             self._take_orders()
         return False
 
-    def emit(self, event: str, **facts: object) -> None:
-        self._log.emit(event, **facts)
+    def emit(self, event: events.Event) -> None:
+        self._log.emit(event)
 
     def rewind(self, positions: Mapping[TopicPartition, int]) -> None:
         """The labour's wish: read these again from there. On the loop's own thread."""
@@ -360,10 +363,10 @@ class Processor:
             case do.AnnounceAdoption():
                 self._announce_adoption(effect)
             case do.AnnounceFailure(task, reason, pause_ms):
-                self._log.emit("task_failed", task=str(task), reason=reason, pause_ms=pause_ms)
+                self._log.emit(events.TaskFailedEvent(task=str(task), reason=reason, pause_ms=pause_ms))
             case do.AnnounceLoss(reason):
                 self._labour.dropped(reason)
-                self._log.emit("lost", reason=reason)
+                self._log.emit(events.LostEvent(reason=reason))
             case do.StopWork():
                 self._labour.stops()
                 self._commits.close()
@@ -386,8 +389,8 @@ class Processor:
                 assert_never(effect)
 
     def _announce_adoption(self, effect: do.AnnounceAdoption) -> None:
-        left, came = [*map(str, effect.left)], [*map(str, effect.came)]
-        self._log.emit("adopted", generation=effect.generation, left=left, came=came)
+        left, came = tuple(map(str, effect.left)), tuple(map(str, effect.came))
+        self._log.emit(events.AdoptedEvent(generation=effect.generation, left=left, came=came))
         self._labour.assigned(effect.generation, effect.adopted)
 
     def _stop_input(self, task: TaskId, inputs: do.Inputs) -> None:
@@ -409,7 +412,7 @@ class Processor:
             self._sums.running(task)
         self._inputs.add(at)
         offsets = {str(p): position.offset for p, position in positions.items()}
-        self._log.emit("running", task=str(task), positions=offsets, restored=restored)
+        self._log.emit(events.RunningEvent(task=str(task), positions=offsets, restored=restored))
         self._labour.begins(running)
 
     def settle(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
+from kstreams_assign.events import Event, SessionBeganEvent, SessionEndedEvent, TaskStatus
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.sidecar.messages import read_request
@@ -50,8 +51,8 @@ class Stand:
     def __init__(self, stores: RocksTaskStores) -> None:
         self.handler = RequestHandler(TopologyShape((SHAPE,)), Limits(records_max=100))
         self.rewound: dict[TopicPartition, int] = {}
-        self.reported: list[tuple[str, dict[str, object]]] = []
-        self.handler.connect(self, lambda: Facts(7, {"0_0": {"role": "active", "state": "running", "lag": 0}}))
+        self.reported: list[Event] = []
+        self.handler.connect(self, lambda: Facts(7, {"0_0": TaskStatus(role="active", state="running", lag=0)}))
         self.stores = stores
         self.begin()
         self._number = 0
@@ -68,8 +69,8 @@ class Stand:
     def order(self, work) -> None:
         work()
 
-    def emit(self, event: str, **facts: object) -> None:
-        self.reported.append((event, facts))
+    def emit(self, event: Event) -> None:
+        self.reported.append(event)
 
     def rewind(self, positions) -> None:
         self.rewound.update(positions)
@@ -207,10 +208,10 @@ def test_the_end_of_a_session_reports_whether_work_is_left(stand):
     stand.handler.commit_ends(CommitEnd.DONE)
     stand.ask("close")
     assert stand.reported == [
-        ("session_began", {}),
-        ("session_ended", {"uncommitted": True}),
-        ("session_began", {}),
-        ("session_ended", {"uncommitted": False}),
+        SessionBeganEvent(),
+        SessionEndedEvent(uncommitted=True),
+        SessionBeganEvent(),
+        SessionEndedEvent(uncommitted=False),
     ]
 
 
@@ -219,7 +220,7 @@ def test_the_end_of_the_worker_ends_an_open_session_once(stand):
     stand.bring(10)
     stand.handler.stops()
     stand.handler.leave(stand.port)
-    assert stand.reported == [("session_began", {}), ("session_ended", {"uncommitted": True})]
+    assert stand.reported == [SessionBeganEvent(), SessionEndedEvent(uncommitted=True)]
 
 
 def test_a_session_that_ends_before_its_commit_does_leaves_work(stand):
@@ -227,7 +228,7 @@ def test_a_session_that_ends_before_its_commit_does_leaves_work(stand):
     stand.bring(10)
     stand.ask("commit")
     stand.handler.leave(stand.port)
-    assert stand.reported[-1] == ("session_ended", {"uncommitted": True})
+    assert stand.reported[-1] == SessionEndedEvent(uncommitted=True)
 
 
 def test_a_requested_commit_outlives_its_session_and_the_next_session_continues_from_there(stand):
