@@ -7,6 +7,7 @@ The syntax tree has every call of ``emit``; the tests with a broker compare the 
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import get_type_hints
 
@@ -27,6 +28,7 @@ REPORTERS = ("log", "_log", "_loop")
 """What ``emit`` is called on; ``Task.emit`` sends records."""
 
 
+@cache
 def emit_calls() -> list[tuple[str, str, frozenset[str] | None]]:
     """File and line, event, and fields; None where the fields are a mapping."""
     calls = []
