@@ -28,18 +28,23 @@ from kstreams_assign.errors import ExtraMissing, LocalBrokerError, SparkError
 from kstreams_assign.history.session import spark_session
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.local.jars import class_path
+from tests.fast_files import keep_byte_code, write_files_to_memory
+from tests.samples import BRIEF_EXAMPLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 settings.register_profile("steady", deadline=None)  # a busy machine is not a failure
-settings.register_profile("brief", deadline=None, max_examples=10)
+settings.register_profile("brief", deadline=None, max_examples=BRIEF_EXAMPLES)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell: tests press Ctrl-C all the same
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+
+write_files_to_memory()
+keep_byte_code()
 
 LEFT_OUT = pytest.StashKey[dict[str, str]]()
 MISSING = pytest.StashKey[dict[str, str]]()
@@ -262,19 +267,17 @@ SLOW = (
     "tests/test_wheel.py",
     "tests/test_plain_install.py",
     "tests/test_conftest.py",
-    "tests/test_house.py",
+    "tests/test_house.py::test_the_tool",
+    "tests/test_house.py::test_every_locked_package",
     "tests/docs_site/test_build.py",
-    "tests/docs_site/test_reference.py",
+    "tests/docs_site/test_reference.py::test_every_public_name",
     "tests/adapters/test_rocksdb_cut.py",
-    "tests/assign/test_brute_force.py",
+    "tests/assign/test_brute_force.py::test_guarantees_hold_for_any_process_names",
     "tests/demo/test_fleet.py::test_workers_are_stopped_together",
-    "tests/history/test_compaction.py",
-    "tests/observe/test_what_if.py::test_a_change_of_a_group_at_rest",
-    "tests/observe/test_what_if.py::test_a_group_in_the_middle_of_its_life",
-    "tests/state/test_crash.py",
+    "tests/history/test_compaction.py::test_killed_at_any_point",
     "tests/test_pipe_end.py",
     "tests/test_public_api.py::test_a_type_checker",
-    "tests/sidecar/test_memory.py",
+    "tests/sidecar/test_memory.py::test_a_hostile_frame",
     "tests/worker/test_damage.py::test_without_rights_and_on_a_full_disk",
 )
 """Beginnings of node ids: seconds each, or whole tools. ``make check`` leaves them out."""
@@ -305,6 +308,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[LEFT_OUT] = {}
     for part, reason in missing.items():
         left_out(config, items, part, reason)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the hundred thousands of objects that collecting made: they stay until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def _starts_a_broker(item: pytest.Item) -> bool:

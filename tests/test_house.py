@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -74,6 +75,7 @@ def imports_of(source: str) -> set[str]:
     return packages
 
 
+@cache
 def modules() -> dict[str, set[str]]:
     """Path below the package -> what that module imports."""
     return {

@@ -7,6 +7,7 @@ that is never reported, or a case that only raises.
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -103,6 +104,7 @@ NOT_REPORTED_BY_THE_SIMULATOR = {
 }
 
 
+@cache
 def tree(path: str) -> ast.Module:
     return ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
 
