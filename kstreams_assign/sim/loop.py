@@ -88,7 +88,7 @@ class Loop:
 
     def break_stores(self) -> None:
         """Damage the stores of the tasks that run, whose functions read them next."""
-        for task in self.running.keys() & self.stores.keys():
+        for task in sorted(self.running.keys() & self.stores.keys()):
             self._process.disk.damaged.add(task)
             self._inbox.put(self.handle, StoreFailed(task, StoreDamaged(f"the stores of {task} are damaged")))
 

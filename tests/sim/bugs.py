@@ -366,14 +366,14 @@ BUGS = (
         "what is not committed is restored",
         "a task begins with all of its state",
         uncommitted_restored,
-        205,
+        100,
         exactly_once=True,
     ),
     Bug(
         "a restore ends at an open transaction",
         "a task begins with all of its state",
         restored_to_the_stable_end,
-        10,
+        65,
         exactly_once=True,
     ),
     Bug(
