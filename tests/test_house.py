@@ -25,6 +25,7 @@ DEMO_LOCK = (ROOT / "requirements-demo.lock").read_text(encoding="utf-8")
 PURE_ROOMS = (
     "model.py",
     "errors.py",
+    "allowed_values.py",
     "client_settings",
     "topology",
     "wire",
@@ -50,7 +51,7 @@ ROOM_OF_PACKAGE = {
     "pyspark": ("history",),
     "pyarrow": ("history",),
     "plotly": ("history/report",),
-    "prometheus_client": ("worker/http",),
+    "prometheus_client": ("status",),
     "typer": (
         "cli.py",
         "insight",

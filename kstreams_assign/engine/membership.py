@@ -32,6 +32,7 @@ UNIQUE_FIELD_VALUES = 128
 REBALANCING = "the group rebalances"
 REPORT_AGAIN = "the cleaner ran during the last rebalance"
 DRAINING = "draining: this member wants to leave"
+OLD_DRAIN = "the assignment is that of a drained predecessor with the same group_instance_id"
 SHUTTING_DOWN = "this member asks the whole application to shut down"
 LOST = "the group went on without this member"
 DRAIN_REFUSED = (
@@ -319,7 +320,11 @@ class Membership:
         return []
 
     def _received(self, event: Received, now_ms: int) -> list[Effect]:
-        """Adopt it; join again at once in another version of user-data, and leave if the drain is over."""
+        """Adopt it; join again at once in another version of user-data, and leave if the drain is over.
+
+        A static member that comes back within its session gets the assignment of its predecessor without a rebalance.
+        If that had drained, the assignment is empty, and stays so until this member asks for a rebalance.
+        """
         adopted = event.adopted
         if event.end is not None:
             self._end, self._error_code = event.end, ErrorCode.SHUTDOWN_REQUESTED
@@ -328,7 +333,11 @@ class Membership:
             self.version = adopted.version
             reason = f"version probing: this member speaks version {adopted.version} from now on"
             effects += self._pass_on(member.RejoinWanted(reason), now_ms)
-        return effects + self._drain_on(adopted) if self._drain_reported else effects
+        if self._drain_reported:
+            return effects + self._drain_on(adopted)
+        if adopted.draining:
+            effects += self._pass_on(member.RejoinWanted(OLD_DRAIN), now_ms)
+        return effects
 
     def _drain_on(self, adopted: Adopted) -> list[Effect]:
         if not adopted.draining:

@@ -1,8 +1,8 @@
 """The restores of one process: who has each task's stores, what a task waits for, and why it stops.
 
 ``Restores.handle(event, now_ms)`` takes the processing loop's orders, answers to its own questions, and what
-``restore.loop`` reports. It returns effects (``restore_effects``), which a shell carries out in order. Each task is one
-value, ``TaskEntry``. An effect that is answered at once is the last one of its task.
+``restore.loop`` reports (``restore_events``). It returns effects (``restore_effects``), which a shell carries out in
+order. Each task is one value, ``TaskEntry``. An effect that is answered at once is the last one of its task.
 
 Three rules. Stores belong to the restore thread or to the processing loop, never to both: an order about stores that
 are on their way to the loop does nothing, as the loop sees that it wants something else by now, and sends them back. A
@@ -21,150 +21,30 @@ from kstreams_assign.engine import restore_effects as do
 from kstreams_assign.engine import stops
 from kstreams_assign.engine.effects import Inputs
 from kstreams_assign.engine.restore_effects import Effect
+from kstreams_assign.engine.restore_events import (
+    Close,
+    Discarded,
+    DiscardFailed,
+    Event,
+    Offsets,
+    Opened,
+    OpenFailed,
+    PositionsFailed,
+    PositionsFound,
+    Repair,
+    Restore,
+    Restored,
+    StoresFailed,
+    Tail,
+    Woke,
+)
 from kstreams_assign.engine.stops import Stop
 from kstreams_assign.errors import StateError, StoreDamaged
-from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
+from kstreams_assign.model import TaskId, TopologyShape
 from kstreams_assign.restore.loop import Missing, Progress, Purpose, StartedOver
 from kstreams_assign.restore.progress import TaskProgress
 
 MISSING_RETRY_MS = 1_000
-
-Offsets = Mapping[TopicPartition, int]
-
-# --- events: orders of the loop -----------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Restore:
-    """Bring an active task to the end of its changelogs, look up its input positions, and hand it out.
-
-    ``offsets``: those of the stores that came with the order; None: none came. Then it is about stores that are here.
-    """
-
-    task: TaskId
-    inputs: Inputs
-    offsets: Offsets | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """Keep a standby or warm-up up to date; ``offsets`` as in ``Restore``."""
-
-    task: TaskId
-    offsets: Offsets | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """As ``Restore``, for stores that failed with this error; ``brought``: they came with the order."""
-
-    task: TaskId
-    inputs: Inputs
-    error: StateError
-    brought: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Stop reading, close the stores, and report ``Closed`` with this number; ``brought`` as in ``Repair``."""
-
-    task: TaskId
-    number: int
-    brought: bool
-
-
-# --- events: answers, and what the restorer reports -----------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A task's stores are open and hold these offsets."""
-
-    task: TaskId
-    offsets: Offsets
-
-
-@dataclass(frozen=True, slots=True)
-class OpenFailed:
-    """A task's stores could not be opened."""
-
-    task: TaskId
-    error: StateError
-
-
-@dataclass(frozen=True, slots=True)
-class Discarded:
-    """The folder of a task is thrown away because of this error."""
-
-    task: TaskId
-    cause: StateError
-
-
-@dataclass(frozen=True, slots=True)
-class DiscardFailed:
-    """The folder of a task could not be thrown away; the error says why."""
-
-    task: TaskId
-    error: StateError
-
-
-@dataclass(frozen=True, slots=True)
-class PositionsFound:
-    """The input positions of a task are known; ``number`` is that of the look-up."""
-
-    task: TaskId
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class PositionsFailed:
-    """The brokers did not return the input positions of a task."""
-
-    task: TaskId
-    number: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """An active task stands at the end of its changelogs; the restorer gave its stores, with these offsets, back."""
-
-    task: TaskId
-    offsets: Offsets
-
-
-@dataclass(frozen=True, slots=True)
-class StoresFailed:
-    """A store that the restorer had failed, and the restorer gave the task's stores back."""
-
-    task: TaskId
-    error: StateError
-
-
-@dataclass(frozen=True, slots=True)
-class Woke:
-    """Time has passed: some stopped tasks may be due."""
-
-
-Event = (
-    Restore
-    | Tail
-    | Repair
-    | Close
-    | Opened
-    | OpenFailed
-    | Discarded
-    | DiscardFailed
-    | PositionsFound
-    | PositionsFailed
-    | Progress
-    | Restored
-    | Missing
-    | StartedOver
-    | StoresFailed
-    | Woke
-)
-"""``Progress``, ``Missing`` and ``StartedOver`` are the restorer's (``restore.loop``)."""
 
 # --- one task -------------------------------------------------------------------------
 

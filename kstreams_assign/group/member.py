@@ -4,9 +4,10 @@
 out in order and reports back with further events. Nothing here waits, reads a clock or knows a client library, so the
 worker and the simulator drive the same machine.
 
-JoinGroup is a promise: between JoinGroup and the assignment nothing can be committed. So running work is committed
-before a rejoin that this member starts; revoked tasks are written, committed and closed before the next JoinGroup
-releases them. A request to rejoin at a bad moment is kept and not lost (kafka-python forgets one made during a join).
+JoinGroup is a promise: from there to the assignment the brokers take no input offsets outside a transaction. So running
+work is committed before a rejoin that this member starts; revoked tasks are written, committed and closed before the
+next JoinGroup releases them. A request to rejoin at a bad moment is kept and not lost (kafka-python forgets one made
+during a join).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class State(Enum):
 
     UNJOINED = "unjoined"  # no generation, nothing owned
     PREPARING = "preparing"  # a rejoin is wanted; running work is being committed first
-    JOINING = "joining"  # JoinGroup may leave at any moment: no commit from here to the assignment
+    JOINING = "joining"  # JoinGroup may leave at any moment: from here to the assignment input offsets may have to wait
     RELEASING = "releasing"  # an assignment revoked tasks; they are being written, committed and closed
     STABLE = "stable"
     CLOSED = "closed"

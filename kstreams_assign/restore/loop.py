@@ -15,8 +15,9 @@ from enum import Enum
 
 from kstreams_assign.errors import BrokerUnavailable, StateError
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.restore.ports import Bounds, ChangelogBatch, ChangelogReader, TaskStores
+from kstreams_assign.restore.ports import Bounds, ChangelogBatch, ChangelogReader
 from kstreams_assign.restore.progress import Beginning, PartitionProgress, TaskProgress, beginning, standbys_wait
+from kstreams_assign.tasks.stores import TaskStores
 
 _log = logging.getLogger(__name__)
 

@@ -77,6 +77,9 @@ class Checker:
     def stored(self, process: Process, task: TaskId, at: int) -> None:
         """A store takes the writes of a commit, up to this offset of its changelog."""
 
+    def unwritten(self, process: Process, task: TaskId) -> None:
+        """A store could not take the writes of a commit."""
+
     def accepted(self, member: str, offsets: Mapping[TopicPartition, int]) -> None:
         """The coordinator accepts a commit, which is stored after all checkers have seen it."""
 
@@ -328,11 +331,23 @@ class OnceOnly(Checker):
 
 
 class StoresFollow(Checker):
-    """A store takes nothing that is not committed in its changelog."""
+    """A store takes nothing that is not committed in its changelog, and nothing behind a write that failed."""
 
     invariant = "a store follows its changelog"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._holes: set[tuple[Process, TaskId]] = set()
+
+    def unwritten(self, process: Process, task: TaskId) -> None:
+        self._holes.add((process, task))
+
+    def runs(self, process: Process, task: TaskId, at: Mapping[TopicPartition, int]) -> None:  # noqa: ARG002
+        self._holes.discard((process, task))
+
     def stored(self, process: Process, task: TaskId, at: int) -> None:
+        if (process, task) in self._holes:
+            self.report_violation(f"{process.run.name} stores {task} up to {at}, and not what comes before")
         if at > (firm := self.world.logs.firm[task]):
             self.report_violation(f"{process.run.name} stores {task} up to {at}, committed are {firm}")
 

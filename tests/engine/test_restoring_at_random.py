@@ -13,15 +13,21 @@ from typing import assert_never
 import pytest
 
 from kstreams_assign.engine import effects, restore_effects
-from kstreams_assign.engine import restoring as events
+from kstreams_assign.engine import restore_events as events
 from kstreams_assign.engine.restoring import Restores
-from kstreams_assign.engine.tasks import Closed, CommitEnded, Restored, StopAsked, Turned
+from kstreams_assign.engine.task_events import (
+    Closed,
+    CommitEnded,
+    Restored,
+    StopAsked,
+    Turned,
+)
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Missing, Progress, Purpose, StartedOver
 from kstreams_assign.restore.progress import TaskProgress
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.commit import CommitEnd
 from tests.engine.test_tasks_at_random import ENDS, TASKS, World, inputs_of
 from tests.samples import sample
 
@@ -265,7 +271,7 @@ class TwoEngines(World):
                 self.answer()
             if self.in_commit is not None:
                 tasks, self.in_commit = self.in_commit, None
-                self.handle(CommitEnded(CommitStep.DONE, tasks))
+                self.handle(CommitEnded(CommitEnd.DONE, tasks))
             self.handle(Turned(joined=True))
             if self.at_rest():
                 break

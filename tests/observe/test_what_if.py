@@ -273,7 +273,7 @@ def test_javas_answer_is_given_for_each_place_of_new_processes():
         ({"remove": (UUID(int=1),), "replace": (UUID(int=1),)}, "named twice"),
         ({"remove": (UUID(int=1), UUID(int=2))}, "no process would be left"),
         ({"settings": {"max_warmups": 2}}, "max_warmups: must be one of"),
-        ({"settings": {"max_warmup_replicas": 0}}, "max_warmup_replicas is 0"),
+        ({"settings": {"max_warmup_replicas": 0}}, "max_warmup_replicas = 0"),
         ({"assignor": "best"}, "'best': must be one of"),
         ({"add": -1}, "0 or more processes"),
     ],
