@@ -270,7 +270,7 @@ SLOW = (
     "tests/test_house.py::test_the_tool",
     "tests/test_house.py::test_every_locked_package",
     "tests/docs_site/test_build.py",
-    "tests/docs_site/test_reference.py::test_every_public_name",
+    "tests/docs_site/test_reference.py",
     "tests/adapters/test_rocksdb_cut.py",
     "tests/assign/test_brute_force.py::test_guarantees_hold_for_any_process_names",
     "tests/demo/test_fleet.py::test_workers_are_stopped_together",
@@ -282,9 +282,17 @@ SLOW = (
 )
 """Beginnings of node ids: seconds each, or whole tools. ``make check`` leaves them out."""
 
-TOGETHER = (("tests/docker/", "tests/mixed/", "tests/releases/"), ("tests/history/",))
-"""In a run by several processes one process gets all tests of such a group, and starts with them. They share something
-slow to start (Spark), or keep a machine busy (containers, Java). Elsewhere the tests of one file stay together."""
+TOGETHER = (
+    ("tests/docker/",),
+    ("tests/mixed/", "tests/releases/"),
+    ("tests/history/",),
+    ("tests/docs_site/test_build.py", "tests/docs_site/test_reference.py"),
+)
+"""In a run by several processes one process gets all tests of such a group, and these come first. They share something
+slow to start (Spark, the built site), or keep a machine busy (containers, Java)."""
+
+LONG = ("tests/worker/crash/", "tests/worker/test_access.py", "tests/test_plain_install.py", "tests/test_wheel.py")
+"""These take minutes, so they come next, and none is the last. The tests of every other file stay together, too."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -310,12 +318,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out(config, items, part, reason)
 
 
-def pytest_collection_finish() -> None:
-    """Spare the garbage collector the hundred thousands of objects that collecting made: they stay until the end."""
-    gc.collect()
-    gc.freeze()
-
-
 def _starts_a_broker(item: pytest.Item) -> bool:
     """Whether the test, or one of its fixtures, starts a broker of its own."""
     if not isinstance(item, pytest.Function):
@@ -326,7 +328,9 @@ def _starts_a_broker(item: pytest.Item) -> bool:
 
 
 def _place(nodeid: str) -> int:
-    return next((at for at, folders in enumerate(TOGETHER) if nodeid.startswith(folders)), len(TOGETHER))
+    """Return the number of a test's group in the order of a run."""
+    groups = (*TOGETHER, LONG)
+    return next((at for at, files in enumerate(groups) if nodeid.startswith(files)), len(groups))
 
 
 @pytest.hookimpl(optionalhook=True)
