@@ -2,7 +2,8 @@
 
 ``group.probing`` says what a rebalance would bring and when that is worth one; this machine says for which generation,
 of what news, and for whom. Where a Python member leads, all members publish the offset sums of their replicas while a
-probing rebalance is due, and the leader listens. A Java leader does not: then a member watches its own replicas.
+probing rebalance is due, and the leader listens. A Java leader does not: then a member watches its own replicas, each
+until it has caught up once. Later it may fall behind and catch up with any commit, which is worth no rebalance.
 
 A generation ends with the next assignment: events for an older one change nothing. ``Assigned`` may come from another
 thread than the other events, as it only replaces the generation. What must not live here: the channel, its records.
@@ -131,8 +132,9 @@ class Generation:
     ``standing``: what this member decided, if it leads. ``heard``: what processes have published. ``gain`` and
     ``answer``: what a rebalance would bring, and whether it is asked for; None until that is known.
 
-    ``own`` is set where the leader does not read progress: the offset sums of this member's replicas when the
-    generation began. ``late``: the replicas that were behind then, None until the end offsets are known.
+    ``own`` is set where the leader does not read progress: the offset sums, when the generation began, of this member's
+    replicas that had not caught up before. ``late``: those that were behind then, None until the end offsets are known.
+    ``caught_up``: its replicas that have caught up, in this generation or in those before it.
     """
 
     number: int
@@ -140,6 +142,7 @@ class Generation:
     standing: LeaderState | None = None
     own: Sums | None = None
     late: Collection[TaskId] | None = None
+    caught_up: frozenset[TaskId] = frozenset()
     heard: dict[UUID, Sums] = field(default_factory=dict)
     gain: Gain | None = None
     answer: Answer | None = None
@@ -188,16 +191,24 @@ class Early:
 
     def _begun(self, event: Assigned, now_ms: int) -> Generation | None:
         """Return the generation if a rebalance may be asked for in it; a follow-up comes by itself."""
-        adopted, own = event.adopted, None
+        adopted = event.adopted
         if adopted.follow_up:
             return None
+        generation = Generation(event.generation, Prober(self._floor_ms), event.standing)
         if event.standing is None and adopted.assignor is None:
-            own = {task: event.sums.get(task, 0) for task in adopted.standby | adopted.warmup}
-        if not own and (own is not None or adopted.next_probe_ms is None):
+            self._watch_own(generation, event)
+        elif adopted.next_probe_ms is None:
             return None
-        generation = Generation(event.generation, Prober(self._floor_ms), event.standing, own)
         generation.prober.handle(GenerationStarted(), now_ms)
         return generation
+
+    def _watch_own(self, generation: Generation, event: Assigned) -> None:
+        replicas = event.adopted.standby | event.adopted.warmup
+        if self._generation is not None:
+            generation.caught_up = self._generation.caught_up & replicas
+        generation.own = {task: event.sums.get(task, 0) for task in replicas - generation.caught_up}
+        if not generation.own:
+            generation.late = ()
 
     def _turned(self, generation: Generation, event: Turned, now_ms: int) -> list[Effect]:
         if generation.own is not None:
@@ -245,6 +256,7 @@ class Early:
             generation.late = find_tasks_behind(own, own, event.ends, self._acceptable)
         late = generation.late
         still = find_tasks_behind(late, event.sums, event.ends, self._acceptable)
+        generation.caught_up |= (own.keys() & event.ends.keys()) - still
         return self._judge(generation, Gain(len(late) - len(still), len(still)), now_ms)
 
     def _judge(self, generation: Generation, gain: Gain, now_ms: int) -> list[Effect]:

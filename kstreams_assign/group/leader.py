@@ -115,7 +115,7 @@ def decide(view: GroupView, question: DecisionInput) -> Decision:
         view, question.assignor, ends_known=question.end_offsets is not None, own=question.own
     )
     cluster = build_cluster(view, question, tasks, javas=choice.name == JAVA_ASSIGNOR or bool(view.foreign))
-    if choice.name != JAVA_ASSIGNOR:
+    if choice.name != JAVA_ASSIGNOR and not view.foreign:
         cluster = _as_promised(cluster, question.promised)
     queued = question.warmup_queue and not view.foreign
     config = replace(question.config, max_warmup_replicas=max(1, len(tasks))) if queued else question.config
@@ -164,7 +164,8 @@ def build_cluster(
 def _as_promised(cluster: Cluster, promised: Mapping[TaskId, UUID]) -> Cluster:
     """Count a withheld task as run by the process that waits for it.
 
-    Otherwise the follow-up would decide about it again. Java's leader does not do so, and neither may Java's decision.
+    Otherwise the follow-up would decide about it again. Java's leader does not do so, and neither may Java's decision,
+    nor the fallback in a group with Java members.
     """
     if not promised:
         return cluster

@@ -2,5 +2,6 @@
 
 The worker's threads, the Kafka clients and the clock have stand-ins (``loop``, ``membership``, ``client``,
 ``timeline``). The rules that they drive are the real ones: ``group``, ``tasks``, ``assign``, ``restore``, the mutex,
-and the bytes of subscription and assignment. Real clocks, sockets and client libraries do not belong here.
+and the bytes of subscription and assignment. Members may behave as Java's (``java``). Real clocks, sockets and client
+libraries do not belong here.
 """

@@ -236,20 +236,23 @@ class PromisesKept(Checker):
 
 
 class WarmupsWithin(Checker):
-    """A decision has at most the allowed warm-ups; with a queue, each process restores at most so many at once."""
+    """A decision has at most the allowed warm-ups; with a queue, each process restores at most so many at once.
+
+    A queue needs the trailer in each process, so a group with a Java member has none, whatever the setting says.
+    """
 
     invariant = "warm-ups within the limit"
 
     def decided(
         self,
         process: Process,  # noqa: ARG002
-        members: Sequence[JoinedMember],  # noqa: ARG002
+        members: Sequence[JoinedMember],
         question: DecisionInput,
         decision: Decision,
     ) -> None:
         limit = question.config.max_warmup_replicas
         count = sum(len(placed.warmup) for placed in decision.placements.values())
-        if count > limit and not question.warmup_queue:
+        if count > limit and not (question.warmup_queue and _all_are_python_members(members)):
             self.report_violation(f"{count} warm-ups, but max_warmup_replicas is {limit}")
 
     def assigned(self, process: Process, generation: int, adopted: Adopted) -> None:
@@ -262,6 +265,10 @@ class WarmupsWithin(Checker):
             self.report_violation(
                 f"generation {generation} has {sum(map(len, adopted.warmups.values()))} warm-ups, not {limit}"
             )
+
+
+def _all_are_python_members(members: Sequence[JoinedMember]) -> bool:
+    return not read_group(members).foreign
 
 
 class OffsetsGoOn(Checker):
@@ -376,7 +383,11 @@ class DrainedAreIdle(Checker):
 
 
 class SameOnEveryLeader(Checker):
-    """Each member that knows the last round would decide the same. Checks every third decision."""
+    """Each member that knows the last round would decide the same. Checks every third decision.
+
+    A member of the other kind is asked first: a Java leader and ours decide alike, except while a process drains. Only
+    our leader reads that, and plans for it.
+    """
 
     invariant = "decisions equal on whichever member leads"
 
@@ -391,11 +402,17 @@ class SameOnEveryLeader(Checker):
         if self._decisions % 3 or process.membership.adopted is None:
             return
         joined = {member.member_id for member in members}
-        others = [p.membership for p in self.world.processes if p is not process and _knows_as_much(p, process)]
-        for other in [member for member in others if member.client.member_id in joined][:1]:
-            again = decide(read_group(members), other.question(known_ends=question.end_offsets is not None))
-            if again.placements != decision.placements or _inputs(again) != _inputs(decision):
-                self.report_violation(f"{process.run.name} decides differently from {other.client.member_id}")
+        others = [p for p in self.world.processes if p is not process and _knows_as_much(p, process)]
+        others = [p for p in others if p.membership.client.member_id in joined]
+        if not others:
+            return
+        other = min(others, key=lambda p: p.kind is process.kind)
+        if other.kind is not process.kind and read_group(members).draining:
+            return
+        member = other.membership
+        again = decide(member.read_group(members), member.question(known_ends=question.end_offsets is not None))
+        if again.placements != decision.placements or _inputs(again) != _inputs(decision):
+            self.report_violation(f"{process.run.name} decides differently from {member.client.member_id}")
 
 
 def _knows_as_much(process: Process, other: Process) -> bool:

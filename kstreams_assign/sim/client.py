@@ -2,7 +2,7 @@
 
 It keeps the habits that matter: a lost membership is reported when the next JoinGroup is made, and only if partitions
 were assigned; a join is retried for ever; during a join no heartbeats are sent, and commits are deferred without asking
-the broker.
+the broker; partitions that an assignment lacks are revoked, and then the client joins again (KIP-429), as Java's does.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ class Client:
         instance_id: str | None,
         heartbeat_interval_ms: int,
         protocolist: Protocolist,
+        *,
+        leased: bool = True,
     ) -> None:
         self._who = who
         self._timeline = timeline
@@ -74,9 +76,12 @@ class Client:
         self._instance_id = instance_id
         self._interval_ms = heartbeat_interval_ms
         self._protocolist = protocolist
+        self._leased = leased
         self.member_id = ""
         self.generation = NO_GENERATION
         self.phase = Phase.UNJOINED
+        self.revokes_after_join = True
+        """KIP-429: it revokes what an assignment lacks, and then joins again. Others give partitions up before."""
         self._rejoin_needed = True
         self._in_flight = False
         self._assigned: Sequence[TopicPartition] = ()
@@ -159,9 +164,10 @@ class Client:
             self._send_join()
             return
         self.phase = Phase.STABLE
-        self._in_flight = self._rejoin_needed = False
+        self._in_flight = False
         self._answered_ms = max(self._answered_ms, sent_ms)
-        self._assigned = answer.assignment.partitions
+        before, self._assigned = self._assigned, answer.assignment.partitions
+        self._rejoin_needed = self.revokes_after_join and not set(before).issubset(self._assigned)
         self._protocolist.assigned(self.generation, answer.assignment.partitions, answer.assignment.user_data)
 
     def _reset(self, member_id: str) -> None:
@@ -197,6 +203,9 @@ class Client:
         return self.phase is Phase.STABLE
 
     def lease_left_ms(self, session_timeout_ms: int) -> int:
+        """Return for how long this member may still write; without a lease, always a whole session."""
+        if not self._leased:
+            return session_timeout_ms
         if self.generation == NO_GENERATION:
             return 0
         return self._answered_ms + session_timeout_ms - self._timeline.now_ms

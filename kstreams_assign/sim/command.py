@@ -51,6 +51,7 @@ def simulate(
     """Simulate groups with the real rules and bytes, and check the invariants.
 
     Each seed draws a group and its settings, and with --faults its faults.
+    One group in five has members that behave as Java's (J0, J1, ... in logs).
     The invariants: one owner a task, no lost work, no deleted state that was
     reported, an end to probing, and others; exactly once, each input has its
     results once.

@@ -28,7 +28,7 @@ class Early:
 
     def adopted(self, generation: int, adopted: Adopted, standing: LeaderState | None) -> None:
         """An assignment is here; ``standing`` if this member decided it."""
-        if self._world.scenario.early_probing:
+        if self._world.scenario.early_probing and self._process.kind.probes_early:
             self._handle(engine.Assigned(generation, adopted, standing, self._sums()))
             self._turn_later()
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, assert_never
 
 from kstreams_assign.engine import membership as engine
 from kstreams_assign.group import member as machine
-from kstreams_assign.group.dialects import APACHE
 from kstreams_assign.group.leader import DecisionInput, decide
 from kstreams_assign.group.values import Adopted, JoinedMember, LeaderState, MemberAssignment
-from kstreams_assign.group.view import read_group
+from kstreams_assign.group.view import GroupView, read_group
 from kstreams_assign.model import NO_PROBE_MS, TopicPartition
 from kstreams_assign.sim.client import Client
 from kstreams_assign.sim.early import Early
@@ -37,8 +36,18 @@ class Membership:
         self._world = process.world
         self._scenario = process.world.scenario
         self._shape = process.world.shape
+        self._kind = process.kind
+        self._assignor = self._kind.assignor or self._scenario.assignor
         self.machine = engine.Membership(
-            engine.Profile(process.process_id, self._shape, self._scenario.assignor, self._world.trailer)
+            engine.Profile(
+                process.process_id,
+                self._shape,
+                self._assignor,
+                self._world.trailer,
+                self._kind.dialect,
+                None if process.endpoint is None else "{}:{}".format(*process.endpoint),
+                process.endpoint,
+            )
         )
         self.sums = OffsetSums()
         self.mutex = ReportMutex(
@@ -53,6 +62,7 @@ class Membership:
             process.instance_id,
             self._scenario.heartbeat_interval_ms,
             self,
+            leased=self._kind.leased or not self._scenario.exactly_once,
         )
         self._early = Early(process)
         self.standing: LeaderState | None = None
@@ -141,16 +151,20 @@ class Membership:
         sums, kept = self.sums.report(owned_only=False), self.sums.report_kept(self.machine.assigned)
         owned, report = self.machine.join(engine.ReportFacts(held, sums, kept))
         self._world.watch.reported(self._process, report)
-        return owned, partial(APACHE.write_report, report)
+        return owned, partial(self._kind.dialect.write_report, report)
 
     def lead(self, members: Sequence[JoinedMember]) -> Mapping[str, MemberAssignment]:
         """Decide. The broker's answer about end offsets may be missing."""
         self.machine.handle(engine.Elected(), self._now_ms())
         question = self.question(known_ends=not self._world.lookup_fails())
-        decision = decide(read_group(members), question)
+        decision = decide(self.read_group(members), question)
         self.standing = decision.standing
         self._world.decided(self._process, members, question, decision)
         return decision.assignments
+
+    def read_group(self, members: Sequence[JoinedMember]) -> GroupView:
+        """Read what members report, as far as this member can read it."""
+        return read_group(members, self._kind.dialect)
 
     def question(self, *, known_ends: bool) -> DecisionInput:
         """What this member would ask itself if it led."""
@@ -158,14 +172,14 @@ class Membership:
         return DecisionInput(
             application_id=APPLICATION,
             topology=self._shape,
-            assignor=self._scenario.assignor,
+            assignor=self._assignor,
             config=self._world.config,
             leader=self._process.process_id,
             partition_counts=self._world.partition_counts,
             end_offsets=self._world.logs.end_offsets() if known_ends else None,
             now_ms=self._now_ms(),
             promised=self.machine.promised,
-            warmup_queue=self._scenario.warmup_queue,
+            warmup_queue=self._scenario.warmup_queue and self._kind.queues_warmups,
             own=assign(self._waited) if assign else None,
         )
 

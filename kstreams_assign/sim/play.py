@@ -50,9 +50,13 @@ class Script:
 
     @classmethod
     def draw(cls, seed: int, *, faults: bool, exactly_once: bool = False) -> Script:
-        """Draw a group and its faults; they are the same under both guarantees."""
+        """Draw a group and its faults; they are the same under both guarantees.
+
+        Java members are drawn apart, so that seeds keep what was drawn for them before there were any.
+        """
         rng = Random(seed)  # noqa: S311 - reproducible on purpose
-        scenario = replace(Scenario.draw(rng), exactly_once=exactly_once)
+        drawn_java = Random(f"{seed}-java")  # noqa: S311
+        scenario = replace(Scenario.draw(rng).mixed(drawn_java), exactly_once=exactly_once)
         drawn = Faults.draw(rng) if faults else NO_FAULTS
         plan = drawn.plan(Random(f"{seed}-plan"), scenario.processes, scenario.safety_ms)  # noqa: S311
         return cls(seed, scenario, drawn, plan)

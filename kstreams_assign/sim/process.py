@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from kstreams_assign.engine.membership import DrainAsked
 from kstreams_assign.group import member as machine
-from kstreams_assign.model import TaskId
+from kstreams_assign.model import HostInfo, TaskId
 from kstreams_assign.sim.disk import Disk
 from kstreams_assign.sim.incarnation import Incarnation
+from kstreams_assign.sim.java import JAVA, PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,17 +18,24 @@ if TYPE_CHECKING:
     from kstreams_assign.sim.world import World
 
 CLEANER_INTERVAL_MS = 10_000
+FIRST_PORT = 8_000
 
 
 class Process:
-    """``slot`` is its place in the group, which the next process on the same disk takes over."""
+    """``slot`` is its place in the group, which the next process on the same disk takes over.
 
-    def __init__(self, world: World, slot: int, disk: Disk) -> None:
+    ``start_number`` counts the starts of all processes.
+    """
+
+    def __init__(self, world: World, slot: int, disk: Disk, start_number: int = 0) -> None:
         self.world = world
         self.slot = slot
         self.disk = disk
-        self.run = Incarnation(f"P{slot}", world.timeline)
+        self.kind = JAVA if slot in world.scenario.java else PYTHON
+        self.run = Incarnation(f"{self.kind.letter}{slot}", world.timeline)
         self.instance_id = f"instance-{slot}" if world.scenario.static else None
+        port = FIRST_PORT + (start_number if self.kind.moves else 0)
+        self.endpoint = HostInfo(f"host-{slot}", port) if world.scenario.java else None
         disk.restarted(world.timeline.now_ms)
         self._ended: Callable[[], None] = lambda: None
         self.membership = world.policy.membership(self)
@@ -49,12 +57,16 @@ class Process:
         self.loop.stop(self._left, failed=failed)
 
     def drain(self, ended: Callable[[], None]) -> None:
-        """Leave once its tasks are warm elsewhere, or cannot be; then call."""
+        """Leave once its tasks are warm elsewhere, or cannot be; then call. A process that cannot drain closes."""
         self._ended = ended
-        self.membership.handle(DrainAsked())
+        if self.kind.drains:
+            self.membership.handle(DrainAsked())
+        else:
+            self.leave()
 
     def _left(self) -> None:
-        self.membership.client.leave(static=self.membership.machine.draining)
+        if self.kind.leaves:
+            self.membership.client.leave(static=self.membership.machine.draining)
         self.end()
         self._ended()
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from kstreams_assign.assign import AssignConfig
+from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopologyShape
 
 APPLICATION = "sim"
 STATEFUL_TOPIC, STATELESS_TOPIC = "orders", "clicks"
+MIXED = 0.2
+"""The part of groups that are mixed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class Scenario:
     safety_ms: int = 180_000
     exactly_once: bool = False
     """Not drawn: a seed has the same group under both guarantees."""
+    java: tuple[int, ...] = ()
+    """The places of Java members (``sim.java``). With any, all members have endpoints."""
 
     @classmethod
     def draw(cls, rng: Random) -> Scenario:
@@ -66,6 +71,16 @@ class Scenario:
             commit_interval_ms=rng.choice((1_000, 5_000, 30_000)),
             state_cleanup_delay_ms=rng.choice((0, 10_000, 60_000)),
         )
+
+    def mixed(self, rng: Random) -> Scenario:
+        """Return the same group, one time in five with Java members.
+
+        Half of these groups name Java's assignor from the start, as a group that is meant to be mixed should.
+        """
+        if rng.random() >= MIXED:
+            return self
+        java = sorted(rng.sample(range(self.processes), rng.randint(1, self.processes)))
+        return replace(self, java=tuple(java), assignor=rng.choice((self.assignor, JAVA_ASSIGNOR)))
 
     def begins_with(self, partition: int) -> int:
         """Return the first length of a stateful task's changelog, and the first committed offset of its input."""

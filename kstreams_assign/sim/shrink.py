@@ -14,6 +14,7 @@ from kstreams_assign.sim.play import Played, Script, play
 PLAYS_MAX = 300
 SHORTEST_MS = 10_000
 SIMPLER: dict[str, object] = {
+    "java": (),
     "static": False,
     "warmup_queue": False,
     "early_probing": False,
@@ -55,6 +56,9 @@ def _smaller(script: Script) -> Iterator[Script]:
     for name, value in SIMPLER.items():
         if getattr(script.scenario, name) != value:
             yield replace(script, scenario=replace(script.scenario, **{name: value}))  # type: ignore[arg-type]
+    for slot in script.scenario.java[:-1]:
+        java = tuple(other for other in script.scenario.java if other != slot)
+        yield replace(script, scenario=replace(script.scenario, java=java))
     yield from _sooner(script)
 
 

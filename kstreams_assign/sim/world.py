@@ -73,6 +73,7 @@ class World:
         self.places: dict[int, Process | None] = dict.fromkeys(range(scenario.processes))
         self._disks: dict[int, Disk] = {}
         self._disk_count = 0
+        self._starts = 0
         self.healed = False
         watch.connect(self)
 
@@ -86,7 +87,8 @@ class World:
         """Start a process in this place, unless one runs there."""
         if self.places[slot] is None:
             disk = self._disks.get(slot) or self._new_disk(slot)
-            process = self.places[slot] = Process(self, slot, disk)
+            self._starts += 1
+            process = self.places[slot] = Process(self, slot, disk, self._starts)
             self.log("starts", process, "")
             process.start()
 

@@ -1,7 +1,8 @@
 """Each row of a table is carried out: machines make every effect, shells know every effect and event.
 
 A type checker proves that a shell has a case for each effect. It does not see an effect that no machine makes, an event
-that is never reported, or a case that only raises.
+that is never reported, or a case that only raises. The simulator's Java members (``sim.java``) have the same machines
+and shells, so they have no rows of their own.
 """
 
 from __future__ import annotations

@@ -327,6 +327,32 @@ def test_what_was_behind_is_decided_by_the_first_ends_that_are_known() -> None:
     assert generation.gain == Gain(1, 1)
 
 
+def test_a_replica_that_has_caught_up_once_is_awaited_no_more() -> None:
+    """With records that keep coming, a standby is behind when each generation begins, and catches up in each."""
+    machine = under_java({TASKS[1]: END, TASKS[2]: END})
+    machine.handle(EndsKnown(1, ENDS, {**SUMS, TASKS[1]: END}))
+    machine.handle(Assigned(2, assignment(None, python_leads=False), None, SUMS))
+    assert machine.turn() == [LookUpEnds(2, {TASKS[2]: 50})], "the other is still awaited"
+    machine.handle(EndsKnown(2, ENDS, {**SUMS, TASKS[2]: END}))
+    for generation in (3, 4):
+        machine.handle(Assigned(generation, assignment(None, python_leads=False), None, SUMS))
+        assert machine.turn() == []
+
+
+def test_a_replica_that_went_and_came_back_is_awaited_again() -> None:
+    machine = under_java({TASKS[1]: END, TASKS[2]: END})
+    machine.handle(EndsKnown(1, ENDS, {**SUMS, TASKS[1]: END, TASKS[2]: END}))
+    machine.handle(Assigned(2, assignment(None, python_leads=False, replicas=1), None, SUMS))
+    machine.handle(Assigned(3, assignment(None, python_leads=False), None, SUMS))
+    assert machine.turn() == [LookUpEnds(3, {TASKS[2]: 50})]
+
+
+def test_a_replica_whose_end_is_unknown_is_still_awaited() -> None:
+    machine = under_java({TASKS[1]: END})
+    machine.handle(Assigned(2, assignment(None, python_leads=False), None, {**SUMS, TASKS[1]: END}))
+    assert machine.turn() == [LookUpEnds(2, {TASKS[1]: END, TASKS[2]: 50})]
+
+
 def test_a_replica_without_a_sum_lacks_everything() -> None:
     machine = Machine()
     machine.handle(Assigned(1, assignment(None, python_leads=False), None, RUNNING))

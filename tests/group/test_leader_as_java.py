@@ -10,7 +10,7 @@ from kstreams_assign.assign import AssignConfig
 from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.values import ErrorCode
 from kstreams_assign.model import NO_PROBE_MS, HostInfo
-from tests.group.threaded import END, NOW_MS, SHAPE, Thread, actives, led, read_answers, standbys
+from tests.group.threaded import END, NOW_MS, SHAPE, Thread, actives, led, read_answers, standbys, task
 
 A, B = UUID(int=1), UUID(int=2)
 RUNS = -2
@@ -128,6 +128,21 @@ def test_compute_task_lags_without_end_offsets_deals_unknown_tasks_before_runnin
     )
     assert actives(decision) == {"a1": ["0_1"], "a2": []}
     assert list(map(str, decision.withheld)) == ["0_0"]
+
+
+@pytest.mark.parametrize("ends_known", [True, False])
+@pytest.mark.parametrize("assignor", ["high_availability", "least_movement"])
+def test_what_a_python_leader_promised_does_not_change_the_decision_of_a_mixed_group(
+    assignor: str, ends_known: bool
+) -> None:
+    """Java's leader does not know to which process a withheld task was promised; the next leader may be Java's."""
+    threads = [running("a1", A, "0_0", "0_2"), Thread("b1", B), Thread("c1", UUID(int=3), (), {"0_1": END})]
+    promise = {task("0_1"): B}
+    decisions = [
+        led(threads, leader=A, orders=3, ends_known=ends_known, assignor=assignor, promised=promised)
+        for promised in ({}, promise)
+    ]
+    assert actives(decisions[0]) == actives(decisions[1]) == {"a1": ["0_0", "0_2"], "b1": [], "c1": ["0_1"]}
 
 
 @pytest.mark.parametrize("code", [ErrorCode.SHUTDOWN_REQUESTED])

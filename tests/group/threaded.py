@@ -55,6 +55,7 @@ def led(
     ends: Mapping[TaskId, int] | None = None,
     ends_known: bool = True,
     assignor: str = "high_availability",
+    promised: Mapping[TaskId, UUID] | None = None,
 ) -> Decision:
     """Return the decision of a Python leader by Java's rules: no member here carries a trailer."""
     shape = SHAPE if clicks else TopologyShape(SHAPE.subtopologies[:1])
@@ -70,6 +71,7 @@ def led(
         partition_counts=counts,
         end_offsets=known if ends_known else None,
         now_ms=NOW_MS,
+        promised=promised or {},
     )
     return decide(read_group([thread.joins() for thread in threads]), question)
 

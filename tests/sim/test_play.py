@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from uuid import UUID
 
 import pytest
@@ -24,9 +25,10 @@ def quiet(**settings) -> Script:
 
 
 def of_old_kinds(seed: int) -> Script:
-    """The script of a seed as it was when the seed failed, without kinds of faults that came later."""
+    """The script of a seed as it was when the seed failed, without what came later: kinds of faults, Java members."""
     script = Script.draw(seed, faults=True)
-    return replace(script, plan=tuple(fault for fault in script.plan if fault.kind in PROCESS_FAULTS[:6]))
+    kept = tuple(fault for fault in script.plan if fault.kind in PROCESS_FAULTS[:6])
+    return replace(script, scenario=Scenario.draw(Random(seed)), plan=kept)
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])
@@ -187,6 +189,15 @@ def test_a_planted_bug_is_found(bug, monkeypatch):
     played = (play(Script.draw(seed, faults=True, exactly_once=bug.exactly_once)) for seed in seeds)
     invariant = next(violation.invariant for outcome in played for violation in outcome.violations)
     assert invariant == bug.invariant
+
+
+@pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.mixed], ids=lambda bug: bug.name)
+def test_only_a_mixed_group_shows_a_bug_of_mixed_groups(bug, monkeypatch):
+    bug.plant(monkeypatch)
+    for seed in range(bug.first, bug.first + LOOKED_AT):
+        script = Script.draw(seed, faults=True, exactly_once=bug.exactly_once)
+        if script.scenario.java:
+            assert play(replace(script, scenario=replace(script.scenario, java=()))).violations == ()
 
 
 def test_exactly_once_the_generation_fences_without_the_lease(monkeypatch):

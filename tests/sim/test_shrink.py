@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.sim.faults import NO_FAULTS
 from kstreams_assign.sim.play import Script, play
+from kstreams_assign.sim.scenario import Scenario
 from kstreams_assign.sim.shrink import shrink
 from kstreams_assign.sim.transcript import script_of, transcript
 from tests.samples import sample
-from tests.sim.bugs import lease_ignored, old_owner_ignored
+from tests.sim.bugs import endpoint_left_out, lease_ignored, old_owner_ignored
 
 
 def first_failure():
@@ -28,8 +30,16 @@ def test_only_what_is_needed_is_left(plant, monkeypatch):
     assert len(transcript(play(small.script, logged=True)).splitlines()) < 80
 
 
-def test_a_transcript_is_played_again_as_it_is_written():
-    script = Script.draw(16, faults=True)
+def test_only_the_java_members_that_are_needed_are_left(monkeypatch):
+    endpoint_left_out(monkeypatch)
+    script = Script(1, Scenario(processes=3, java=(0, 1, 2)), NO_FAULTS, ())
+    assert len(shrink(play(script)).script.scenario.java) == 1
+
+
+@pytest.mark.parametrize("seed", [16, 36])
+def test_a_transcript_is_played_again_as_it_is_written(seed):
+    script = Script.draw(seed, faults=True)
+    assert bool(script.scenario.java) == (seed == 36)
     text = transcript(play(script, logged=True))
     assert script_of("Prose.\n\n" + text) == script
     assert transcript(play(script_of(text), logged=True)) == text

@@ -7,7 +7,7 @@ assignment arrives ("we pay the suspension cost for all tasks"). A task that is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from kstreams_assign.assign import sticky
 from kstreams_assign.engine.effects import Effect
@@ -18,6 +18,9 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.loop import Loop
 from kstreams_assign.sim.membership import Membership
 from kstreams_assign.sim.policies.policy import Policy, always
+
+if TYPE_CHECKING:
+    from kstreams_assign.sim.process import Process
 
 
 class CommitsAll(Tasks):
@@ -58,6 +61,10 @@ class Suspending(Loop):
 
 class Eager(Membership):
     """Owns nothing when it joins, but reports its tasks as running, as they have no lag."""
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(process)
+        self.client.revokes_after_join = False
 
     def subscription(self) -> tuple[Sequence[TopicPartition], Callable[[], bytes]]:
         return (), super().subscription()[1]

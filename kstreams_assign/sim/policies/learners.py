@@ -9,6 +9,7 @@ wire, the owner reports such a task as running but does not own its partitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from kstreams_assign.assign import learner
 from kstreams_assign.group.values import Adopted
@@ -17,11 +18,18 @@ from kstreams_assign.sim.policies.bootstrap import NEVER_MS, UNLIMITED, AsksWhen
 from kstreams_assign.sim.policies.current import Suspending
 from kstreams_assign.sim.policies.policy import Policy, always
 
+if TYPE_CHECKING:
+    from kstreams_assign.sim.process import Process
+
 
 class GivesUpWhatIsLearned(AsksWhenComplete):
     """Owns the tasks that it runs when it joins, except those that others learn."""
 
     _reported_complete: frozenset[TaskId] = frozenset()
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(process)
+        self.client.revokes_after_join = False
 
     @property
     def being_learned(self) -> frozenset[TaskId]:
