@@ -23,6 +23,8 @@ from enum import Enum
 
 
 class CommitStep(Enum):
+    __hash__ = object.__hash__  # Enum's own, in Python, is slow in the keys of a table
+
     LEASE = "lease"
     BEGIN = "begin"  # a transaction
     PRODUCE = "produce"
@@ -39,6 +41,8 @@ class CommitStep(Enum):
 
 
 class Outcome(Enum):
+    __hash__ = object.__hash__  # Enum's own, in Python, is slow in the keys of a table
+
     OK = "ok"
     EXPIRED = "expired"
     UNDELIVERED = "undelivered"  # not acknowledged in time, or the transaction cannot be committed
