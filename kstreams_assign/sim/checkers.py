@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstreams_assign.group.dialects import MemberReport
-from kstreams_assign.group.leader import DecisionInput, decide
+from kstreams_assign.group.leader import DecisionInput, place_tasks
 from kstreams_assign.group.member import State
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.group.view import read_group
@@ -378,8 +378,8 @@ class SameOnEveryLeader(Checker):
         joined = {member.member_id for member in members}
         others = [p.membership for p in self.world.processes if p is not process and _knows_as_much(p, process)]
         for other in [member for member in others if member.client.member_id in joined][:1]:
-            again = decide(read_group(members), other.question(known_ends=question.end_offsets is not None))
-            if again.placements != decision.placements or _inputs(again) != _inputs(decision):
+            again = place_tasks(read_group(members), other.question(known_ends=question.end_offsets is not None))
+            if again.standing.plan.placements != decision.placements or again.inputs != _inputs(decision):
                 self.report_violation(f"{process.run.name} decides differently from {other.client.member_id}")
 
 

@@ -143,16 +143,23 @@ def offsets_first(monkeypatch):
 def deciding(monkeypatch, settings):
     """Decide with other settings than configured."""
 
-    def wrong(view, question):
-        return leader.decide(view, replace(question, config=replace(question.config, **settings(question.config))))
+    def wrong(_view, question):
+        return replace(question, config=replace(question.config, **settings(question.config)))
 
-    replace_decide(monkeypatch, wrong)
+    replace_question(monkeypatch, wrong)
 
 
-def replace_decide(monkeypatch, wrong):
-    """Replace the decision, for the leader and for the checker that decides again."""
-    monkeypatch.setattr(membership, "decide", wrong)
-    monkeypatch.setattr(checkers, "decide", wrong)
+def replace_question(monkeypatch, wrong):
+    """Replace what is decided about, for the leader and for the checker that decides again."""
+
+    def decide(view, question):
+        return leader.decide(view, wrong(view, question))
+
+    def place_tasks(view, question):
+        return leader.place_tasks(view, wrong(view, question))
+
+    monkeypatch.setattr(membership, "decide", decide)
+    monkeypatch.setattr(checkers, "place_tasks", place_tasks)
 
 
 def always_probing(monkeypatch):
@@ -170,9 +177,9 @@ def leaders_differ(monkeypatch):
 
     def wrong(view, question):
         own = "sticky" if question.leader == min(view.processes) else question.assignor
-        return leader.decide(view, replace(question, assignor=own))
+        return replace(question, assignor=own)
 
-    replace_decide(monkeypatch, wrong)
+    replace_question(monkeypatch, wrong)
 
 
 def standby_still_processed(monkeypatch):
