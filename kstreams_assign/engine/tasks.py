@@ -11,7 +11,7 @@ join until its assignment no commit begins by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from kstreams_assign.engine.effects import (
@@ -43,6 +43,7 @@ from kstreams_assign.engine.effects import (
     TellMember,
 )
 from kstreams_assign.errors import StateError
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.group import member
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.commit import CommitStep
@@ -89,10 +90,14 @@ class InputsLost:
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """The loop has been round. ``joined``: the member may commit; ``full``: no more can be processed uncommitted."""
+    """The loop has been round. ``joined``: the member may commit; ``full``: no more can be processed uncommitted.
+
+    ``idle``: nothing has been processed since the last commit.
+    """
 
     joined: bool
     full: bool = False
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,15 +228,16 @@ class Tasks:
 
     def due_ms(self) -> int | None:
         """Return when ``Turned`` has something to do if nothing else happens; None: never."""
-        due = self._pauses()
-        if not (self._committing or self._holding) and any(
-            held.state is TaskState.RUNNING for held in self._tasks.values()
-        ):
-            due.append(self._next_commit_ms)
+        due = self._pauses() if self._paused else []  # asked in every turn, and there is seldom any
+        if not (self._committing or self._holding):
+            for held in self._tasks.values():
+                if held.state is TaskState.RUNNING:
+                    due.append(self._next_commit_ms)
+                    break
         return min(due, default=None)
 
     def _pauses(self) -> list[int]:
-        """Return when each pause ends; asked in every turn, and there is seldom any."""
+        """Return when each pause ends."""
         return [ends_ms for task in self._paused if (ends_ms := self._tasks[task].pause_ends_ms) is not None]
 
     # --- assignments -----------------------------------------------------------------
@@ -449,12 +455,14 @@ class Tasks:
 
     def _turned(self, event: Turned, now_ms: int) -> list[Effect]:
         """Restore what has paused long enough; begin the next commit when it is due, or something waits for it."""
-        effects = self._restore_paused(now_ms)
+        effects = self._restore_paused(now_ms) if self._paused else []
         if self._committing:
             return effects
-        due = now_ms >= self._next_commit_ms or event.full
-        if self._wait_for_next or (due and event.joined and not self._holding):
+        due = (now_ms >= self._next_commit_ms or event.full) and event.joined and not self._holding
+        if self._wait_for_next or (due and not (event.idle and self._stop is None)):
             return [*effects, *self._begin_commit(now_ms)]
+        if due:
+            self._next_commit_ms = now_ms + self._commit_interval_ms
         return effects
 
     def _begin_commit(self, now_ms: int) -> list[Effect]:

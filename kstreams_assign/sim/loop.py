@@ -39,6 +39,8 @@ class Loop:
         self.restoring = Restoring(process)
         self._commits = Commits(process)
         self._turn_ms: int | None = None
+        self._idle_at: int | None = None
+        """How far the input had grown when there was last nothing to commit; None: tasks have begun since."""
         self._ended: Callable[[], None] = lambda: None
 
     # --- orders ------------------------------------------------------------------------------
@@ -95,7 +97,8 @@ class Loop:
     def _turn(self, due_ms: int) -> None:
         if due_ms == self._turn_ms:
             self._turn_ms = None
-            self.handle(Turned(self._process.membership.client.joined))
+            idle = self._idle_at == self._world.logs.grown(self._world.timeline.now_ms)
+            self.handle(Turned(self._process.membership.client.joined, idle=idle))
 
     # --- effects -----------------------------------------------------------------------------
 
@@ -104,6 +107,8 @@ class Loop:
         match effect:
             case do.BeginCommit():
                 self._commits.begin(self.running)
+                if not self.tasks.committing:
+                    self._note_idle()
             case do.FinishCommit():
                 self._commits.finish(effect.end, self.running)
             case do.RestoreTask():
@@ -145,8 +150,18 @@ class Loop:
             case _:
                 assert_never(effect)
 
+    def _note_idle(self) -> None:
+        """Note whether the running tasks have nothing to commit until the input grows."""
+        grown, firsts = self._world.logs.grown(self._world.timeline.now_ms), self._world.logs.firsts
+        left = any(
+            running.deferred or any(at != firsts.get(partition, 0) + grown for partition, at in running.at.items())
+            for running in self.running.values()
+        )
+        self._idle_at = None if left else grown
+
     def _run(self, task: TaskId) -> None:
         at = self._positions.pop(task)
+        self._idle_at = None
         self.running[task] = Running(dict(at), dict(at), self._world.timeline.now_ms)
         if task in self.stores:
             self._process.membership.sums.running(task)

@@ -286,6 +286,20 @@ def test_a_task_that_fails_beside_others_pauses_alone(machine: Machine) -> None:
 # --- the member's turns ------------------------------------------------------------
 
 
+def test_nothing_is_committed_where_nothing_was_processed(machine: Machine) -> None:
+    machine.now_ms += INTERVAL_MS
+    assert machine.handle(Turned(joined=True, idle=True)) == []
+    assert machine.handle(Turned(joined=True)) == [], "the next commit is due an interval later"
+    machine.now_ms += INTERVAL_MS
+    assert machine.handle(Turned(joined=True)) == [do.BeginCommit()]
+
+
+def test_what_waits_for_a_commit_has_one_where_nothing_was_processed(machine: Machine) -> None:
+    machine.now_ms += INTERVAL_MS
+    assert machine.handle(member.Commit()) == []
+    assert machine.handle(Turned(joined=True, idle=True)) == [do.BeginCommit()]
+
+
 def test_a_commit_that_is_due_comes_before_a_join_and_none_after_it(machine: Machine) -> None:
     machine.now_ms += INTERVAL_MS
     assert machine.handle(member.Commit()) == []

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kstreams_assign.sim.faults import NO_FAULTS, Fault
+from kstreams_assign.sim.loop import Loop
 from kstreams_assign.sim.play import Script, play
 from kstreams_assign.sim.scenario import Scenario
 from tests.sim.bugs import BUGS, lease_ignored
@@ -158,3 +159,12 @@ def test_a_transaction_that_its_process_left_open_holds_up_its_successor():
     played = play(script, logged=True)
     assert played.violations == ()
     assert any(" aborted " in line for line in played.lines)
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_turns_without_work_change_no_event(monkeypatch, exactly_once):
+    """A loop without anything to commit begins no commit; every event is as if it had made empty ones."""
+    scripts = [Script.draw(seed, faults=True, exactly_once=exactly_once) for seed in range(8)]
+    quick = [play(script, logged=True) for script in scripts]
+    monkeypatch.setattr(Loop, "_note_idle", lambda _: None)
+    assert [play(script, logged=True) for script in scripts] == quick
