@@ -126,7 +126,11 @@ class Restoring:
 
     def _carry_out(self, effect: do.Effect) -> None:  # noqa: C901, PLR0912 - a case for each effect
         sums = self._process.membership.sums
-        match effect:
+        match effect:  # the most frequent first
+            case do.ReportOffsets(task, offsets):
+                sums.restoring(task, offsets)
+            case do.CountOffsets() | do.AnnounceLookUpFailed():
+                pass  # nothing here but the engine looks at it
             case do.OpenStores(task):
                 self._open(task)
             case do.ReadChangelogs(task, store_of, purpose):
@@ -147,8 +151,6 @@ class Restoring:
             case do.ReportClosed(task, number):
                 self._tailed = False
                 self._process.loop.closed(task, number)
-            case do.ReportOffsets(task, offsets):
-                sums.restoring(task, offsets)
             case do.ReportDormant(task):
                 sums.dormant(task, dict(self._stores[task].offsets()))
             case do.ReportNothing(task):
@@ -162,8 +164,6 @@ class Restoring:
                 self._world.log("stopped", self._process, task)
             case do.AnnounceResumed(task):
                 self._world.log("resumed", self._process, task)
-            case do.CountOffsets() | do.AnnounceLookUpFailed():
-                pass  # nothing here but the engine looks at it
             case do.AnnounceWiped():
                 raise AssertionError(effect)  # no changelog is created again here
             case _:
@@ -229,11 +229,11 @@ class Restoring:
 
     def _hear(self, event: loop.Event) -> None:
         match event:
+            case loop.Progress() | loop.Missing() | loop.StartedOver():
+                self._handle(event)
             case loop.Restored(task, stores):
                 assert isinstance(stores, Stores)
                 self._handle(Restored(task, self._take(task, stores) or {}))
-            case loop.Progress() | loop.Missing() | loop.StartedOver():
-                self._handle(event)
             case loop.Damaged():
                 raise AssertionError(event)  # no store fails here
             case _:
