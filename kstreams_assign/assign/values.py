@@ -7,11 +7,12 @@ reach the assignors in this same form.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from uuid import UUID
 
 from kstreams_assign.allowed_values import check_values
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import TaskId
 
 NO_TASKS: frozenset[TaskId] = frozenset()

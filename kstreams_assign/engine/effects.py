@@ -7,9 +7,9 @@ A task's stores are either in the hands of the processing loop or in those of th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kstreams_assign.errors import StateError
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted, WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition

@@ -12,12 +12,13 @@ they are to be used, and draws the conclusions. What must not live here: why top
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 from uuid import UUID
 
 from kstreams_assign.assign import compute_lag
 from kstreams_assign.errors import ShutdownRequested
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.group import member
 from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.assignor_choice import explain_other_assignor
@@ -251,14 +252,16 @@ class Membership:
             unique_field=self._unique,
             error_code=self._error_code,
             client_tags=profile.client_tags,
-            trailer=replace(
-                profile.trailer,
-                draining=self._draining,
-                join=self._unique if self.version < UNIQUE_FIELD_VERSION else None,
-                partitions=facts.partitions,
-            ),
+            trailer=self._trailer(facts.partitions),
         )
         return self.owned, report
+
+    def _trailer(self, partitions: int) -> MemberTrailer:
+        """Return the profile's trailer, with what this report adds."""
+        join = self._unique if self.version < UNIQUE_FIELD_VERSION else None
+        if not self._draining and join is None and not partitions:  # as in most reports
+            return self._profile.trailer
+        return replace(self._profile.trailer, draining=self._draining, join=join, partitions=partitions)
 
     def read(
         self,
@@ -359,7 +362,7 @@ class Membership:
             return self._pass_on(member.RejoinWanted(REBALANCING), now_ms)
         if self.report_again and not event.cleaning:
             return self._pass_on(member.RejoinWanted(REPORT_AGAIN), now_ms)
-        return self._pass_on(member.Tick(), now_ms)
+        return self._pass_on(member.Tick(), now_ms) if self._member.is_due(now_ms) else []
 
     def _drain_asked(self, _event: DrainAsked, now_ms: int) -> list[Effect]:
         self._draining = True

@@ -13,7 +13,7 @@ worked with stops (``stops``); the others go on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import ClassVar
 
@@ -40,6 +40,7 @@ from kstreams_assign.engine.restore_events import (
 )
 from kstreams_assign.engine.stops import Stop
 from kstreams_assign.errors import StateError, StoreDamaged
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import TaskId, TopologyShape
 from kstreams_assign.restore.loop import Missing, Progress, Purpose, StartedOver
 from kstreams_assign.restore.progress import TaskProgress
@@ -89,6 +90,20 @@ class TaskEntry:
     offsets: Offsets = field(default_factory=dict)
     active_from: int = 0
     counted_to: int = 0
+
+    def reached(self, progress: TaskProgress, counted_to: int, active_from: int) -> TaskEntry:
+        """Return the entry after a report of the restorer; there are many, and ``replace`` takes five times as long."""
+        return TaskEntry(
+            self.wanted,
+            self.inputs,
+            self.place,
+            self.look_up,
+            self.stop,
+            progress,
+            self.offsets,
+            active_from,
+            counted_to,
+        )
 
 
 class Restores:
@@ -258,12 +273,12 @@ class Restores:
         if entry.place is not Place.RESTORED or entry.look_up is None or not entry.look_up.answered:
             return []
         effects: list[Effect] = []
-        restored = 0
+        restored, counted_to = 0, entry.counted_to
         if self._is_stateful(task):
-            at = sum(entry.offsets.values())
-            effects.append(self._count(task, Purpose.ACTIVE, at))
-            restored = at - entry.active_from
-        self._tasks[task] = replace(self._tasks[task], place=Place.HANDED_OUT, look_up=None)
+            counted_to = sum(entry.offsets.values())
+            effects.append(_count(task, Purpose.ACTIVE, entry, counted_to))
+            restored = counted_to - entry.active_from
+        self._tasks[task] = replace(entry, place=Place.HANDED_OUT, look_up=None, counted_to=counted_to)
         return [*effects, *self._resume(task), do.HandOut(task, restored)]
 
     # --- what the restorer reports ---------------------------------------------------------
@@ -272,19 +287,10 @@ class Restores:
         task, progress = event.task, event.progress
         at = progress.position_sum
         offsets = {name: partition.position for name, partition in progress.partitions.items()}
-        effects = [do.ReportOffsets(task, offsets), self._count(task, event.purpose, at)]
-        self._tasks[task] = replace(self._tasks[task], progress=progress)
-        if event.purpose is Purpose.STANDBY:
-            self._tasks[task] = replace(self._tasks[task], active_from=at)
-            if progress.done:
-                effects += self._resume(task)
-        return effects
-
-    def _count(self, task: TaskId, purpose: Purpose, at: int) -> Effect:
-        """Count what was read since the last report; a store that starts over goes back and is counted from there."""
-        read = max(0, at - self._tasks[task].counted_to)
-        self._tasks[task] = replace(self._tasks[task], counted_to=at)
-        return do.CountOffsets(task, purpose, read)
+        entry, tails = self._tasks[task], event.purpose is Purpose.STANDBY
+        effects = [do.ReportOffsets(task, offsets), _count(task, event.purpose, entry, at)]
+        self._tasks[task] = entry.reached(progress, at, at if tails else entry.active_from)
+        return effects + self._resume(task) if tails and progress.done else effects
 
     def _restored(self, event: Restored, _now_ms: int) -> list[Effect]:
         self._tasks[event.task] = replace(
@@ -349,9 +355,11 @@ class Restores:
 
     def _resume(self, task: TaskId) -> list[Effect]:
         """Forget the trouble of a task that works."""
-        stop = self._tasks[task].stop
-        self._tasks[task] = replace(self._tasks[task], stop=None)
-        return [do.AnnounceResumed(task)] if stop is not None and stop.reported else []
+        entry = self._tasks[task]
+        if entry.stop is None:
+            return []
+        self._tasks[task] = replace(entry, stop=None)
+        return [do.AnnounceResumed(task)] if entry.stop.reported else []
 
     def _woke(self, _event: Woke, now_ms: int) -> list[Effect]:
         due = [task for task, entry in self._tasks.items() if stops.is_due(entry.stop, now_ms)]
@@ -377,3 +385,8 @@ class Restores:
         StoresFailed: _stores_failed,
         Woke: _woke,
     }
+
+
+def _count(task: TaskId, purpose: Purpose, entry: TaskEntry, at: int) -> Effect:
+    """Count what was read since the last report; a store that starts over goes back and is counted from there."""
+    return do.CountOffsets(task, purpose, max(0, at - entry.counted_to))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstreams_assign.group.dialects import MemberReport
-from kstreams_assign.group.leader import DecisionInput, decide
+from kstreams_assign.group.leader import DecisionInput, place_tasks
 from kstreams_assign.group.member import State
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.group.view import read_group
@@ -410,8 +410,8 @@ class SameOnEveryLeader(Checker):
         if other.kind is not process.kind and read_group(members).draining:
             return
         member = other.membership
-        again = decide(member.read_group(members), member.question(known_ends=question.end_offsets is not None))
-        if again.placements != decision.placements or _inputs(again) != _inputs(decision):
+        again = place_tasks(member.read_group(members), member.question(known_ends=question.end_offsets is not None))
+        if again.standing.plan.placements != decision.placements or again.inputs != _inputs(decision):
             self.report_violation(f"{process.run.name} decides differently from {member.client.member_id}")
 
 

@@ -46,6 +46,8 @@ class CommitEnd(Enum):
 
 
 class Outcome(Enum):
+    __hash__ = object.__hash__  # Enum's own, in Python, is slow in the keys of a table
+
     OK = "ok"
     EXPIRED = "expired"
     UNDELIVERED = "undelivered"  # not acknowledged in time, or the transaction cannot be committed
