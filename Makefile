@@ -10,8 +10,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # The demo alone needs a tenth of the packages; where all are there, it needs nothing more.
 DEMO_READY := $(or $(wildcard $(READY)),$(VENV)/.demo-ready)
-# Most tests wait for a broker more than they compute, so two processes share them.
-ALL := -n 2 --no-loadscope-reorder
+# Most tests wait for a broker or a time limit more than they compute: so many processes share two cores.
+QUICK := -n 3 --no-loadscope-reorder
+ALL := -n 4 --no-loadscope-reorder
 
 .PHONY: help demo check test test-docker bench chaos lint docs wheel lock clean
 
@@ -21,9 +22,9 @@ help: ## this text
 demo: $(DEMO_READY) ## set up what it needs, then the main job on a real broker on this machine
 	$(BIN)/kstreams-assign demo
 
-check: $(READY) ## set up, then the tests that need no broker, JVM, Docker or browser: about two minutes
-	@echo "left out: tests that need a broker, Java, Spark, Node, Go, Docker or a browser, and slow ones; generated examples are few; make test has all" >&2
-	@HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest -q -m quick $(or $(ARGS),$(ALL))
+check: $(READY) ## set up, then the tests that need no broker, JVM, Docker or browser: about a minute
+	@echo "left out: tests that need a broker, Java, Spark, Node, Go, Docker or a browser, and slow ones; of many cases and generated examples some run; make test has all" >&2
+	@HYPOTHESIS_PROFILE=brief $(BIN)/python -m pytest -q -m quick $(or $(ARGS),$(QUICK))
 
 test: $(READY) ## set up, then all tests, against the checkout and against the wheel
 	$(BIN)/python -m pytest $(or $(ARGS),$(ALL))

@@ -1,7 +1,8 @@
 """Every setting, in one frozen value that is checked when it is made.
 
 The keys are Kafka's own, dots written as underscores; ``Config.from_toml`` reads the same keys from a file. What must
-not live here: defaults that depend on the machine, or a setting that only one demonstration needs.
+not live here: ranges and choices (``allowed_values``), defaults that depend on the machine, or a setting that only one
+demonstration needs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+from kstreams_assign.allowed_values import CHOICES, COSTS, RANGES, Guarantee, check_value, check_values
 from kstreams_assign.client_settings import (
     MemberTimes,
     check_arguments,
@@ -23,60 +25,12 @@ from kstreams_assign.client_settings import (
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import HostInfo
 
-ASSIGNOR_NAMES = ("least_movement", "high_availability", "sticky", "fallback_prior", "learner")
-GUARANTEES = ("at_least_once", "exactly_once_v2")
-USER_DATA = ("apache", "kip441")
-OFFSET_RESETS = ("earliest", "latest")
-MEMBERSHIP_OPERATIONS = ("default", "leave_group", "remain_in_group")
-RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 TAGS_MAX, TAG_KEY_LENGTH_MAX, TAG_VALUE_LENGTH_MAX = 5, 20, 30
 """Kafka: ``MAX_RACK_AWARE_ASSIGNMENT_TAG_LIST_SIZE`` and its neighbours."""
 TOKEN_CHARACTERS_MIN, TOKEN_CHARACTERS_MAX = 16, 255
 """Length of ``socket_token``; a string of the sidecar's protocol has 255 characters at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Range:
-    least: int
-    most: int | None = None
-
-    def allows(self, value: int) -> bool:
-        return self.least <= value and (self.most is None or value <= self.most)
-
-    def __str__(self) -> str:
-        return f"a whole number >= {self.least}" + ("" if self.most is None else f" and <= {self.most}")
-
-
-RANGES: Mapping[str, _Range] = {
-    "num_standby_replicas": _Range(0),
-    "acceptable_recovery_lag": _Range(0),
-    "max_warmup_replicas": _Range(1),
-    "probing_rebalance_interval_ms": _Range(60_000),
-    "early_probing_floor_ms": _Range(1_000),
-    "state_cleanup_delay_ms": _Range(0),
-    "state_cleanup_dir_max_age_ms": _Range(-1),
-    "session_timeout_ms": _Range(1_000),
-    "heartbeat_interval_ms": _Range(50),
-    "max_poll_interval_ms": _Range(1_000),
-    "max_poll_records": _Range(1),
-    "max_poll_bytes": _Range(1),
-    "commit_interval_ms": _Range(1),
-    "buffered_records_max": _Range(1),
-    "repartition_purge_interval_ms": _Range(0),
-    "replication_factor": _Range(-1, 32_767),
-}
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "assignor": ASSIGNOR_NAMES,
-    "processing_guarantee": GUARANTEES,
-    "auto_offset_reset": OFFSET_RESETS,
-    "user_data": USER_DATA,
-    "group_membership_operation": MEMBERSHIP_OPERATIONS,
-    "rack_aware_assignment_strategy": RACK_AWARE_STRATEGIES,
-}
 _EXAMPLES: Mapping[str, str] = {"application_id": "word-count", "bootstrap_servers": "localhost:9092"}
 """A value for each setting that has no default."""
-COSTS = ("rack_aware_assignment_traffic_cost", "rack_aware_assignment_non_overlap_cost")
-COST_RANGE = _Range(0, 1_000_000)
 
 
 def _address(key: str, text: object) -> HostInfo | None:
@@ -273,16 +227,11 @@ class Config:
         for key in ("application_id", "bootstrap_servers", "state_dir", *named):
             if not isinstance(getattr(self, key), str) or not getattr(self, key):
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be a non-empty string")
-        for key, allowed in RANGES.items():
-            value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, int) or not allowed.allows(value):
-                raise ConfigError(f"{key} = {value!r}: must be {allowed}")
+        check_values(self, RANGES)
         for key in ("early_probing", "warmup_queue"):
             if not isinstance(getattr(self, key), bool):
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be true or false")
-        for key, choices in CHOICES.items():
-            if getattr(self, key) not in choices:
-                raise ConfigError(f"{key} = {getattr(self, key)!r}: must be one of {', '.join(choices)}")
+        check_values(self, CHOICES)
         self._check_shapes()
         self._check_racks()
         self._check_token()
@@ -323,12 +272,7 @@ class Config:
 
     def _check_racks(self) -> None:
         """Check costs, and tags as ``StreamsConfig`` does."""
-        for key in COSTS:
-            cost = getattr(self, key)
-            if cost is not None and (
-                isinstance(cost, bool) or not isinstance(cost, int) or not COST_RANGE.allows(cost)
-            ):
-                raise ConfigError(f"{key} = {cost!r}: must be {COST_RANGE}")
+        check_values(self, COSTS)
         tags, keys = self.client_tags, self.rack_aware_assignment_tags
         if len(tags) > TAGS_MAX or len(keys) > TAGS_MAX:
             raise ConfigError(f"client_tags = {dict(tags)!r}: must have at most {TAGS_MAX} tags")
@@ -358,7 +302,7 @@ class Config:
     @property
     def exactly_once(self) -> bool:
         """Return whether commits are transactions."""
-        return self.processing_guarantee == "exactly_once_v2"
+        return self.processing_guarantee == Guarantee.EXACTLY_ONCE
 
     def leaves(self, operation: str | None = None) -> bool:
         """Return whether the member leaves its group at close; ``operation`` replaces the setting.
@@ -366,9 +310,7 @@ class Config:
         Raises ``ConfigError`` for another value.
         """
         wanted = self.group_membership_operation if operation is None else operation
-        if wanted not in MEMBERSHIP_OPERATIONS:
-            allowed = ", ".join(MEMBERSHIP_OPERATIONS)
-            raise ConfigError(f"group_membership_operation = {wanted!r}: must be one of {allowed}")
+        check_value("group_membership_operation", wanted)
         return wanted == "leave_group" or (wanted == "default" and self.group_instance_id is None)
 
     def refuse_unless_apache(self, request: str) -> None:

@@ -10,23 +10,16 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields
-from importlib import import_module
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from inspect import getdoc, getsource
 from itertools import pairwise
-from types import ModuleType
-from typing import Any
+from logging import getLevelName
+from typing import Any, get_args, get_type_hints
 
-from kstreams_assign.config import (
-    CHOICES,
-    COST_RANGE,
-    COSTS,
-    RANGES,
-    TOKEN_CHARACTERS_MAX,
-    TOKEN_CHARACTERS_MIN,
-    Config,
-)
+from kstreams_assign.allowed_values import CHOICES, COSTS, RANGES
+from kstreams_assign.config import TOKEN_CHARACTERS_MAX, TOKEN_CHARACTERS_MIN, Config
 from kstreams_assign.errors import KStreamsAssignError
+from kstreams_assign.events import EVENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +59,7 @@ _ALLOWED: Mapping[str, str] = {
     "application_server": "HOST:PORT",
     "http": "HOST:PORT",
     "socket_token": f"a string of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX} characters",
-    **dict.fromkeys(COSTS, str(COST_RANGE)),
-    **{key: str(allowed) for key, allowed in RANGES.items()},
+    **{key: str(allowed) for key, allowed in (*RANGES.items(), *COSTS.items())},
     **{key: ", ".join(choices) for key, choices in CHOICES.items()},
 }
 _UNITS: Mapping[str, str] = {"ms": "milliseconds", "bytes": "bytes", "lag": "offsets", "records": "records"}
@@ -75,7 +67,7 @@ _UNITS: Mapping[str, str] = {"ms": "milliseconds", "bytes": "bytes", "lag": "off
 
 def settings() -> tuple[Setting, ...]:
     """Return a description of every setting, in the order of ``Config``; the documentation is generated from it."""
-    descriptions = _field_descriptions()
+    descriptions = _field_descriptions(Config)
     return tuple(
         Setting(
             key=each.name,
@@ -98,10 +90,16 @@ def _default(setting: Field[Any]) -> str:
     return "" if value is None else json.dumps(list(value) if isinstance(value, tuple) else value)
 
 
-def _field_descriptions() -> dict[str, str]:
-    (tree,) = ast.parse(getsource(Config)).body
+def _field_descriptions(kind: type) -> dict[str, str]:
+    """Return the string literal below each field of a class, in one line; empty for a field without one."""
+    (tree,) = ast.parse(getsource(kind)).body
     assert isinstance(tree, ast.ClassDef)
-    return {name: description for name, _, description in _fields_of(tree)}
+    described = {}
+    for statement, below in pairwise([*tree.body, ast.Pass()]):
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
+            described[statement.target.id] = _in_line(str(text))
+    return described
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,7 @@ class EventField:
 
     name: str
     type: str
-    """As in Python: ``list[str]``."""
+    """As in Python: ``tuple[str, ...]``."""
     description: str
 
 
@@ -119,14 +117,16 @@ class EventDescription:
     """Describe one kind of event for a reference."""
 
     event: str
-    """Name, as in the field ``event``."""
+    """Name, as in the field ``event`` of JSON; empty for a nested value."""
     type: str
     """Name of its type in ``kstreams_assign.events``; for a nested value the name that other fields give as their
     type."""
+    level: str
+    """Level in the log, such as ``WARNING``; empty for a nested value."""
     when: str
     """When it happens."""
     fields: tuple[EventField, ...]
-    """All fields but ``event``."""
+    """All fields, in the order of JSON."""
 
 
 _COMMON_FIELDS: Mapping[str, str] = {
@@ -146,61 +146,31 @@ _COMMON_FIELDS: Mapping[str, str] = {
     "reason": "Why.",
     "warnings": "What is wrong, and what to do.",
 }
-_EVENT_MODULES = ("base", "group", "tasks", "commits", "process")
 
 
 def events() -> tuple[EventDescription, ...]:
     """Return a description of every event, in groups: membership, tasks, commits, process."""
-    classes = _event_classes()
-    return tuple(_describe(name, classes) for name, tree in classes.items() if _event_name(tree))
+    return tuple(_describe(kind, kind.name, getLevelName(kind.level)) for kind in EVENTS)
 
 
 def event_values() -> tuple[EventDescription, ...]:
     """Return a description of each type that fields of events have beside plain ones, such as ``TaskStatus``."""
-    classes = _event_classes()
-    return tuple(
-        _describe(name, classes)
-        for name, tree in classes.items()
-        if any(isinstance(base, ast.Name) and base.id == "TypedDict" for base in tree.bases) and name != "BaseEvent"
+    hints = [hint for kind in EVENTS for hint in get_type_hints(kind).values()]
+    kinds = dict.fromkeys(
+        part for hint in hints for part in get_args(hint) if isinstance(part, type) and is_dataclass(part)
     )
+    return tuple(_describe(kind, "", "") for kind in kinds)
 
 
-def _event_classes() -> dict[str, ast.ClassDef]:
-    modules: list[ModuleType] = [import_module(f"kstreams_assign.events.{name}") for name in _EVENT_MODULES]
-    statements = [statement for module in modules for statement in ast.parse(getsource(module)).body]
-    return {statement.name: statement for statement in statements if isinstance(statement, ast.ClassDef)}
-
-
-def _describe(name: str, classes: Mapping[str, ast.ClassDef]) -> EventDescription:
-    tree = classes[name]
+def _describe(kind: type, event: str, level: str) -> EventDescription:
+    described: dict[str, str] = {}
+    for each in reversed(kind.__mro__[:-1]):
+        described |= _field_descriptions(each)
     parts = [
-        EventField(field, annotation, description or _COMMON_FIELDS.get(field, ""))
-        for each in _with_bases(tree, classes)
-        for field, annotation, description in _fields_of(each)
-        if field != "event"
+        EventField(field.name, str(field.type), described[field.name] or _COMMON_FIELDS.get(field.name, ""))
+        for field in fields(kind)
     ]
-    return EventDescription(_event_name(tree), name, _in_line(ast.get_docstring(tree) or ""), tuple(parts))
-
-
-def _with_bases(tree: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[ast.ClassDef]:
-    bases = [classes[base.id] for base in tree.bases if isinstance(base, ast.Name) and base.id in classes]
-    return [*(each for base in bases for each in _with_bases(base, classes)), tree]
-
-
-def _event_name(tree: ast.ClassDef) -> str:
-    """Return the value of ``event: Literal["..."]``; empty for a class that is no event of its own."""
-    annotations = [annotation for field, annotation, _ in _fields_of(tree) if field == "event"]
-    return str(ast.literal_eval(annotations[0].removeprefix("Literal[").removesuffix("]"))) if annotations else ""
-
-
-def _fields_of(tree: ast.ClassDef) -> list[tuple[str, str, str]]:
-    """Return name, annotation and the string literal below (in one line) of each field of a class."""
-    described = []
-    for statement, below in pairwise([*tree.body, ast.Pass()]):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
-            described.append((statement.target.id, ast.unparse(statement.annotation), _in_line(str(text))))
-    return described
+    return EventDescription(event, kind.__name__, level, _in_line(getdoc(kind) or ""), tuple(parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,18 +28,23 @@ from kstreams_assign.errors import ExtraMissing, LocalBrokerError, SparkError
 from kstreams_assign.history.session import spark_session
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.local.jars import class_path
+from tests.fast_files import keep_byte_code, write_files_to_memory
+from tests.samples import BRIEF_EXAMPLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 settings.register_profile("steady", deadline=None)  # a busy machine is not a failure
-settings.register_profile("brief", deadline=None, max_examples=10)
+settings.register_profile("brief", deadline=None, max_examples=BRIEF_EXAMPLES)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell: tests press Ctrl-C all the same
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+
+write_files_to_memory()
+keep_byte_code()
 
 LEFT_OUT = pytest.StashKey[dict[str, str]]()
 MISSING = pytest.StashKey[dict[str, str]]()
@@ -262,26 +267,32 @@ SLOW = (
     "tests/test_wheel.py",
     "tests/test_plain_install.py",
     "tests/test_conftest.py",
-    "tests/test_house.py",
+    "tests/test_house.py::test_the_tool",
+    "tests/test_house.py::test_every_locked_package",
     "tests/docs_site/test_build.py",
     "tests/docs_site/test_reference.py",
     "tests/adapters/test_rocksdb_cut.py",
-    "tests/assign/test_brute_force.py",
+    "tests/assign/test_brute_force.py::test_guarantees_hold_for_any_process_names",
     "tests/demo/test_fleet.py::test_workers_are_stopped_together",
-    "tests/history/test_compaction.py",
-    "tests/observe/test_what_if.py::test_a_change_of_a_group_at_rest",
-    "tests/observe/test_what_if.py::test_a_group_in_the_middle_of_its_life",
-    "tests/state/test_crash.py",
+    "tests/history/test_compaction.py::test_killed_at_any_point",
     "tests/test_pipe_end.py",
     "tests/test_public_api.py::test_a_type_checker",
-    "tests/sidecar/test_memory.py",
+    "tests/sidecar/test_memory.py::test_a_hostile_frame",
     "tests/worker/test_damage.py::test_without_rights_and_on_a_full_disk",
 )
 """Beginnings of node ids: seconds each, or whole tools. ``make check`` leaves them out."""
 
-TOGETHER = (("tests/docker/", "tests/mixed/", "tests/releases/"), ("tests/history/",))
-"""In a run by several processes one process gets all tests of such a group, and starts with them. They share something
-slow to start (Spark), or keep a machine busy (containers, Java). Elsewhere the tests of one file stay together."""
+TOGETHER = (
+    ("tests/docker/",),
+    ("tests/mixed/", "tests/releases/"),
+    ("tests/history/",),
+    ("tests/docs_site/test_build.py", "tests/docs_site/test_reference.py"),
+)
+"""In a run by several processes one process gets all tests of such a group, and these come first. They share something
+slow to start (Spark, the built site), or keep a machine busy (containers, Java)."""
+
+LONG = ("tests/worker/crash/", "tests/worker/test_access.py", "tests/test_plain_install.py", "tests/test_wheel.py")
+"""These take minutes, so they come next, and none is the last. The tests of every other file stay together, too."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -317,7 +328,9 @@ def _starts_a_broker(item: pytest.Item) -> bool:
 
 
 def _place(nodeid: str) -> int:
-    return next((at for at, folders in enumerate(TOGETHER) if nodeid.startswith(folders)), len(TOGETHER))
+    """Return the number of a test's group in the order of a run."""
+    groups = (*TOGETHER, LONG)
+    return next((at for at, files in enumerate(groups) if nodeid.startswith(files)), len(groups))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -20,12 +20,13 @@ from kstreams_assign.cli import app as cli
 from kstreams_assign.client_settings.names import PROPERTIES
 from kstreams_assign.client_settings.texts import holds_no_secret
 from kstreams_assign.errors import ConfigError, KStreamsAssignError
+from kstreams_assign.events import HttpListeningEvent
 from kstreams_assign.history.live import Asked as HistoryAsked
 from kstreams_assign.history.source import Broker
 from kstreams_assign.insight.inspect import Asked
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.sidecar.settings import SidecarSettings
-from kstreams_assign.worker.http.server import PATHS
+from kstreams_assign.status.server import PATHS
 from tests.worker.app import App
 
 SECRET = "marker-of-a-secret"  # not one
@@ -166,7 +167,7 @@ def test_a_worker_that_runs_shows_it_nowhere(broker: str, tmp_path: Path, caplog
     worker.until_running(4)
     app.send([b"word"])
     app.until_counted()
-    url = worker.named("http_listening")[0]["url"]
+    url = worker.reported(HttpListeningEvent)[0].url
     pages = []
     for path in PATHS:
         with urllib.request.urlopen(f"{url}{path[1:]}") as answer:  # our own

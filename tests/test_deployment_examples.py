@@ -12,7 +12,7 @@ import pytest
 from kstreams_assign.cli import COMMANDS, EXIT_STATUS
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.sidecar.settings import SidecarSettings
-from kstreams_assign.worker.http.server import PATHS
+from kstreams_assign.status.server import PATHS
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 MANIFESTS = (EXAMPLES / "kubernetes" / "workers.yaml").read_text(encoding="utf-8")

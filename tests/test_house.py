@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -24,6 +25,7 @@ DEMO_LOCK = (ROOT / "requirements-demo.lock").read_text(encoding="utf-8")
 PURE_ROOMS = (
     "model.py",
     "errors.py",
+    "allowed_values.py",
     "client_settings",
     "topology",
     "wire",
@@ -49,7 +51,7 @@ ROOM_OF_PACKAGE = {
     "pyspark": ("history",),
     "pyarrow": ("history",),
     "plotly": ("history/report",),
-    "prometheus_client": ("worker/http",),
+    "prometheus_client": ("status",),
     "typer": (
         "cli.py",
         "insight",
@@ -73,6 +75,7 @@ def imports_of(source: str) -> set[str]:
     return packages
 
 
+@cache
 def modules() -> dict[str, set[str]]:
     """Path below the package -> what that module imports."""
     return {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kstreams_assign.worker.http.metric_table import METRICS, Kind
+from kstreams_assign.status.metric_table import METRICS, Kind
 from tests.conftest import EXAMPLES
 
 FOLDER = EXAMPLES / "monitoring"

@@ -59,10 +59,12 @@ def test_a_type_checker_accepts_every_name_and_knows_the_fields_of_an_event(tmp_
     program = tmp_path / "program.py"
     program.write_text(
         f"from kstreams_assign import {', '.join(NAMES)}\n"
+        "from kstreams_assign.events import AssignedEvent\n"
         "def on_event(event: Event) -> None:\n"
-        "    if event['event'] == 'assigned':\n"
-        "        reveal_type(event['generation'])\n"
-        "        event['generatoin']\n"
+        "    match event:\n"
+        "        case AssignedEvent(generation=generation):\n"
+        "            reveal_type(generation)\n"
+        "            event.generatoin\n"
     )
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--follow-imports=silent", str(program)],
@@ -73,7 +75,7 @@ def test_a_type_checker_accepts_every_name_and_knows_the_fields_of_an_event(tmp_
     )
     notes = [line.partition(": ")[2] for line in checked.stdout.splitlines()[:-1]]
     assert notes[0] == 'note: Revealed type is "int"', checked.stdout
-    assert notes[1].startswith('error: TypedDict "AssignedEvent" has no key "generatoin"'), checked.stdout
+    assert notes[1].startswith('error: "AssignedEvent" has no attribute "generatoin"'), checked.stdout
     assert all("generat" in note for note in notes[1:]), checked.stdout
 
 

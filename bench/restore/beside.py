@@ -26,9 +26,9 @@ from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Restorer
-from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.runtime import PACING, RESTORE_BATCH_RECORDS

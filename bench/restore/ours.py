@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from kstreams_assign import Config, Record, Subtopology, Task, Worker
+from kstreams_assign import Config, Event, Record, Subtopology, Task, Worker
+from kstreams_assign.events import AdoptedEvent, RunningEvent
 
 
 def main(servers: str, application: str, state: str, source: str, partitions: str, guarantee: str) -> None:
@@ -16,11 +16,11 @@ def main(servers: str, application: str, state: str, source: str, partitions: st
     began: list[float] = []
     running: dict[str, int] = {}
 
-    def hear(event: Mapping[str, Any]) -> None:
-        if event["event"] == "adopted":
+    def hear(event: Event) -> None:
+        if isinstance(event, AdoptedEvent):
             began.append(time.monotonic())
-        if event["event"] == "running":
-            running[event["task"]] = event["restored"]
+        if isinstance(event, RunningEvent):
+            running[event.task] = event.restored
             if len(running) == int(partitions):
                 seconds = time.monotonic() - began[0]
                 print(json.dumps({"records": sum(running.values()), "seconds": seconds}), flush=True)

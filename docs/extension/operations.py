@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 from operator import attrgetter
-from typing import get_type_hints
 
 from extension.tables import code, markdown, table
 from kstreams_assign.events.base import BaseEvent
 from kstreams_assign.reference import EventDescription, EventField, event_values, events
-from kstreams_assign.worker.http.metric_table import METRICS, MetricRow
+from kstreams_assign.status.metric_table import METRICS, MetricRow
 
-_COMMON = get_type_hints(BaseEvent).keys()
+_COMMON = {field.name for field in fields(BaseEvent)}
 
 
 def events_part() -> str:
@@ -19,16 +19,21 @@ def events_part() -> str:
     described = sorted(events(), key=attrgetter("event"))
     index = table(("Event", "When"), [(f"[`{each.event}`](#{each.event})", markdown(each.when)) for each in described])
     common = _fields(field for field in described[0].fields if field.name in _COMMON)
-    parts = [index, f"## Fields of every event\n\nBeside `event`, the name of the event:\n\n{common}"]
+    filled_in = "The worker fills them in. JSON also has `event`, the name of the event."
+    parts = [index, f"## Fields of every event\n\n{filled_in}\n\n{common}"]
     parts += ["## Every event\n", *map(_event, described)]
     parts += ["## Values in events\n", *map(_value, event_values())]
     return "\n".join(parts)
 
 
 def _event(described: EventDescription) -> str:
-    fields = [field for field in described.fields if field.name not in _COMMON]
-    shown = _fields(fields) if fields else "It has no other fields.\n"
-    return f"### `{described.event}`\n\n{markdown(described.when)}\n\nPython type: `{described.type}`\n\n{shown}"
+    own = [field for field in described.fields if field.name not in _COMMON]
+    shown = _fields(own) if own else "It has no other fields.\n"
+    return f"### `{described.event}`\n\n{markdown(described.when)}\n\n{_python_type(described)}\n\n{shown}"
+
+
+def _python_type(described: EventDescription) -> str:
+    return f"Python type: `{described.type}`; level `{described.level}`"
 
 
 def _value(described: EventDescription) -> str:

@@ -58,7 +58,7 @@ from kstreams_assign.adapters.store_layout import (
 from kstreams_assign.adapters.store_range import StoreRange
 from kstreams_assign.errors import StateError
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.restore.ports import Write
+from kstreams_assign.tasks.stores import Write
 
 _log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ def shared_memory() -> RocksMemory:
 
 
 class RocksTaskStores:
-    """``restore.ports.TaskStores`` on RocksDB. Open with ``open_task_stores``; used by one thread at a time."""
+    """``tasks.stores.TaskStores`` on RocksDB. Open with ``open_task_stores``; used by one thread at a time."""
 
     def __init__(
         self, path: Path, store_names: Iterable[str], memory: RocksMemory, timestamped: frozenset[str] = frozenset()

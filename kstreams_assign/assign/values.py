@@ -7,10 +7,12 @@ reach the assignors in this same form.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field, fields
 from uuid import UUID
 
+from kstreams_assign.allowed_values import check_values
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import TaskId
 
 NO_TASKS: frozenset[TaskId] = frozenset()
@@ -99,37 +101,10 @@ class AssignConfig:
     rack_aware_assignment_non_overlap_cost: int | None = None
 
     def __post_init__(self) -> None:
-        for key, least in LEAST_ALLOWED.items():
-            value = getattr(self, key)
-            if type(value) is not int or value < least:
-                raise ConfigError(f"{key} is {value!r}; it must be a whole number of at least {least}")
+        check_values(self, (setting.name for setting in fields(self)))
         tags = self.rack_aware_assignment_tags
         if not isinstance(tags, tuple) or not all(isinstance(tag, str) for tag in tags):
-            raise ConfigError(f"rack_aware_assignment_tags is {tags!r}; it must be a tuple of tag keys")
-        strategy = self.rack_aware_assignment_strategy
-        if strategy not in RACK_AWARE_STRATEGIES:
-            raise ConfigError(
-                f"rack_aware_assignment_strategy is {strategy!r}; it must be one of {', '.join(RACK_AWARE_STRATEGIES)}"
-            )
-        for key in ("rack_aware_assignment_traffic_cost", "rack_aware_assignment_non_overlap_cost"):
-            cost = getattr(self, key)
-            if cost is not None and (type(cost) is not int or not 0 <= cost <= COST_MAX):
-                raise ConfigError(
-                    f"{key} is {cost!r}; it must be a whole number from 0 to {COST_MAX}, or be left unset"
-                )
-
-
-RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
-COST_MAX = 1_000_000
-"""Java adds up costs in 32 bits; with this limit a task may have two thousand partitions."""
-
-LEAST_ALLOWED = {
-    "acceptable_recovery_lag": 0,
-    "max_warmup_replicas": 1,
-    "num_standby_replicas": 0,
-    "probing_rebalance_interval_ms": 60_000,
-}
-"""KIP-441, "Parameters": the smallest value of each setting."""
+            raise ConfigError(f"rack_aware_assignment_tags = {tags!r}: must be a tuple of tag keys")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from threading import Thread
-from typing import Any, TextIO
+from typing import TextIO
 
-from kstreams_assign import Config, Worker
+from kstreams_assign import Config, Event, Worker
 from kstreams_assign.demo.app import PROCESS_NAME_BYTES, totals_app
 
 REJOIN = "rejoin"
@@ -55,8 +55,8 @@ def _value(text: str) -> int | bool | str:
     return int(text) if text.isdecimal() else {"true": True, "false": False}.get(text, text)
 
 
-def _print(event: Mapping[str, Any]) -> None:
-    print(json.dumps(event), flush=True)
+def _print(event: Event) -> None:
+    print(json.dumps(event.as_dict()), flush=True)
 
 
 def _obey(worker: Worker, control: TextIO) -> None:

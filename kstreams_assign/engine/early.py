@@ -12,10 +12,11 @@ thread than the other events, as it only replaces the generation. What must not 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 from uuid import UUID
 
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.probing import (
     Answer,
     Gain,
@@ -158,7 +159,7 @@ class Generation:
     @property
     def over(self) -> bool:
         """Whether nothing is awaited, so that there is nothing to ask for."""
-        return self.alone and self.late is not None and not self.late
+        return self.own is not None and self.late is not None and not self.late
 
 
 class Early:

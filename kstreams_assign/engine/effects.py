@@ -7,13 +7,13 @@ A task's stores are either in the hands of the processing loop or in those of th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kstreams_assign.errors import StateError
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted, WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.commit import CommitEnd
 
 Inputs = tuple[TopicPartition, ...]
 
@@ -143,7 +143,7 @@ class AbandonCommit:
 class FinishCommit:
     """The commit is over: keep the offsets of a deferred one for the next, and let go of what it held."""
 
-    end: CommitStep
+    end: CommitEnd
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ they are to be used, and draws the conclusions. What must not live here: why top
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 from uuid import UUID
 
 from kstreams_assign.assign import compute_lag
 from kstreams_assign.errors import ShutdownRequested
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.group import member
 from kstreams_assign.group.adoption import read_assignment
 from kstreams_assign.group.assignor_choice import explain_other_assignor
@@ -32,6 +33,7 @@ UNIQUE_FIELD_VALUES = 128
 REBALANCING = "the group rebalances"
 REPORT_AGAIN = "the cleaner ran during the last rebalance"
 DRAINING = "draining: this member wants to leave"
+OLD_DRAIN = "the assignment is that of a drained predecessor with the same group_instance_id"
 SHUTTING_DOWN = "this member asks the whole application to shut down"
 LOST = "the group went on without this member"
 DRAIN_REFUSED = (
@@ -250,14 +252,16 @@ class Membership:
             unique_field=self._unique,
             error_code=self._error_code,
             client_tags=profile.client_tags,
-            trailer=replace(
-                profile.trailer,
-                draining=self._draining,
-                join=self._unique if self.version < UNIQUE_FIELD_VERSION else None,
-                partitions=facts.partitions,
-            ),
+            trailer=self._trailer(facts.partitions),
         )
         return self.owned, report
+
+    def _trailer(self, partitions: int) -> MemberTrailer:
+        """Return the profile's trailer, with what this report adds."""
+        join = self._unique if self.version < UNIQUE_FIELD_VERSION else None
+        if not self._draining and join is None and not partitions:  # as in most reports
+            return self._profile.trailer
+        return replace(self._profile.trailer, draining=self._draining, join=join, partitions=partitions)
 
     def read(
         self,
@@ -319,7 +323,11 @@ class Membership:
         return []
 
     def _received(self, event: Received, now_ms: int) -> list[Effect]:
-        """Adopt it; join again at once in another version of user-data, and leave if the drain is over."""
+        """Adopt it; join again at once in another version of user-data, and leave if the drain is over.
+
+        A static member that comes back within its session gets the assignment of its predecessor without a rebalance.
+        If that had drained, the assignment is empty, and stays so until this member asks for a rebalance.
+        """
         adopted = event.adopted
         if event.end is not None:
             self._end, self._error_code = event.end, ErrorCode.SHUTDOWN_REQUESTED
@@ -328,7 +336,11 @@ class Membership:
             self.version = adopted.version
             reason = f"version probing: this member speaks version {adopted.version} from now on"
             effects += self._pass_on(member.RejoinWanted(reason), now_ms)
-        return effects + self._drain_on(adopted) if self._drain_reported else effects
+        if self._drain_reported:
+            return effects + self._drain_on(adopted)
+        if adopted.draining:
+            effects += self._pass_on(member.RejoinWanted(OLD_DRAIN), now_ms)
+        return effects
 
     def _drain_on(self, adopted: Adopted) -> list[Effect]:
         if not adopted.draining:
@@ -350,7 +362,7 @@ class Membership:
             return self._pass_on(member.RejoinWanted(REBALANCING), now_ms)
         if self.report_again and not event.cleaning:
             return self._pass_on(member.RejoinWanted(REPORT_AGAIN), now_ms)
-        return self._pass_on(member.Tick(), now_ms)
+        return self._pass_on(member.Tick(), now_ms) if self._member.is_due(now_ms) else []
 
     def _drain_asked(self, _event: DrainAsked, now_ms: int) -> list[Effect]:
         self._draining = True

@@ -8,10 +8,10 @@ A task's stores are in the thread's own hands from an order that brought them, f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kstreams_assign.engine.effects import Inputs
 from kstreams_assign.errors import StateError
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.loop import Purpose
 

@@ -1,20 +1,24 @@
-"""Every event that a worker, a sidecar or a group member reports to ``on_event``, as a type.
+"""Every event that a worker, a sidecar or a group member reports to ``on_event``, as a value.
 
-An event is a flat dictionary that JSON can hold. ``Event`` is the union of all types; the
-field ``event`` names the type::
+``Event`` is the union of all types, and the one list of them: ``EVENTS``. A listener matches by type::
 
     def on_event(event: Event) -> None:
-        if event["event"] == "assigned":
-            print(event["generation"], event["active"])
+        match event:
+            case AssignedEvent(generation=generation, active=tasks):
+                print(generation, tasks)
+            case TaskStoppedEvent(task=task, reason=reason):
+                print(task, reason)
 
 The docstring of a type says when the event happens, and the string below a field what it holds; the reference is
-generated from both. ``--json-log`` prints the same dictionaries. What must not live here: who reports an event.
+generated from both. ``--json-log`` prints ``event.as_dict()``. What must not live here: who reports an event.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
+from kstreams_assign.events.base import BaseEvent, WarningEvent, WithWarnings
 from kstreams_assign.events.commits import (
     ClientHungEvent,
     CommitDeferredEvent,
@@ -75,8 +79,10 @@ from kstreams_assign.events.tasks import (
 )
 
 __all__ = [
+    "EVENTS",
     "AdoptedEvent",
     "AssignedEvent",
+    "BaseEvent",
     "BatchLimitedEvent",
     "BrokerUnavailableEvent",
     "ClientHungEvent",
@@ -126,7 +132,9 @@ __all__ = [
     "TaskStoppedEvent",
     "TransactionAbortedEvent",
     "WaitingForTransactionsEvent",
+    "WarningEvent",
     "WarningsEvent",
+    "WithWarnings",
 ]
 
 Event = (
@@ -178,6 +186,9 @@ Event = (
     | ClosedEvent
 )
 """Any event."""
+
+EVENTS: tuple[type[Event], ...] = get_args(Event)
+"""The type of every event."""
 
 EventListener = Callable[[Event], None]
 """Type of ``on_event``. It is called on the thread where the event happens, one call at a time, and must return

@@ -2,45 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import logging
+from dataclasses import dataclass
+from typing import ClassVar
 
 from kstreams_assign.events.base import BaseEvent, ReasonEvent, WarningEvent
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitDeferredEvent(ReasonEvent):
     """The input offsets could not be committed now, as during a rebalance; the next commit has them."""
 
-    event: Literal["commit_deferred"]
+    name: ClassVar[str] = "commit_deferred"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRefusedEvent(ReasonEvent):
     """The group refused a commit, as this member is no longer part of the generation."""
 
-    event: Literal["commit_refused"]
+    name: ClassVar[str] = "commit_refused"
+    level: ClassVar[int] = logging.WARNING
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryFailedEvent(BaseEvent):
     """Records of a commit were not acknowledged; its tasks go on from their last commit."""
 
-    event: Literal["delivery_failed"]
+    name: ClassVar[str] = "delivery_failed"
+    level: ClassVar[int] = logging.WARNING
     reason: str
-    warnings: list[str]
+    warnings: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionAbortedEvent(ReasonEvent):
     """A transaction is aborted; its tasks go on from their last commit."""
 
-    event: Literal["transaction_aborted"]
-    tasks: list[str]
+    name: ClassVar[str] = "transaction_aborted"
+    level: ClassVar[int] = logging.WARNING
+    tasks: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientHungEvent(WarningEvent):
     """A call of the Kafka client does not return; another client takes over from it."""
 
-    event: Literal["client_hung"]
+    name: ClassVar[str] = "client_hung"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeFailedEvent(WarningEvent):
     """Consumed records of a repartition topic could not be deleted."""
 
-    event: Literal["purge_failed"]
+    name: ClassVar[str] = "purge_failed"

@@ -2,84 +2,102 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import logging
+from dataclasses import dataclass
+from typing import ClassVar
 
 from kstreams_assign.events.base import BaseEvent, ReasonEvent, WarningEvent
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerUnavailableEvent(ReasonEvent):
     """No broker answers the membership; it goes on trying."""
 
-    event: Literal["broker_unavailable"]
+    name: ClassVar[str] = "broker_unavailable"
+    level: ClassVar[int] = logging.WARNING
 
 
-class LookupFailedEvent(ReasonEvent):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupFailedEvent(BaseEvent):
     """The brokers did not answer a question; the worker goes on without the answer or asks again."""
 
-    event: Literal["lookup_failed"]
+    name: ClassVar[str] = "lookup_failed"
+    level: ClassVar[int] = logging.WARNING
     what: str
     """What was asked for."""
+    reason: str
+    """Why, in a sentence."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WarningsEvent(WarningEvent):
     """At start: what is unusual about the state directory."""
 
-    event: Literal["warnings"]
+    name: ClassVar[str] = "warnings"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StateWipedEvent(BaseEvent):
     """At start: state was deleted that was older than ``state_cleanup_dir_max_age_ms``."""
 
-    event: Literal["state_wiped"]
-    tasks: list[str]
+    name: ClassVar[str] = "state_wiped"
+    tasks: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StateDirMadeAnewEvent(BaseEvent):
     """The state directory was missing while the process runs, and was created again."""
 
-    event: Literal["state_dir_made_anew"]
+    name: ClassVar[str] = "state_dir_made_anew"
+    level: ClassVar[int] = logging.WARNING
     path: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListeningEvent(BaseEvent):
     """The sidecar accepts connections."""
 
-    event: Literal["listening"]
+    name: ClassVar[str] = "listening"
     socket: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionBeganEvent(BaseEvent):
     """An application opened the sidecar's session."""
 
-    event: Literal["session_began"]
+    name: ClassVar[str] = "session_began"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEndedEvent(BaseEvent):
     """The sidecar's session ended; the next session reads again what the application had not committed."""
 
-    event: Literal["session_ended"]
+    name: ClassVar[str] = "session_ended"
     uncommitted: bool
     """Whether the session left records or writes whose commit it had not asked for or had not seen finish."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpListeningEvent(BaseEvent):
     """Health, metrics and the status page are served."""
 
-    event: Literal["http_listening"]
+    name: ClassVar[str] = "http_listening"
     url: str
-    warnings: list[str]
+    warnings: tuple[str, ...]
     """Not empty where other machines may connect."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpFailedEvent(WarningEvent):
     """A request to the HTTP server failed with an error of the server's."""
 
-    event: Literal["http_failed"]
+    name: ClassVar[str] = "http_failed"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedEvent(BaseEvent):
     """The process has ended: tasks are closed, and the group is left if it was to be left. The last event."""
 
-    event: Literal["closed"]
+    name: ClassVar[str] = "closed"
     error: str | None
     """Type and message of the error that ended the process; null after a close."""

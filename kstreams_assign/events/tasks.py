@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 from kstreams_assign.events.base import BaseEvent, ReasonEvent, TaskReasonEvent
 
 
-class TaskStatus(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStatus:
     """State of one task in this process."""
 
     role: str
@@ -18,7 +22,8 @@ class TaskStatus(TypedDict):
     """Offsets to the end of its changelogs, in sum; null if unknown."""
 
 
-class RestorePace(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePace:
     """Progress of one task that is behind the end of its changelogs."""
 
     remaining: int
@@ -29,26 +34,28 @@ class RestorePace(TypedDict):
     """Estimated milliseconds left; null while they are unknown."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatusEvent(BaseEvent):
     """Five times a second: how this process stands."""
 
-    event: Literal["status"]
+    name: ClassVar[str] = "status"
     generation: int | None
     """Null while the process is no member."""
     next_probe_ms: int | None
     """Wall-clock time of the next probing rebalance; null if none is due or the leader does not report it."""
     records_total: int
     """Input records that were processed since the start."""
-    tasks: dict[str, TaskStatus]
-    restoring: dict[str, RestorePace]
+    tasks: Mapping[str, TaskStatus]
+    restoring: Mapping[str, RestorePace]
     """Task -> progress, of the tasks that are behind."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RestoringEvent(BaseEvent):
     """A restore takes longer than 5 s; reported every 10 s for all such tasks."""
 
-    event: Literal["restoring"]
-    tasks: list[str]
+    name: ClassVar[str] = "restoring"
+    tasks: tuple[str, ...]
     remaining: int
     """Offsets left, in sum."""
     offsets_per_s: int
@@ -57,21 +64,23 @@ class RestoringEvent(BaseEvent):
     """Estimated seconds until the last task is restored; null while they are unknown."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunningEvent(BaseEvent):
     """An active task is restored and starts to process."""
 
-    event: Literal["running"]
+    name: ClassVar[str] = "running"
     task: str
-    positions: dict[str, int]
+    positions: Mapping[str, int]
     """Input partition -> the offset from which the task reads."""
     restored: int
     """Offsets that were read from its changelogs."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FirstRecordEvent(BaseEvent):
     """A task got its first record since it runs."""
 
-    event: Literal["first_record"]
+    name: ClassVar[str] = "first_record"
     task: str
     offset: int
     """Offset of the record."""
@@ -79,78 +88,97 @@ class FirstRecordEvent(BaseEvent):
     """As ``topic-partition``."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimitedEvent(BaseEvent):
     """A slow or large batch, or a commit that failed, makes the next ones smaller; reported every 10 s at most."""
 
-    event: Literal["batch_limited"]
+    name: ClassVar[str] = "batch_limited"
     limit: str
     """Limit that was met."""
     records: int
     """Records that the next batch or commit has at most."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFailedEvent(TaskReasonEvent):
     """A commit or a store of a task failed. The task forgets what is not committed, pauses, and is restored."""
 
-    event: Literal["task_failed"]
+    name: ClassVar[str] = "task_failed"
+    level: ClassVar[int] = logging.WARNING
     pause_ms: int
     """Milliseconds until it is restored."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStoppedEvent(TaskReasonEvent):
     """A task cannot work here, such as for a full disk or missing rights. It is tried again; the other tasks go on."""
 
-    event: Literal["task_stopped"]
+    name: ClassVar[str] = "task_stopped"
+    level: ClassVar[int] = logging.WARNING
     retry_ms: int
     """Milliseconds until it is tried again."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResumedEvent(BaseEvent):
     """A task that was stopped works again."""
 
-    event: Literal["task_resumed"]
+    name: ClassVar[str] = "task_resumed"
     task: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreDiscardedEvent(TaskReasonEvent):
     """A damaged store was moved to the trash; the task is restored from the start of its changelogs."""
 
-    event: Literal["store_discarded"]
+    name: ClassVar[str] = "store_discarded"
+    level: ClassVar[int] = logging.WARNING
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreWipedEvent(TaskReasonEvent):
     """A store does not fit its changelog and was emptied; it is restored from the changelog's start."""
 
-    event: Literal["store_wiped"]
+    name: ClassVar[str] = "store_wiped"
 
 
-class FunctionFailedEvent(TaskReasonEvent):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionFailedEvent(BaseEvent):
     """Your function raised; nothing of the batch is committed, and the worker ends by this error."""
 
-    event: Literal["function_failed"]
+    name: ClassVar[str] = "function_failed"
+    level: ClassVar[int] = logging.ERROR
+    task: str
     partition: str
     """Input partition of the batch, as ``topic-partition``."""
     offset: int
     """Offset of the record at work: the record that the function read last."""
     records: int
     """Number of records in the batch."""
+    reason: str
+    """Type and message of the error."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFailedEvent(TaskReasonEvent):
     """A commit could not write a store; its task goes on from its last commit."""
 
-    event: Literal["store_failed"]
+    name: ClassVar[str] = "store_failed"
+    level: ClassVar[int] = logging.WARNING
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InputOutOfRangeEvent(ReasonEvent):
     """The brokers no longer hold the committed offset of an input partition; ``auto_offset_reset`` decides."""
 
-    event: Literal["input_out_of_range"]
+    name: ClassVar[str] = "input_out_of_range"
+    level: ClassVar[int] = logging.WARNING
     reset: str
     """``auto_offset_reset``: where the task starts to read."""
 
 
-class OpenTransaction(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransaction:
     """Transaction before which a task waits."""
 
     task: str
@@ -164,11 +192,12 @@ class OpenTransaction(TypedDict):
     """Whether no coordinator will ever end it (KIP-664)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingForTransactionsEvent(BaseEvent):
     """Tasks wait before open transactions, exactly once only; reported again when it changes, and empty at the end."""
 
-    event: Literal["waiting_for_transactions"]
-    transactions: list[OpenTransaction]
+    name: ClassVar[str] = "waiting_for_transactions"
+    transactions: tuple[OpenTransaction, ...]
     """The transactions, with the tasks that wait for them."""
-    warnings: list[str]
+    warnings: tuple[str, ...]
     """For each transaction that does not end by itself, the command that ends it."""

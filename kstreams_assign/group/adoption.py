@@ -123,6 +123,8 @@ def _lacking(task: TaskId, given: AbstractSet[str], sub: SubtopologyShape) -> li
 
     The first task needs all of them, as every topic has a partition 0; each task needs the copartitioned ones.
     """
+    if task.partition and not sub.copartition:
+        return []
     first = set(sub.sources) if task.partition == 0 else set()
     joined = {topic for group in sub.copartition if not given.isdisjoint(group) for topic in group}
     return sorted((first | joined).difference(given))

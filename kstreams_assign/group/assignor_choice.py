@@ -7,9 +7,8 @@ last member.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kstreams_assign.assign import VERSIONS, Assignor
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.view import GroupView
 
 JAVA_ASSIGNOR = "high_availability"

@@ -9,10 +9,10 @@ standby meanwhile, so that its store is not closed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from kstreams_assign.assign import Client, Cluster, Plan, ThreadTasks, distribute, sort_by_lag
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.view import Consumer
 from kstreams_assign.model import TaskId, TopicPartition
 

@@ -7,10 +7,11 @@ came from. The dialects have different assignor names, so a member of the other 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from uuid import UUID
 
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import TaskId
 from kstreams_assign.wire import (
     LATEST_SUPPORTED_VERSION,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from uuid import UUID
 
@@ -27,8 +27,9 @@ from kstreams_assign.assign import (
     owner_changes,
     owner_changes_lower_bound,
 )
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR, Choice, choose
-from kstreams_assign.group.cooperate import hand_out
+from kstreams_assign.group.cooperate import HandedOut, hand_out
 from kstreams_assign.group.encode import encode_error, encode_group
 from kstreams_assign.group.racks import ReplicaRacks, warn_racks_not_followed, with_racks
 from kstreams_assign.group.size import RECORD_BYTES_MAX, Trim, fit_record
@@ -78,6 +79,25 @@ class DecisionInput:
     replica_racks: ReplicaRacks = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The processes and members of all tasks. ``queued``: warm-ups are restored in an order, a few at a time."""
+
+    tasks: Mapping[TaskId, tuple[TopicPartition, ...]]
+    choice: Choice
+    standing: LeaderState
+    handed: HandedOut
+    queued: bool
+
+    @property
+    def inputs(self) -> dict[str, tuple[TopicPartition, ...]]:
+        """Return the input partitions that each member gets now, in order."""
+        return {
+            member: tuple(sorted(partition for task in active for partition in self.tasks[task]))
+            for member, active in self.handed.active.items()
+        }
+
+
 def lookups(topology: TopologyShape, application_id: str, partition_counts: Mapping[str, int]) -> Lookups:
     """Return the changelog topics that must exist, and the end offsets that the decision needs (``ChangelogTopics``).
 
@@ -110,6 +130,11 @@ def decide(view: GroupView, question: DecisionInput) -> Decision:
             f"uses version {view.version}, which cannot negotiate versions; upgrade the oldest members"
         )
         return refuse_group(view, ErrorCode.ASSIGNMENT_ERROR, text)
+    return _decision(view, question, place_tasks(view, question))
+
+
+def place_tasks(view: GroupView, question: DecisionInput) -> Placed:
+    """Return the decision before anything is written."""
     tasks = question.topology.tasks(question.partition_counts)
     choice, assign = choose_assignor(
         view, question.assignor, ends_known=question.end_offsets is not None, own=question.own
@@ -120,7 +145,8 @@ def decide(view: GroupView, question: DecisionInput) -> Decision:
     queued = question.warmup_queue and not view.foreign
     config = replace(question.config, max_warmup_replicas=max(1, len(tasks))) if queued else question.config
     standing = LeaderState(cluster, assign(cluster, config), config, assign)
-    return _decision(view, question, tasks, choice, standing, queued=queued)
+    handed = hand_out(view.processes, view.owners, standing.plan, tasks, cluster)
+    return Placed(tasks, choice, standing, handed, queued)
 
 
 def choose_assignor(
@@ -211,19 +237,11 @@ def _client(
     )
 
 
-def _decision(
-    view: GroupView,
-    question: DecisionInput,
-    tasks: Mapping[TaskId, tuple[TopicPartition, ...]],
-    choice: Choice,
-    standing: LeaderState,
-    *,
-    queued: bool,
-) -> Decision:
+def _decision(view: GroupView, question: DecisionInput, placed: Placed) -> Decision:
+    tasks, choice, standing, handed = placed.tasks, placed.choice, placed.standing, placed.handed
     cluster, plan = standing.cluster, standing.plan
     warmups = _warmups(cluster, plan)
-    at_once = share_out(question.config.max_warmup_replicas, warmups) if queued else {}
-    handed = hand_out(view.processes, view.owners, plan, tasks, cluster)
+    at_once = share_out(question.config.max_warmup_replicas, warmups) if placed.queued else {}
     before = find_previous_owners(view, tasks, question.promised)
     after = plan.owners
     changed, adopted = owner_changes(before, after, view.processes.keys())
@@ -305,9 +323,10 @@ def _differing(view: GroupView) -> list[str]:
         if consumer.info.trailer
     }
     warnings = []
-    digests = Counter(trailer.settings_digest for trailer in trailers.values() if trailer.settings_digest)
-    if len(digests) > 1:
-        usual = max(digests, key=lambda digest: (digests[digest], digest))
+    digests = [trailer.settings_digest for trailer in trailers.values() if trailer.settings_digest]
+    if len(set(digests)) > 1:
+        counts = Counter(digests)
+        usual = max(counts, key=lambda digest: (counts[digest], digest))
         others = sorted(member for member, trailer in trailers.items() if trailer.settings_digest not in ("", usual))
         warnings.append(
             f"members run with different assignment settings ({', '.join(others)} differ from the others); "
@@ -347,9 +366,11 @@ def _probing(view: GroupView) -> list[str]:
 
 def _claims(view: GroupView) -> list[str]:
     """Warn about partitions that several members own; each keeps those that it is assigned (Java warns, too)."""
-    claimed = Counter(p for consumers in view.processes.values() for c in consumers for p in c.member.owned)
-    twice = sorted(partition for partition, times in claimed.items() if times > 1)
-    return [f"owned by more than one member: {', '.join(map(str, twice))}"] if twice else []
+    claimed = [p for consumers in view.processes.values() for c in consumers for p in c.member.owned]
+    if len(set(claimed)) == len(claimed):
+        return []
+    twice = sorted(partition for partition, times in Counter(claimed).items() if times > 1)
+    return [f"owned by more than one member: {', '.join(map(str, twice))}"]
 
 
 def _doubles(view: GroupView) -> list[str]:

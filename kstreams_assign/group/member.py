@@ -4,18 +4,19 @@
 out in order and reports back with further events. Nothing here waits, reads a clock or knows a client library, so the
 worker and the simulator drive the same machine.
 
-JoinGroup is a promise: between JoinGroup and the assignment nothing can be committed. So running work is committed
-before a rejoin that this member starts; revoked tasks are written, committed and closed before the next JoinGroup
-releases them. A request to rejoin at a bad moment is kept and not lost (kafka-python forgets one made during a join).
+JoinGroup is a promise: from there to the assignment the brokers take no input offsets outside a transaction. So running
+work is committed before a rejoin that this member starts; revoked tasks are written, committed and closed before the
+next JoinGroup releases them. A request to rejoin at a bad moment is kept and not lost (kafka-python forgets one made
+during a join).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import NO_PROBE_MS
 
@@ -25,10 +26,12 @@ class State(Enum):
 
     UNJOINED = "unjoined"  # no generation, nothing owned
     PREPARING = "preparing"  # a rejoin is wanted; running work is being committed first
-    JOINING = "joining"  # JoinGroup may leave at any moment: no commit from here to the assignment
+    JOINING = "joining"  # JoinGroup may leave at any moment: from here to the assignment input offsets may have to wait
     RELEASING = "releasing"  # an assignment revoked tasks; they are being written, committed and closed
     STABLE = "stable"
     CLOSED = "closed"
+
+    __hash__ = object.__hash__  # Enum's own, in Python, is slow in the keys of a table
 
 
 FOLLOW_UP = "follow-up: withheld tasks can be given out"
@@ -188,14 +191,18 @@ class Member:
         """Return whether the event belongs to an assignment that a newer one has replaced."""
         return isinstance(event, TasksReleased) and event.generation not in (None, self.generation)
 
+    def is_due(self, now_ms: int) -> bool:
+        """Return whether a stable member has to rejoin: a request is pending, or its date has come."""
+        return self.wish is not None or now_ms >= self.rejoin_at_ms
+
     def _wish_granted(self, now_ms: int) -> list[Action]:
         """Start the next rejoin if the member is stable and a request is pending or its date has come."""
         if self.state is not State.STABLE:
             return []
-        if self.wish is None and now_ms >= self.rejoin_at_ms:
-            self.wish = FOLLOW_UP if self.rejoin_at_ms == 0 else PROBE
-        if self.wish is None:
+        if not self.is_due(now_ms):
             return []
+        if self.wish is None:
+            self.wish = FOLLOW_UP if self.rejoin_at_ms == 0 else PROBE
         self.state = State.PREPARING
         return [Commit()]
 

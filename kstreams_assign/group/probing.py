@@ -17,7 +17,7 @@ is handed over as a whole.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
 from kstreams_assign.assign import (
@@ -26,6 +26,7 @@ from kstreams_assign.assign import (
     compute_lag,
     is_caught_up,
 )
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.member import PROBE
 from kstreams_assign.group.values import LeaderState
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId

@@ -6,12 +6,13 @@ The bytes of the consumer protocol are in ``joining``; decisions are in ``leader
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
 
 from kstreams_assign.assign import AssignConfig, Assignor, Cluster, Placement, Plan
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import NO_PROBE_MS, HostInfo, TaskId, TopicPartition
 from kstreams_assign.wire import LATEST_SUPPORTED_VERSION
 

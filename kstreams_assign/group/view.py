@@ -8,12 +8,13 @@ process, in a version that all can read, and join again with it at once (version
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import chain
 from uuid import UUID
 
 from kstreams_assign.errors import MalformedUserData
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.group.dialects import APACHE, Dialect, MemberReport
 from kstreams_assign.group.size import joined_bytes
 from kstreams_assign.group.values import ErrorCode, JoinedMember

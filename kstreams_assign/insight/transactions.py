@@ -1,6 +1,6 @@
 """``kstreams-assign transactions``, the work: what an application's partitions hold open, and an end for what hangs.
 
-What lives here: which partitions, and the texts. What must not: the judgement (``tasks.transactions``), requests
+What lives here: which partitions, and the texts. What must not: the judgement (``observe.transactions``), requests
 (adapters).
 """
 
@@ -16,7 +16,7 @@ from kstreams_assign.adapters.confluent.transaction_log import logged_transactio
 from kstreams_assign.adapters.kafka_python.transactions import TransactionsOnBrokers, transactions_on_brokers
 from kstreams_assign.errors import BrokerError, BrokerUnavailable, ConfigError, MalformedUserData
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.tasks.transactions import Decision, ExaminedTransaction, decided, facts_of, in_words
+from kstreams_assign.observe.transactions import Decision, ExaminedTransaction, decided, in_words
 from kstreams_assign.topology.internal import is_internal
 from kstreams_assign.wire.transaction_log import LoggedTransaction
 
@@ -196,13 +196,17 @@ def _ended(transaction: OpenedTransaction, asked: Asked, brokers: TransactionsOn
 
 
 def _facts(transaction: OpenedTransaction) -> dict[str, Any]:
-    known = transaction.observed.coordinated
+    observed, known = transaction.observed, transaction.observed.coordinated
     return {
-        **facts_of(transaction.observed),
-        "producer_epoch": transaction.observed.open.producer_epoch,
+        "partition": str(observed.open.partition),
+        "start_offset": observed.open.start_offset,
+        "producer_id": observed.open.producer_id,
+        "transactional_id": known.transactional_id if known else None,
+        "hanging": observed.hanging,
+        "producer_epoch": observed.open.producer_epoch,
         "state": known.state if known else None,
         "decision": transaction.decision.value if transaction.decision else None,
         "ended": transaction.ended.value if transaction.ended else None,
         "failed": transaction.failed or None,
-        "text": f"{in_words(transaction.observed)}{_remedy(transaction)}",
+        "text": f"{in_words(observed)}{_remedy(transaction)}",
     }

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kstreams_assign.insight.command import ClientPairs, Timeout
-from kstreams_assign.tasks.transactions import Decision
+from kstreams_assign.observe.transactions import Decision
 
 
 def transactions(

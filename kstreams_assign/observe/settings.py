@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from kstreams_assign.allowed_values import COSTS
 from kstreams_assign.assign import ASSIGNORS, AssignConfig
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.group.assignor_choice import JAVA_ASSIGNOR
@@ -20,7 +21,6 @@ from kstreams_assign.observe.decoded import DecodedGroup
 OURS = "least_movement"
 TAGS = "rack_aware_assignment_tags"
 STRATEGY = "rack_aware_assignment_strategy"
-COSTS = ("rack_aware_assignment_traffic_cost", "rack_aware_assignment_non_overlap_cost")
 STANDBYS = "num_standby_replicas"
 WARMUPS = "max_warmup_replicas"
 DEFAULTS: Mapping[str, Any] = {setting.name: setting.default for setting in fields(AssignConfig)}

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from kstreams_assign.errors import BrokerUnavailable, StateError
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.restore.ports import Bounds, ChangelogBatch, ChangelogReader, TaskStores
+from kstreams_assign.restore.ports import Bounds, ChangelogBatch, ChangelogReader
 from kstreams_assign.restore.progress import Beginning, PartitionProgress, TaskProgress, beginning, standbys_wait
+from kstreams_assign.tasks.stores import TaskStores
 
 _log = logging.getLogger(__name__)
 
@@ -325,17 +326,23 @@ class Restorer:
         return batches
 
     def _settle_reading(self) -> None:
-        wanted = self._wanted()
-        if wanted.keys() == self._reading:
+        read = self._wanted()
+        wanted = {name for progress in read for name in progress.partitions}
+        if wanted == self._reading:
             return
-        self._stop_reading(self._reading - wanted.keys())
-        fresh = {name: at for name, at in wanted.items() if name not in self._reading}
+        self._stop_reading(self._reading - wanted)
+        fresh = {
+            name: at.position
+            for progress in read
+            for name, at in progress.partitions.items()
+            if name not in self._reading
+        }
         if fresh:
             self._reader.add(fresh)
             self._reading.update(fresh)
 
-    def _wanted(self) -> dict[TopicPartition, int]:
-        """Partition -> position, of all that should be read now."""
+    def _wanted(self) -> list[TaskProgress]:
+        """Return the tasks that should be read now."""
         active, pacing = Purpose.ACTIVE, self._pacing
         known = [(job, job.progress) for job in self._jobs.values() if job.progress is not None]
         restoring = [progress for job, progress in known if job.purpose is active]
@@ -343,12 +350,7 @@ class Restorer:
             restoring, pacing.standby_budget_records, pacing.stalled_ms, self._now_ms()
         )
         queued = self._queued() if self._queue else ()
-        return {
-            name: at.position
-            for job, progress in known
-            if job.purpose is active or not (wait or job.task in queued)
-            for name, at in progress.partitions.items()
-        }
+        return [progress for job, progress in known if job.purpose is active or not (wait or job.task in queued)]
 
     def _queued(self) -> frozenset[TaskId]:
         """The tasks whose turn has not come."""

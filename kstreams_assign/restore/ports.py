@@ -1,63 +1,15 @@
-"""What restore needs from the world, as protocols: a store to write and a changelog to read.
+"""What restore reads, as a protocol: changelogs and where they end. What it writes is ``tasks.stores``.
 
-``adapters.rocksdb`` is the store, ``adapters.confluent`` the changelog; the simulator brings its own.
+``adapters.confluent`` has the reader of a worker; the simulator brings its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from kstreams_assign.model import TopicPartition
-
-Write = tuple[bytes, bytes | None]
-"""Key and value; value ``None`` deletes (a tombstone in the changelog)."""
-
-
-class TaskStores(Protocol):
-    """All stores of one task in one database, with the changelog offsets they hold.
-
-    Offsets are *next* offsets: what the changelog's reader would read next. They live in the database
-    itself and change only together with the data (KIP-1035), so they cannot run ahead of it.
-    Used by one thread at a time.
-    """
-
-    def get(self, store: str, key: bytes) -> bytes | None: ...
-
-    def get_many(self, store: str, keys: Sequence[bytes]) -> list[bytes | None]: ...
-
-    def range(
-        self, store: str, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Entries with ``start <= key < end`` in byte order, or in the opposite order with ``reverse``."""
-        ...
-
-    def offsets(self) -> Mapping[TopicPartition, int]: ...
-
-    def write(self, writes: Mapping[str, Iterable[Write]], offsets: Mapping[TopicPartition, int]) -> None:
-        """Apply the writes of each store and the new offsets in one atomic batch."""
-        ...
-
-    def rebuild(self, writes: Mapping[str, Iterable[Write]], offsets: Mapping[TopicPartition, int]) -> None:
-        """As ``write``, faster, for a part of a changelog that is far from its end.
-
-        Only a later ``write`` or ``close`` makes it outlast a crash, which takes data and offsets together.
-        """
-        ...
-
-    def identities(self) -> Mapping[str, str]:
-        """Topic -> its id, of the changelogs that the offsets belong to, as given to ``identify``."""
-        ...
-
-    def identify(self, identities: Mapping[str, str]) -> None:
-        """Keep these ids beside the offsets; ``wipe`` forgets them with those."""
-        ...
-
-    def wipe(self) -> None:
-        """Forget all data and offsets: the changelog will be read from its start."""
-        ...
-
-    def close(self) -> None: ...
+from kstreams_assign.tasks.stores import Write
 
 
 class Bounds(NamedTuple):

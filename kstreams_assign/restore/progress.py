@@ -7,10 +7,11 @@ the estimate of the time left, when standbys wait. What must not: reading or wri
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import NamedTuple
 
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import TopicPartition
 
 PACE_WINDOW_MS = 30_000
@@ -104,7 +105,7 @@ class TaskProgress:
     def extended(self, ends: Mapping[TopicPartition, int], now_ms: int) -> TaskProgress:
         """With ends looked up again; partitions that ``ends`` lacks keep theirs."""
         partitions = self.partitions
-        if any(ends.get(name, at.end) != at.end for name, at in partitions.items()):
+        if ends != {name: at.end for name, at in partitions.items()}:
             partitions = {
                 name: PartitionProgress(at.start, at.position, ends.get(name, at.end))
                 for name, at in partitions.items()
@@ -113,17 +114,20 @@ class TaskProgress:
 
     @property
     def done(self) -> bool:
-        return all(partition.done for partition in self.partitions.values())
+        for partition in self.partitions.values():  # noqa: SIM110 - asked in every step of the restore
+            if partition.position < partition.end:
+                return False
+        return True
 
     @property
     def remaining(self) -> int:
         """Offsets still to read, over all partitions."""
-        return sum(partition.remaining for partition in self.partitions.values())
+        return self.marks[-1].remaining
 
     @property
     def position_sum(self) -> int:
         """What the task reports as its offset sum while it is not running."""
-        return sum(partition.position for partition in self.partitions.values())
+        return self.marks[-1].position
 
     @property
     def end_sum(self) -> int:

@@ -7,16 +7,17 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from threading import Event
 from time import monotonic
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from kstreams_assign.errors import WorkerNotRunning
+from kstreams_assign.events import Event
 
 DRAIN_SIGNAL = signal.SIGUSR1
 LOOK_S = 0.2
@@ -87,7 +88,7 @@ def drain(
         )
     os.kill(pid, DRAIN_SIGNAL)
     typer.echo(f"process {pid} drains", err=True)
-    ended, deadline = Event(), monotonic() + timeout
+    ended, deadline = threading.Event(), monotonic() + timeout
     while holder_of(*where) == pid:
         if monotonic() > deadline:
             raise WorkerNotRunning(f"process {pid} has not ended in {timeout:.0f} s; it goes on draining")
@@ -130,9 +131,9 @@ def _on_signals(call: Callable[[], None], *numbers: signal.Signals) -> None:
         signal.signal(number, lambda *_: call())
 
 
-def _print_json(event: Mapping[str, Any]) -> None:
+def _print_json(event: Event) -> None:
     """Write a line in one piece: other threads report events too, and print() writes the line's end separately."""
-    sys.stdout.write(json.dumps(event) + "\n")
+    sys.stdout.write(json.dumps(event.as_dict()) + "\n")
     sys.stdout.flush()
 
 

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Protocol
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.errors import SidecarRefused, StateError
+from kstreams_assign.events import SessionBeganEvent, SessionEndedEvent
 from kstreams_assign.group.values import Adopted, Hosts
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.sidecar.framing import Message
@@ -24,7 +26,7 @@ from kstreams_assign.sidecar.ops import Limits, Ops
 from kstreams_assign.sidecar.poll import ANSWER_BYTES_MAX, Batch, as_columns, as_records, split
 from kstreams_assign.sidecar.session import error_reply
 from kstreams_assign.sidecar.session_tasks import SessionTasks
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.labour import Facts, Labour, Loop, Running
 from kstreams_assign.worker.locating import locate
@@ -130,12 +132,12 @@ class RequestHandler(Labour):
             self._committing.append(self._sealed)
             self._sealed = None
 
-    def commit_ends(self, end: CommitStep) -> None:
+    def commit_ends(self, end: CommitEnd) -> None:
         """Offsets that a rebalance deferred go with the next commit, so their answer waits for it."""
-        if end is CommitStep.DEFERRED:
+        if end is CommitEnd.DEFERRED:
             return
         committing, self._committing = self._committing, []
-        if end is CommitStep.DONE:
+        if end is CommitEnd.DONE:
             generation = self._facts().generation
             for order in committing:
                 order.answer(generation)
@@ -194,7 +196,7 @@ class RequestHandler(Labour):
 
     def _open(self, port: Port) -> None:
         self._port = port
-        self._loop.emit("session_began")
+        self._loop.emit(SessionBeganEvent())
         if self._assignment is not None:
             self._push("assigned", **self._assignment)
         for task in self._session_tasks.running():
@@ -227,7 +229,7 @@ class RequestHandler(Labour):
                 order.refuse(refused("task_restoring", str(error)))
 
     def _tasks(self) -> list[dict[str, Any]]:
-        return [{"task": task, **status} for task, status in sorted(self._facts().tasks.items())]
+        return [{"task": task, **asdict(status)} for task, status in sorted(self._facts().tasks.items())]
 
     def _locate(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         for sub in self._shape.subtopologies:
@@ -276,7 +278,7 @@ class RequestHandler(Labour):
     def _report_end(self) -> None:
         self._port = None
         on_their_way = self._sealed is not None or bool(self._committing)
-        self._loop.emit("session_ended", uncommitted=on_their_way or self._session_tasks.uncommitted)
+        self._loop.emit(SessionEndedEvent(uncommitted=on_their_way or self._session_tasks.uncommitted))
 
     # --- polls -------------------------------------------------------------------------------
 
@@ -318,7 +320,7 @@ class RequestHandler(Labour):
 
 def _known_lags(facts: Facts) -> dict[str, int]:
     """Stopped tasks and newly assigned tasks have no known lag."""
-    return {task: status["lag"] for task, status in facts.tasks.items() if status["lag"] is not None}
+    return {task: status.lag for task, status in facts.tasks.items() if status.lag is not None}
 
 
 def _nothing() -> None:

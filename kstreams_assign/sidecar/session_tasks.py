@@ -41,13 +41,13 @@ class SessionTasks:
     def begins(self, running: Running) -> None:
         task = running.task.id
         self._tasks[task] = SessionTask(running, stale=task in self._seen)
-        self._task_of.update(dict.fromkeys(running.positions, task))
+        self._task_of.update(dict.fromkeys(running.offsets.positions, task))
         self._seen.add(task)
 
     def ends(self, task: TaskId) -> None:
         session_task = self._tasks.pop(task, None)
         if session_task is not None:
-            for partition in session_task.running.positions:
+            for partition in session_task.running.offsets.positions:
                 self._task_of.pop(partition, None)
 
     def running(self) -> list[TaskId]:
@@ -100,7 +100,7 @@ class SessionTasks:
             chosen = (
                 session_task.polled
                 if offsets is None
-                else {p: o for p, o in offsets.items() if p in session_task.running.positions}
+                else {p: o for p, o in offsets.items() if p in session_task.running.offsets.positions}
             )
             if chosen or session_task.wrote:
                 session_task.running.seal(chosen)
@@ -112,7 +112,7 @@ class SessionTasks:
         if task is None:
             raise refused("task_migrated", f"{partition} is not read by this process")
         session_task = self.to_write(task)
-        least = session_task.running.positions[partition]
+        least = session_task.running.offsets.positions[partition]
         most = session_task.polled.get(partition, least)
         if not least <= offset <= most:
             raise refused("bad_offset", f"{partition} = {offset}: must be from {least} to {most}")
@@ -124,7 +124,7 @@ class SessionTasks:
             sealed = session_task.running.sealed
             if not sealed:
                 session_task.running.workspace.roll_back()
-            at = {**session_task.running.positions, **session_task.running.handled}
+            at = {**session_task.running.offsets.positions, **session_task.running.offsets.handled}
             positions |= {p: offset for p, offset in at.items() if p in session_task.polled or p in read}
             session_task.polled, session_task.wrote, session_task.stale = {}, False, False
         self._seen = set(self._tasks)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.client_settings import MESSAGE_BYTES_MAX
 from kstreams_assign.errors import ConfigError, KStreamsAssignError
-from kstreams_assign.events import EventListener
+from kstreams_assign.events import EventListener, ListeningEvent
 from kstreams_assign.sidecar.ops import Limits
 from kstreams_assign.sidecar.request_handler import RequestHandler
 from kstreams_assign.sidecar.server import Server
@@ -62,7 +62,7 @@ class Sidecar:
 
     def _serve(self) -> None:
         self._server.start(self._welcome, on_failure=self._runtime.close)
-        self._log.emit("listening", socket=self.address)
+        self._log.emit(ListeningEvent(socket=self.address))
 
     def drain(self) -> None:
         """Leave without silence; see ``Runtime.drain``. The application is served meanwhile."""

@@ -103,6 +103,7 @@ class Network:
         self.faults = faults
         self._timeline = timeline
         self._chance = chance
+        self._usual_ms = chance.between(FASTEST_MS, SLOWEST_MS)
 
     def ask(self, sender: Incarnation, request: Callable[[], Answer], answered: Take[Answer], failed: Failed) -> None:
         """Send a request that the broker answers at once with ``request()``; then call ``answered`` or ``failed``."""
@@ -129,13 +130,14 @@ class Network:
             sender.later(BREAK_MS, failed)
             return
         sent_ms = self._timeline.now_ms
-        sender.wire_ms = max(sender.wire_ms, sent_ms + travel_ms)
+        arrives_ms = sent_ms + travel_ms
+        sender.wire_ms = max(sender.wire_ms, arrives_ms)
         self._timeline.at(sender.wire_ms, arrived, sender, sent_ms, message, answered, failed)
 
     def _handle_ask(
         self, sender: Incarnation, sent_ms: int, request: Callable[[], Answer], answered: Take[Answer], failed: Failed
     ) -> None:
-        if self._arrives(sender, sent_ms, failed):
+        if (sender.alive and not sender.cut_off) or self._arrives(sender, sent_ms, failed):
             self._answer(sender, answered, failed, request())
 
     def _handle_call(
@@ -167,9 +169,9 @@ class Network:
 
     def _travel_ms(self, sender: Incarnation) -> int | None:
         """Draw the travel time of a message; None: it is lost."""
-        faults, chance = self.faults, self._chance
-        if sender.cut_off or (faults.lost_message and chance.random() < faults.lost_message):
+        faults = self.faults
+        if sender.cut_off or (faults.lost_message and self._chance.random() < faults.lost_message):
             return None
-        if faults.slow_message and chance.random() < faults.slow_message:
-            return chance.randint(FASTEST_MS, SLOW_MS)
-        return chance.randint(FASTEST_MS, SLOWEST_MS)
+        if faults.slow_message and self._chance.random() < faults.slow_message:
+            return self._chance.randint(FASTEST_MS, SLOW_MS)
+        return self._usual_ms()

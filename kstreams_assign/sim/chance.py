@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 
@@ -16,3 +17,16 @@ class Chance(Random):
         while drawn >= width:
             drawn = draw(bits)
         return a + drawn
+
+    def between(self, a: int, b: int) -> Callable[[], int]:
+        """Return ``randint(a, b)``, prepared to be called often."""
+        width = b - a + 1
+        draw, bits = self.getrandbits, width.bit_length()
+
+        def number() -> int:
+            drawn = draw(bits)
+            while drawn >= width:
+                drawn = draw(bits)
+            return a + drawn
+
+        return number

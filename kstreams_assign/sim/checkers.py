@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstreams_assign.group.dialects import MemberReport
-from kstreams_assign.group.leader import DecisionInput, decide
+from kstreams_assign.group.leader import DecisionInput, place_tasks
 from kstreams_assign.group.member import State
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.group.view import read_group
@@ -77,6 +77,9 @@ class Checker:
 
     def stored(self, process: Process, task: TaskId, at: int) -> None:
         """A store takes the writes of a commit, up to this offset of its changelog."""
+
+    def unwritten(self, process: Process, task: TaskId) -> None:
+        """A store could not take the writes of a commit."""
 
     def accepted(self, member: str, offsets: Mapping[TopicPartition, int]) -> None:
         """The coordinator accepts a commit, which is stored after all checkers have seen it."""
@@ -339,11 +342,23 @@ class OnceOnly(Checker):
 
 
 class StoresFollow(Checker):
-    """A store takes nothing that is not committed in its changelog."""
+    """A store takes nothing that is not committed in its changelog, and nothing behind a write that failed."""
 
     invariant = "a store follows its changelog"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._holes: set[tuple[Process, TaskId]] = set()
+
+    def unwritten(self, process: Process, task: TaskId) -> None:
+        self._holes.add((process, task))
+
+    def runs(self, process: Process, task: TaskId, at: Mapping[TopicPartition, int]) -> None:  # noqa: ARG002
+        self._holes.discard((process, task))
+
     def stored(self, process: Process, task: TaskId, at: int) -> None:
+        if (process, task) in self._holes:
+            self.report_violation(f"{process.run.name} stores {task} up to {at}, and not what comes before")
         if at > (firm := self.world.logs.firm[task]):
             self.report_violation(f"{process.run.name} stores {task} up to {at}, committed are {firm}")
 
@@ -399,8 +414,8 @@ class SameOnEveryLeader(Checker):
         if other.kind is not process.kind and read_group(members).draining:
             return
         member = other.membership
-        again = decide(member.read_group(members), member.question(known_ends=question.end_offsets is not None))
-        if again.placements != decision.placements or _inputs(again) != _inputs(decision):
+        again = place_tasks(member.read_group(members), member.question(known_ends=question.end_offsets is not None))
+        if again.standing.plan.placements != decision.placements or again.inputs != _inputs(decision):
             self.report_violation(f"{process.run.name} decides differently from {member.client.member_id}")
 
 

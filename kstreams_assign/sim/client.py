@@ -85,6 +85,8 @@ class Client:
         self._rejoin_needed = True
         self._in_flight = False
         self._assigned: Sequence[TopicPartition] = ()
+        self.losses = 0
+        """How often the membership was lost, as far as this client has noticed."""
         self._answered_ms = timeline.now_ms
         """When the newest request was sent that renewed the session (``adapters.kafka_python.lease``)."""
         who.later(heartbeat_interval_ms, self._beat)
@@ -109,6 +111,7 @@ class Client:
         self._rejoin_needed = True
         if self.generation == NO_GENERATION and self._assigned:
             self._assigned = ()
+            self.losses += 1
             self._protocolist.lost()
         owned, user_data = self._protocolist.subscription()
         ask = partial(self._at_coordinator, self.member_id, tuple(owned), user_data)
@@ -203,6 +206,8 @@ class Client:
         """Return for how long this member may still write; without a lease, always a whole session."""
         if not self._leased:
             return session_timeout_ms
+        if self.generation == NO_GENERATION:
+            return 0
         return self._answered_ms + session_timeout_ms - self._timeline.now_ms
 
     def leave(self, *, static: bool) -> None:

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kstreams_assign.allowed_values import Guarantee
+
 if TYPE_CHECKING:
     from kstreams_assign.sim.policies import Policy
     from kstreams_assign.sim.spread import Spread
-
-
-class Guarantee(Enum):
-    """Values of ``processing_guarantee``."""
-
-    AT_LEAST_ONCE = "at_least_once"
-    EXACTLY_ONCE = "exactly_once_v2"
 
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, invoke_without_command=True)

@@ -1,21 +1,24 @@
-"""A commit in simulated time, as ``worker.committing`` makes it by the tables of ``tasks.commit``.
+"""A commit's shell in simulated time, as ``worker.committing`` is it on a real broker.
 
-What lives here is time: how long each step takes, and what the broker answers.
+What lives here is time: how long each step takes, and what the broker answers. ``engine.commits`` decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from kstreams_assign.client_settings import transaction_delivery_limit_ms
-from kstreams_assign.engine.tasks import CommitEnded
+from kstreams_assign.engine import commits as engine
+from kstreams_assign.errors import StateError
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.broker import ignored
 from kstreams_assign.sim.producer import RETRY_MS, Producer
 from kstreams_assign.sim.transactions import TIMEOUT_MS, Answer, Verdict
-from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
+from kstreams_assign.tasks.commit import CommitEnd, CommitStep, Outcome
+from kstreams_assign.tasks.input_offsets import InputOffsets
 
 if TYPE_CHECKING:
     from kstreams_assign.sim.broker import Logs
@@ -23,25 +26,17 @@ if TYPE_CHECKING:
 
 Take = Callable[[Outcome], None]
 
-TRANSACTIONAL = (
-    CommitStep.BEGIN,
-    CommitStep.OFFSETS,
-    CommitStep.TRANSACTION,
-    CommitStep.ABORT,
-    CommitStep.WITHDRAW,
-)
 RECORDS_PER_S = 2_000
 """Of one input partition, at the most."""
 
 
 @dataclass(slots=True)
 class Running:
-    """A running task: ``at`` is its input offset at ``since_ms``, ``taken`` the offset that the last commit covers."""
+    """A running task: ``at`` is its input offset at ``since_ms``; a commit takes it into ``offsets``."""
 
     at: dict[TopicPartition, int]
-    taken: dict[TopicPartition, int]
+    offsets: InputOffsets
     since_ms: int
-    deferred: dict[TopicPartition, int] = field(default_factory=dict)
     stopped: bool = False
 
 
@@ -65,13 +60,18 @@ class Commits:
         self._process = process
         self._world = process.world
         self._scenario = process.world.scenario
+        exactly_once = self._scenario.exactly_once
+        self._engine = engine.Commits(exactly_once=exactly_once)
         self._number = 0
-        self._step: CommitStep | None = None
+        """Of the commit: it counts also those that are abandoned."""
         self._began_ms = 0
         self._shares: Sequence[Share] = ()
         self._appended = False
         self._ends: Mapping[TaskId, int] = {}
-        self._producer = Producer(process) if self._scenario.exactly_once else None
+        self._producer = Producer(process) if exactly_once else None
+        self._settle()
+
+    # --- what the loop asks for ---------------------------------------------------------------
 
     def begin(self, running: Mapping[TaskId, Running]) -> None:
         """Begin a commit of what these have processed. The loop's engine gets its end, at once or later."""
@@ -80,93 +80,126 @@ class Commits:
         self._appended = False
         shares = [self._share(task, each, now_ms) for task, each in running.items()]
         self._shares = [share for share in shares if share is not None]
-        if not self._shares:
-            self._process.loop.handle(CommitEnded(CommitStep.DONE))
-            return
-        self._step = CommitStep.LEASE
-        self._advance()
+        self._handle(engine.CommitBegun(tuple(share.task for share in self._shares)))
 
     def abandon(self) -> None:
         self._number += 1
-        self._step = None
-        if self._producer is not None:
-            self._producer.abort(lambda _: self._settle())
+        self._handle(engine.CommitAbandoned())
 
     def tell_times(self, running: Iterable[Running]) -> None:
         """Commit again what is committed, outside a transaction, as for the partition times of tasks that leave."""
-        if offsets := {partition: at for each in running for partition, at in each.taken.items()}:
+        if offsets := {partition: at for each in running for partition, at in each.offsets.positions.items()}:
             self._process.membership.client.commit(offsets, ignored)
 
-    def finish(self, end: CommitStep, running: Mapping[TaskId, Running]) -> None:
+    def finish(self, end: CommitEnd, running: Mapping[TaskId, Running]) -> None:
         """Keep the offsets of a deferred commit for the next."""
-        if end is CommitStep.DEFERRED:
-            for share in self._shares:
-                if share.task in running:
-                    for partition, at in share.offsets.items():
-                        running[share.task].deferred.setdefault(partition, at)
+        if end is CommitEnd.DEFERRED:
+            offsets = self._offsets()
+            for each in running.values():
+                each.offsets.defer(offsets)
 
     def _share(self, task: TaskId, running: Running, now_ms: int) -> Share | None:
         processed(running, self._world.logs, now_ms)
-        if running.at == running.taken and not running.deferred:
+        progress = running.offsets
+        if running.at == progress.positions and not progress.deferred:
             return None
-        news = {partition: at for partition, at in running.at.items() if at != running.taken[partition]}
-        offsets = {**running.deferred, **news}
-        firsts = {partition: running.taken[partition] for partition in news}
-        records = sum(at - firsts[partition] for partition, at in news.items())
-        running.taken.update(news)
-        running.deferred = {}
-        return Share(task, records, max(running.at.values()), offsets, firsts)
+        firsts = {p: before for p, before in progress.positions.items() if running.at[p] != before}
+        progress.handled = {partition: running.at[partition] for partition in firsts}
+        records = sum(at - firsts[partition] for partition, at in progress.handled.items())
+        return Share(task, records, max(running.at.values()), progress.take(), firsts)
 
-    # --- the walk ---------------------------------------------------------------------------
+    # --- what the engine decides ---------------------------------------------------------------
 
-    def _advance(self) -> None:
-        """Take the step; its outcome comes at once or later, unless the commit was abandoned meanwhile."""
-        number, step = self._number, self._step
+    def _handle(self, event: engine.Event) -> None:
+        for effect in self._engine.handle(event):
+            self._carry_out(effect)
 
-        def out(outcome: Outcome) -> None:
-            if number == self._number and step is not None:
-                self._step = next_step(step, outcome, exactly_once=self._producer is not None)
-                self._advance()
+    def _carry_out(self, effect: engine.Effect) -> None:
+        match effect:
+            case engine.TakeStep(step, number):
+                self._take(step, number)
+            case engine.AbortTransaction():
+                self._in_transactions.abort(lambda _: self._settle())
+            case engine.PrepareProducer():
+                self._in_transactions.prepare(self._prepared)
+            case engine.EndCommit(ended):
+                self._settle()
+                self._process.loop.handle(ended)
+            case engine.DropRecords() | engine.AnnounceAbort():
+                pass  # records that have left arrive or do not; the transaction's own line tells of its end
+            case engine.LeaveClient():
+                raise AssertionError(effect)  # each call returns here
+            case _:
+                assert_never(effect)
 
-        if step is CommitStep.LEASE:
-            out(Outcome.OK if self._lease_left_ms > 0 else Outcome.EXPIRED)
-        elif step is CommitStep.PRODUCE:
-            out(Outcome.OK)
-        elif step is CommitStep.FLUSH:
-            self._process.run.later(self._world.commit_takes_ms(), self._flush, number, out)
-        elif step is CommitStep.STORE:
-            self._write_stores()
-            out(Outcome.OK)
-        elif self._producer is not None and step in TRANSACTIONAL:
-            self._take(self._producer, step, out)
-        elif step is CommitStep.OFFSETS:
-            self._process.membership.client.commit(self._offsets(), out)
-        elif step is not None:
-            self._step = None
-            self._ended(step)
+    def _step_ended(self, number: int, outcome: Outcome) -> None:
+        self._handle(engine.StepEnded(number, outcome))
 
-    def _take(self, producer: Producer, step: CommitStep, out: Take) -> None:
-        """Take a step that exactly once alone has, or takes in its own way."""
-        if step is CommitStep.BEGIN:
-            producer.begin(out)
-        elif step is CommitStep.OFFSETS:
-            producer.send_offsets(self._offsets(), out)
-        elif step is CommitStep.TRANSACTION:
-            producer.commit(out)
-        else:
-            producer.abort(lambda _: out(Outcome.OK))
+    def _settle(self) -> None:
+        """See that nothing of a predecessor, or of a failed commit, stays open; try until it is so."""
+        if self._producer is not None and self._producer.unsettled:
+            self._handle(engine.ProducerUnsettled())
+
+    def _prepared(self, _outcome: Outcome) -> None:
+        self._handle(engine.PreparationEnded())
+        self._settle()
+
+    @property
+    def _in_transactions(self) -> Producer:
+        assert self._producer is not None, "exactly once only"
+        return self._producer
+
+    # --- the steps ------------------------------------------------------------------------------
+
+    def _take(self, step: CommitStep, number: int) -> None:
+        """Take a step; its outcome comes at once or later."""
+        out = partial(self._step_ended, number)
+        match step:
+            case CommitStep.LEASE:
+                out(Outcome.OK if self._lease_left_ms > 0 else Outcome.EXPIRED)
+            case CommitStep.PRODUCE:
+                out(Outcome.OK)
+            case CommitStep.FLUSH:
+                self._process.run.later(self._world.commit_takes_ms(), self._flush, self._number, out)
+            case CommitStep.STORE:
+                if takes_ms := self._world.write_takes_ms(self._process.disk):
+                    self._process.run.later(takes_ms, self._write, self._number, number)
+                else:
+                    self._write(self._number, number)
+            case CommitStep.OFFSETS:
+                commit = self._process.membership.client.commit
+                (commit if self._producer is None else self._producer.send_offsets)(self._offsets(), out)
+            case CommitStep.BEGIN:
+                self._in_transactions.begin(out)
+            case CommitStep.TRANSACTION:
+                self._in_transactions.commit(out)
+            case CommitStep.ABORT | CommitStep.WITHDRAW:
+                self._in_transactions.abort(out)
+            case _:
+                assert_never(step)
 
     def _offsets(self) -> dict[TopicPartition, int]:
-        return {partition: at for share in self._shares for partition, at in share.offsets.items()}
+        unwritten = self._engine.unwritten
+        shares = (share for share in self._shares if share.task not in unwritten)
+        return {partition: at for share in shares for partition, at in share.offsets.items()}
 
-    def _write_stores(self) -> None:
-        """Write to the stores what their changelogs now have, or exactly once what of this commit they have."""
-        stores = self._process.loop.stores
-        for share in self._shares:
-            if share.task in stores:
-                position = self._world.changelog_position(share.task, self._ends.get(share.task))
-                stores[share.task].write({}, position)
-                self._world.watch.stored(self._process, share.task, sum(position.values()))
+    def _write(self, commit: int, number: int) -> None:
+        if commit == self._number:
+            unwritten = frozenset(share.task for share in self._shares if not self._write_stores(share.task))
+            self._handle(engine.StepEnded(number, Outcome.OK, unwritten=unwritten))
+
+    def _write_stores(self, task: TaskId) -> bool:
+        """Write to the stores what their changelog now has, or exactly once what of this commit it has."""
+        if (stores := self._process.loop.stores.get(task)) is None:
+            return True
+        position = self._world.changelog_position(task, self._ends.get(task))
+        try:
+            stores.write({}, position)
+        except StateError:
+            self._world.watch.unwritten(self._process, task)
+            return False
+        self._world.watch.stored(self._process, task, sum(position.values()))
+        return True
 
     @property
     def _lease_left_ms(self) -> int:
@@ -192,10 +225,18 @@ class Commits:
         return transaction_delivery_limit_ms(TIMEOUT_MS)
 
     def _send(self, number: int, out: Take) -> None:
-        shares = self._shares
+        """Send records under a lease. Where the network holds them back until it has ended, they do not arrive.
+
+        No client can take back what it has sent, so at least once assumes this
+        (``docs/explanation/decisions/write-lease.md``).
+        """
+        shares, lease_left_ms = self._shares, self._process.membership.client.lease_left_ms
+        timeout_ms = self._scenario.session_timeout_ms
+        in_lease = lease_left_ms(timeout_ms) > 0
 
         def append() -> Outcome:
-            if number == self._number and not self._appended:
+            held_back = in_lease and lease_left_ms(timeout_ms) <= 0
+            if number == self._number and not self._appended and not held_back:
                 self._appended = True
                 self._world.append(self._process, shares)
             return Outcome.OK
@@ -213,15 +254,6 @@ class Commits:
                 out(Outcome.OK if answer.verdict is Verdict.DONE else Outcome.REFUSED)
 
         producer.append(self._shares, answered, lambda: self._flush(number, out))
-
-    def _ended(self, end: CommitStep) -> None:
-        tasks = [share.task for share in self._shares]
-        self._settle()
-        self._process.loop.handle(CommitEnded(end, tasks, tasks if end is CommitStep.FAILED else (), "not delivered"))
-
-    def _settle(self) -> None:
-        if self._producer is not None:
-            self._producer.settle()
 
 
 def processed(running: Running, logs: Logs, now_ms: int) -> None:

@@ -349,7 +349,7 @@ class Coordinator:
         return Error.UNKNOWN_MEMBER_ID if seat is None else Error.NONE
 
     def _valid(self, member_id: str, instance_id: str | None, generation: int) -> Error:
-        if self.away:
+        if self.timeline.now_ms < self._away_until_ms:
             return Error.NOT_COORDINATOR
         error = self._known(member_id, instance_id)
         return Error.ILLEGAL_GENERATION if error is Error.NONE and generation != self.generation else error

@@ -8,16 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
-from kstreams_assign.errors import StoreDamaged
+from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.restore.ports import Bounds, ChangelogBatch, Write
+from kstreams_assign.restore.ports import Bounds, ChangelogBatch
 from kstreams_assign.sim.broker import Logs
+from kstreams_assign.tasks.stores import Write
+
+SLOWER = 20
+"""How much longer a restore takes from a slow disk."""
 
 
 class Disk:
     """Folders by task. ``locked`` and ``released_ms`` belong to the running process.
 
-    ``damaged``: folders whose content is damaged, which shows when they are opened; while it ``fails``, all do.
+    ``damaged``: folders whose content is damaged, which shows when they are opened or written; while it ``fails``, all
+    are when they are opened. While it is ``full``, nothing can be written.
     """
 
     def __init__(self, process_id: UUID) -> None:
@@ -26,7 +31,7 @@ class Disk:
         self.locked: set[TaskId] = set()
         self.released_ms: dict[TaskId, int] = {}
         self.damaged: set[TaskId] = set()
-        self.fails = False
+        self.fails = self.full = self.slow = False
 
     def damage(self) -> None:
         """Damage all folders, and until ``mend`` new ones, too."""
@@ -34,8 +39,8 @@ class Disk:
         self.fails = True
 
     def mend(self) -> None:
-        """Damage nothing more. What is damaged stays so until it is discarded."""
-        self.fails = False
+        """End all faults. What is damaged stays so until it is discarded."""
+        self.fails = self.full = self.slow = False
 
     def discard(self, task: TaskId) -> None:
         self.folders.pop(task, None)
@@ -58,7 +63,7 @@ class Disk:
 
 
 class Stores:
-    """All stores of one task (``restore.ports.TaskStores``), without records.
+    """All stores of one task (``tasks.stores.TaskStores``), without records.
 
     The constructor opens them; it raises ``StoreDamaged``.
     """
@@ -94,6 +99,10 @@ class Stores:
         writes: Mapping[str, Iterable[Write]],  # noqa: ARG002
         offsets: Mapping[TopicPartition, int],
     ) -> None:
+        if self.task in self._disk.damaged:
+            raise StoreDamaged(f"the stores of {self.task} are damaged")
+        if self._disk.full:
+            raise StateError(f"the stores of {self.task} cannot be written: the disk is full")
         self._disk.folders[self.task].update(offsets)
 
     def rebuild(self, writes: Mapping[str, Iterable[Write]], offsets: Mapping[TopicPartition, int]) -> None:
@@ -115,13 +124,18 @@ class Stores:
 class Reader:
     """Reads changelogs with a bandwidth that all partitions share (``restore.ports.ChangelogReader``)."""
 
-    def __init__(self, logs: Logs, restored_per_s: int) -> None:
+    def __init__(self, logs: Logs, restored_per_s: int, disk: Disk) -> None:
         self._logs = logs
-        self._rate = restored_per_s
+        self._usual_rate = restored_per_s
+        self._disk = disk
         self._at: dict[TopicPartition, int] = {}
         self._goals: dict[TopicPartition, int] = {}
         self.passed_ms = 0
         """The time that the next ``poll`` may use."""
+
+    @property
+    def _rate(self) -> int:
+        return self._usual_rate // SLOWER if self._disk.slow else self._usual_rate
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
         self._at.update(positions)

@@ -11,7 +11,20 @@ from typing import NamedTuple
 
 from kstreams_assign.errors import ConfigError
 
-PROCESS_FAULTS = ("kill", "wreck", "pause", "cut_off", "leave", "move_coordinator", "damage", "fail", "drain")
+PROCESS_FAULTS = (
+    "kill",
+    "wreck",
+    "pause",
+    "cut_off",
+    "leave",
+    "move_coordinator",
+    "damage",
+    "fail",
+    "drain",
+    "full_disk",
+    "slow_disk",
+    "unreadable",
+)
 """The planned faults: probabilities per minute and process; ``move_coordinator`` per minute."""
 
 LONGEST_MS = 40_000
@@ -47,10 +60,11 @@ class Faults:
 
     ``kill``: the process dies and comes back; ``wreck``: it comes back with an empty disk; ``pause``: it sleeps;
     ``cut_off``: no message gets through; ``leave``: it closes; ``move_coordinator``: another broker loads the group
-    from its log; ``damage``: each folder on its disk is found damaged when it is opened next; until the fault ends, so
-    are new folders; ``fail``: it closes after an error of the user's function, and commits nothing more; ``drain``: it
-    asks the group to warm up its tasks elsewhere, closes once it has none, and comes back later. New kinds come last,
-    so that a seed keeps its other faults.
+    from its log; ``damage``: each folder on its disk is found damaged when it is opened or written next; until the
+    fault ends, so are new folders; ``fail``: it closes after an error of the user's function, and commits nothing more;
+    ``drain``: it asks the group to warm up its tasks elsewhere, closes once it has none, and comes back later;
+    ``full_disk``: no store can be written; ``slow_disk``: restores and writes take much longer; ``unreadable``: the
+    stores of running tasks are found damaged. New kinds come last, so that a seed keeps its other faults.
     """
 
     kill: float = 0.0
@@ -69,6 +83,9 @@ class Faults:
     damage: float = 0.0
     fail: float = 0.0
     drain: float = 0.0
+    full_disk: float = 0.0
+    slow_disk: float = 0.0
+    unreadable: float = 0.0
 
     @classmethod
     def draw(cls, rng: Random) -> Faults:

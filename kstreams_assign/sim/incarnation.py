@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from kstreams_assign.sim.timeline import Call, Timeline
@@ -19,7 +18,7 @@ class Incarnation:
         self.alive = self.awake = True
         self.cut_off = False
         self.wire_ms = 0
-        self.later = partial(timeline.done_by, self)
+        self.later = timeline.later_by(self)
         self._missed: list[tuple[Call, tuple[Any, ...]]] = []
 
     def missed(self, call: Call, about: tuple[Any, ...]) -> None:

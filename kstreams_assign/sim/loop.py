@@ -6,13 +6,23 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, assert_never
 
 from kstreams_assign.engine import effects as do
-from kstreams_assign.engine.tasks import Closed, Event, Restored, StopAsked, Tasks, Turned
+from kstreams_assign.engine.task_events import (
+    Closed,
+    Event,
+    Restored,
+    StopAsked,
+    StoreFailed,
+    Turned,
+)
+from kstreams_assign.engine.tasks import Tasks
+from kstreams_assign.errors import StoreDamaged
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.committing import Commits, Running
 from kstreams_assign.sim.inbox import Inbox
 from kstreams_assign.sim.restoring import Restoring
+from kstreams_assign.tasks.input_offsets import InputOffsets
 
 if TYPE_CHECKING:
     from kstreams_assign.sim.disk import Stores
@@ -32,7 +42,9 @@ class Loop:
         self._world = process.world
         self._inbox = Inbox(process)
         scenario = process.world.scenario
-        self.tasks = self.engine(scenario.commit_interval_ms, exactly_once=scenario.exactly_once)
+        self.tasks = self.engine(
+            scenario.commit_interval_ms, scenario.session_timeout_ms, exactly_once=scenario.exactly_once
+        )
         self.running: dict[TaskId, Running] = {}
         self.stores: dict[TaskId, Stores] = {}
         self._positions: dict[TaskId, Mapping[TopicPartition, int]] = {}
@@ -74,6 +86,12 @@ class Loop:
         """Note that the restore thread has closed a task's stores."""
         self._inbox.put(self.handle, Closed(task, number))
 
+    def break_stores(self) -> None:
+        """Damage the stores of the tasks that run, whose functions read them next."""
+        for task in sorted(self.running.keys() & self.stores.keys()):
+            self._process.disk.damaged.add(task)
+            self._inbox.put(self.handle, StoreFailed(task, StoreDamaged(f"the stores of {task} are damaged")))
+
     # --- turns -------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
@@ -95,7 +113,9 @@ class Loop:
     def _turn(self, due_ms: int) -> None:
         if due_ms == self._turn_ms:
             self._turn_ms = None
-            self.handle(Turned(self._process.membership.client.joined))
+            client = self._process.membership.client
+            lease_left_ms = client.lease_left_ms(self._world.scenario.session_timeout_ms)
+            self.handle(Turned(client.joined, lease_left_ms=lease_left_ms))
 
     # --- effects -----------------------------------------------------------------------------
 
@@ -140,14 +160,16 @@ class Loop:
                 pass  # nothing here but the engine looks at it
             case do.CommitTimes():
                 self._commits.tell_times(self.running[task] for task in effect.tasks)
-            case do.RepairTask() | do.ReportNothing():
-                raise AssertionError(effect)  # no store fails here
+            case do.RepairTask(task, inputs, error):
+                self.restoring.repair(task, self.stores.pop(task, None), inputs, error)
+            case do.ReportNothing(task):
+                self._process.membership.sums.forget(task)
             case _:
                 assert_never(effect)
 
     def _run(self, task: TaskId) -> None:
         at = self._positions.pop(task)
-        self.running[task] = Running(dict(at), dict(at), self._world.timeline.now_ms)
+        self.running[task] = Running(dict(at), InputOffsets(dict(at)), self._world.timeline.now_ms)
         if task in self.stores:
             self._process.membership.sums.running(task)
         self._world.watch.runs(self._process, task, at)

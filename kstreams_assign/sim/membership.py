@@ -83,11 +83,11 @@ class Membership:
 
     def handle(self, event: engine.Event) -> None:
         """Let the machine decide and carry out what it says."""
-        effects = self.machine.handle(event, self._now_ms())
+        effects = self.machine.handle(event, self._world.timeline.now_ms)
+        if not effects and isinstance(event, engine.Turned):
+            return  # nothing to do in the next turn either
         for effect in effects:
             self._carry_out(effect)
-        if isinstance(event, engine.Turned) and not effects:
-            return  # nothing to do in the next turn either
         self.turn_soon()
         if self.machine.state is machine.State.STABLE and self.machine.rejoin_at_ms != NO_PROBE_MS:
             self._process.run.later(max(0, self.machine.rejoin_at_ms - self._now_ms()), self.turn_soon)
@@ -132,9 +132,10 @@ class Membership:
 
     def _turn(self) -> None:
         self._turning = False
-        if self.machine.state is machine.State.JOINING:
+        state = self.machine.state
+        if state is machine.State.JOINING:
             self.client.join()
-        elif self.machine.state is machine.State.STABLE:
+        elif state is machine.State.STABLE:
             self.handle(engine.Turned(self.client.needs_join(), self.mutex.state.cleaning))
 
     def start(self) -> None:
@@ -148,7 +149,8 @@ class Membership:
     def subscription(self) -> tuple[Sequence[TopicPartition], Callable[[], bytes]]:
         """For JoinGroup."""
         held = self.machine.may_promise and self.mutex.try_report(self)
-        sums, kept = self.sums.report(owned_only=False), self.sums.report_kept(self.machine.assigned)
+        sums = self.sums.report(owned_only=False) if held else {}
+        kept = {} if held else self.sums.report_kept(self.machine.assigned)
         owned, report = self.machine.join(engine.ReportFacts(held, sums, kept))
         self._world.watch.reported(self._process, report)
         return owned, partial(self._kind.dialect.write_report, report)

@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kstreams_assign.engine.commits import CALL_MS
+from kstreams_assign.sim.client import NO_GENERATION, Phase
 from kstreams_assign.sim.transactions import Answer, Member, Verdict
 from kstreams_assign.tasks.commit import Outcome
 
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from kstreams_assign.sim.committing import Share
     from kstreams_assign.sim.process import Process
 
-CALL_MS = 10_000
-"""How long a call is tried (``worker.committing.CALL_S``)."""
 RETRY_MS = 50
 
 Request = Callable[[], Answer]
@@ -46,15 +46,21 @@ class Producer:
         self._calls: deque[tuple[Request | None, Take]] = deque()
         self._calling = False
         self._begun = False
-        self.settle()
+        self._losses = 0
 
-    def settle(self) -> None:
-        """See that nothing of a predecessor, or of a failed commit, stays open; try until it is so."""
-        if self._epoch < 0 and not self._calling:
-            self._call(self._init, lambda _: self.settle())
+    @property
+    def unsettled(self) -> bool:
+        """Whether it has to be prepared: it never was, or is spoiled, and no call under way changes that."""
+        return self._epoch < 0 and not self._calling
+
+    def prepare(self, take: Take) -> None:
+        """Fence what a predecessor, or a failed commit, left open."""
+        self._call(self._init, take)
 
     def begin(self, take: Take) -> None:
         """Begin a transaction, after all earlier calls."""
+
+        self._losses = self._process.membership.client.losses
 
         def begun(outcome: Outcome) -> None:
             self._begun = outcome is Outcome.OK
@@ -76,22 +82,30 @@ class Producer:
         )
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], take: Take) -> None:
-        """Add input offsets to the transaction, under the membership of now."""
+        """Add input offsets to the transaction, under the membership of now; it has to be that of its beginning.
+
+        A generation may end by a join of this very member. The transaction is aborted then, and its tasks go on.
+        """
         client = self._process.membership.client
-        refused = client.commit_refused
-        if refused is not None:
-            take(Outcome.UNDELIVERED if refused is Outcome.DEFERRED else refused)
+        if client.generation == NO_GENERATION or client.losses != self._losses:
+            take(Outcome.REFUSED)
             return
         member = Member(client.member_id, self._process.instance_id, client.generation)
         epoch = self._epoch
-        self._call(lambda: self._world.transactions.add_offsets(self._process, epoch, member, offsets), take)
+
+        def answered(outcome: Outcome) -> None:
+            kept = client.generation != NO_GENERATION and client.losses == self._losses
+            joins = client.phase is Phase.JOINING or client.generation != member.generation
+            take(Outcome.UNDELIVERED if outcome is Outcome.REFUSED and kept and joins else outcome)
+
+        self._call(lambda: self._world.transactions.add_offsets(self._process, epoch, member, offsets), answered)
 
     def commit(self, take: Take) -> None:
         """Commit the transaction. Whether it was is not known after any outcome but OK."""
         self._end(take, committed=True)
 
     def abort(self, take: Take) -> None:
-        """Abort what was begun; if that fails, it stays open until ``settle``."""
+        """Abort what was begun; if that fails, it stays open until ``prepare``."""
         if self._begun and self._epoch >= 0:
             self._end(lambda outcome: self._aborted(outcome, take), committed=False)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from kstreams_assign.engine import restore_effects as do
-from kstreams_assign.engine.restoring import (
+from kstreams_assign.engine.restore_events import (
     Close,
     Discarded,
     Event,
@@ -16,13 +16,15 @@ from kstreams_assign.engine.restoring import (
     OpenFailed,
     PositionsFailed,
     PositionsFound,
+    Repair,
     Restore,
     Restored,
-    Restores,
+    StoresFailed,
     Tail,
     Woke,
 )
-from kstreams_assign.errors import StoreDamaged
+from kstreams_assign.engine.restoring import Restores
+from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.restore import loop
 from kstreams_assign.restore.loop import Pacing, Purpose, Restorer
 from kstreams_assign.sim.disk import Reader, Stores
@@ -50,7 +52,7 @@ class Restoring:
         self._process = process
         self._world = process.world
         self._inbox = Inbox(process)
-        self._reader = Reader(self._world.logs, self._world.scenario.restored_per_s)
+        self._reader = Reader(self._world.logs, self._world.scenario.restored_per_s, process.disk)
         self.restorer = Restorer(self._reader, now_ms=lambda: self._world.timeline.now_ms, pacing=PACING)
         self._engine = Restores(self._world.shape, APPLICATION)
         self._stores: dict[TaskId, Stores] = {}
@@ -71,6 +73,9 @@ class Restoring:
         self._report(task, stores)
         self._inbox.put(self._restore, task, stores, inputs)
 
+    def repair(self, task: TaskId, stores: Stores | None, inputs: Inputs, error: StateError) -> None:
+        self._inbox.put(self._repair, task, stores, inputs, error)
+
     def tail(self, task: TaskId, stores: Stores | None) -> None:
         self._report(task, stores)
         self._inbox.put(self._tail, task, stores)
@@ -87,6 +92,12 @@ class Restoring:
         self._handle(Restore(task, inputs, self._take(task, stores)))
         if self._world.changelogs[task]:
             self._turn_now()
+
+    def _repair(self, task: TaskId, stores: Stores | None, inputs: Inputs, error: StateError) -> None:
+        self._take(task, stores)
+        self._handle(Repair(task, inputs, error, brought=stores is not None))
+        self._wake_when_due()
+        self._turn_now()
 
     def _tail(self, task: TaskId, stores: Stores | None) -> None:
         self._handle(Tail(task, self._take(task, stores)))
@@ -234,8 +245,11 @@ class Restoring:
                 self._handle(Restored(task, self._take(task, stores) or {}))
             case loop.Progress() | loop.Missing() | loop.StartedOver():
                 self._handle(event)
-            case loop.Damaged():
-                raise AssertionError(event)  # no store fails here
+            case loop.Damaged(task, stores, error):
+                assert isinstance(stores, Stores)
+                self._take(task, stores)
+                self._handle(StoresFailed(task, error))
+                self._wake_when_due()
             case _:
                 assert_never(event)
 

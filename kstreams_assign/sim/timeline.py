@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from itertools import count
 from typing import Any, Protocol
 
 START_MS = 1_000_000_000
@@ -25,21 +26,25 @@ class Timeline:
     def __init__(self) -> None:
         self.now_ms = START_MS
         self._queue: list[tuple[int, int, Doer | None, Call, tuple[Any, ...]]] = []
-        self._number = 0
+        self._numbers = count()
 
     def at(self, when_ms: int, call: Call, *about: Any) -> None:
         """Schedule ``call(*about)``; for a past time, at once."""
-        self._number = number = self._number + 1
-        heappush(self._queue, (max(when_ms, self.now_ms), number, None, call, about))
+        now_ms = self.now_ms
+        heappush(self._queue, (max(now_ms, when_ms), next(self._numbers), None, call, about))
 
     def after(self, ms: int, call: Call, *about: Any) -> None:
         """Schedule ``call(*about)`` in ``ms``."""
-        self.done_by(None, ms, call, *about)
+        heappush(self._queue, (self.now_ms + ms, next(self._numbers), None, call, about))
 
-    def done_by(self, who: Doer | None, ms: int, call: Call, *about: Any) -> None:
-        """Schedule ``call(*about)``, made by ``who``, in ``ms``."""
-        self._number = number = self._number + 1
-        heappush(self._queue, (self.now_ms + ms, number, who, call, about))
+    def later_by(self, who: Doer) -> Callable[..., None]:
+        """Return an ``after`` whose calls are made by ``who``."""
+        queue, numbers = self._queue, self._numbers
+
+        def later(ms: int, call: Call, *about: Any) -> None:
+            heappush(queue, (self.now_ms + ms, next(numbers), who, call, about))
+
+        return later
 
     def run(self, until_ms: int, done: Callable[[], object] | None = None) -> bool:
         """Make the calls up to ``until_ms``, or until ``done()`` is true after a call; return whether it was."""

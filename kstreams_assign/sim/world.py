@@ -24,6 +24,17 @@ from kstreams_assign.sim.transactions import Transactions
 from kstreams_assign.wire import MemberTrailer
 
 
+def _fill(disk: Disk) -> None:
+    disk.full = True
+
+
+def _slow_down(disk: Disk) -> None:
+    disk.slow = True
+
+
+DISK_FAULTS = {"damage": Disk.damage, "full_disk": _fill, "slow_disk": _slow_down}
+
+
 class World:
     """``lines``: the log; None: no log. ``trailer``: the same for each member."""
 
@@ -117,8 +128,10 @@ class World:
         elif fault.kind == "cut_off":
             process.run.cut_off = True
             self.timeline.after(fault.lasts_ms, _join_wire, process)
-        elif fault.kind == "damage":
-            process.disk.damage()
+        elif fault.kind == "unreadable":
+            process.loop.break_stores()
+        elif fault.kind in DISK_FAULTS:
+            DISK_FAULTS[fault.kind](process.disk)
             self.timeline.after(fault.lasts_ms, process.disk.mend)
         if fault.kind in ("kill", "wreck", "leave", "fail"):
             self.timeline.after(fault.lasts_ms, self.start, fault.slot)
@@ -151,6 +164,10 @@ class World:
 
     def commit_takes_ms(self) -> int:
         return self._takes_ms(self.faults.slow_commit, 20, 4_000)
+
+    def write_takes_ms(self, disk: Disk) -> int:
+        """Draw the time that the writes of a commit to the stores take."""
+        return self.rng.randint(0, 4_000) if disk.slow else 0
 
     def marker_takes_ms(self) -> int:
         """Draw the time from a transaction's end to its marker in one partition."""

@@ -27,7 +27,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+
+from kstreams_assign.frozen import dataclass
 
 Holder = Hashable
 """The member that reports: one token a member, such as its client id."""
@@ -67,10 +68,13 @@ class MutexState:
         """
         if self.cleaning or any(overdue_ms is None or since_ms > overdue_ms for _, since_ms in self.held):
             return None
-        return MutexState(cleaning=True)
+        return CLEANING
 
     def end_clean(self) -> MutexState:
         return MutexState(self.held)
+
+
+CLEANING = MutexState(cleaning=True)
 
 
 class ReportMutex:

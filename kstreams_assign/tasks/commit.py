@@ -23,6 +23,8 @@ from enum import Enum
 
 
 class CommitStep(Enum):
+    """What a shell takes next, and reports the outcome of."""
+
     LEASE = "lease"
     BEGIN = "begin"  # a transaction
     PRODUCE = "produce"
@@ -32,6 +34,11 @@ class CommitStep(Enum):
     TRANSACTION = "transaction"  # commit it
     ABORT = "abort"  # abort the transaction, and go on as failed
     WITHDRAW = "withdraw"  # abort the transaction, and go on as fenced
+
+
+class CommitEnd(Enum):
+    """How a commit ends."""
+
     DONE = "done"
     DEFERRED = "deferred"  # everything but the offsets is done; they go with the next commit
     FENCED = "fenced"  # the tasks are another member's: drop them
@@ -39,6 +46,8 @@ class CommitStep(Enum):
 
 
 class Outcome(Enum):
+    __hash__ = object.__hash__  # Enum's own, in Python, is slow in the keys of a table
+
     OK = "ok"
     EXPIRED = "expired"
     UNDELIVERED = "undelivered"  # not acknowledged in time, or the transaction cannot be committed
@@ -46,28 +55,29 @@ class Outcome(Enum):
     REFUSED = "refused"  # by the group, or because another producer took over
 
 
-_C, _O = CommitStep, Outcome
-AT_LEAST_ONCE: Mapping[tuple[CommitStep, Outcome], CommitStep] = {
+_C, _E, _O = CommitStep, CommitEnd, Outcome
+Next = CommitStep | CommitEnd
+AT_LEAST_ONCE: Mapping[tuple[CommitStep, Outcome], Next] = {
     (_C.LEASE, _O.OK): _C.PRODUCE,
-    (_C.LEASE, _O.EXPIRED): _C.FENCED,
+    (_C.LEASE, _O.EXPIRED): _E.FENCED,
     (_C.PRODUCE, _O.OK): _C.FLUSH,
-    (_C.PRODUCE, _O.UNDELIVERED): _C.FAILED,
-    (_C.PRODUCE, _O.REFUSED): _C.FENCED,
-    (_C.PRODUCE, _O.EXPIRED): _C.FENCED,
+    (_C.PRODUCE, _O.UNDELIVERED): _E.FAILED,
+    (_C.PRODUCE, _O.REFUSED): _E.FENCED,
+    (_C.PRODUCE, _O.EXPIRED): _E.FENCED,
     (_C.FLUSH, _O.OK): _C.STORE,
-    (_C.FLUSH, _O.UNDELIVERED): _C.FAILED,
-    (_C.FLUSH, _O.REFUSED): _C.FENCED,
-    (_C.FLUSH, _O.EXPIRED): _C.FENCED,
+    (_C.FLUSH, _O.UNDELIVERED): _E.FAILED,
+    (_C.FLUSH, _O.REFUSED): _E.FENCED,
+    (_C.FLUSH, _O.EXPIRED): _E.FENCED,
     (_C.STORE, _O.OK): _C.OFFSETS,
-    (_C.OFFSETS, _O.OK): _C.DONE,
-    (_C.OFFSETS, _O.DEFERRED): _C.DEFERRED,
-    (_C.OFFSETS, _O.REFUSED): _C.FENCED,
+    (_C.OFFSETS, _O.OK): _E.DONE,
+    (_C.OFFSETS, _O.DEFERRED): _E.DEFERRED,
+    (_C.OFFSETS, _O.REFUSED): _E.FENCED,
 }
 """(step, its outcome) -> the next step."""
 
-EXACTLY_ONCE: Mapping[tuple[CommitStep, Outcome], CommitStep] = {
+EXACTLY_ONCE: Mapping[tuple[CommitStep, Outcome], Next] = {
     (_C.LEASE, _O.OK): _C.BEGIN,
-    (_C.LEASE, _O.EXPIRED): _C.FENCED,
+    (_C.LEASE, _O.EXPIRED): _E.FENCED,
     (_C.BEGIN, _O.OK): _C.PRODUCE,
     (_C.BEGIN, _O.UNDELIVERED): _C.ABORT,
     (_C.BEGIN, _O.REFUSED): _C.WITHDRAW,
@@ -85,13 +95,13 @@ EXACTLY_ONCE: Mapping[tuple[CommitStep, Outcome], CommitStep] = {
     (_C.TRANSACTION, _O.OK): _C.STORE,
     (_C.TRANSACTION, _O.UNDELIVERED): _C.ABORT,
     (_C.TRANSACTION, _O.REFUSED): _C.WITHDRAW,
-    (_C.STORE, _O.OK): _C.DONE,
-    (_C.ABORT, _O.OK): _C.FAILED,
-    (_C.WITHDRAW, _O.OK): _C.FENCED,
+    (_C.STORE, _O.OK): _E.DONE,
+    (_C.ABORT, _O.OK): _E.FAILED,
+    (_C.WITHDRAW, _O.OK): _E.FENCED,
 }
 """The same, exactly once."""
 
 
-def next_step(step: CommitStep, outcome: Outcome, *, exactly_once: bool = False) -> CommitStep:
+def next_step(step: CommitStep, outcome: Outcome, *, exactly_once: bool = False) -> Next:
     """Return the next step. Raises ``KeyError`` for an outcome that a step cannot have."""
     return (EXACTLY_ONCE if exactly_once else AT_LEAST_ONCE)[step, outcome]

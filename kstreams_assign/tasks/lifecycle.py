@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import TaskId
 
 
 class TaskState(Enum):
+    __hash__ = object.__hash__  # Enum's own, in Python, is slow in the keys of a table
+
     RESTORING = "restoring"  # active, its state not complete yet
     RUNNING = "running"  # active, processing
     TAILING = "tailing"  # a standby or a warm-up
@@ -26,6 +29,8 @@ class TaskState(Enum):
 
 
 class TaskEvent(Enum):
+    __hash__ = object.__hash__  # Enum's own, in Python, is slow in the keys of a table
+
     MADE_ACTIVE = "made active"
     MADE_COPY = "made copy"
     RESTORED = "restored"

@@ -52,6 +52,8 @@ def array(fields: Fields, flexible: bool, path: str) -> Field:
 
 def _read_rows(fields: Fields, source: Source, count: int) -> Columns:
     columns: dict[str, list[Any]] = {name: [] for name in fields}
+    if not count:
+        return columns
     steps = [(columns[name].append, field.read) for name, field in fields.items()]
     for _ in range(count):
         for append, read in steps:

@@ -7,9 +7,10 @@ byte offsets in ``compile`` and ``primitives``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import NO_PROBE_MS, TaskId, TopicPartition
 from kstreams_assign.wire.columns import partition_columns, task_columns, task_ids, topic_partitions
 from kstreams_assign.wire.compile import Layout, layout

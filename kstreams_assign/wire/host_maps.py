@@ -59,6 +59,8 @@ def read_hosts(record: Record, name: str, topics: Mapping[int, str] | None, end:
     Raises ``MalformedUserData`` for a topic that the dictionary lacks.
     """
     hosts: Columns = record.get(name, {"host": (), "port": (), "partitions": (), "indexed_partitions": ()})
+    if not hosts["host"]:
+        return {}
     held: Sequence[Columns] = hosts["partitions" if topics is None else "indexed_partitions"]
     missing = set().union(*(rows["topic"] for rows in held)) - topics.keys() if topics is not None else ()
     if missing:

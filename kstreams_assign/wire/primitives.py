@@ -62,10 +62,14 @@ class Source:
 
     def length(self, form: struct.Struct, unit: int, field: str) -> int:
         """Read a count of items of at least ``unit`` bytes each; refuse more than can follow."""
-        count = self.number(form, field)
-        if count < 0 or count * unit > self.left:
-            self.at -= form.size
-            raise self.malformed(field, f"a length of {count} is impossible, {self.left - form.size} bytes follow")
+        start, end = self.at, self.at + form.size
+        left = len(self.data) - end
+        if left < 0:
+            self.step(form.size, field)
+        count: int = form.unpack_from(self.data, start)[0]
+        if count < 0 or count * unit > left:
+            raise self.malformed(field, f"a length of {count} is impossible, {left} bytes follow")
+        self.at = end
         return count
 
 

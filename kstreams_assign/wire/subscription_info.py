@@ -7,10 +7,11 @@ The value, and its translation to and from records. Layouts are in ``protocol/``
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 from kstreams_assign.wire.compile import Columns, Record, layout
 from kstreams_assign.wire.offset_sums import offset_sum_fields, offset_sums

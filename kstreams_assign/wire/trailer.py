@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from uuid import UUID
 
 import msgpack  # type: ignore[import-untyped]
 
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import TaskId
 from kstreams_assign.wire.primitives import process_id
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 
 from kstreams_assign.config import Config
-from kstreams_assign.engine.tasks import CommitEnded
+from kstreams_assign.engine.task_events import CommitEnded
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
-from kstreams_assign.restore.ports import TaskStores
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.status.views import DurationView, TaskTopic
+from kstreams_assign.tasks.commit import CommitEnd
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.beside import BesideCalls
 from kstreams_assign.worker.committing import Committer, Share
 from kstreams_assign.worker.labour import Labour, Running
-from kstreams_assign.worker.meters import DurationView, TaskTopic
 
 
 class Commits:
@@ -66,15 +66,12 @@ class Commits:
         """By task and topic, of the commits so far. From any thread."""
         return self._committer.records_produced.view()
 
-    def begin(self, running: Mapping[TaskId, Running], stores: Mapping[TaskId, TaskStores]) -> bool:
-        """Take everything that is done so far; return whether there is anything to commit."""
+    def begin(self, running: Mapping[TaskId, Running], stores: Mapping[TaskId, TaskStores]) -> CommitEnded | None:
+        """Take everything that is done so far; return the end of the commit if there is nothing to commit."""
         shares = [self._share(task, each, stores.get(task)) for task, each in running.items() if each.news]
         self._labour.commit_begins()
-        if shares:
-            self._committer.begin(shares)
-        else:
-            self._committer.forget()
-        return bool(shares)
+        self._committer.begin(shares)
+        return None if shares else self._committer.advance()
 
     def _share(self, task: TaskId, running: Running, stores: TaskStores | None) -> Share:
         """What a task brings into a commit."""
@@ -87,24 +84,20 @@ class Commits:
 
     def advance(self, *, wait: bool = False) -> CommitEnded | None:
         """Carry on the commit under way, to its end with ``wait``; return how it ended, if it has."""
-        committer = self._committer
-        if not committer.busy or (end := committer.advance(wait=wait)) is None:
-            return None
-        return CommitEnded(end, committer.tasks(), committer.failed(), committer.trouble)
+        return self._committer.advance(wait=wait)
 
     def settle(self) -> None:
         """Between two commits: see that nothing of a failed one stays open."""
         self._committer.settle()
 
-    def finish(self, end: CommitStep, running: Mapping[TaskId, Running]) -> None:
+    def finish(self, end: CommitEnd, running: Mapping[TaskId, Running]) -> None:
         """A commit is over: purge what was read, or keep the offsets of a deferred one for the next."""
-        if end is CommitStep.DONE:
+        if end is CommitEnd.DONE:
             self._purge(self._committer.offsets())
-        elif end is CommitStep.DEFERRED:
+        elif end is CommitEnd.DEFERRED:
             offsets = self._committer.offsets()
             for each in running.values():  # also a task that is about to leave: its writes are in the store already
-                for partition in offsets.keys() & each.positions.keys():
-                    each.deferred.setdefault(partition, offsets[partition])
+                each.offsets.defer(offsets)
         self._labour.commit_ends(end)
 
     def abandon(self) -> None:
@@ -113,11 +106,13 @@ class Commits:
 
     def tell_times(self, leaving: Iterable[Running]) -> None:
         """Exactly once, after the last commit of these: their partition times once more, as Java reads them."""
-        committed = {p: (task.positions[p], text) for task in leaving for p, text in task.committed_metadata.items()}
-        if committed:
-            self._committer.tell_times(
-                {p: at for p, (at, _) in committed.items()}, {p: text for p, (_, text) in committed.items()}
-            )
+        offsets: dict[TopicPartition, int] = {}
+        metadata: dict[TopicPartition, str] = {}
+        for task in leaving:
+            metadata |= task.committed_metadata
+            offsets |= {partition: task.offsets.positions[partition] for partition in task.committed_metadata}
+        if offsets:
+            self._committer.tell_times(offsets, metadata)
 
     def close(self) -> None:
         self._beside.close()

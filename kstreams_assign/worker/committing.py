@@ -1,6 +1,6 @@
 """Commits that do not hold up the work: one batch is on its way while the next records are processed.
 
-``tasks.commit`` is the rule; here each step is taken without waiting, or with, where the caller has to be sure. The
+``engine.commits`` decides; here each step is taken without waiting, or with, where the caller has to be sure. The
 records of a batch are on their way while its tasks read their writes from the buffer's second layer. While the
 processing thread runs the user's function another thread takes the steps (``beside``), so a transaction does not grow
 old behind a slow call.
@@ -8,16 +8,18 @@ old behind a slow call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from itertools import islice, repeat
-from typing import Protocol
+from typing import NamedTuple, Protocol, assert_never
 from uuid import UUID
 
 from kstreams_assign.adapters.confluent import RecordProducer, TransactionalProducer
 from kstreams_assign.config import Config
+from kstreams_assign.engine import commits as engine
+from kstreams_assign.engine.task_events import CommitEnded
 from kstreams_assign.errors import (
     BrokerUnavailable,
     CommitDeferred,
@@ -28,30 +30,35 @@ from kstreams_assign.errors import (
     TaskMigrated,
     TransactionAborted,
 )
+from kstreams_assign.events import (
+    ClientHungEvent,
+    CommitDeferredEvent,
+    CommitRefusedEvent,
+    DeliveryFailedEvent,
+    StoreFailedEvent,
+    TransactionAbortedEvent,
+)
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.restore.ports import TaskStores
+from kstreams_assign.status.views import TaskTopic
 from kstreams_assign.tasks.buffer import Row
-from kstreams_assign.tasks.commit import CommitStep, Outcome, next_step
+from kstreams_assign.tasks.commit import CommitEnd, CommitStep, Outcome
 from kstreams_assign.tasks.stamped import value_of
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Work
-from kstreams_assign.worker.meters import Durations, TaskTopic, Totals, count_topics
+from kstreams_assign.worker.meters import Durations, Totals, count_topics
 from kstreams_assign.worker.sender import Sender
 
 WAIT_S = 5.0
 """How long a commit that is awaited waits for each of its answers: closing must not hang on a broker."""
 
-
-CALL_S = 10.0
-"""How long a transaction's own calls may take; a transaction that is silent for longer is over."""
+CALL_S = engine.CALL_MS / 1000
 
 TELL_S = 1.0
 """How long a hand-over waits until its partition times are committed."""
 
 LOOK_RECORDS = 100
-HUNG_MS = int(CALL_S * 1000) + 2_000
-"""Treat a client call that is older than this as hung."""
 
 _NOT_DELIVERED = (DeliveryFailed, BrokerUnavailable, TaskMigrated)
 _NO_TRANSACTION = (TransactionAborted, CommitDeferred, CommitRefused, BrokerUnavailable, TaskMigrated)
@@ -81,6 +88,15 @@ class OffsetCommits(Protocol):
         """The membership of now. Raises ``CommitDeferred``, ``CommitRefused``."""
         ...
 
+    def transaction_member(self) -> MemberId:
+        """The same for a transaction, also while the group rebalances. Raises ``CommitRefused``."""
+        ...
+
+    @property
+    def losses(self) -> int:
+        """How often the membership was lost."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -99,6 +115,17 @@ class Share:
     sourced: frozenset[TopicPartition] = frozenset()
 
 
+class _Result(NamedTuple):
+    """What a step came to, as ``engine.StepEnded`` reports it."""
+
+    outcome: Outcome
+    reason: str = ""
+    unwritten: frozenset[TaskId] = frozenset()
+
+
+_OK = _Result(Outcome.OK)
+
+
 class Committer:
     """At most one commit at a time.
 
@@ -109,79 +136,42 @@ class Committer:
 
     def __init__(self, producer: RecordProducer, commits: OffsetCommits, timeout_s: float, log: EventLog) -> None:
         self._producer = producer
+        self._transactions = producer if isinstance(producer, TransactionalProducer) else None
         self._commits = commits
         self._timeout_s = timeout_s
         self._log = log
+        self._engine = engine.Commits(exactly_once=self._transactions is not None)
         self._sender = Sender("kstreams-commit")
         self._shares: Sequence[Share] = ()
-        self._step: CommitStep | None = None
+        self._order: engine.TakeStep | None = None
+        self._ended: CommitEnded | None = None
         self._acknowledged: Mapping[TopicPartition, int] = {}
         self._answer: Future[None] | None = None
-        self._settling: Future[None] | None = None
-        self._unwritten: set[TaskId] = set()
-        self.trouble = ""
-        self._ended: CommitStep | None = None
+        self._preparation: Future[None] | None = None
+        self._losses = 0
         self.done_total = self.aborted_total = self.failed_total = 0
         self.durations = Durations()
         self.records_produced: Totals[TaskTopic] = Totals()
-        self._take: Mapping[CommitStep, Callable[[bool], Outcome | None]] = {
-            CommitStep.LEASE: self._check_lease,
-            CommitStep.PRODUCE: self._produce,
-            CommitStep.FLUSH: self._flush,
-            CommitStep.STORE: self._store,
-            CommitStep.OFFSETS: self._commit_offsets,
-        }
-        self._transactions = producer if isinstance(producer, TransactionalProducer) else None
-        if self._transactions is not None:
-            self._take |= self._in_transactions(self._transactions)
+        self.settle()  # what a predecessor left open holds up who restores its tasks
 
-    @property
-    def busy(self) -> bool:
-        return self._step is not None
+    # --- what the processing loop asks for -------------------------------------------------
 
     def begin(self, shares: Sequence[Share]) -> None:
-        """Start a commit; ``advance`` until it has ended."""
-        self._shares, self._step = shares, CommitStep.LEASE
-        self._unwritten, self._ended = set(), None
-        self.durations.start()
+        """Start a commit of these, which may be none; ``advance`` until it has ended."""
+        self._shares = shares
+        if shares:
+            self.durations.start()
+        self._handle(engine.CommitBegun(tuple(share.task for share in shares)))
 
-    def advance(self, *, wait: bool = False) -> CommitStep | None:
-        """Go as far as possible, or to the end with ``wait``. How it ended, or None while it is on its way."""
-        if self._step is None:
-            return CommitStep.DONE
-        if not self._take_steps(self._take.keys(), wait):
-            return None
-        self._ended, self._step = self._step, None
-        self.done_total += self._ended is CommitStep.DONE
-        self._measure(self._ended)
-        if self._ended is CommitStep.FAILED and self._transactions is None:
-            self._producer.abandon()
-        return self._ended
-
-    def _measure(self, end: CommitStep) -> None:
-        self.durations.stop()
-        if end not in (CommitStep.DONE, CommitStep.DEFERRED):
-            self.failed_total += 1
-            return
-        for share in self._shares:
-            for topic, count in count_topics(share.work.taken.emitted).items():
-                self.records_produced.add((share.task, topic), count)
+    def advance(self, *, wait: bool = False) -> CommitEnded | None:
+        """Go as far as possible, or to the end with ``wait``. How it ended, or None while none has."""
+        self._take_steps(wait=wait)
+        ended, self._ended = self._ended, None
+        return ended
 
     def advance_beside_a_call(self) -> None:
-        """Go as far as possible while the processing thread runs the user's function.
-
-        Neither touches a store nor ends the commit.
-        """
-        self._take_steps(self._take.keys() - {CommitStep.STORE}, wait=False)
-
-    def _take_steps(self, steps: Collection[CommitStep], wait: bool) -> bool:
-        """Take the next steps, as long as they are among these; return False if a step has to wait."""
-        while self._step is not None and self._step in steps:
-            outcome = self._take[self._step](wait)
-            if outcome is None:
-                return False
-            self._step = next_step(self._step, outcome, exactly_once=self._transactions is not None)
-        return True
+        """Go as far as possible without touching a store, while the processing thread runs the user's function."""
+        self._take_steps(stores=False)
 
     def settle(self) -> None:
         """Between two commits: see that nothing of a failed one stays open, as who restores its tasks waits for that.
@@ -189,60 +179,33 @@ class Committer:
         Tried until it is so. Raises ``BrokerError`` for what no other attempt mends.
         """
         producer = self._transactions
-        if producer is None or self.busy or producer.settled:
+        if producer is None or self._engine.busy or producer.settled:
             return
-        if self._settling is not None:
-            if not self._settling.done():
-                self._look_at_hung(producer)
+        if (preparation := self._preparation) is not None:
+            if not preparation.done():
+                self._look_at_call()
                 return
-            cause, self._settling = self._settling.exception(), None
+            self._preparation = None
+            self._handle(engine.PreparationEnded())
+            cause = preparation.exception()
             if cause is not None and not isinstance(cause, _NO_TRANSACTION):
                 raise cause
-        self._settling = self._sender.submit(lambda: producer.prepare(CALL_S))
-
-    def _look_at_hung(self, producer: TransactionalProducer) -> bool:
-        """Whether the call on its way hangs; it is then left behind, and another client takes over."""
-        if self._sender.under_way_s() * 1000 < HUNG_MS:
-            return False
-        self.trouble = f"the Kafka client has not come back from a call for {HUNG_MS // 1000} s; another one takes over"
-        self._log.emit("client_hung", warnings=[self.trouble])
-        self._sender.leave()
-        producer.leave()
-        self._answer = self._settling = None
-        return True
+        self._handle(engine.ProducerUnsettled())
 
     def offsets(self) -> Mapping[TopicPartition, int]:
         """The input offsets of the last commit begun, but for tasks whose store could not be written."""
-        return {
-            p: offset
-            for share in self._shares
-            if share.task not in self._unwritten
-            for p, offset in share.work.offsets.items()
-        }
+        unwritten = self._engine.unwritten
+        shares = (share for share in self._shares if share.task not in unwritten)
+        return {p: offset for share in shares for p, offset in share.work.offsets.items()}
 
     def _metadata(self) -> Mapping[TopicPartition, str]:
         return {p: text for share in self._shares for p, text in share.work.metadata.items()}
 
-    def tasks(self) -> list[TaskId]:
-        """Whose shares the last commit begun has."""
-        return [share.task for share in self._shares]
-
-    def failed(self) -> list[TaskId]:
-        """The tasks of the last commit that have to go on from the one before; ``trouble`` says why."""
-        return [task for task in self.tasks() if self._ended is CommitStep.FAILED or task in self._unwritten]
-
-    def forget(self) -> None:
-        """There was nothing to commit: the outcome of the commit before is reported already."""
-        self._shares, self._unwritten, self._ended = (), set(), None
-
     def abandon(self) -> None:
         """Forget what is on its way: the tasks are another's now."""
-        self._step, self._answer = None, None
+        self._order = self._answer = self._ended = None
         self.durations.drop()
-        self._producer.abandon()
-        transactions = self._transactions
-        if transactions is not None:
-            self._sender.submit(lambda: transactions.abort(CALL_S))
+        self._handle(engine.CommitAbandoned())
 
     def tell_times(self, offsets: Mapping[TopicPartition, int], metadata: Mapping[TopicPartition, str]) -> None:
         """Commit again what is committed already, outside a transaction: its metadata then ends without a zero byte.
@@ -253,73 +216,157 @@ class Committer:
         try:
             answer.result(TELL_S)
         except (CommitDeferred, CommitRefused, BrokerUnavailable, FutureTimeoutError) as cause:
-            self._log.emit("commit_deferred", reason=f"partition times: {cause}")
+            self._log.emit(CommitDeferredEvent(reason=f"partition times: {cause}"))
 
     def close(self) -> None:
         """End the thread; a transaction's last call is waited for, as it should not outlive the producer."""
         self._sender.close(CALL_S if self._transactions is not None else 0)
 
-    # --- a transaction's steps -----------------------------------------------------------
+    # --- what the engine decides -----------------------------------------------------------
 
-    def _in_transactions(
-        self, producer: TransactionalProducer
-    ) -> Mapping[CommitStep, Callable[[bool], Outcome | None]]:
-        self.settle()  # what a predecessor left open holds up who restores its tasks
+    def _handle(self, event: engine.Event) -> None:
+        for effect in self._engine.handle(event):
+            self._carry_out(effect)
 
-        def send_offsets() -> None:
-            producer.send_offsets(self.offsets(), self._commits.member(), CALL_S, self._metadata())
+    def _carry_out(self, effect: engine.Effect) -> None:
+        match effect:
+            case engine.TakeStep():
+                self._order = effect
+            case engine.DropRecords():
+                self._producer.abandon()
+            case engine.AbortTransaction():
+                producer = self._in_transactions
+                self._sender.submit(lambda: producer.abort(CALL_S))
+            case engine.PrepareProducer():
+                producer = self._in_transactions
+                self._preparation = self._sender.submit(lambda: producer.prepare(CALL_S))
+            case engine.LeaveClient(reason):
+                self._log.emit(ClientHungEvent(warnings=(reason,)))
+                self._sender.leave()
+                self._in_transactions.leave()
+                self._answer = self._preparation = None
+            case engine.AnnounceAbort(tasks, reason):
+                self.aborted_total += 1
+                self._log.emit(TransactionAbortedEvent(reason=reason, tasks=tuple(map(str, tasks))))
+            case engine.EndCommit(ended):
+                self._order, self._ended = None, ended
+                if self._shares:
+                    self._measure(ended.end)
+            case _:
+                assert_never(effect)
 
-        return {
-            CommitStep.BEGIN: lambda wait: self._call(lambda: producer.begin(CALL_S), wait),
-            CommitStep.OFFSETS: lambda wait: self._call(send_offsets, wait),
-            CommitStep.TRANSACTION: lambda wait: self._call(lambda: producer.commit(CALL_S), wait),
-            CommitStep.ABORT: lambda wait: self._abort(producer, wait),
-            CommitStep.WITHDRAW: lambda wait: self._abort(producer, wait),
-        }
+    @property
+    def _in_transactions(self) -> TransactionalProducer:
+        assert self._transactions is not None, "exactly once only"
+        return self._transactions
 
-    def _call(self, work: Callable[[], None], wait: bool) -> Outcome | None:
+    def _measure(self, end: CommitEnd) -> None:
+        self.durations.stop()
+        if end not in (CommitEnd.DONE, CommitEnd.DEFERRED):
+            self.failed_total += 1
+            return
+        self.done_total += end is CommitEnd.DONE
+        for share in self._shares:
+            for topic, count in count_topics(share.work.taken.emitted).items():
+                self.records_produced.add((share.task, topic), count)
+
+    # --- the steps -------------------------------------------------------------------------
+
+    def _take_steps(self, *, wait: bool = False, stores: bool = True) -> None:
+        while (order := self._order) is not None and (stores or order.step is not CommitStep.STORE):
+            result = self._take(order.step, wait)
+            if result is None:
+                return
+            self._handle(engine.StepEnded(order.number, *result))
+
+    def _take(self, step: CommitStep, wait: bool) -> _Result | None:  # noqa: PLR0911 - a case for each step
+        """Take a step; None: its outcome is not known yet."""
+        match step:
+            case CommitStep.LEASE:
+                return self._check_lease()
+            case CommitStep.PRODUCE:
+                return self._produce()
+            case CommitStep.FLUSH:
+                return self._flush(wait)
+            case CommitStep.STORE:
+                return self._store()
+            case CommitStep.OFFSETS:
+                return self._commit_offsets(wait) if self._transactions is None else self._send_offsets(wait)
+            case CommitStep.BEGIN:
+                return self._call(lambda: self._in_transactions.begin(CALL_S), wait)
+            case CommitStep.TRANSACTION:
+                return self._call(lambda: self._in_transactions.commit(CALL_S), wait)
+            case CommitStep.ABORT | CommitStep.WITHDRAW:
+                return self._call(lambda: self._in_transactions.abort(CALL_S), wait)
+            case _:
+                assert_never(step)
+
+    def _send_offsets(self, wait: bool) -> _Result | None:
+        """Under the membership of now. It has to be the one under which the transaction began, without a loss since."""
+        producer = self._in_transactions
+
+        def send() -> None:
+            member = self._commits.transaction_member()
+            if self._commits.losses != self._losses:
+                raise CommitRefused("the membership was lost after the transaction had begun")
+            try:
+                producer.send_offsets(self.offsets(), member, CALL_S, self._metadata())
+            except CommitRefused as cause:
+                if self._joins_again(member):
+                    raise TransactionAborted(f"the group has a new generation: {cause}") from cause
+                raise
+
+        return self._call(send, wait)
+
+    def _joins_again(self, member: MemberId) -> bool:
+        """Return whether a generation has ended by a join of this very member: it keeps its tasks."""
+        try:
+            now = self._commits.member()
+        except CommitDeferred:
+            return self._commits.losses == self._losses
+        except CommitRefused:
+            return False
+        return self._commits.losses == self._losses and now != member
+
+    def _call(self, work: Callable[[], None], wait: bool) -> _Result | None:
+        """Make one of a transaction's calls."""
         if self._answer is None:
             self._answer = self._sender.submit(work)
         if not wait and not self._answer.done():
-            hung = self._transactions is not None and self._look_at_hung(self._transactions)
-            return Outcome.UNDELIVERED if hung else None
+            self._look_at_call()
+            return None
         answer, self._answer = self._answer, None
         try:
             answer.result(WAIT_S if wait else 0)
         except (*_NO_TRANSACTION, FutureTimeoutError) as cause:
-            self.trouble = str(cause) or f"no answer in {WAIT_S:.0f} s"
-            return Outcome.REFUSED if isinstance(cause, CommitRefused | TaskMigrated) else Outcome.UNDELIVERED
-        return Outcome.OK
+            refused = isinstance(cause, CommitRefused | TaskMigrated)
+            return _Result(Outcome.REFUSED if refused else Outcome.UNDELIVERED, _reason(cause))
+        return _OK
 
-    def _abort(self, producer: TransactionalProducer, wait: bool) -> Outcome | None:
-        if self._answer is None:
-            self.aborted_total += 1
-            self._log.emit("transaction_aborted", reason=self.trouble, tasks=[*map(str, self.tasks())])
-        return None if self._call(lambda: producer.abort(CALL_S), wait) is None else Outcome.OK
+    def _look_at_call(self) -> None:
+        self._handle(engine.CallUnderWay(self._sender.under_way_s() * 1000))
 
-    # --- the steps -------------------------------------------------------------------------
-
-    def _check_lease(self, _wait: bool) -> Outcome:
+    def _check_lease(self) -> _Result:
+        self._losses = self._commits.losses
         try:
             self._commits.member()
         except CommitDeferred:
             pass  # the broker keeps the member while it rebalances
         except CommitRefused as cause:
-            self.trouble = str(cause)
-            return Outcome.EXPIRED
-        return Outcome.OK if self._commits.lease_left_s() > 0 else Outcome.EXPIRED
+            return _Result(Outcome.EXPIRED, str(cause))
+        return _OK if self._commits.lease_left_s() > 0 else _Result(Outcome.EXPIRED, "the session may be over")
 
-    def _produce(self, _wait: bool) -> Outcome:
+    def _produce(self) -> _Result:
         """Looks at the lease on the way, too: this process may be stopped between any two records."""
         try:
             for rows, track in self._rows():
                 while some := list(islice(rows, LOOK_RECORDS)):
                     if self._commits.lease_left_s() <= 0:
-                        return self._out_of_lease()
+                        return _OUT_OF_LEASE
                     self._producer.produce_all(some, track=track)
         except _NOT_DELIVERED as cause:
             return self._undelivered(cause)
-        return Outcome.OK
+        return _OK
 
     def _rows(self) -> Iterator[tuple[Iterator[Row], bool]]:
         """All records in order, in runs, and whether the offsets of a run count."""
@@ -329,15 +376,10 @@ class Committer:
                     yield _changelog_rows(share, store), True
             yield iter(share.work.taken.emitted), False
 
-    def _out_of_lease(self) -> Outcome:
-        self.trouble = "the session may be over, and records were still on their way"
-        self._producer.abandon()
-        return Outcome.EXPIRED
-
-    def _flush(self, wait: bool) -> Outcome | None:
+    def _flush(self, wait: bool) -> _Result | None:
         left_s = self._commits.lease_left_s()
         if left_s <= 0:
-            return self._out_of_lease()
+            return _OUT_OF_LEASE
         try:
             acknowledged = self._producer.flush(min(WAIT_S, left_s)) if wait else self._producer.acknowledged()
         except _NOT_DELIVERED as cause:
@@ -345,9 +387,9 @@ class Committer:
         if acknowledged is None:
             return None
         self._acknowledged = acknowledged
-        return Outcome.OK
+        return _OK
 
-    def _undelivered(self, cause: Exception) -> Outcome:
+    def _undelivered(self, cause: Exception) -> _Result:
         """What may pass. Raises ``RecordRefused`` for what never will, naming the task.
 
         A changelog that is gone stops its own task: that finds it missing when it is restored, and waits for it.
@@ -355,9 +397,8 @@ class Committer:
         if isinstance(cause, RecordRefused) and not (cause.absent and self._owners(cause)):
             text = f"task {self._writer_of(cause)}: {cause}"
             raise RecordRefused(text, cause.topic, cause.partition, cause.key, absent=cause.absent) from cause
-        self.trouble = str(cause)
-        self._log.emit("delivery_failed", reason=str(cause), warnings=[str(cause)])
-        return Outcome.REFUSED if isinstance(cause, TaskMigrated) else Outcome.UNDELIVERED
+        self._log.emit(DeliveryFailedEvent(reason=str(cause), warnings=(str(cause),)))
+        return _Result(Outcome.REFUSED if isinstance(cause, TaskMigrated) else Outcome.UNDELIVERED, str(cause))
 
     def _writer_of(self, refused: RecordRefused) -> str:
         """Whose record it was: a changelog says it, an output's topic and key may fit several."""
@@ -371,15 +412,16 @@ class Committer:
         at = TopicPartition(refused.topic, refused.partition)
         return [share.task for share in self._shares if at in share.changelogs.values()]
 
-    def _store(self, _wait: bool) -> Outcome:
+    def _store(self) -> _Result:
+        """A store that cannot be written is its own task's trouble alone."""
+        reasons: dict[TaskId, str] = {}
         for share in self._shares:
             try:
                 self._write(share)
-            except StateError as cause:  # this task alone goes on from its last commit
-                self._unwritten.add(share.task)
-                self.trouble = str(cause)
-                self._log.emit("store_failed", task=str(share.task), reason=str(cause))
-        return Outcome.OK
+            except StateError as cause:
+                reasons[share.task] = str(cause)
+                self._log.emit(StoreFailedEvent(task=str(share.task), reason=str(cause)))
+        return _Result(Outcome.OK, next(reversed(reasons.values()), ""), frozenset(reasons))
 
     def _write(self, share: Share) -> None:
         writes = share.work.taken.writes
@@ -390,7 +432,7 @@ class Committer:
             share.stores.write({store: entries.items() for store, entries in writes.items()}, offsets)
         share.landed()
 
-    def _commit_offsets(self, wait: bool) -> Outcome | None:
+    def _commit_offsets(self, wait: bool) -> _Result | None:
         if self._answer is None:
             offsets, metadata = self.offsets(), self._metadata()
             self._answer = self._sender.submit(lambda: self._commits.commit(offsets, self._timeout_s, metadata))
@@ -400,12 +442,19 @@ class Committer:
         try:
             answer.result(WAIT_S if wait else 0)
         except (CommitDeferred, BrokerUnavailable, FutureTimeoutError) as cause:
-            self._log.emit("commit_deferred", reason=str(cause) or f"no answer in {WAIT_S:.0f} s")
-            return Outcome.DEFERRED
+            self._log.emit(CommitDeferredEvent(reason=_reason(cause)))
+            return _Result(Outcome.DEFERRED)
         except CommitRefused as cause:
-            self._log.emit("commit_refused", reason=str(cause))
-            return Outcome.REFUSED
-        return Outcome.OK
+            self._log.emit(CommitRefusedEvent(reason=str(cause)))
+            return _Result(Outcome.REFUSED, str(cause))
+        return _OK
+
+
+_OUT_OF_LEASE = _Result(Outcome.EXPIRED, "the session may be over, and records were still on their way")
+
+
+def _reason(cause: BaseException) -> str:
+    return str(cause) or f"no answer in {WAIT_S:.0f} s"
 
 
 def _changelog_rows(share: Share, store: str) -> Iterator[Row]:

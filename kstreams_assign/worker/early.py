@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field
 from typing import assert_never
 from uuid import UUID
 
@@ -22,12 +21,14 @@ from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
 from kstreams_assign.engine import early as engine
 from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, MalformedUserData
+from kstreams_assign.events import EarlyProbeEvent, EarlyProbingOffEvent, ProgressUnreadableEvent
 from kstreams_assign.group.dialects import APACHE, MemberReport
-from kstreams_assign.group.probing import Answer, Gain, Sums
+from kstreams_assign.group.probing import Sums
 from kstreams_assign.group.values import Adopted, LeaderState
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.status.views import ALL_CHANGELOGS, Copies, EarlyView
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.events import EventLog
 
@@ -43,30 +44,6 @@ EndOffsetSums = Callable[[Iterable[TaskId]], Mapping[TaskId, int]]
 def progress_topic(application_id: str) -> str:
     """The topic through which members tell the leader how far their copies are."""
     return f"{application_id}-warm-up-progress"
-
-
-Copies = Mapping[tuple[UUID, TaskId], TaskProgress]
-"""The reported progress of other processes' replicas, ``ALL_CHANGELOGS`` of each task as one partition."""
-
-ALL_CHANGELOGS = TopicPartition("all changelogs of the task", 0)
-"""What is published of a task is one sum, so its progress is that of one partition."""
-
-
-@dataclass(frozen=True, slots=True)
-class EarlyView:
-    """How early probing stands, for status. ``off`` says why it is; ``due``: a probing rebalance is.
-
-    ``alone``: the leader does not read progress records, so this member asks for its own replicas. A leader, and a
-    member alone, know the ``gain`` of a rebalance now and the ``answer`` to it (times are monotonic). Only the leader
-    knows all ``copies``.
-    """
-
-    off: str | None = None
-    due: bool = False
-    gain: Gain | None = None
-    answer: Answer | None = None
-    copies: Copies = field(default_factory=dict)
-    alone: bool = False
 
 
 class EarlyProbing:
@@ -112,7 +89,7 @@ class EarlyProbing:
                     self._turn(clients)
             except KStreamsAssignError as cause:
                 self._off = str(cause)
-                self._log.emit("early_probing_off", warnings=[f"{cause}; the probing interval holds"])
+                self._log.emit(EarlyProbingOffEvent(warnings=(f"{cause}; the probing interval holds",)))
 
     def view(self) -> EarlyView:
         """For status, from any thread."""
@@ -144,7 +121,7 @@ class EarlyProbing:
                 self._measure_copies(generation, ends)
                 self._handle(engine.EndsKnown(generation, ends, self._sums.report(owned_only=True)), clients)
             case engine.AskForRebalance(reason, gain):
-                self._log.emit("early_probe", reason=reason, moves=gain.moves, standbys=gain.standbys)
+                self._log.emit(EarlyProbeEvent(reason=reason, moves=gain.moves, standbys=gain.standbys))
                 self._rejoin(reason)
             case _:
                 assert_never(effect)
@@ -178,7 +155,7 @@ class EarlyProbing:
         try:
             report = APACHE.read_report(record.value)
         except MalformedUserData as cause:
-            self._log.emit("progress_unreadable", warnings=[f"{self._partition} at {record.offset}: {cause}"])
+            self._log.emit(ProgressUnreadableEvent(warnings=(f"{self._partition} at {record.offset}: {cause}",)))
             return None
         return report if isinstance(report, MemberReport) else None
 

@@ -1,4 +1,4 @@
-"""Report events to a listener and to ``logging``. Their names and fields are described in ``kstreams_assign.events``.
+"""Report events (``kstreams_assign.events``) to a listener and to ``logging``.
 
 The listener runs on the thread where the event happened, one call at a time, and must be quick. What an
 operator follows also goes to the logger ``kstreams_assign`` as sentences (``log_lines``), with the warnings of an event
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import cast
+from collections.abc import Sequence
+from dataclasses import replace
 
 from kstreams_assign.adapters.clock import wall_ms
-from kstreams_assign.events import Event, EventListener
+from kstreams_assign.events import Event, EventListener, WithWarnings
 from kstreams_assign.worker.log_lines import LogLines, warning_line
 
 LOGGER = logging.getLogger("kstreams_assign")
@@ -26,25 +27,25 @@ class EventLog:
         self._listener = listener
         self._lock = threading.Lock()
         self._lines = LogLines()
-        self._warned: dict[str, list[str]] = {}
+        self._warned: dict[str, Sequence[str]] = {}
 
-    def warnings(self) -> dict[str, list[str]]:
-        """Event -> the warnings that it came with the last time."""
+    def warnings(self) -> dict[str, Sequence[str]]:
+        """Name of an event -> the warnings that it came with the last time."""
         return {event: warnings for event, warnings in dict(self._warned).items() if warnings}
 
-    def emit(self, event: str, **facts: object) -> None:
-        """Report an event that ``kstreams_assign.events`` describes, with its fields."""
-        stamped = {"time_ms": wall_ms(), "event": event, "process_id": self._process_id, **facts}
+    def emit(self, event: Event) -> None:
+        """Report an event, with the time and this process."""
+        stamped = replace(event, time_ms=wall_ms(), process_id=self._process_id)
         with self._lock:
             for line in self._lines.lines(stamped):
                 LOGGER.log(line.level, "%s", line.text)
-            if isinstance(warnings := facts.get("warnings"), list):
-                self._warn(event, warnings)
+            if isinstance(stamped, WithWarnings):
+                self._warn(type(stamped), stamped.warnings)
             if self._listener is not None:
-                self._listener(cast("Event", stamped))
+                self._listener(stamped)
 
-    def _warn(self, event: str, warnings: list[str]) -> None:
+    def _warn(self, kind: type[Event], warnings: Sequence[str]) -> None:
         for warning in warnings:
-            if warning not in self._warned.get(event, ()):
-                LOGGER.warning("%s", warning_line(event, warning))
-        self._warned[event] = warnings
+            if warning not in self._warned.get(kind.name, ()):
+                LOGGER.warning("%s", warning_line(kind, warning))
+        self._warned[kind.name] = warnings

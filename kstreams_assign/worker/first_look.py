@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, ConfigError
+from kstreams_assign.events import LookupFailedEvent
 from kstreams_assign.model import TopologyShape
 from kstreams_assign.topology.flows import Flow
 from kstreams_assign.topology.kinds import refuse_foreign_stores
@@ -32,6 +33,6 @@ def refuse_changelogs_of_other_kinds(config: Config, admin: ClusterAdmin, shape:
     try:
         settings = admin.own_settings(shape.changelog_topics(config.application_id), SETTINGS_S)
     except BrokerError as cause:
-        log.emit("lookup_failed", what="settings of changelogs", reason=str(cause))
+        log.emit(LookupFailedEvent(what="settings of changelogs", reason=str(cause)))
         settings = {}
     refuse_foreign_stores(shape, config.application_id, settings)

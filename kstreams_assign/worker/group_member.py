@@ -22,7 +22,7 @@ from kstreams_assign.adapters.confluent.transactions import group_metadata, libr
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
-from kstreams_assign.events import EventListener
+from kstreams_assign.events import EventListener, LeaveFailedEvent
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition, TopologyShape
@@ -182,7 +182,7 @@ class GroupMember:
         try:
             self._membership.leave(LEAVE_TIMEOUT_S)
         except BrokerError as cause:
-            self._log.emit("leave_failed", reason=str(cause))
+            self._log.emit(LeaveFailedEvent(reason=str(cause)))
         self._committed.close()
 
     # --- events out --------------------------------------------------------------------

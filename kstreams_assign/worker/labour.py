@@ -13,16 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.config import Config
 from kstreams_assign.errors import StateError
+from kstreams_assign.events import BatchLimitedEvent, Event, FunctionFailedEvent, TaskStatus
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.batch_size import Amount, BatchSize, CommitSize
 from kstreams_assign.tasks.buffer import Taken
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.commit import CommitEnd
+from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
@@ -48,18 +50,15 @@ class Work(NamedTuple):
 
 @dataclass(slots=True)
 class Running:
-    """A running task. All offsets are next offsets.
+    """A running task.
 
-    ``positions`` are those of the last commit begun: a roll-back reads from there. ``handled`` are sealed ones,
-    ``deferred`` those whose commit a rebalance put off. ``times`` has all input partitions, ``committed_metadata``
-    what was committed beside their offsets.
+    ``offsets``: its handled ones are sealed. ``times`` has all input partitions, ``committed_metadata`` what was
+    committed beside their offsets.
     """
 
     workspace: TaskWorkspace
-    positions: dict[TopicPartition, int]
+    offsets: InputOffsets
     times: Mapping[TopicPartition, PartitionTime]
-    handled: dict[TopicPartition, int] = field(default_factory=dict)
-    deferred: dict[TopicPartition, int] = field(default_factory=dict)
     sealed: bool = False
     fresh: bool = True
     committed_metadata: dict[TopicPartition, str] = field(default_factory=dict)
@@ -73,15 +72,11 @@ class Running:
     @property
     def news(self) -> bool:
         """Whether there is something to commit."""
-        return self.sealed or bool(self.deferred)
-
-    def done_to(self) -> Mapping[TopicPartition, int]:
-        """How far the work on each input partition is."""
-        return {**self.positions, **self.deferred, **self.handled}
+        return self.sealed or bool(self.offsets.deferred)
 
     def seal(self, handled: Mapping[TopicPartition, int]) -> None:
         """The writes so far, and these offsets, go into the next commit."""
-        self.handled.update(handled)
+        self.offsets.handled.update(handled)
         self.sealed = True
 
     def saw(self, partition: TopicPartition, records: Sequence[Record]) -> None:
@@ -96,10 +91,9 @@ class Running:
     def take(self) -> Work:
         """A commit begins: what is sealed, and the offsets put off before."""
         self.written_bytes = 0
-        offsets = {**self.deferred, **self.handled}
         taken = self.workspace.take() if self.sealed else NOTHING
-        self.positions.update(offsets)
-        self.handled, self.deferred, self.sealed = {}, {}, False
+        self.sealed = False
+        offsets = self.offsets.take()
         metadata = {partition: self.times[partition].commit(offset) for partition, offset in offsets.items()}
         self.committed_metadata.update(metadata)
         return Work(taken, offsets, metadata)
@@ -116,10 +110,10 @@ def reported_lag(state: TaskState, lag: int | None) -> int | None:
 
 
 class Facts(NamedTuple):
-    """The state of this member. ``tasks``: task id -> ``{role, state, lag}``; a lag may be unknown."""
+    """The state of this member. ``tasks``: task id -> its state; a lag may be unknown."""
 
     generation: int | None
-    tasks: Mapping[str, Mapping[str, Any]]
+    tasks: Mapping[str, TaskStatus]
 
 
 class Loop(Protocol):
@@ -129,7 +123,7 @@ class Loop(Protocol):
         """Have something done on the loop's thread; from any thread."""
         ...
 
-    def emit(self, event: str, **facts: object) -> None:
+    def emit(self, event: Event) -> None:
         """Report an event; from any thread."""
         ...
 
@@ -176,7 +170,7 @@ class Labour:
     def commit_begins(self) -> None:
         """Everything sealed has been taken."""
 
-    def commit_ends(self, end: CommitStep) -> None:
+    def commit_ends(self, end: CommitEnd) -> None:
         """The commit that began last is over."""
 
     def failed(self, tasks: Sequence[TaskId], reason: str) -> None:
@@ -241,11 +235,11 @@ class Functions(Labour):
     def commit_begins(self) -> None:
         self._in_commit, self._waiting = self._waiting, Amount()
 
-    def commit_ends(self, end: CommitStep) -> None:
+    def commit_ends(self, end: CommitEnd) -> None:
         tried, self._in_commit = self._in_commit, Amount()
-        if end is CommitStep.DONE:
+        if end is CommitEnd.DONE:
             self._commit.grow(tried)
-        elif end is CommitStep.FAILED and tried.records:
+        elif end is CommitEnd.FAILED and tried.records:
             self._commit.shrink(tried)
             limit = f"a commit of {tried.records} records that wrote {tried.written_bytes:,} bytes failed"
             self._report(limit, self._commit.records)
@@ -261,12 +255,13 @@ class Functions(Labour):
         count = f"{len(records)} record{'' if len(records) == 1 else 's'}"
         error.add_note(f"task {task}, {partition} at offset {offset} (batch of {count})")
         self._loop.emit(
-            "function_failed",
-            task=task,
-            partition=str(partition),
-            offset=offset,
-            records=len(records),
-            reason=error_text(error),
+            FunctionFailedEvent(
+                task=task,
+                partition=str(partition),
+                offset=offset,
+                records=len(records),
+                reason=error_text(error),
+            )
         )
 
     def _report(self, limit: str | None, records: int) -> None:
@@ -274,4 +269,4 @@ class Functions(Labour):
         now_ms = monotonic_ms()
         if limit is not None and (self._reported_ms is None or now_ms - self._reported_ms >= REPORT_INTERVAL_MS):
             self._reported_ms = now_ms
-            self._loop.emit("batch_limited", limit=limit, records=records)
+            self._loop.emit(BatchLimitedEvent(limit=limit, records=records))

@@ -15,6 +15,7 @@ from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets
 from kstreams_assign.assign import AssignConfig
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, TopologyMismatch
+from kstreams_assign.events import DecisionEvent, LookupFailedEvent, Placement
 from kstreams_assign.group.dialects import DIALECTS
 from kstreams_assign.group.leader import DecisionInput, decide, lookups, refuse_group
 from kstreams_assign.group.size import RECORD_BYTES_MAX
@@ -105,7 +106,7 @@ class Leading:
         try:
             ends = self._ends(asked, time.monotonic() + self._config.session_timeout_ms / 3000)
         except BrokerError as cause:
-            self._log.emit("lookup_failed", what="changelog end offsets", reason=str(cause))
+            self._log.emit(LookupFailedEvent(what="changelog end offsets", reason=str(cause)))
             return {}
         return {task: sum(ends[partition] for partition in partitions) for task, partitions in changelogs.items()}
 
@@ -124,7 +125,7 @@ class Leading:
             try:
                 there.update(self._admin.partition_counts(asked, _left(deadline)))
             except BrokerError as cause:
-                self._log.emit("lookup_failed", what="source topics", reason=str(cause))
+                self._log.emit(LookupFailedEvent(what="source topics", reason=str(cause)))
         return there if missing_sources(topology, there) else add_repartition_counts(topology, there)
 
     def _record_bytes_max(self, deadline: float) -> int:
@@ -132,7 +133,7 @@ class Leading:
         try:
             limit = self._admin.topic_setting(GROUPS_TOPIC, RECORD_LIMIT, _left(deadline))
         except BrokerError as cause:  # also where access to the settings is refused
-            self._log.emit("lookup_failed", what=f"{RECORD_LIMIT} of {GROUPS_TOPIC}", reason=str(cause))
+            self._log.emit(LookupFailedEvent(what=f"{RECORD_LIMIT} of {GROUPS_TOPIC}", reason=str(cause)))
             return RECORD_BYTES_MAX
         return RECORD_BYTES_MAX if limit is None else int(limit)
 
@@ -155,7 +156,7 @@ class Leading:
             ends = self._ends(asked, deadline)
         except BrokerError as cause:
             self._existing.clear()  # one may have been deleted: look for all the next time, and create them
-            self._log.emit("lookup_failed", what="changelog end offsets", reason=str(cause))
+            self._log.emit(LookupFailedEvent(what="changelog end offsets", reason=str(cause)))
             return None
         return {**dict.fromkeys(wanted.end_offsets, 0), **ends}
 
@@ -177,7 +178,7 @@ class Leading:
         try:
             return self._admin.replica_racks([*self._shape.source_topics, *changelogs], _left(deadline))
         except BrokerError as cause:
-            self._log.emit("lookup_failed", what="racks of replicas", reason=str(cause))
+            self._log.emit(LookupFailedEvent(what="racks of replicas", reason=str(cause)))
             return {}
 
     def _create_missing(self, topics: Mapping[str, int], settings: Mapping[str, str], deadline: float) -> set[str]:
@@ -197,28 +198,29 @@ class Leading:
 
     def _report(self, view: GroupView, decision: Decision, seconds: float) -> None:
         self._log.emit(
-            "decision",
-            kind=decision.kind,
-            assignor=decision.assignor,
-            assignor_version=decision.assignor_version,
-            members=sum(map(len, view.processes.values())),
-            placements={
-                str(process): {
-                    "active": [*map(str, sorted(placement.active))],
-                    "standby": [*map(str, sorted(placement.standby))],
-                    "warmup": [*map(str, sorted(placement.warmup))],
-                }
-                for process, placement in decision.placements.items()
-            },
-            changed={str(task): [str(old), str(new)] for task, (old, new) in decision.changed.items()},
-            adopted=[*map(str, decision.adopted)],
-            owner_changes_lower_bound=decision.owner_changes_lower_bound,
-            withheld=[*map(str, decision.withheld)],
-            next_probe_ms=decision.next_probe_ms,
-            error=int(decision.error),
-            record_bytes=decision.record_bytes,
-            warnings=[*decision.warnings],
-            seconds=round(seconds, 4),
+            DecisionEvent(
+                kind=decision.kind,
+                assignor=decision.assignor,
+                assignor_version=decision.assignor_version,
+                members=sum(map(len, view.processes.values())),
+                placements={
+                    str(process): Placement(
+                        active=_ids(placement.active),
+                        standby=_ids(placement.standby),
+                        warmup=_ids(placement.warmup),
+                    )
+                    for process, placement in decision.placements.items()
+                },
+                changed={str(task): (str(old), str(new)) for task, (old, new) in decision.changed.items()},
+                adopted=tuple(map(str, decision.adopted)),
+                owner_changes_lower_bound=decision.owner_changes_lower_bound,
+                withheld=tuple(map(str, decision.withheld)),
+                next_probe_ms=decision.next_probe_ms,
+                error=int(decision.error),
+                record_bytes=decision.record_bytes,
+                warnings=tuple(decision.warnings),
+                seconds=round(seconds, 4),
+            )
         )
 
 
@@ -234,6 +236,10 @@ def assign_config(config: Config) -> AssignConfig:
         rack_aware_assignment_traffic_cost=config.rack_aware_assignment_traffic_cost,
         rack_aware_assignment_non_overlap_cost=config.rack_aware_assignment_non_overlap_cost,
     )
+
+
+def _ids(tasks: Iterable[TaskId]) -> tuple[str, ...]:
+    return tuple(map(str, sorted(tasks)))
 
 
 def _left(deadline: float) -> float:

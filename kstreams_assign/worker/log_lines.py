@@ -2,8 +2,7 @@
 
 ``LogLines`` reads every event and answers with lines. It remembers what the events before said (which tasks a member
 has, which processes a leader placed tasks on), so a line says what changed. It reads no clock: times come from the
-events' ``time_ms``. Events that are not in its table, and facts that no operator follows, make no line; the listener
-(``--json-log``) has them all.
+events' ``time_ms``. Details that no operator follows make no line; the listener (``--json-log``) has them all.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
+from kstreams_assign import events
+from kstreams_assign.events import Event, Placement, WarningEvent
 from kstreams_assign.observe.reasons import span
-
-Facts = Mapping[str, Any]
 
 ROLES = ("active", "standby", "warmup")
 NAMES = {"active": "active task", "standby": "standby", "warmup": "warm-up"}
@@ -47,247 +46,231 @@ class LogLines:
     def __init__(self) -> None:
         self._assignment: _Assignment | None = None
         self._next_probe_ms: int | None = None
-        self._placements: Mapping[str, Mapping[str, Sequence[str]]] | None = None
+        self._placements: Mapping[str, Placement] | None = None
         self._decided = False
         self._restored_records = 0
         self._most_remaining: dict[str, int] = {}
         self._warned_ms: dict[tuple[str, str], int] = {}
-        self._table: Mapping[str, Callable[[Facts], Iterable[str]]] = {
-            "joining": _joining,
-            "decision": self._decision,
-            "assigned": self._assigned,
-            "status": self._status,
-            "restoring": self._restoring,
-            "running": self._running,
-            "lost": self._lost,
-            "predecessor_removed": lambda e: [
-                f"This member removed {_count(len(e['members']), 'member')} of a killed predecessor from the group."
-            ],
-            "shutdown_requested": lambda e: [f"The group shuts the application down: {e['reason']}; this worker ends."],
-            "broker_unavailable": lambda e: [f"The broker does not answer ({e['reason']}); this member tries again."],
-            "lookup_failed": lambda e: [f"A look-up of {e['what']} failed ({e['reason']}); it is tried again."],
-            "commit_refused": lambda e: [
-                f"The group refused a commit ({e['reason']}); its tasks go on from the last commit."
-            ],
-            "transaction_aborted": lambda e: [
-                f"The transaction of {_tasks(e['tasks'])} is aborted ({e['reason']}); its records are processed again."
-            ],
-            "task_failed": _task_failed,
-            "function_failed": _function_failed,
-            "task_stopped": lambda e: [
-                f"Task {e['task']} is stopped ({e['reason']}); it is tried again in {span(e['retry_ms'])}."
-            ],
-            "task_resumed": lambda e: [f"Task {e['task']} works again."],
-            "store_discarded": lambda e: [
-                f"The state of task {e['task']} is deleted and restored from its changelogs ({e['reason']})."
-            ],
-            "store_failed": lambda e: [
-                f"Task {e['task']} cannot write its store ({e['reason']}) and goes on from its last commit."
-            ],
-            "state_wiped": lambda e: [f"The state of {_tasks(e['tasks'])} was too old and is deleted."],
-            "state_dir_made_anew": lambda e: [
-                f"The state directory {e['path']} was deleted; it is created again, empty."
-            ],
-            "input_out_of_range": lambda e: [
-                f"Input was deleted before it was processed ({e['reason']}): {e['reset']} (auto_offset_reset) is next."
-            ],
-            "batch_limited": lambda e: [f"Batches are at most {e['records']:,} records now: {e['limit']}."],
-            "predecessor_stays": lambda e: [
-                f"A killed predecessor stays in the group until its session ends: {e['reason']}."
-            ],
-            "leave_failed": lambda e: [
-                f"LeaveGroup of this member failed ({e['reason']}); the group drops it when its session ends."
-            ],
-            "listening": lambda e: [f"The sidecar waits for its application at {e['socket']}."],
-            "http_listening": lambda e: [f"Health, metrics and the status page are at {e['url']}."],
-            "session_began": lambda _: ["The application has connected."],
-            "session_ended": _session_ended,
-            "closed": lambda e: [
-                f"This worker has ended by an error: {e['error']}." if e["error"] else "This worker is closed."
-            ],
-        }
 
-    @property
-    def events(self) -> frozenset[str]:
-        """The events that make lines."""
-        return frozenset(self._table)
-
-    def lines(self, event: Facts) -> list[Line]:
+    def lines(self, event: Event) -> list[Line]:
         """What this event says to an operator, if anything."""
-        name = event["event"]
-        write = self._table.get(name)
-        if write is None:
-            return []
-        level = _level(event)
-        return [Line(level, text) for text in write(event) if self._is_fresh(event, text, level)]
+        level = event.level
+        return [Line(level, text) for text in self._sentences(event) if self._is_fresh(event, text, level)]
 
-    def _is_fresh(self, event: Facts, text: str, level: int) -> bool:
+    def _is_fresh(self, event: Event, text: str, level: int) -> bool:
         """Whether a warning was not logged lately: some come at each attempt."""
         if level < logging.WARNING:
             return True
-        key = event["event"], text
-        now_ms: int = event["time_ms"]
+        key = event.name, text
+        now_ms = event.time_ms
         self._warned_ms = {seen: at_ms for seen, at_ms in self._warned_ms.items() if now_ms - at_ms < REPEAT_MS}
         return self._warned_ms.setdefault(key, now_ms) == now_ms
 
+    def _sentences(self, event: Event) -> Iterator[str]:  # noqa: C901, PLR0912, PLR0915  # a case for each event
+        match event:
+            case events.JoiningEvent():
+                yield _joining(event)
+            case events.DecisionEvent():
+                yield from self._decision(event)
+            case events.AssignedEvent():
+                yield from self._assigned(event)
+            case events.StatusEvent():
+                self._note(event)
+            case events.RestoringEvent():
+                yield from self._restoring(event)
+            case events.RunningEvent():
+                yield from self._running(event)
+            case events.LostEvent():
+                yield from self._lost(event)
+            case events.PredecessorRemovedEvent(members=members):
+                yield f"This member removed {_count(len(members), 'member')} of a killed predecessor from the group."
+            case events.PredecessorStaysEvent(reason=reason):
+                yield f"A killed predecessor stays in the group until its session ends: {reason}."
+            case events.ShutdownRequestedEvent(reason=reason):
+                yield f"The group shuts the application down: {reason}; this worker ends."
+            case events.LeaveFailedEvent(reason=reason):
+                yield f"LeaveGroup of this member failed ({reason}); the group drops it when its session ends."
+            case events.BrokerUnavailableEvent(reason=reason):
+                yield f"The broker does not answer ({reason}); this member tries again."
+            case events.LookupFailedEvent(what=what, reason=reason):
+                yield f"A look-up of {what} failed ({reason}); it is tried again."
+            case events.CommitRefusedEvent(reason=reason):
+                yield f"The group refused a commit ({reason}); its tasks go on from the last commit."
+            case events.TransactionAbortedEvent(tasks=tasks, reason=reason):
+                yield f"The transaction of {_tasks(tasks)} is aborted ({reason}); its records are processed again."
+            case events.TaskFailedEvent():
+                yield _task_failed(event)
+            case events.FunctionFailedEvent():
+                yield _function_failed(event)
+            case events.TaskStoppedEvent(task=task, reason=reason, retry_ms=retry_ms):
+                yield f"Task {task} is stopped ({reason}); it is tried again in {span(retry_ms)}."
+            case events.TaskResumedEvent(task=task):
+                yield f"Task {task} works again."
+            case events.StoreDiscardedEvent(task=task, reason=reason):
+                yield f"The state of task {task} is deleted and restored from its changelogs ({reason})."
+            case events.StoreFailedEvent(task=task, reason=reason):
+                yield f"Task {task} cannot write its store ({reason}) and goes on from its last commit."
+            case events.StateWipedEvent(tasks=tasks):
+                yield f"The state of {_tasks(tasks)} was too old and is deleted."
+            case events.StateDirMadeAnewEvent(path=path):
+                yield f"The state directory {path} was deleted; it is created again, empty."
+            case events.InputOutOfRangeEvent(reason=reason, reset=reset):
+                yield f"Input was deleted before it was processed ({reason}): {reset} (auto_offset_reset) is next."
+            case events.BatchLimitedEvent(limit=limit, records=records):
+                yield f"Batches are at most {records:,} records now: {limit}."
+            case events.ListeningEvent(socket=socket):
+                yield f"The sidecar waits for its application at {socket}."
+            case events.HttpListeningEvent(url=url):
+                yield f"Health, metrics and the status page are at {url}."
+            case events.SessionBeganEvent():
+                yield "The application has connected."
+            case events.SessionEndedEvent(uncommitted=uncommitted):
+                yield _session_ended(uncommitted=uncommitted)
+            case events.ClosedEvent(error=error):
+                yield f"This worker has ended by an error: {error}." if error else "This worker is closed."
+            case WarningEvent() | events.DeliveryFailedEvent() | events.WaitingForTransactionsEvent():
+                pass  # their warnings are logged
+            case (
+                events.AdoptedEvent()
+                | events.EarlyProbeEvent()
+                | events.FirstRecordEvent()
+                | events.StoreWipedEvent()
+                | events.CommitDeferredEvent()
+            ):
+                pass  # details, for listeners
+            case _:
+                assert_never(event)
+
     # --- the leader ------------------------------------------------------------------
 
-    def _decision(self, event: Facts) -> Iterator[str]:
-        before, placements = self._placements, event["placements"]
+    def _decision(self, event: events.DecisionEvent) -> Iterator[str]:
+        before, placements = self._placements, event.placements
         self._placements, self._decided = placements, True
-        if event["error"] or not placements:
+        if event.error or not placements:
             return  # its warnings say why
-        counts = _counts({role: _sum(placements, role) for role in ROLES})
+        counts = _counts({role: _sum(placements.values(), role) for role in ROLES})
         yield (
             f"This member leads the group and assigned {counts} to {_count(len(placements), 'process', 'es')} "
-            f"({event['assignor']}, {event['seconds'] * 1000:.0f} ms)."
+            f"({event.assignor}, {event.seconds * 1000:.0f} ms)."
         )
         if before is not None:
             yield from _came_and_went(before.keys(), placements.keys())
-        yield from _moves(event["changed"])
-        if event["adopted"]:
-            yield f"{_tasks(event['adopted'], capital=True)} had no owner and got one."
-        if event["withheld"]:
-            wait, them = ("waits", "it") if len(event["withheld"]) == 1 else ("wait", "them")
-            tasks = _tasks(event["withheld"], capital=True)
+        yield from _moves(event.changed)
+        if event.adopted:
+            yield f"{_tasks(event.adopted, capital=True)} had no owner and got one."
+        if event.withheld:
+            wait, them = ("waits", "it") if len(event.withheld) == 1 else ("wait", "them")
+            tasks = _tasks(event.withheld, capital=True)
             yield f"{tasks} {wait} for the current owner to release {them}; a follow-up rebalance comes next."
-        warming = {process: placed["warmup"] for process, placed in placements.items() if placed["warmup"]}
+        warming = {process: placed.warmup for process, placed in placements.items() if placed.warmup}
         for process, tasks in _some(sorted(warming.items())):
             warm = "warms" if len(tasks) == 1 else "warm"
             yield f"{_tasks(tasks, capital=True)} {warm} up on process {_short(process)}."
 
     # --- this member -----------------------------------------------------------------
 
-    def _assigned(self, event: Facts) -> Iterator[str]:
+    def _assigned(self, event: events.AssignedEvent) -> Iterator[str]:
         if not self._decided:
             self._placements = None  # another member led: what changed since then is not known here
         self._decided, before = False, self._assignment
-        roles = {task: role for role in ROLES for task in event[role]}
+        placed = _by_role(event)
+        roles = {task: role for role, tasks in placed.items() for task in tasks}
         had = before.role_by_task if before else {}
         running = {task for task, role in had.items() if role == "active"} - (before.to_restore if before else set())
-        self._assignment = _Assignment(event["time_ms"], roles, {*event["active"]} - running)
+        self._assignment = _Assignment(event.time_ms, roles, {*event.active} - running)
         self._restored_records = 0
         if before is None:
-            parts = [f"{_count(len(event[role]), NAMES[role])} ({_list(event[role])})" for role in ROLES if event[role]]
-            yield f"Generation {event['generation']} gives this member {_and(parts) or 'no task'}."
+            yield f"Generation {event.generation} gives this member {_with_roles(placed) or 'no task'}."
         else:
-            has = _counts({role: len(event[role]) for role in ROLES})
-            yield f"Generation {event['generation']} gives this member {has}: {_changes(had, roles)}."
+            has = _counts({role: len(tasks) for role, tasks in placed.items()})
+            yield f"Generation {event.generation} gives this member {has}: {_changes(had, roles)}."
         yield from self._probe(event)
 
-    def _probe(self, event: Facts) -> Iterator[str]:
-        before, due_ms = self._next_probe_ms, event["next_probe_ms"]
+    def _probe(self, event: events.AssignedEvent) -> Iterator[str]:
+        before, due_ms = self._next_probe_ms, event.next_probe_ms
         self._next_probe_ms = due_ms
-        if due_ms is not None and due_ms > event["time_ms"]:
+        if due_ms is not None and due_ms > event.time_ms:
             if before is None or _clock(due_ms) != _clock(before):
-                left_ms = due_ms - event["time_ms"]
+                left_ms = due_ms - event.time_ms
                 yield f"The next probing rebalance is due in {span(left_ms)}, at {_clock(due_ms)}."
-        elif due_ms is None and before is not None and not event["follow_up"]:
+        elif due_ms is None and before is not None and not event.follow_up:
             yield "No probing rebalance is due: the group has reached its target assignment."
 
-    def _status(self, event: Facts) -> Iterator[str]:
-        """No line: it notes how much each task had to restore, so that a line can say how much of it is done."""
-        remaining = {task: pace["remaining"] for task, pace in event["restoring"].items()}
+    def _note(self, status: events.StatusEvent) -> None:
+        """Note how much each task had to restore, so that a line can say how much of it is done."""
+        remaining = {task: pace.remaining for task, pace in status.restoring.items()}
         self._most_remaining = {task: max(left, self._most_remaining.get(task, 0)) for task, left in remaining.items()}
-        return iter(())
 
-    def _restoring(self, event: Facts) -> Iterator[str]:
-        remaining, rate = event["remaining"], event["offsets_per_s"]
-        total = sum(self._most_remaining.get(task, 0) for task in event["tasks"])
+    def _restoring(self, event: events.RestoringEvent) -> Iterator[str]:
+        remaining, rate = event.remaining, event.offsets_per_s
+        total = sum(self._most_remaining.get(task, 0) for task in event.tasks)
         done = f"{100 * (total - remaining) // total} % done, " if total >= remaining > 0 else ""
         pace = f" at {rate:,} a second" if rate else ""
-        left = f", about {span(event['left_s'] * 1000)} left" if event["left_s"] is not None else ""
-        yield f"This member restores {_tasks(event['tasks'])}: {done}{remaining:,} records to go{pace}{left}."
+        left = f", about {span(event.left_s * 1000)} left" if event.left_s is not None else ""
+        yield f"This member restores {_tasks(event.tasks)}: {done}{remaining:,} records to go{pace}{left}."
 
-    def _running(self, event: Facts) -> Iterator[str]:
+    def _running(self, event: events.RunningEvent) -> Iterator[str]:
         """One line when the last of the assigned tasks runs, and not one a task."""
-        self._restored_records += event["restored"]
+        self._restored_records += event.restored
         assignment = self._assignment
-        if assignment is None or event["task"] not in assignment.to_restore:
+        if assignment is None or event.task not in assignment.to_restore:
             return
-        assignment.to_restore.discard(event["task"])
+        assignment.to_restore.discard(event.task)
         if assignment.to_restore:
             return
         tasks = _count(sum(role == "active" for role in assignment.role_by_task.values()), NAMES["active"])
-        passed_ms, restored = event["time_ms"] - assignment.since_ms, self._restored_records
+        passed_ms, restored = event.time_ms - assignment.since_ms, self._restored_records
         self._restored_records = 0
         after = f"{span(passed_ms)} after" if passed_ms >= 1_000 else "within a second of"
         yield f"This member runs its {tasks}, {after} the assignment; {_count(restored, 'record')} restored."
 
-    def _lost(self, event: Facts) -> Iterator[str]:
+    def _lost(self, event: events.LostEvent) -> Iterator[str]:
         count = sum(role == "active" for role in self._assignment.role_by_task.values()) if self._assignment else 0
         self._assignment = None
         yield (
-            f"This member lost its place in the group and its {_count(count, NAMES['active'])}: {event['reason']}; "
+            f"This member lost its place in the group and its {_count(count, NAMES['active'])}: {event.reason}; "
             "it drops what is not committed and joins again."
         )
 
 
-WARNINGS = frozenset(
-    {
-        "lost",
-        "shutdown_requested",
-        "broker_unavailable",
-        "lookup_failed",
-        "commit_refused",
-        "transaction_aborted",
-        "task_failed",
-        "task_stopped",
-        "store_discarded",
-        "store_failed",
-        "state_dir_made_anew",
-        "input_out_of_range",
-        "predecessor_stays",
-        "leave_failed",
-    }
-)
-"""Events whose lines are at level WARNING; the others' are at INFO, errors of the user's function at ERROR."""
-
-SUBJECTS = {
-    "early_probing_off": "Early probing is off: ",
-    "progress_unreadable": "A progress record cannot be read: ",
-    "http_failed": "A request to the status server failed: ",
-    "delivery_failed": "Records were not delivered, and their tasks go on from the last commit: ",
+SUBJECTS: Mapping[type[Event], str] = {
+    events.EarlyProbingOffEvent: "Early probing is off: ",
+    events.ProgressUnreadableEvent: "A progress record cannot be read: ",
+    events.HttpFailedEvent: "A request to the status server failed: ",
+    events.DeliveryFailedEvent: "Records were not delivered, and their tasks go on from the last commit: ",
 }
 
 
-def warning_line(event: str, warning: str) -> str:
-    """A warning that came with an event. Most are sentences of their own."""
-    return f"{SUBJECTS.get(event, '')}{warning}"
-
-
-def _level(event: Facts) -> int:
-    if event["event"] == "function_failed":
-        return logging.ERROR
-    return logging.WARNING if event["event"] in WARNINGS else logging.INFO
+def warning_line(kind: type[Event], warning: str) -> str:
+    """A warning that came with an event of this type. Most are sentences of their own."""
+    return f"{SUBJECTS.get(kind, '')}{warning}"
 
 
 # --- sentences ---------------------------------------------------------------------------
 
 
-def _joining(event: Facts) -> Iterator[str]:
-    if event["reason"] == "first join":
-        yield f"Process {_short(event['process_id'])} joins the group (process id {event['process_id']})."
-    else:
-        yield f"This member joins the next generation: {event['reason']}."
+def _joining(event: events.JoiningEvent) -> str:
+    if event.reason == "first join":
+        return f"Process {_short(event.process_id)} joins the group (process id {event.process_id})."
+    return f"This member joins the next generation: {event.reason}."
 
 
-def _session_ended(event: Facts) -> Iterator[str]:
+def _session_ended(*, uncommitted: bool) -> str:
     again, done = "uncommitted records are read again by the next session", "all its work is committed"
-    yield f"The application has disconnected; {again if event['uncommitted'] else done}."
+    return f"The application has disconnected; {again if uncommitted else done}."
 
 
-def _function_failed(event: Facts) -> Iterator[str]:
-    yield (
-        f"The function of task {event['task']} raised {event['reason']} at {event['partition']} offset "
-        f"{event['offset']} (batch of {_count(event['records'], 'record')}); nothing of the batch is committed, and "
+def _function_failed(event: events.FunctionFailedEvent) -> str:
+    return (
+        f"The function of task {event.task} raised {event.reason} at {event.partition} offset "
+        f"{event.offset} (batch of {_count(event.records, 'record')}); nothing of the batch is committed, and "
         "this worker ends."
     )
 
 
-def _task_failed(event: Facts) -> Iterator[str]:
-    pause = f" in {event['pause_ms'] / 1000:.1f} s" if event["pause_ms"] else ""
-    yield f"Task {event['task']} goes on from its last commit{pause}: {event['reason']}."
+def _task_failed(event: events.TaskFailedEvent) -> str:
+    pause = f" in {event.pause_ms / 1000:.1f} s" if event.pause_ms else ""
+    return f"Task {event.task} goes on from its last commit{pause}: {event.reason}."
 
 
 def _came_and_went(before: AbstractSet[str], now: AbstractSet[str]) -> Iterator[str]:
@@ -328,8 +311,12 @@ def _with_roles(tasks_by_role: Mapping[str, Sequence[str]]) -> str:
     return _and([f"{_count(len(t), NAMES[role])} ({_list(t)})" for role in ROLES if (t := tasks_by_role.get(role))])
 
 
-def _sum(placements: Mapping[str, Mapping[str, Sequence[str]]], role: str) -> int:
-    return sum(len(placed[role]) for placed in placements.values())
+def _by_role(placed: Placement | events.AssignedEvent) -> dict[str, Sequence[str]]:
+    return {"active": placed.active, "standby": placed.standby, "warmup": placed.warmup}
+
+
+def _sum(placements: Iterable[Placement], role: str) -> int:
+    return sum(len(_by_role(placed)[role]) for placed in placements)
 
 
 def _counts(count_by_role: Mapping[str, int]) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, assert_never
 from uuid import UUID
 
@@ -19,6 +18,13 @@ from kstreams_assign.adapters.kafka_python import GroupClient, remove_members
 from kstreams_assign.config import Config
 from kstreams_assign.engine import membership as engine
 from kstreams_assign.errors import BrokerUnavailable, InstanceFenced
+from kstreams_assign.events import (
+    AssignedEvent,
+    BrokerUnavailableEvent,
+    DrainRefusedEvent,
+    JoiningEvent,
+    ShutdownRequestedEvent,
+)
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.assignor_choice import known_assignors
 from kstreams_assign.group.dialects import DIALECTS
@@ -27,6 +33,7 @@ from kstreams_assign.group.values import Adopted, Hosts, JoinedMember, LeaderSta
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.state.mutex import ReportMutex
+from kstreams_assign.status.views import MemberView
 from kstreams_assign.wire import MemberTrailer
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.leading import Leading, assign_config
@@ -60,20 +67,6 @@ class Work(Protocol):
     def turned_ms(self) -> int | None:
         """When it came round last (monotonic); None: it is not to be watched."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class MemberView:
-    """How the member stands, for status. ``standing``: the decision, where this member leads."""
-
-    state: machine.State
-    generation: int | None
-    adopted: Adopted | None
-    leads: bool
-    standing: LeaderState | None
-    draining: bool
-    outage: bool
-    lease_left_s: float
 
 
 class Membership:
@@ -122,6 +115,8 @@ class Membership:
         )
         self._ends: Mapping[TaskId, int] | None = None
         self._outage = False
+        self.losses = 0
+        """How often the membership was lost. It is counted before the client can be in another generation."""
         self._early = early
         self._drained = drained
         self._predecessors = predecessors
@@ -141,6 +136,9 @@ class Membership:
 
     def member(self) -> MemberId:
         return self._client.member()
+
+    def transaction_member(self) -> MemberId:
+        return self._client.transaction_member()
 
     def lease_left_s(self) -> float:
         return self._client.lease_left_s()
@@ -185,9 +183,9 @@ class Membership:
     def _announce(self, announcement: engine.Announcement) -> None:
         match announcement:
             case engine.AnnounceJoining(reason):
-                self._log.emit("joining", reason=reason)
+                self._log.emit(JoiningEvent(reason=reason))
             case engine.AnnounceDrainRefused(warning):
-                self._log.emit("drain_refused", warnings=[warning])
+                self._log.emit(DrainRefusedEvent(warnings=(warning,)))
             case engine.Drained():
                 self._drained()
             case engine.EndMembership(cause):
@@ -212,7 +210,7 @@ class Membership:
             self._outage = False
         except BrokerUnavailable as cause:
             if not self._outage:
-                self._log.emit("broker_unavailable", reason=str(cause))
+                self._log.emit(BrokerUnavailableEvent(reason=str(cause)))
             self._outage = True
         except InstanceFenced as cause:
             mine = self._config.group_instance_id
@@ -300,21 +298,23 @@ class Membership:
     def _report_assignment(self, received: engine.Received) -> None:
         adopted = received.adopted
         if received.end is not None:
-            self._log.emit("shutdown_requested", reason=str(received.end))
+            self._log.emit(ShutdownRequestedEvent(reason=str(received.end)))
         self._log.emit(
-            "assigned",
-            generation=received.generation,
-            assignor=adopted.assignor,
-            active=[*map(str, sorted(adopted.active))],
-            standby=[*map(str, sorted(adopted.standby))],
-            warmup=[*map(str, sorted(adopted.warmup))],
-            next_probe_ms=adopted.next_probe_ms,
-            follow_up=adopted.follow_up,
-            version=adopted.version,
-            warnings=[*received.warnings],
+            AssignedEvent(
+                generation=received.generation,
+                assignor=adopted.assignor,
+                active=tuple(map(str, sorted(adopted.active))),
+                standby=tuple(map(str, sorted(adopted.standby))),
+                warmup=tuple(map(str, sorted(adopted.warmup))),
+                next_probe_ms=adopted.next_probe_ms,
+                follow_up=adopted.follow_up,
+                version=adopted.version,
+                warnings=tuple(received.warnings),
+            )
         )
 
     def lost(self) -> None:
+        self.losses += 1
         self.handle(machine.MembershipLost(engine.LOST))
 
     # --- for status -------------------------------------------------------------------

@@ -8,37 +8,14 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
-from itertools import accumulate
+from collections.abc import Hashable, Iterable
 from operator import itemgetter
 from typing import Generic, TypeVar
 
-from kstreams_assign.model import TaskId
+from kstreams_assign.status.views import BOUNDS_S, DurationView
 from kstreams_assign.tasks.buffer import Row
 
 Key = TypeVar("Key", bound=Hashable)
-
-BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-
-TaskTopic = tuple[TaskId, str]
-
-
-@dataclass(frozen=True, slots=True)
-class DurationView:
-    """How many durations fell into each bucket (the last one is beyond all bounds), and their sum."""
-
-    counts: tuple[int, ...] = (0,) * (len(BOUNDS_S) + 1)
-    sum_s: float = 0.0
-
-    def cumulative(self) -> list[tuple[str, int]]:
-        """Upper bound -> how many lasted at most so long, as a Prometheus histogram has it."""
-        bounds = [*map(str, BOUNDS_S), "+Inf"]
-        return list(zip(bounds, accumulate(self.counts), strict=True))
-
-    @property
-    def count(self) -> int:
-        return sum(self.counts)
 
 
 class Durations:
@@ -84,17 +61,3 @@ class Totals(Generic[Key]):
 def count_topics(rows: Iterable[Row]) -> Counter[str]:
     """Topic -> records of rows that begin with their topic; in C, as a commit has many."""
     return Counter(map(itemgetter(0), rows))
-
-
-@dataclass(frozen=True, slots=True)
-class Meters:
-    """All of them at one moment."""
-
-    rebalances: DurationView = field(default_factory=DurationView)
-    commits: DurationView = field(default_factory=DurationView)
-    commit_failures_total: int = 0
-    records_consumed: Mapping[TaskTopic, int] = field(default_factory=dict)
-    records_produced: Mapping[TaskTopic, int] = field(default_factory=dict)
-    restored: Mapping[TaskId, int] = field(default_factory=dict)
-    updated: Mapping[TaskId, int] = field(default_factory=dict)
-    state_bytes: Mapping[TaskId, int] = field(default_factory=dict)

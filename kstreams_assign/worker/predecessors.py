@@ -12,6 +12,7 @@ from collections.abc import Callable
 from kstreams_assign.adapters.kafka_python import remove_members
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, BrokerUnavailable
+from kstreams_assign.events import MemberNotKeptEvent, PredecessorRemovedEvent, PredecessorStaysEvent
 from kstreams_assign.state.members import Members, Seat
 from kstreams_assign.worker.events import EventLog
 
@@ -63,10 +64,10 @@ class PredecessorCleanup:
         except BrokerUnavailable:
             raise
         except BrokerError as cause:
-            self._log.emit("predecessor_stays", reason=str(cause))
+            self._log.emit(PredecessorStaysEvent(reason=str(cause)))
         else:
             if removed:
-                self._log.emit("predecessor_removed", members=removed)
+                self._log.emit(PredecessorRemovedEvent(members=tuple(removed)))
         self._dead = []
 
     def _keep(self, write: Callable[[Seat], None], member_id: str) -> None:
@@ -74,4 +75,4 @@ class PredecessorCleanup:
             write(Seat(member_id, self._config.group_instance_id))
         except OSError as cause:
             why = f"{cause}: if this process is killed, its successor waits until the session ends"
-            self._log.emit("member_not_kept", warnings=[why])
+            self._log.emit(MemberNotKeptEvent(warnings=(why,)))

@@ -3,7 +3,7 @@
 It takes orders from an inbox (adopt an assignment, commit now, drop everything, a task is ready, stop), reads input,
 gives it to the code that works on it (``labour``), and commits what is done. It never waits for state: the restore
 thread opens, restores and closes stores, and the two threads hand a task's stores to each other. It never waits for the
-group either: commits are held from the promise to join until the assignment arrives, and work goes on meanwhile.
+group either: work and commits go on while a join is under way, and input offsets wait for the assignment.
 
 What must not live here: when a commit begins, or what becomes of a task; the engine decides both.
 """
@@ -15,31 +15,32 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple, Protocol, assert_never
 
+from kstreams_assign import events
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
 from kstreams_assign.config import Config
 from kstreams_assign.engine import effects as do
-from kstreams_assign.engine.tasks import (
+from kstreams_assign.engine.task_events import (
     Closed,
-    CommitEnded,
     Event,
     InputsLost,
     Restored,
     StopAsked,
     StoreFailed,
-    Tasks,
     Turned,
 )
+from kstreams_assign.engine.tasks import Tasks
 from kstreams_assign.errors import OffsetOutOfRange, StateError
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted, WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
-from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.status.views import TaskTopic
+from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.lifecycle import TaskState
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime, Position
 from kstreams_assign.topology.flows import Flow
 from kstreams_assign.worker.at_work import AtWork
@@ -49,7 +50,7 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Value
-from kstreams_assign.worker.meters import TaskTopic, Totals
+from kstreams_assign.worker.meters import Totals
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
@@ -120,7 +121,7 @@ class Processor:
         self._purging = purging
         self._log = log
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._engine = Tasks(config.commit_interval_ms, exactly_once=config.exactly_once)
+        self._engine = Tasks(config.commit_interval_ms, config.session_timeout_ms, exactly_once=config.exactly_once)
         self._running: dict[TaskId, Running] = {}
         self._stores: dict[TaskId, TaskStores] = {}
         """Those that are in the loop's hands."""
@@ -212,14 +213,14 @@ class Processor:
         self._commits.settle()
         full = self._labour.wants_commit()
         if self._engine.is_due(self.turned_ms, full=full):
-            self._handle(Turned(self.group.joined(), full))
+            self._handle(Turned(self.group.joined(), full, self.group.lease_left_s() * 1000))
 
     def _measure_inputs(self) -> None:
         """Now and then, as any thread may ask; replaced, never changed."""
         if self.turned_ms - self._measured_ms < LAGS_EVERY_MS:
             return
         self._measured_ms = self.turned_ms
-        done_to = [(task, *at) for task, running in self._running.items() for at in running.done_to().items()]
+        done_to = [(task, *at) for task, running in self._running.items() for at in running.offsets.done_to().items()]
         self.inputs_done = measured(self.inputs_done, done_to, self._inputs.ends(), self.turned_ms)
 
     def _take_orders(self) -> None:
@@ -248,7 +249,7 @@ class Processor:
         try:
             polled = self._inputs.poll(self._labour.appetite(), self._patience_s)
         except OffsetOutOfRange as cause:
-            self._log.emit("input_out_of_range", reason=str(cause), reset=self._config.auto_offset_reset)
+            self._log.emit(events.InputOutOfRangeEvent(reason=str(cause), reset=self._config.auto_offset_reset))
             self._lose_input(cause.positions)
             return
         for partition, records in polled.items():
@@ -265,7 +266,9 @@ class Processor:
         running = self._running[task_id]
         if running.fresh:
             running.fresh = False
-            self._log.emit("first_record", task=str(task_id), offset=records[0].offset, partition=str(partition))
+            self._log.emit(
+                events.FirstRecordEvent(task=str(task_id), offset=records[0].offset, partition=str(partition))
+            )
         done = 0
         while done < len(records) and self._may_work(task_id, running):
             portion = records[done : done + self._labour.portion(running, len(records) - done)]
@@ -288,8 +291,8 @@ class Processor:
             self._take_orders()
         return False
 
-    def emit(self, event: str, **facts: object) -> None:
-        self._log.emit(event, **facts)
+    def emit(self, event: events.Event) -> None:
+        self._log.emit(event)
 
     def rewind(self, positions: Mapping[TopicPartition, int]) -> None:
         """The labour's wish: read these again from there. On the loop's own thread."""
@@ -347,8 +350,8 @@ class Processor:
             case do.DiscardWork():
                 self._labour.failed(effect.tasks, effect.reason)
             case do.BeginCommit():
-                if not self._commits.begin(self._running, self._stores):
-                    self._handle(CommitEnded(CommitStep.DONE))
+                if (ended := self._commits.begin(self._running, self._stores)) is not None:
+                    self._handle(ended)
             case do.AbandonCommit():
                 self._commits.abandon()
             case do.FinishCommit():
@@ -360,10 +363,10 @@ class Processor:
             case do.AnnounceAdoption():
                 self._announce_adoption(effect)
             case do.AnnounceFailure(task, reason, pause_ms):
-                self._log.emit("task_failed", task=str(task), reason=reason, pause_ms=pause_ms)
+                self._log.emit(events.TaskFailedEvent(task=str(task), reason=reason, pause_ms=pause_ms))
             case do.AnnounceLoss(reason):
                 self._labour.dropped(reason)
-                self._log.emit("lost", reason=reason)
+                self._log.emit(events.LostEvent(reason=reason))
             case do.StopWork():
                 self._labour.stops()
                 self._commits.close()
@@ -386,8 +389,8 @@ class Processor:
                 assert_never(effect)
 
     def _announce_adoption(self, effect: do.AnnounceAdoption) -> None:
-        left, came = [*map(str, effect.left)], [*map(str, effect.came)]
-        self._log.emit("adopted", generation=effect.generation, left=left, came=came)
+        left, came = tuple(map(str, effect.left)), tuple(map(str, effect.came))
+        self._log.emit(events.AdoptedEvent(generation=effect.generation, left=left, came=came))
         self._labour.assigned(effect.generation, effect.adopted)
 
     def _stop_input(self, task: TaskId, inputs: do.Inputs) -> None:
@@ -402,14 +405,14 @@ class Processor:
         at = {partition: positions[partition].offset for partition in inputs}
         times = {partition: PartitionTime(positions[partition].metadata) for partition in inputs}
         stores, at_work = self._stores.get(task), AtWork(wall_ms())
-        running = Running(TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times), at, times)
+        running = Running(TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times), InputOffsets(at), times)
         self._running[task] = running
         self._task_of.update(dict.fromkeys(inputs, task))
         if self._shape.changelogs(self._config.application_id, task):
             self._sums.running(task)
         self._inputs.add(at)
         offsets = {str(p): position.offset for p, position in positions.items()}
-        self._log.emit("running", task=str(task), positions=offsets, restored=restored)
+        self._log.emit(events.RunningEvent(task=str(task), positions=offsets, restored=restored))
         self._labour.begins(running)
 
     def settle(self) -> None:

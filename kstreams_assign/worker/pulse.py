@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kstreams_assign.adapters.clock import monotonic_ms
+from kstreams_assign.events import StalledEvent
 from kstreams_assign.worker.events import EventLog
 
 
@@ -26,5 +27,5 @@ class Pulse:
         before, self._stalled = self._stalled, monotonic_ms() - turned_ms > self._limit_ms
         if self._stalled and not before:
             why = f"one call of a function takes longer than max_poll_interval_ms = {self._limit_ms}"
-            self._log.emit("stalled", warnings=[f"{why}: this member leaves the group until the call returns"])
+            self._log.emit(StalledEvent(warnings=(f"{why}: this member leaves the group until the call returns",)))
         return moved

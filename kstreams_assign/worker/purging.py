@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
+from kstreams_assign.events import PurgeFailedEvent
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.worker.events import EventLog
 
@@ -63,4 +64,6 @@ class Purging:
     def _report_failures(self) -> None:
         if failed := self._deletions.failures():
             reasons = sorted({f"{partition.topic}: {why}" for partition, why in failed.items()})
-            self._log.emit("purge_failed", warnings=[f"consumed records are not deleted, {why}" for why in reasons])
+            self._log.emit(
+                PurgeFailedEvent(warnings=tuple(f"consumed records are not deleted, {why}" for why in reasons))
+            )

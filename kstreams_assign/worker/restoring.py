@@ -18,7 +18,7 @@ from typing import Protocol, assert_never
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.engine import restore_effects as do
-from kstreams_assign.engine.restoring import (
+from kstreams_assign.engine.restore_events import (
     Close,
     Discarded,
     DiscardFailed,
@@ -30,21 +30,28 @@ from kstreams_assign.engine.restoring import (
     Repair,
     Restore,
     Restored,
-    Restores,
     StoresFailed,
     Tail,
     Woke,
 )
+from kstreams_assign.engine.restoring import Restores
 from kstreams_assign.engine.stops import Stop
 from kstreams_assign.errors import BrokerUnavailable, StateError
+from kstreams_assign.events import (
+    LookupFailedEvent,
+    StoreDiscardedEvent,
+    StoreWipedEvent,
+    TaskResumedEvent,
+    TaskStoppedEvent,
+)
 from kstreams_assign.group.values import WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore import loop
 from kstreams_assign.restore.loop import Purpose, Restorer
-from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.restore.progress import TaskProgress
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.lookup import Value
@@ -316,15 +323,15 @@ class RestoreThread:
             case do.CountOffsets(task, purpose, offsets):
                 (self.restored if purpose is Purpose.ACTIVE else self.updated).add(task, offsets)
             case do.AnnounceStopped(task, reason, retry_ms):
-                self._log.emit("task_stopped", task=str(task), reason=reason, retry_ms=retry_ms)
+                self._log.emit(TaskStoppedEvent(task=str(task), reason=reason, retry_ms=retry_ms))
             case do.AnnounceResumed(task):
-                self._log.emit("task_resumed", task=str(task))
+                self._log.emit(TaskResumedEvent(task=str(task)))
             case do.AnnounceDiscarded(task, reason):
-                self._log.emit("store_discarded", task=str(task), reason=reason)
+                self._log.emit(StoreDiscardedEvent(task=str(task), reason=reason))
             case do.AnnounceWiped(task, reason):
-                self._log.emit("store_wiped", task=str(task), reason=reason)
+                self._log.emit(StoreWipedEvent(task=str(task), reason=reason))
             case do.AnnounceLookUpFailed(_, reason):
-                self._log.emit("lookup_failed", what="input positions", reason=reason)
+                self._log.emit(LookupFailedEvent(what="input positions", reason=reason))
             case _:
                 assert_never(effect)
 

@@ -28,7 +28,16 @@ from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores, 
 from kstreams_assign.adapters.signals import EndRequest
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, KeyNotLocal
-from kstreams_assign.events import EventListener
+from kstreams_assign.events import (
+    ClosedEvent,
+    EventListener,
+    LeaveFailedEvent,
+    StateDirMadeAnewEvent,
+    StateWipedEvent,
+    StatusEvent,
+    TaskStatus,
+    WarningsEvent,
+)
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Pacing, Restorer
 from kstreams_assign.state.cleaner import Cleaner
@@ -37,6 +46,7 @@ from kstreams_assign.state.lags import OffsetSums, sums_at_start
 from kstreams_assign.state.members import Members
 from kstreams_assign.state.mutex import ReportMutex, hold_limit_ms
 from kstreams_assign.state.opening import open_state
+from kstreams_assign.status.server import StatusServer
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.topology.flows import Flow, bind_flows, topology_shape
 from kstreams_assign.topology.internal import (
@@ -52,13 +62,12 @@ from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.emptying import Emptying
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.first_look import FIRST_ANSWER_S, refuse_changelogs_of_other_kinds, refuse_missing_sinks
-from kstreams_assign.worker.http.parts import Parts
-from kstreams_assign.worker.http.server import StatusServer
 from kstreams_assign.worker.labour import Facts, Labour, error_text, reported_lag
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.lookup import Location, Lookup, Topology
 from kstreams_assign.worker.membership import Membership
 from kstreams_assign.worker.pace import LongRestores, paces
+from kstreams_assign.worker.parts import Parts
 from kstreams_assign.worker.predecessors import PredecessorCleanup
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
@@ -133,7 +142,7 @@ class Runtime:
             raise
         finally:
             self._local.directory.close()
-            self.log.emit("closed", error=error)
+            self.log.emit(ClosedEvent(error=error))
 
     def _run(self) -> None:
         self._report_the_directory()
@@ -158,9 +167,9 @@ class Runtime:
 
     def _report_the_directory(self) -> None:
         if warnings := self._local.directory.warnings:
-            self.log.emit("warnings", warnings=[*warnings])
+            self.log.emit(WarningsEvent(warnings=tuple(warnings)))
         if self._wiped:
-            self.log.emit("state_wiped", tasks=[str(task) for task in self._wiped])
+            self.log.emit(StateWipedEvent(tasks=tuple(map(str, self._wiped))))
 
     def close(self, group_membership_operation: str | None = None) -> None:
         """Make ``run`` commit, close the tasks, leave the group and return.
@@ -388,7 +397,7 @@ class _Running:
         try:
             self._membership.leave(LEAVE_TIMEOUT_S, operation)
         except BrokerError as cause:
-            self._log.emit("leave_failed", reason=str(cause))
+            self._log.emit(LeaveFailedEvent(reason=str(cause)))
         self._waiting.close()
         self._committed.close()
         self._metadata.close()
@@ -440,7 +449,7 @@ class _Running:
             local.mutex,
             local.sums,
             state_cleanup_delay_ms=delay_ms,
-            on_recreated=lambda: self._log.emit("state_dir_made_anew", path=str(local.directory.path)),
+            on_recreated=lambda: self._log.emit(StateDirMadeAnewEvent(path=str(local.directory.path))),
             empty_trash=self._emptying.ask,
         )
         cleaner.empty_trash()
@@ -461,16 +470,16 @@ class _Running:
 
     def _report_status(self) -> None:
         facts = self._facts()
-        self._log.emit(
-            "status",
+        status = StatusEvent(
             generation=facts.generation,
             next_probe_ms=self._membership.next_probe_ms,
             records_total=self._processor.records_total,
             tasks=facts.tasks,
-            restoring=(restoring := paces(self._restoring.progress(), monotonic_ms())),
+            restoring=paces(self._restoring.progress(), monotonic_ms()),
         )
-        if (line := self._long.line(restoring, monotonic_ms())) is not None:
-            self._log.emit("restoring", **line)
+        self._log.emit(status)
+        if (long := self._long.due(status.restoring, monotonic_ms())) is not None:
+            self._log.emit(long)
 
     def _facts(self) -> Facts:
         """Return generation and tasks; a stopped task has no lag, as its whole changelog may have to be read."""
@@ -479,11 +488,11 @@ class _Running:
         return Facts(
             self._membership.generation,
             {
-                str(task): {
-                    "role": roles.get(task, "leaving"),
-                    "state": "stopped" if task in stopped else state.value,
-                    "lag": None if task in stopped else reported_lag(state, lags.get(task)),
-                }
+                str(task): TaskStatus(
+                    role=roles.get(task, "leaving"),
+                    state="stopped" if task in stopped else state.value,
+                    lag=None if task in stopped else reported_lag(state, lags.get(task)),
+                )
                 for task, state in self._processor.states().items()
             },
         )

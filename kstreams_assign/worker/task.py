@@ -14,9 +14,9 @@ from typing import Protocol
 from kstreams_assign.client_settings import check_arguments, unknown_key
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition
-from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.tasks.buffer import WriteBuffer
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.topology.flows import Flow, Repartition
 from kstreams_assign.worker.at_work import AtWork

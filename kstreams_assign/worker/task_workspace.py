@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition
-from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.tasks.buffer import Emitted, Taken, WriteBuffer
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork, Batch
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place

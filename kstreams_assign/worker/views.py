@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kstreams_assign.model import TaskId
-from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.tasks.buffer import ABSENT, WriteBuffer
 from kstreams_assign.tasks.stamped import ValueAndTime, stamped, value_and_time, value_of
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.given import BYTES, BYTES_OR_NONE, Place
 

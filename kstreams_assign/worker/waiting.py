@@ -3,7 +3,7 @@
 Exactly once, changelogs and inputs are read up to their first open transaction, and the brokers return committed
 offsets once no transaction on them is open. Mostly it is a dead owner's and ends at its timeout. One that hangs
 (KIP-664) never ends; a warning names it with the remedy. What must not live here: the judgement
-(``tasks.transactions``).
+(``observe.transactions``).
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC, kept_
 from kstreams_assign.adapters.kafka_python.transactions import transactions_on_brokers
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError
+from kstreams_assign.events import LookupFailedEvent, OpenTransaction, WaitingForTransactionsEvent
 from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.observe.transactions import ExaminedTransaction, HeldUp, in_words
 from kstreams_assign.restore.progress import TaskProgress
-from kstreams_assign.tasks.transactions import ExaminedTransaction, HeldUp, facts_of, in_words
 from kstreams_assign.topology.internal import is_internal
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.input_progress import InputProgress
@@ -51,7 +52,7 @@ def look_of(config: Config, admin: ClusterAdmin, log: EventLog, timeout_s: float
                 if offsets:
                     transactions += brokers.look([kept_in(admin, OFFSETS_TOPIC, config.application_id, timeout_s)])
             except BrokerError as cause:
-                log.emit("lookup_failed", what="transactions in the group's offsets", reason=str(cause))
+                log.emit(LookupFailedEvent(what="transactions in the group's offsets", reason=str(cause)))
             return transactions
 
     return look
@@ -165,7 +166,7 @@ class WaitingTasks:
         try:
             transactions = held_up(self._application_id, asked.result(), still)
         except BrokerError as cause:
-            self._log.emit("lookup_failed", what="open transactions", reason=str(cause))
+            self._log.emit(LookupFailedEvent(what="open transactions", reason=str(cause)))
             return
         # Of several transactions that one task waits for, one that does not end comes last, and is reported.
         self._report(dict(sorted(transactions, key=lambda pair: pair[1].in_vain)))
@@ -179,11 +180,22 @@ class WaitingTasks:
             for task, each in transactions.items()
             if each.in_vain
         ]
-        facts = [{"task": str(task), **facts_of(each)} for task, each in transactions.items()]
-        self._log.emit("waiting_for_transactions", transactions=facts, warnings=warnings)
+        reported = [_reported(task, each) for task, each in transactions.items()]
+        self._log.emit(WaitingForTransactionsEvent(transactions=tuple(reported), warnings=tuple(warnings)))
 
     def _named(self, topic: str) -> str:
         return "" if topic == OFFSETS_TOPIC or is_internal(self._application_id, topic) else f" --topic {topic}"
+
+
+def _reported(task: TaskId, examined: ExaminedTransaction) -> OpenTransaction:
+    return OpenTransaction(
+        task=str(task),
+        partition=str(examined.open.partition),
+        start_offset=examined.open.start_offset,
+        producer_id=examined.open.producer_id,
+        transactional_id=examined.coordinated.transactional_id if examined.coordinated else None,
+        hanging=examined.hanging,
+    )
 
 
 def _held_up(transactions: Mapping[TaskId, ExaminedTransaction]) -> dict[TaskId, HeldUp]:

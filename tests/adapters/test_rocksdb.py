@@ -16,6 +16,7 @@ from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores, read
 from kstreams_assign.adapters.store_faults import VERDICTS, Translation
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.model import TopicPartition
+from tests.samples import examples
 
 COUNTS, TOTALS = TopicPartition("app-counts-changelog", 3), TopicPartition("app-totals-changelog", 3)
 
@@ -221,7 +222,7 @@ def test_a_process_that_dies_after_the_first_step_of_a_wipe_finds_an_empty_store
 keys = st.binary(max_size=3)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.dictionaries(keys, keys, max_size=20), bounds=st.tuples(st.none() | keys, st.none() | keys))
 def test_a_range_is_the_sorted_slice(stores, data, bounds):
     stores.write({"counts": [(key, None) for key, _ in stores.range("counts")]}, {})

@@ -15,6 +15,7 @@ from kstreams_assign.assign import (
     subtopology_spread,
 )
 from kstreams_assign.model import TaskId
+from tests.samples import sample
 
 A, B, C, GONE = (UUID(int=number) for number in (1, 2, 3, 9))
 T = [TaskId(0, partition) for partition in range(8)]
@@ -61,7 +62,7 @@ def test_a_task_changes_its_owner_only_if_the_old_owner_is_still_present():
 THREADS = [(1,), (2,), (1, 1), (1, 2), (3, 1), (1, 1, 1), (2, 1, 1), (1, 2, 3)]
 
 
-@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("threads", sample(THREADS, 4))
 def test_the_lower_bound_equals_brute_force(threads):
     """All small clusters: every way to have owned up to five tasks, orphans and new tasks among them."""
     processes = (A, B, C)[: len(threads)]

@@ -7,24 +7,25 @@ import pytest
 from kstreams_assign.assign import Plan, least_movement
 from tests.assign import small_clusters as small
 from tests.assign.small_clusters import ACCEPTABLE, TINY, Small, faults, small_clusters
+from tests.samples import sample
+
+EVERY = [
+    # clients, kinds, copies_max, letters, acceptable, count
+    (2, (0, 0), 2, "-PFRO", ACCEPTABLE, 982),
+    (2, (0, 1), 2, "-PFRO", ACCEPTABLE, 2336),
+    (3, (0,), 3, "-PFRO", ACCEPTABLE, 300),
+    (3, (0, 0, 0), 1, "-FR", ACCEPTABLE, 1400),
+    (4, (0, 0), 1, "-FR", ACCEPTABLE, 536),
+    (2, (0, 0), 2, "-NFRO", ACCEPTABLE, 982),
+    (2, (0, 0), 2, "-PFRO", TINY, 982),
+    (2, (0, 1), 2, "-NFR", TINY, 1328),
+    (3, (0, 0), 2, "-PFR", TINY, 3148),
+    (3, (0, 0, 0), 1, "-FR", TINY, 1400),
+    (4, (0, 0), 1, "-FR", TINY, 536),
+]
 
 
-@pytest.mark.parametrize(
-    ("clients", "kinds", "copies_max", "letters", "acceptable", "count"),
-    [
-        (2, (0, 0), 2, "-PFRO", ACCEPTABLE, 982),
-        (2, (0, 1), 2, "-PFRO", ACCEPTABLE, 2336),
-        (3, (0,), 3, "-PFRO", ACCEPTABLE, 300),
-        (3, (0, 0, 0), 1, "-FR", ACCEPTABLE, 1400),
-        (4, (0, 0), 1, "-FR", ACCEPTABLE, 536),
-        (2, (0, 0), 2, "-NFRO", ACCEPTABLE, 982),
-        (2, (0, 0), 2, "-PFRO", TINY, 982),
-        (2, (0, 1), 2, "-NFR", TINY, 1328),
-        (3, (0, 0), 2, "-PFR", TINY, 3148),
-        (3, (0, 0, 0), 1, "-FR", TINY, 1400),
-        (4, (0, 0), 1, "-FR", TINY, 536),
-    ],
-)
+@pytest.mark.parametrize(("clients", "kinds", "copies_max", "letters", "acceptable", "count"), sample(EVERY, 2))
 def test_every_small_cluster_reaches_balance_with_the_fewest_changes_and_the_least_to_restore(
     clients, kinds, copies_max, letters, acceptable, count
 ):

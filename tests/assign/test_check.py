@@ -25,6 +25,7 @@ from kstreams_assign.assign.check import check_actives_caught_up
 from kstreams_assign.model import TaskId
 from tests.assign.jsonl import read_cluster, read_config
 from tests.assign.problems import assign_problem
+from tests.samples import examples
 
 A, B, C = (UUID(int=number) for number in (1, 2, 3))
 T0, T1, T2 = (TaskId(0, partition) for partition in range(3))
@@ -101,7 +102,7 @@ def test_a_task_may_run_on_any_caught_up_process():
     assert check_actives_caught_up(CLUSTER, CONFIG, Plan(owners, probing=False)) == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(seed=st.integers(0, 2**32), clients=st.integers(1, 12), tasks=st.integers(0, 60))
 def test_plans_of_the_high_availability_assignor_have_all_properties(seed, clients, tasks):
     request = assign_problem(Random(seed), clients, tasks)
@@ -109,7 +110,7 @@ def test_plans_of_the_high_availability_assignor_have_all_properties(seed, clien
     assert check(cluster, config, high_availability(cluster, config)) == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(seed=st.integers(0, 2**32), clients=st.integers(1, 12), tasks=st.integers(0, 60))
 def test_plans_of_the_fallback_have_all_properties_except_for_lags(seed, clients, tasks):
     request = assign_problem(Random(seed), clients, tasks)

@@ -28,6 +28,7 @@ from kstreams_assign.assign import (
 from kstreams_assign.model import TaskId
 from tests.assign.jsonl import read_cluster, read_config, read_longs
 from tests.assign.problems import assign_problem
+from tests.samples import examples
 
 A, B = (UUID(int=number) for number in (1, 2))
 T = [TaskId(0, partition) for partition in range(4)]
@@ -95,7 +96,7 @@ def test_a_process_that_ran_a_task_has_read_it_to_the_end():
     assert [client.lags[T[0]] for client in later.clients] == [0, -2]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_every_group_comes_to_rest_balanced_with_every_property_on_the_way(seed):
     request = assign_problem(Random(seed), 8, 30)

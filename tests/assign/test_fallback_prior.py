@@ -12,6 +12,7 @@ from kstreams_assign.assign import AssignConfig, Client, Cluster, fallback_prior
 from kstreams_assign.model import TaskId
 from tests.assign.jsonl import read_cluster, read_config
 from tests.assign.problems import assign_problem
+from tests.samples import examples
 
 A, B, C = (UUID(int=number) for number in (1, 2, 3))
 T = [TaskId(0, partition) for partition in range(6)]
@@ -21,7 +22,7 @@ def cluster(*clients: Client) -> Cluster:
     return Cluster(clients, frozenset(T), frozenset([TaskId(1, 0)]))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_every_task_stays_with_its_owner_and_a_probe_follows(seed):
     request = assign_problem(Random(seed))

@@ -20,6 +20,7 @@ from kstreams_assign.assign import (
 )
 from kstreams_assign.assign.least_movement.assignor import least_movement
 from kstreams_assign.model import TaskId
+from tests.samples import examples
 
 END = 50_000
 ALL = 10**9
@@ -80,7 +81,7 @@ def test_replacing_a_member_adopts_its_20_tasks_and_moves_no_other():
     assert len(rounds) == 1
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     placed=st.lists(st.integers(min_value=1, max_value=5), min_size=1, max_size=24),
     members=st.integers(min_value=1, max_value=6),

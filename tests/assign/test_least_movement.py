@@ -17,6 +17,7 @@ from kstreams_assign.assign.previous_state import ORPHANS_MAX
 from kstreams_assign.model import TaskId, process_order
 from tests.assign.jsonl import read_cluster, read_config
 from tests.assign.problems import assign_problem
+from tests.samples import examples
 
 SEEDS = st.integers(0, 2**32)
 
@@ -65,14 +66,14 @@ def renamed(cluster, names):
     return replace(cluster, clients=clients)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(seed=SEEDS)
 def test_every_leader_decides_the_same_in_any_order_of_members(seed):
     cluster, config = problem(seed)
     assert least_movement(rebuilt(Random(seed), cluster), config) == least_movement(cluster, config)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(seed=SEEDS)
 def test_renaming_in_order_renames_the_plan(seed):
     cluster, config = problem(seed)
@@ -84,7 +85,7 @@ def test_renaming_in_order_renames_the_plan(seed):
     assert other == Plan({names[process]: placed for process, placed in plan.placements.items()}, plan.probing)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=SEEDS)
 def test_renaming_does_not_change_the_number_of_owner_changes(seed):
     cluster, config = problem(seed, 6, 24)

@@ -18,6 +18,7 @@ from kstreams_assign.assign.least_movement.subtopologies import Subtopologies
 from kstreams_assign.assign.previous_state import PreviousState
 from kstreams_assign.assign.seats import OpenSeats
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
+from tests.samples import examples
 
 ACCEPTABLE = 100
 
@@ -51,7 +52,7 @@ def exchanged(held, owners):
     return better
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_no_cheaper_layout_exists_with_or_without_a_search(seed):
     held = group(seed)

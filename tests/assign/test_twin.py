@@ -17,9 +17,10 @@ from kstreams_assign.assign.java.plan_table import PlanTable
 from tests.assign.jsonl import read_cluster, read_config
 from tests.assign.problems import assign_problem
 from tests.assign.twin import DynamicQueue, PrioritySet, Twin
+from tests.samples import examples
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(seed=st.integers(0, 2**32), clients=st.integers(1, 20), tasks=st.integers(0, 80))
 def test_the_assignor_decides_as_its_twin(seed, clients, tasks):
     request = assign_problem(Random(seed), clients, tasks)
@@ -58,7 +59,7 @@ def upside_down(array, key):
                 yield mine, keys[above]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(seed=st.integers(0, 2**32), size=st.integers(8, 30))
 def test_clients_leave_the_queue_as_in_java_while_their_loads_change(seed, size):
     """Destinations lose copies down to the source's load: that is where Java's queue gets out of order."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from secrets import randbelow
 from tempfile import mkdtemp
 
-from kstreams_assign.config import GUARANTEES
+from kstreams_assign.allowed_values import GUARANTEES
 from tests.chaos.run import Run, log, planned
 from tests.chaos.schedule import Kind, draw_settings
 

@@ -12,11 +12,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kstreams_assign.adapters import clock
+from kstreams_assign.events import AdoptedEvent, Event, StatusEvent
 from tests.chaos.rows import Entry, Row, read_entry, read_id, write_entry, write_row
 
 if TYPE_CHECKING:
@@ -50,14 +51,14 @@ class Diary:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._statuses = 0
 
-    def hear(self, event: Mapping[str, Any]) -> None:
-        if event["event"] == "adopted":  # emitted by the processing thread, before the generation's first record
-            self.generation = event["generation"]
-        if event["event"] == "status":
+    def hear(self, event: Event) -> None:
+        if isinstance(event, AdoptedEvent):  # emitted by the processing thread, before the generation's first record
+            self.generation = event.generation
+        if isinstance(event, StatusEvent):
             self._statuses += 1
             if self._statuses % STATUS_EVERY:
                 return
-        os.write(self._file, json.dumps({"at": round(time.time(), 3), **event}).encode() + b"\n")
+        os.write(self._file, json.dumps({"at": round(time.time(), 3), **event.as_dict()}).encode() + b"\n")
 
 
 def applying(signature: str, diary: Diary, outputs: str) -> Callable[[Task, Sequence[Record]], None]:

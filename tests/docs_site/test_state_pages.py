@@ -8,9 +8,9 @@ from uuid import UUID
 from kstreams_assign.group.member import State
 from kstreams_assign.model import TaskId
 from kstreams_assign.state import identity, journal, lock, members, trash
-from kstreams_assign.worker.http.as_json import as_json
-from kstreams_assign.worker.http.server import PATHS
-from kstreams_assign.worker.http.status import Status, TaskStatus
+from kstreams_assign.status.as_json import as_json
+from kstreams_assign.status.server import PATHS
+from kstreams_assign.status.values import Status, TaskStatus
 from tests.docs_site.pages import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"

@@ -383,6 +383,17 @@ def test_a_drain_is_over_when_nothing_is_left_or_nothing_can_move(
     assert machine.receive(adopted, generation=2) == [member.Adopt(2, adopted), *effects]
 
 
+def test_a_member_that_gets_the_assignment_of_its_drained_predecessor_asks_for_another() -> None:
+    machine = Machine()
+    machine.handle(Started())
+    machine.report()
+    old = Adopted({}, frozenset(), frozenset(), draining=True)
+    effects = machine.receive(old)
+    machine.handle(member.TasksReleased(1), MutexReleased(held=True))
+    assert Drained() not in effects
+    assert machine.reason() == engine.OLD_DRAIN
+
+
 def test_an_assignment_that_was_decided_before_the_drain_was_reported_ends_no_drain(machine: Machine) -> None:
     machine.handle(RejoinWanted("again"), member.WorkCommitted())
     machine.report()

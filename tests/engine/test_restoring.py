@@ -5,26 +5,23 @@ from __future__ import annotations
 import pytest
 
 from kstreams_assign.engine import restore_effects as do
-from kstreams_assign.engine.restoring import (
-    MISSING_RETRY_MS,
+from kstreams_assign.engine.restore_events import (
     Close,
     Discarded,
     DiscardFailed,
     Event,
     Opened,
     OpenFailed,
-    Place,
     PositionsFailed,
     PositionsFound,
     Repair,
     Restore,
     Restored,
-    Restores,
     StoresFailed,
     Tail,
-    TaskEntry,
     Woke,
 )
+from kstreams_assign.engine.restoring import MISSING_RETRY_MS, Place, Restores, TaskEntry
 from kstreams_assign.engine.stops import Stop
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape

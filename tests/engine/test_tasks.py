@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kstreams_assign.engine import effects as do
-from kstreams_assign.engine.tasks import (
-    FIRST_PAUSE_MS,
-    LONGEST_PAUSE_MS,
+from kstreams_assign.engine.task_events import (
     Closed,
     CommitEnded,
     Event,
@@ -15,19 +13,21 @@ from kstreams_assign.engine.tasks import (
     Restored,
     StopAsked,
     StoreFailed,
-    Tasks,
     Turned,
 )
+from kstreams_assign.engine.tasks import Tasks
+from kstreams_assign.engine.tasks_in_hand import FIRST_PAUSE_MS, LONGEST_PAUSE_MS
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.lifecycle import TaskState
 
 TASK, OTHER = TaskId(0, 0), TaskId(0, 1)
 INPUTS, OTHER_INPUTS = (TopicPartition("in", 0),), (TopicPartition("in", 1),)
 INTERVAL_MS = 1_000
+SESSION_MS = 10_000
 NOTHING = Adopted({}, frozenset(), frozenset())
 ACTIVE = Adopted({TASK: INPUTS}, frozenset(), frozenset())
 REPLICA = Adopted({}, frozenset({TASK}), frozenset())
@@ -38,7 +38,7 @@ class Machine:
     """The engine, with a clock that the test sets."""
 
     def __init__(self, *, exactly_once: bool = False) -> None:
-        self.tasks = Tasks(INTERVAL_MS, exactly_once=exactly_once)
+        self.tasks = Tasks(INTERVAL_MS, SESSION_MS, exactly_once=exactly_once)
         self.now_ms = 10_000
 
     def handle(self, *events: Event) -> list[do.Effect]:
@@ -50,7 +50,7 @@ class Machine:
         self.handle(member.Adopt(1, adopted))
         for task, inputs in adopted.active.items():
             self.handle(Restored(task, inputs))
-        self.handle(Turned(joined=True), CommitEnded(CommitStep.DONE))
+        self.handle(Turned(joined=True), CommitEnded(CommitEnd.DONE))
 
     def begin_commit(self) -> None:
         self.now_ms += INTERVAL_MS
@@ -98,8 +98,8 @@ def test_a_running_task_that_is_revoked_is_committed_stopped_closed_and_released
         do.AnnounceAdoption(7, NOTHING, [TASK], []),
     ]
     assert machine.handle(Turned(joined=False)) == [do.BeginCommit()], "it does not wait for the interval"
-    assert machine.handle(CommitEnded(CommitStep.DONE, [TASK])) == [
-        do.FinishCommit(CommitStep.DONE),
+    assert machine.handle(CommitEnded(CommitEnd.DONE, [TASK])) == [
+        do.FinishCommit(CommitEnd.DONE),
         do.StopTask(TASK, INPUTS),
         do.CloseTask(TASK, 1),
     ]
@@ -109,7 +109,7 @@ def test_a_running_task_that_is_revoked_is_committed_stopped_closed_and_released
 
 def test_a_running_task_that_becomes_a_replica_keeps_its_stores(machine: Machine) -> None:
     machine.handle(member.Adopt(2, REPLICA), Turned(joined=True))
-    effects = machine.handle(CommitEnded(CommitStep.DONE, [TASK]))
+    effects = machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))
     assert effects[1:] == [do.StopTask(TASK, INPUTS), do.TailTask(TASK), do.TellMember(member.TasksReleased(2))]
 
 
@@ -169,7 +169,7 @@ def test_other_inputs_of_a_restoring_task_are_looked_up_and_old_positions_are_no
 def test_other_inputs_of_a_running_task_wait_for_a_commit(machine: Machine) -> None:
     grown = Adopted({TASK: INPUTS + OTHER_INPUTS}, frozenset(), frozenset())
     assert handed_over(machine.handle(member.Adopt(2, grown), Turned(joined=True))) == []
-    effects = machine.handle(CommitEnded(CommitStep.DONE, [TASK]))
+    effects = machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))
     assert effects[1] == do.StopTask(TASK, INPUTS)
     assert handed_over(effects) == [do.RestoreTask(TASK, INPUTS + OTHER_INPUTS)]
 
@@ -177,7 +177,7 @@ def test_other_inputs_of_a_running_task_wait_for_a_commit(machine: Machine) -> N
 def test_lost_input_is_looked_up_again_after_a_commit(machine: Machine) -> None:
     assert machine.handle(InputsLost(INPUTS)) == []
     assert machine.handle(Turned(joined=True)) == [do.BeginCommit()]
-    effects = machine.handle(CommitEnded(CommitStep.DONE, [TASK]))
+    effects = machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))
     assert [*of(do.DiscardWork, effects), *handed_over(effects)] == [
         do.DiscardWork([TASK], "the brokers no longer hold its input"),
         do.RestoreTask(TASK, INPUTS),
@@ -195,7 +195,7 @@ def test_a_store_that_fails_while_a_commit_is_under_way_stays_until_that_is_over
     effects = machine.handle(StoreFailed(TASK, SPOILT), member.Adopt(2, adopted))
     assert handed_over(effects) == []
     assert of(do.ReportNothing, effects) == [do.ReportNothing(TASK)], "the next report may come first"
-    effects = machine.handle(CommitEnded(CommitStep.DONE, [TASK]))
+    effects = machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))
     assert [type(effect) for effect in handed_over(effects)] == [do.RepairTask, type(order)]
     assert handed_over(effects)[1] == order
 
@@ -229,7 +229,7 @@ def test_an_order_that_is_held_back_does_not_close_what_came_after_it() -> None:
     assert handed_over(machine.handle(member.Adopt(3, only_other))) == []
     assert handed_over(machine.handle(Restored(TASK, INPUTS))) == [do.CloseTask(TASK, 2)]
     machine.handle(Closed(TASK, 2), member.Adopt(4, both))
-    assert handed_over(machine.handle(CommitEnded(CommitStep.DONE, [OTHER]))) == [do.RestoreTask(TASK, INPUTS)]
+    assert handed_over(machine.handle(CommitEnded(CommitEnd.DONE, [OTHER]))) == [do.RestoreTask(TASK, INPUTS)]
 
 
 def test_inputs_that_change_while_an_order_is_held_back_go_with_it(machine: Machine) -> None:
@@ -237,7 +237,7 @@ def test_inputs_that_change_while_an_order_is_held_back_go_with_it(machine: Mach
     machine.handle(StoreFailed(TASK, SPOILT))
     grown = Adopted({TASK: INPUTS + OTHER_INPUTS}, frozenset(), frozenset())
     assert handed_over(machine.handle(member.Adopt(2, grown))) == []
-    assert handed_over(machine.handle(CommitEnded(CommitStep.DONE))) == [
+    assert handed_over(machine.handle(CommitEnded(CommitEnd.DONE))) == [
         do.RepairTask(TASK, INPUTS + OTHER_INPUTS, SPOILT)
     ]
 
@@ -246,7 +246,7 @@ def test_a_task_whose_commit_failed_pauses_longer_each_time_until_a_commit_succe
     pauses = []
     for _ in range(12):
         machine.begin_commit()
-        effects = machine.handle(CommitEnded(CommitStep.FAILED, [TASK], [TASK], "no answer"))
+        effects = machine.handle(CommitEnded(CommitEnd.FAILED, [TASK], [TASK], "no answer"))
         assert handed_over(effects) == []
         assert do.DiscardWork([TASK], "no answer") in effects
         assert do.ReportStore(TASK) in effects
@@ -261,15 +261,15 @@ def test_a_task_whose_commit_failed_pauses_longer_each_time_until_a_commit_succe
     assert pauses[:3] == [FIRST_PAUSE_MS, FIRST_PAUSE_MS * 2, FIRST_PAUSE_MS * 4]
     assert pauses[-1] == LONGEST_PAUSE_MS
     machine.begin_commit()
-    machine.handle(CommitEnded(CommitStep.DONE, [TASK]))
+    machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))
     machine.begin_commit()
-    effects = machine.handle(CommitEnded(CommitStep.FAILED, [TASK], [TASK], "no answer"))
+    effects = machine.handle(CommitEnded(CommitEnd.FAILED, [TASK], [TASK], "no answer"))
     assert do.AnnounceFailure(TASK, "no answer", FIRST_PAUSE_MS) in effects
 
 
 def test_what_an_assignment_asks_of_a_pausing_task_ends_its_pause(machine: Machine) -> None:
     machine.begin_commit()
-    machine.handle(CommitEnded(CommitStep.FAILED, [TASK], [TASK], "no answer"))
+    machine.handle(CommitEnded(CommitEnd.FAILED, [TASK], [TASK], "no answer"))
     assert handed_over(machine.handle(member.Adopt(2, NOTHING))) == [do.CloseTask(TASK, 1)]
     machine.now_ms += LONGEST_PAUSE_MS
     assert handed_over(machine.handle(Turned(joined=False))) == []
@@ -279,22 +279,29 @@ def test_a_task_that_fails_beside_others_pauses_alone(machine: Machine) -> None:
     both = Adopted({TASK: INPUTS, OTHER: OTHER_INPUTS}, frozenset(), frozenset())
     machine.handle(member.Adopt(2, both), Restored(OTHER, OTHER_INPUTS))
     machine.begin_commit()
-    machine.handle(CommitEnded(CommitStep.DONE, [TASK, OTHER], [OTHER], "disk full"))
+    machine.handle(CommitEnded(CommitEnd.DONE, [TASK, OTHER], [OTHER], "disk full"))
     assert machine.tasks.states() == {TASK: TaskState.RUNNING, OTHER: TaskState.RESTORING}
 
 
 # --- the member's turns ------------------------------------------------------------
 
 
-def test_a_commit_that_is_due_comes_before_a_join_and_none_after_it(machine: Machine) -> None:
+def test_a_commit_that_is_due_comes_before_a_join(machine: Machine) -> None:
     machine.now_ms += INTERVAL_MS
     assert machine.handle(member.Commit()) == []
     assert machine.handle(Turned(joined=True)) == [do.BeginCommit()]
-    assert machine.handle(CommitEnded(CommitStep.DONE, [TASK]))[-1] == do.TellMember(member.WorkCommitted())
+    assert machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))[-1] == do.TellMember(member.WorkCommitted())
+
+
+@pytest.mark.parametrize("joined", [True, False])  # JoinGroup has not left yet, or it has
+def test_commits_go_on_while_the_group_rebalances_if_the_session_lasts(machine: Machine, joined: bool) -> None:
+    machine.handle(member.Commit())
     machine.now_ms += INTERVAL_MS
-    assert machine.handle(Turned(joined=True, full=True)) == []
-    assert not machine.tasks.is_due(machine.now_ms, full=True)
-    machine.handle(member.Adopt(2, ACTIVE))
+    assert machine.handle(Turned(joined, lease_left_ms=SESSION_MS / 2 - 1)) == []
+    assert machine.handle(Turned(joined, full=True)) == []
+    assert machine.handle(Turned(joined, lease_left_ms=SESSION_MS / 2)) == [do.BeginCommit()]
+    machine.handle(CommitEnded(CommitEnd.DEFERRED, [TASK]), member.Adopt(2, ACTIVE))
+    machine.now_ms += INTERVAL_MS
     assert machine.handle(Turned(joined=True)) == [do.BeginCommit()]
 
 
@@ -305,18 +312,19 @@ def test_what_was_committed_less_than_an_interval_ago_is_not_committed_again_bef
 def test_a_join_waits_for_the_commit_under_way(machine: Machine) -> None:
     machine.begin_commit()
     assert machine.handle(member.Commit()) == []
-    assert machine.handle(CommitEnded(CommitStep.DONE, [TASK]))[-1] == do.TellMember(member.WorkCommitted())
+    assert machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))[-1] == do.TellMember(member.WorkCommitted())
 
 
 def test_a_fenced_commit_loses_the_membership_and_begins_no_other(machine: Machine) -> None:
     machine.begin_commit()
-    effects = machine.handle(member.Commit(), CommitEnded(CommitStep.FENCED, [TASK]))
+    effects = machine.handle(member.Commit(), CommitEnded(CommitEnd.FENCED, [TASK]))
     assert effects == [
-        do.FinishCommit(CommitStep.FENCED),
+        do.FinishCommit(CommitEnd.FENCED),
         do.TellMember(member.MembershipLost("commit ended as fenced")),
     ]
     machine.now_ms += INTERVAL_MS
-    assert machine.handle(Turned(joined=True, full=True)) == []
+    assert machine.handle(Turned(joined=True, full=True, lease_left_ms=SESSION_MS)) == []
+    assert not machine.tasks.is_due(machine.now_ms, full=True)
 
 
 def test_no_commit_begins_before_the_member_has_joined_unless_something_waits_for_it(machine: Machine) -> None:
@@ -335,7 +343,7 @@ def test_a_full_buffer_does_not_wait_for_the_interval(machine: Machine) -> None:
 def test_partition_times_are_committed_once_more_for_tasks_that_leave_under_exactly_once() -> None:
     machine = Machine(exactly_once=True)
     machine.run()
-    effects = machine.handle(member.Adopt(2, NOTHING), Turned(joined=True), CommitEnded(CommitStep.DONE, [TASK]))
+    effects = machine.handle(member.Adopt(2, NOTHING), Turned(joined=True), CommitEnded(CommitEnd.DONE, [TASK]))
     assert effects.index(do.CommitTimes([TASK])) < effects.index(do.StopTask(TASK, INPUTS))
 
 
@@ -346,20 +354,20 @@ ENDED = [do.StopWork(), do.StopTask(TASK, INPUTS), do.CloseTask(TASK, 1), do.End
 
 def test_a_process_that_ends_commits_once_more_and_closes_everything(machine: Machine) -> None:
     assert machine.handle(StopAsked(joined=True)) == [do.BeginCommit()]
-    assert machine.handle(CommitEnded(CommitStep.DONE, [TASK])) == [do.FinishCommit(CommitStep.DONE), *ENDED]
+    assert machine.handle(CommitEnded(CommitEnd.DONE, [TASK])) == [do.FinishCommit(CommitEnd.DONE), *ENDED]
     assert machine.handle(Closed(TASK, 1)) == [do.ReleaseFolder(TASK)]
 
 
 def test_a_process_that_ends_lets_the_commit_under_way_end_first(machine: Machine) -> None:
     machine.begin_commit()
     assert machine.handle(StopAsked(joined=True)) == []
-    assert machine.handle(CommitEnded(CommitStep.DONE, [TASK]))[-1] == do.BeginCommit()
-    assert machine.handle(CommitEnded(CommitStep.DONE, [TASK]))[1:] == ENDED
+    assert machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))[-1] == do.BeginCommit()
+    assert machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))[1:] == ENDED
 
 
-@pytest.mark.parametrize("end", [CommitStep.FENCED, CommitStep.FAILED])
+@pytest.mark.parametrize("end", [CommitEnd.FENCED, CommitEnd.FAILED])
 def test_a_process_that_ends_does_not_commit_after_a_commit_that_did_not_succeed(
-    machine: Machine, end: CommitStep
+    machine: Machine, end: CommitEnd
 ) -> None:
     machine.begin_commit()
     effects = machine.handle(StopAsked(joined=True), CommitEnded(end, [TASK], [TASK], "no answer"))
@@ -395,7 +403,7 @@ def test_due_is_when_a_turn_has_something_to_do(machine: Machine) -> None:
     assert machine.tasks.due_ms() == machine.now_ms + INTERVAL_MS
     machine.begin_commit()
     assert machine.tasks.due_ms() is None
-    machine.handle(CommitEnded(CommitStep.FAILED, [TASK], [TASK], "no answer"))
+    machine.handle(CommitEnded(CommitEnd.FAILED, [TASK], [TASK], "no answer"))
     assert machine.tasks.due_ms() == machine.now_ms + FIRST_PAUSE_MS
     assert not machine.tasks.is_due(machine.now_ms, full=False)
     machine.now_ms += FIRST_PAUSE_MS
@@ -406,8 +414,8 @@ def test_partition_times_are_committed_with_the_last_commit() -> None:
     machine = Machine(exactly_once=True)
     machine.run()
     machine.handle(StopAsked(joined=True))
-    effects = machine.handle(CommitEnded(CommitStep.DONE, [TASK]))
-    assert effects == [do.FinishCommit(CommitStep.DONE), do.CommitTimes([TASK]), *ENDED]
+    effects = machine.handle(CommitEnded(CommitEnd.DONE, [TASK]))
+    assert effects == [do.FinishCommit(CommitEnd.DONE), do.CommitTimes([TASK]), *ENDED]
 
 
 @pytest.mark.parametrize("joined", [True, False])

@@ -6,8 +6,9 @@ from types import MappingProxyType
 
 import pytest
 
+from kstreams_assign.allowed_values import ASSIGNOR_NAMES
 from kstreams_assign.assign import ASSIGNORS, VERSIONS, AssignConfig, high_availability, least_movement
-from kstreams_assign.config import ASSIGNOR_NAMES, Config
+from kstreams_assign.config import Config
 from kstreams_assign.group import assignor_choice
 from kstreams_assign.group.assignor_choice import explain_other_assignor, known_assignors
 from tests.group.little_group import LittleGroup, shape

@@ -37,6 +37,7 @@ from tests.history.groups import (
     scaled_out,
     scaled_out_template,
 )
+from tests.samples import examples
 from tests.wire.golden import kafka_cases
 
 
@@ -162,7 +163,7 @@ def test_a_key_tells_its_group_and_partition():
     assert key_of(encode_offsets_key(GroupMetadataKey("g")))[:2] == (Kind.GROUP_METADATA, "g")
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(data=st.data())
 def test_no_record_whatever_its_bytes_ends_the_derivation(data):
     records = SAMPLE

@@ -165,7 +165,7 @@ def test_every_assignor_meets_every_combination_of_settings():
 @pytest.mark.parametrize(
     ("settings", "assignors", "said"),
     [
-        (["max_warmup_replicas=0"], [], "max_warmup_replicas is 0"),
+        (["max_warmup_replicas=0"], [], "max_warmup_replicas = 0"),
         (["max_warmup_replica=1"], [], "max_warmup_replica=1"),
         (["assignor=sticky"], [], "--assignor"),
         ([], ["stickiest"], "stickiest"),

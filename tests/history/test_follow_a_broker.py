@@ -15,6 +15,7 @@ import pytest
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.errors import BrokerError, BrokerUnavailable
+from kstreams_assign.events import AssignedEvent, DecisionEvent
 from kstreams_assign.history.follow import Settings, following
 from kstreams_assign.history.layout import Layout
 from kstreams_assign.history.live import Asked, source_of
@@ -69,10 +70,10 @@ def test_the_tables_agree_with_what_the_members_logged(broker, spark, app, tmp_p
 
     rebalances = group_rows(layout, "rebalances", app.name)
     stable = {row["generation"]: row for row in rebalances if row["state"] == "stable"}
-    logged = [event for event in events if event["event"] == "assigned"]
-    decided = [event for event in events if event["event"] == "decision"]
+    logged = [event for event in events if isinstance(event, AssignedEvent)]
+    decided = [event for event in events if isinstance(event, DecisionEvent)]
     # The tables also hold generations that ended before any member got its assignment.
-    assert stable.keys() >= {event["generation"] for event in logged}
+    assert stable.keys() >= {event.generation for event in logged}
     assert len(stable) == len(decided)
 
     placed = defaultdict(set)
@@ -80,19 +81,19 @@ def test_the_tables_agree_with_what_the_members_logged(broker, spark, app, tmp_p
         placed[row["generation"], row["process_id"], row["role"]].add(row["task"])
     for event in logged:
         for role in ("active", "standby", "warmup"):
-            assert placed[event["generation"], event["process_id"], role] == set(event[role]), event
+            assert placed[event.generation, event.process_id, role] == set(getattr(event, role)), event
 
     stated = [stable[generation] for generation in sorted(stable)]
-    decided.sort(key=lambda event: event["time_ms"])
-    assert [row["leader_process"] for row in stated] == [event["process_id"] for event in decided]
-    heard = {(event["process_id"], event["generation"]) for event in logged}
+    decided.sort(key=lambda event: event.time_ms)
+    assert [row["leader_process"] for row in stated] == [event.process_id for event in decided]
+    heard = {(event.process_id, event.generation) for event in logged}
     for before, row, decision in zip(stated, stated[1:], decided[1:], strict=False):
         if (row["leader_process"], before["generation"]) in heard:  # else it decided the one before once more
-            assert (row["cause"] == "follow_up") == (decision["kind"] == "follow_up"), (row, decision)
+            assert (row["cause"] == "follow_up") == (decision.kind == "follow_up"), (row, decision)
     causes = [row["cause"] for row in stated]
     assert causes[0] == "first"
     assert {"join", "leave"} <= {*causes}
-    assert sum(row["owner_changes"] or 0 for row in stated) == sum(len(event["changed"]) for event in decided)
+    assert sum(row["owner_changes"] or 0 for row in stated) == sum(len(event.changed) for event in decided)
     assert sum(row["adopted"] or 0 for row in stated[1:]) == PARTITIONS // 2
     sampled = group_rows(layout, "end_offsets", app.name)
     assert {(row["topic"], row["partition"]) for row in sampled} == {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import product
 
 import pandas as pd
 import pytest
@@ -12,6 +13,7 @@ from kstreams_assign.history.layout import BUCKETS, Layout, held
 from kstreams_assign.history.staging import by_route
 from kstreams_assign.history.writing import ORDER, STATES_KEPT, recover
 from tests.history.play import Killed, as_spark_does, cut, fleet, rows, run, stage, table_rows
+from tests.samples import sample
 
 RECORDS = fleet()
 BATCHES = cut(RECORDS, 3)
@@ -68,8 +70,7 @@ def test_how_records_are_cut_into_batches_makes_no_difference_to_the_tables(undi
     }
 
 
-@pytest.mark.parametrize("where", boundaries())
-@pytest.mark.parametrize("batch", range(3))
+@pytest.mark.parametrize(("batch", "where"), sample(list(product(range(3), boundaries())), 9))
 def test_a_run_killed_at_a_boundary_ends_with_the_same_tables(where, batch, undisturbed, tmp_path):
     layout = Layout(tmp_path)
 

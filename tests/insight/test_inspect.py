@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kstreams_assign.events import AssignedEvent, Event, StatusEvent
 from tests.insight.run import Cli
 from tests.worker.app import PARTITIONS, App, Running
 
@@ -24,7 +25,7 @@ GIVEN = ("--set", "acceptable_recovery_lag=0", "--set", "max_warmup_replicas=4")
 
 
 def last_assigned(running: Running) -> Mapping[str, Any]:
-    return running.named("assigned")[-1]
+    return running.reported(AssignedEvent)[-1].as_dict()
 
 
 def warm_up(app: App) -> tuple[Running, Running]:
@@ -34,13 +35,13 @@ def warm_up(app: App) -> tuple[Running, Running]:
     first.until_running(PARTITIONS)
     app.until_counted()
     second = app.start(2, **WARMING)
-    second.until(lambda events: any(e["event"] == "assigned" and e["warmup"] and not e["follow_up"] for e in events))
+    second.until(lambda events: any(isinstance(e, AssignedEvent) and e.warmup and not e.follow_up for e in events))
     first.until(lambda events: _generation(events) >= _generation(second.events))
     return first, second
 
 
-def _generation(events: Sequence[Mapping[str, Any]]) -> int:
-    return max((e["generation"] for e in events if e["event"] == "assigned"), default=0)
+def _generation(events: Sequence[Event]) -> int:
+    return max((e.generation for e in events if isinstance(e, AssignedEvent)), default=0)
 
 
 def test_a_group_in_its_warm_up_is_seen_as_its_members_know_it_and_moves_as_predicted(app: App, run: Cli) -> None:
@@ -70,9 +71,9 @@ def test_a_group_in_its_warm_up_is_seen_as_its_members_know_it_and_moves_as_pred
     assert set(last_assigned(second)["active"]) == foretold
 
 
-def _caught_up(events: Sequence[Mapping[str, Any]]) -> bool:
-    tasks = [e for e in events if e["event"] == "status"][-1:]
-    return bool(tasks and tasks[0]["tasks"]) and all(task["lag"] == 0 for task in tasks[0]["tasks"].values())
+def _caught_up(events: Sequence[Event]) -> bool:
+    tasks = [e for e in events if isinstance(e, StatusEvent)][-1:]
+    return bool(tasks and tasks[0].tasks) and all(task.lag == 0 for task in tasks[0].tasks.values())
 
 
 def test_a_saved_snapshot_is_described_as_the_group_was(app: App, run: Cli, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from kstreams_assign.errors import BrokerError, BrokerUnavailable
 from kstreams_assign.insight.transactions import Asked, OpenedTransaction, _ended
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.tasks.transactions import Decision
+from kstreams_assign.observe.transactions import Decision
 from tests.hanging import PATIENCE_S, Left, leave, read_committed
 from tests.insight.run import Cli
 

@@ -14,12 +14,22 @@ import pytest
 
 from kstreams_assign import TopicPartition
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.events import (
+    AdoptedEvent,
+    AssignedEvent,
+    DecisionEvent,
+    EarlyProbeEvent,
+    JoiningEvent,
+    LookupFailedEvent,
+    LostEvent,
+    TaskFailedEvent,
+)
 from kstreams_assign.insight.fetch import take_snapshot
 from kstreams_assign.insight.inspect import Asked
 from kstreams_assign.insight.what_if import Change, what_if
 from kstreams_assign.model import RUNNING_OFFSET_SUM, TaskId
 from tests.java.streams_app import streams_app
-from tests.worker.app import App, Running
+from tests.worker.app import App, E, Running
 
 pytestmark = pytest.mark.timeout(500)  # several waits, each with a limit of its own
 
@@ -33,6 +43,16 @@ SETTINGS: Mapping[str, Any] = {
     "session_timeout_ms": SESSION_MS,
 }
 """No replica is caught up from the start, and the leader probes soon."""
+REBALANCING = (
+    JoiningEvent,
+    DecisionEvent,
+    AssignedEvent,
+    AdoptedEvent,
+    EarlyProbeEvent,
+    LostEvent,
+    LookupFailedEvent,
+    TaskFailedEvent,
+)
 
 
 class WideApp(App):
@@ -76,22 +96,22 @@ class WideApp(App):
     def at_rest(self, workers: int) -> bool:
         """Everybody has the same number of tasks, and the last decision left nothing to do."""
         last = self.decisions()[-1]
-        active = [process.named("assigned")[-1]["active"] for process in self.workers if process.named("assigned")]
+        active = [assigned[-1].active for process in self.workers if (assigned := process.reported(AssignedEvent))]
         spread = sorted(map(len, active)) == [PARTITIONS // workers] * workers
-        return spread and not last["withheld"] and last["next_probe_ms"] is None
+        return spread and not last.withheld and last.next_probe_ms is None
 
-    def decisions(self) -> list[Mapping[str, Any]]:
-        return self.events("decision")
+    def decisions(self) -> list[DecisionEvent]:
+        return self.events(DecisionEvent)
 
-    def events(self, *names: str) -> list[Mapping[str, Any]]:
-        """The events of these names of all workers, in order of time."""
-        events = [event for worker in (*self.workers, *self.stopped) for name in names for event in worker.named(name)]
-        return sorted(events, key=lambda event: event["time_ms"])
+    def events(self, *kinds: type[E]) -> list[E]:
+        """The events of these types of all workers, in order of time."""
+        workers = (*self.workers, *self.stopped)
+        events = [event for worker in workers for kind in kinds for event in worker.reported(kind)]
+        return sorted(events, key=lambda event: event.time_ms)
 
     def history(self) -> str:
         """What an assertion about rebalances shows when it fails."""
-        names = ("joining", "decision", "assigned", "adopted", "early_probe", "lost", "lookup_failed", "task_failed")
-        return "\n".join(map(str, self.events(*names)))
+        return "\n".join(map(str, self.events(*REBALANCING)))
 
 
 def generation_of(broker: str, group: str) -> int:
@@ -143,12 +163,12 @@ def predicted_outcomes(
 def came_true(app: WideApp, decisions_before: int, generation_before: int) -> dict[str, Any]:
     new = app.decisions()[decisions_before:]
     return {
-        "assignor": new[-1]["assignor"],
-        "owner_changes": sum(len(generation["changed"]) for generation in new),
-        "lower_bound": new[0]["owner_changes_lower_bound"],
-        "rounds": sum(generation["kind"] == "round" for generation in new),
+        "assignor": new[-1].assignor,
+        "owner_changes": sum(len(generation.changed) for generation in new),
+        "lower_bound": new[0].owner_changes_lower_bound,
+        "rounds": sum(generation.kind == "round" for generation in new),
         "rebalances": app.generation() - generation_before,
-        "adopted": sum(len(generation["adopted"]) for generation in new),
+        "adopted": sum(len(generation.adopted) for generation in new),
     }
 
 
@@ -174,13 +194,13 @@ def test_a_third_worker_brings_the_owner_changes_the_rounds_and_the_rebalances_t
     until(lambda: len(app.decisions()) > before and app.at_rest(3))
     really = came_true(app, before, generation)
     new = app.decisions()[before:]
-    probes = app.events("early_probe")
-    follow_ups = [later for earlier, later in pairwise(new) if earlier["withheld"]]
+    probes = app.events(EarlyProbeEvent)
+    follow_ups = [later for earlier, later in pairwise(new) if earlier.withheld]
     assert really["rebalances"] == 1 + len(probes) + len(follow_ups), app.history()
     # In what-if all warm-ups end together, after the follow-up. On a busy machine the leader may hand over in
     # other portions.
-    together = not any("still on their way" in probe["reason"] for probe in probes)
-    if not together or any(decision["changed"] for decision in follow_ups):
+    together = not any("still on their way" in probe.reason for probe in probes)
+    if not together or any(decision.changed for decision in follow_ups):
         really = {key: value for key, value in really.items() if key not in {"rounds", "rebalances"}}
     assert {key: ours[key] for key in really} == really, app.history()
     assert {key: ours[key] for key in expected} == expected

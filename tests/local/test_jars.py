@@ -59,11 +59,13 @@ class Answer(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def repository():
+    gc.freeze()  # so that collecting below looks at what the test made, and not at all modules
     with Repository() as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server
         server.shutdown()
     gc.collect()  # while the warning above is still ignored
+    gc.unfreeze()
 
 
 def fetch(repository, cache, said=None):

@@ -14,7 +14,8 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
-from kstreams_assign import Config, Record, Subtopology, Task, Worker
+from kstreams_assign import Config, Event, Record, Subtopology, Task, Worker
+from kstreams_assign.events import AssignedEvent, StatusEvent, TaskStatus
 from tests.java.app_process import AppProcess, arguments
 
 LONG = struct.Struct(">q")
@@ -65,18 +66,19 @@ class EventPrinter:
         self._assigned: Sequence[str] = ()
         self._lock = Lock()
 
-    def hear(self, event: Mapping[str, Any]) -> None:
-        if event["event"] == "assigned":
-            self._assigned = event["active"]
-        if event["event"] == "status":
-            self._hear_status(f"{self._application}-{event['process_id']}", event["tasks"])
-        else:
-            self._say(event)
+    def hear(self, event: Event) -> None:
+        match event:
+            case StatusEvent(process_id=process_id, tasks=tasks):
+                self._hear_status(f"{self._application}-{process_id}", tasks)
+                return
+            case AssignedEvent(active=active):
+                self._assigned = active
+        self._say(event.as_dict())
 
-    def _hear_status(self, client_id: str, tasks: Mapping[str, Mapping[str, Any]]) -> None:
-        active = sorted(task for task, status in tasks.items() if status["role"] == "active")
-        standby = sorted(task for task, status in tasks.items() if status["role"] in {"standby", "warmup"})
-        at_work = active == sorted(self._assigned) and all(tasks[task]["state"] == "running" for task in active)
+    def _hear_status(self, client_id: str, tasks: Mapping[str, TaskStatus]) -> None:
+        active = sorted(task for task, status in tasks.items() if status.role == "active")
+        standby = sorted(task for task, status in tasks.items() if status.role in {"standby", "warmup"})
+        at_work = active == sorted(self._assigned) and all(tasks[task].state == "running" for task in active)
         settled = at_work and len(active) + len(standby) == len(tasks)
         self._say_if_new("state", {"state": RUNNING if settled else REBALANCING})
         self._say_if_new("tasks", {"active": active, "standby": standby, "threads": [client_id]})

@@ -28,7 +28,7 @@ def test_texts_become_values_under_kafkas_names_or_ours():
         ("lag=1", "--set lag=1: write KEY=VALUE with one of acceptable_recovery_lag,"),
         ("assignor", "--set assignor: write KEY=VALUE"),
         ("assignor=best", "--set assignor=best: must be one of least_movement, high_availability,"),
-        ("max_warmup_replicas=0", "max_warmup_replicas is 0; it must be a whole number of at least 1"),
+        ("max_warmup_replicas=0", "max_warmup_replicas = 0: must be a whole number >= 1"),
         (
             "rack.aware.assignment.strategy=min_traffic",
             "--set rack_aware_assignment_strategy=min_traffic: this command does not read",

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from kstreams_assign.events import AssignedEvent, DecisionEvent
 from kstreams_assign.group.dialects import APACHE, MemberReport
 from kstreams_assign.local.jars import KAFKA_VERSION
 from kstreams_assign.worker import membership
@@ -53,18 +54,18 @@ def test_leadership_passes_between_an_older_release_and_a_python_worker_and_back
     ours = group.python()
     ours.until_running(HALF)
     java.until_tasks(active=HALF)
-    assert not ours.named("decision"), "Java leads"
+    assert not ours.reported(DecisionEvent), "Java leads"
     for _ in range(2):  # a follower may ask for a rebalance, also without news
-        before = ours.named("assigned")[-1]["generation"]
+        before = ours.reported(AssignedEvent)[-1].generation
         ours.worker.rejoin("asked to")
-        ours.until(lambda _, before=before: ours.named("assigned")[-1]["generation"] > before)
+        ours.until(lambda _, before=before: ours.reported(AssignedEvent)[-1].generation > before)
     java.close()
     ours.until_running(ALL)
-    ours.until(lambda _: ours.named("assigned")[-1]["version"] == NEWEST)
+    ours.until(lambda _: ours.reported(AssignedEvent)[-1].version == NEWEST)
     restarted = group.java(release, **settings)
     restarted.until_tasks(active=HALF)
     ours.until_running(HALF)
-    assert ours.named("decision")[-1]["assignor"] == "high_availability"
+    assert ours.reported(DecisionEvent)[-1].assignor == "high_availability"
     assert group.all_counted()
     spoken = group.spoken()
     assert in_turn([generation.led_by for generation in spoken]) == ["Java", "Python"]
@@ -82,7 +83,7 @@ def test_a_worker_of_a_later_release_joins_a_group_led_by_python(group: Group, m
     newer.until_running(HALF)
     ours.until_running(HALF)
     assert group.all_counted()
-    warned = [text for decision in ours.named("decision") for text in decision["warnings"]]
+    warned = [text for decision in ours.reported(DecisionEvent) for text in decision.warnings]
     assert [text for text in warned if "speaks version 12, newer than 11" in text]
     assert _went_down(group)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from kstreams_assign.events import AssignedEvent
 from kstreams_assign.local.jars import KAFKA_VERSION
 from tests.java.streams_app import StreamsApp
 from tests.releases.group import Group, in_turn
@@ -39,7 +40,7 @@ def test_a_rolling_upgrade_of_java_with_a_python_worker_in_the_group_loses_nothi
         new.append(group.java(KAFKA_VERSION, number))
     until_each(new, THIRD)
     ours.until_running(THIRD)
-    ours.until(lambda _: ours.named("assigned")[-1]["version"] == NEW)
+    ours.until(lambda _: ours.reported(AssignedEvent)[-1].version == NEW)
     counts, spoken = group.counted(), group.spoken()
     print(*spoken, counts, sep="\n")
     assert (counts.lost, counts.twice, counts.went_back) == (0, 0, 0)

@@ -29,6 +29,7 @@ from tests.restore.logs import (
     restorer,
     steps,
 )
+from tests.samples import examples
 
 
 def test_an_active_task_is_restored_once_and_its_stores_come_back():
@@ -426,7 +427,7 @@ class Ordeal:
         return [folded(self.written[first - self.born : upto]) for first in self.firsts]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(happenings)
 def test_whatever_happens_on_the_way_a_restored_store_is_the_log(happens):
     ordeal = Ordeal()

@@ -5,17 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kstreams_assign import TopicPartition
 from kstreams_assign.adapters.confluent import ClusterAdmin, ConfluentChangelogReader, RecordProducer
 from kstreams_assign.errors import SidecarRefused
-from kstreams_assign.restore.ports import Write
+from kstreams_assign.events import Event, StatusEvent
 from kstreams_assign.sidecar.client import SidecarClient
 from kstreams_assign.sidecar.settings import SidecarSettings
 from kstreams_assign.sidecar.sidecar import Sidecar
+from kstreams_assign.tasks.stores import Write
 
 PARTITIONS = 2
 WITHIN_S = 90
@@ -26,7 +27,7 @@ class RunningSidecar:
     """A sidecar in its own thread, and its events."""
 
     def __init__(self, settings: SidecarSettings) -> None:
-        self.events: list[Mapping[str, Any]] = []
+        self.events: list[Event] = []
         self.error: BaseException | None = None
         self._news = threading.Condition()
         self.sidecar = Sidecar(settings, self._hear)
@@ -41,26 +42,26 @@ class RunningSidecar:
             with self._news:
                 self._news.notify_all()
 
-    def _hear(self, event: Mapping[str, Any]) -> None:
+    def _hear(self, event: Event) -> None:
         with self._news:
             self.events.append(event)
             self._news.notify_all()
 
-    def until(self, wanted: Callable[[Sequence[Mapping[str, Any]]], bool]) -> None:
+    def until(self, wanted: Callable[[Sequence[Event]], bool]) -> None:
         with self._news:
             met = self._news.wait_for(lambda: wanted(self.events) or self.error is not None, WITHIN_S)
         assert self.error is None, self.error
         assert met, self.events[-5:]
 
-    def until_event(self, name: str, since: int = 0) -> None:
-        self.until(lambda events: any(e["event"] == name for e in events[since:]))
+    def until_event(self, kind: type[Event], since: int = 0) -> None:
+        self.until(lambda events: any(isinstance(event, kind) for event in events[since:]))
 
     def until_running(self, tasks: int) -> None:
         since = len(self.events)  # the last status may be out of date
 
-        def runs(events: Sequence[Mapping[str, Any]]) -> bool:
-            status = [e for e in events[since:] if e["event"] == "status"][-1:]
-            return bool(status) and sum(t["state"] == "running" for t in status[0]["tasks"].values()) == tasks
+        def runs(events: Sequence[Event]) -> bool:
+            status = [event for event in events[since:] if isinstance(event, StatusEvent)][-1:]
+            return bool(status) and sum(task.state == "running" for task in status[0].tasks.values()) == tasks
 
         self.until(runs)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kstreams_assign.errors import SidecarDisconnected
+from kstreams_assign.events import AssignedEvent
 from kstreams_assign.sidecar.client import SidecarClient
 from tests.sidecar.shop import PARTITIONS, WITHIN_S, Shop, add_up_until
 from tests.sidecar.test_command import COMMAND, ended, write_config
@@ -37,7 +38,7 @@ def test_the_command_empties_a_worker_and_waits_for_its_end(shop: Shop) -> None:
         with shop.connect() as session:
             add_up_until(session, shop)
         other = shop.start(2)
-        other.until_event("assigned")
+        other.until_event(AssignedEvent)
         asked = subprocess.run([*DRAIN, config], capture_output=True, text=True, timeout=200, check=False)
         assert (asked.returncode, asked.stdout) == (0, ""), asked.stderr
         assert f"process {process.pid} has ended" in asked.stderr
@@ -65,7 +66,7 @@ def test_an_application_can_request_a_drain_and_works_until_the_worker_hangs_up(
     with shop.connect(1) as session:
         add_up_until(session, shop)
         other = shop.start(2)
-        other.until_event("assigned")
+        other.until_event(AssignedEvent)
         session.drain()
         with pytest.raises(SidecarDisconnected):
             work_on(session)

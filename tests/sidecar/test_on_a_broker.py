@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kstreams_assign.errors import ConfigError, SidecarDisconnected, SidecarRefused
+from kstreams_assign.events import ListeningEvent, TransactionAbortedEvent
 from kstreams_assign.sidecar import server
 from kstreams_assign.sidecar.client import SidecarClient
 from kstreams_assign.sidecar.server import WAITING_MAX
@@ -88,7 +89,7 @@ def test_under_exactly_once_the_applications_commit_is_the_transaction(shop: Sho
         add_up_until(second, shop)
     assert shop.emitted() == shop.sent
     assert shop.markers() > 0, "the output was written in transactions"
-    assert not any(event["event"] == "transaction_aborted" for event in sidecar.events)
+    assert not any(isinstance(event, TransactionAbortedEvent) for event in sidecar.events)
 
 
 def test_some_of_the_polled_records_can_be_committed_and_the_rest_comes_again(shop: Shop) -> None:
@@ -300,7 +301,7 @@ def test_the_socket_is_private_to_its_user_and_deleted_with_the_worker(shop: Sho
 def test_tcp_accepts_only_the_token(shop: Shop) -> None:
     token = "a token of some length"
     running = shop.start(socket="tcp://127.0.0.1:0", socket_token=token)
-    running.until_event("listening")
+    running.until_event(ListeningEvent)
     address = running.sidecar.address
     for wrong in (None, "another token of that"):
         with pytest.raises(SidecarRefused, match="unauthorized"):

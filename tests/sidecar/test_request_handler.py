@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
+from kstreams_assign.events import Event, SessionBeganEvent, SessionEndedEvent, TaskStatus
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.sidecar.messages import read_request
 from kstreams_assign.sidecar.ops import Limits
 from kstreams_assign.sidecar.request_handler import RequestHandler
 from kstreams_assign.tasks.buffer import Emitted
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.commit import CommitEnd
+from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
@@ -49,8 +51,8 @@ class Stand:
     def __init__(self, stores: RocksTaskStores) -> None:
         self.handler = RequestHandler(TopologyShape((SHAPE,)), Limits(records_max=100))
         self.rewound: dict[TopicPartition, int] = {}
-        self.reported: list[tuple[str, dict[str, object]]] = []
-        self.handler.connect(self, lambda: Facts(7, {"0_0": {"role": "active", "state": "running", "lag": 0}}))
+        self.reported: list[Event] = []
+        self.handler.connect(self, lambda: Facts(7, {"0_0": TaskStatus(role="active", state="running", lag=0)}))
         self.stores = stores
         self.begin()
         self._number = 0
@@ -60,15 +62,15 @@ class Stand:
     def begin(self) -> None:
         times = {INPUT: PartitionTime()}
         workspace = TaskWorkspace(TASK, SHAPE, {"out": "out"}, self.stores, AtWork(0), times)
-        self.running = Running(workspace, {INPUT: 10}, times)
+        self.running = Running(workspace, InputOffsets({INPUT: 10}), times)
         self.handler.assigned(7, Adopted({TASK: (INPUT,)}, frozenset(), frozenset()))
         self.handler.begins(self.running)
 
     def order(self, work) -> None:
         work()
 
-    def emit(self, event: str, **facts: object) -> None:
-        self.reported.append((event, facts))
+    def emit(self, event: Event) -> None:
+        self.reported.append(event)
 
     def rewind(self, positions) -> None:
         self.rewound.update(positions)
@@ -151,7 +153,7 @@ def test_a_request_after_a_commit_waits_until_the_commit_has_begun_and_is_not_in
     assert stand.commit_begins() == ({b"before"}, {INPUT: 11})
     assert stand.port.answers[late] == 1
     assert commit not in stand.port.answers
-    stand.handler.commit_ends(CommitStep.DONE)
+    stand.handler.commit_ends(CommitEnd.DONE)
     assert stand.port.answers[commit] == 7
     assert not stand.handler.wants_commit()
 
@@ -160,14 +162,14 @@ def test_a_commit_that_a_rebalance_deferred_is_answered_with_the_next_completed_
     stand.put(b"k")
     commit = stand.ask("commit")
     stand.commit_begins()
-    stand.handler.commit_ends(CommitStep.DEFERRED)
+    stand.handler.commit_ends(CommitEnd.DEFERRED)
     assert commit not in stand.port.answers
     stand.handler.commit_begins()
-    stand.handler.commit_ends(CommitStep.DONE)
+    stand.handler.commit_ends(CommitEnd.DONE)
     assert stand.port.answers[commit] == 7
 
 
-@pytest.mark.parametrize("end", [CommitStep.FENCED, CommitStep.FAILED])
+@pytest.mark.parametrize("end", [CommitEnd.FENCED, CommitEnd.FAILED])
 def test_a_failed_commit_is_answered_with_its_error_and_the_lost_tasks(stand, end):
     stand.put(b"k")
     commit = stand.ask("commit")
@@ -203,13 +205,13 @@ def test_the_end_of_a_session_reports_whether_work_is_left(stand):
     stand.bring(10)
     stand.ask("commit")
     stand.commit_begins()
-    stand.handler.commit_ends(CommitStep.DONE)
+    stand.handler.commit_ends(CommitEnd.DONE)
     stand.ask("close")
     assert stand.reported == [
-        ("session_began", {}),
-        ("session_ended", {"uncommitted": True}),
-        ("session_began", {}),
-        ("session_ended", {"uncommitted": False}),
+        SessionBeganEvent(),
+        SessionEndedEvent(uncommitted=True),
+        SessionBeganEvent(),
+        SessionEndedEvent(uncommitted=False),
     ]
 
 
@@ -218,7 +220,7 @@ def test_the_end_of_the_worker_ends_an_open_session_once(stand):
     stand.bring(10)
     stand.handler.stops()
     stand.handler.leave(stand.port)
-    assert stand.reported == [("session_began", {}), ("session_ended", {"uncommitted": True})]
+    assert stand.reported == [SessionBeganEvent(), SessionEndedEvent(uncommitted=True)]
 
 
 def test_a_session_that_ends_before_its_commit_does_leaves_work(stand):
@@ -226,7 +228,7 @@ def test_a_session_that_ends_before_its_commit_does_leaves_work(stand):
     stand.bring(10)
     stand.ask("commit")
     stand.handler.leave(stand.port)
-    assert stand.reported[-1] == ("session_ended", {"uncommitted": True})
+    assert stand.reported[-1] == SessionEndedEvent(uncommitted=True)
 
 
 def test_a_requested_commit_outlives_its_session_and_the_next_session_continues_from_there(stand):
@@ -273,7 +275,7 @@ def test_close_is_answered_once_the_commits_are_done(stand):
     close = stand.ask("close")
     assert stand.port.answers[poll] == "closing"
     assert close not in stand.port.answers
-    stand.handler.commit_ends(CommitStep.DONE)
+    stand.handler.commit_ends(CommitEnd.DONE)
     assert stand.port.answers[close] is True
     assert stand.running.task.store("totals").get(b"never") is None
 

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from uuid import UUID
 
 import pytest
@@ -36,17 +35,9 @@ def whole(folder: Path) -> str | None:
 
 
 @pytest.fixture
-def place():
-    """Return a folder in memory if possible: only the process dies, and a disk would slow down hundreds of renames."""
-    memory = Path("/dev/shm")
-    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        yield Path(folder)
-
-
-@pytest.fixture
-def template(place):
+def template(tmp_path):
     """What a process left that died: state of every age, half of a deletion, and something that no record knows."""
-    root = place / "template"
+    root = tmp_path / "template"
     now_ms = NOW_MS - DAY_MS
     directory = StateDirectory(root, "app", clock_ms=lambda: 0, wall_ms=lambda: now_ms)
     for name in ("0_0", "0_1", "0_3", "0_4", "0_9"):
@@ -106,15 +97,15 @@ def check(root: Path, process_ids: set[UUID]) -> None:
     ],
 )
 def test_after_a_crash_at_any_call_nothing_is_lost_nothing_is_half_and_what_was_retired_goes(
-    template, place, work, calls_min, left
+    template, tmp_path, work, calls_min, left
 ):
     process_ids = {derived_id("app", "pod-0")} if work == "name" else set()
     kept = Journal(template / "app", lambda: 0).process_id
-    calls = crashed(work, template, place / "out")
-    copies = sorted((place / "out").iterdir())
+    calls = crashed(work, template, tmp_path / "out")
+    copies = sorted((tmp_path / "out").iterdir())
     assert len(calls) > calls_min
     assert len(copies) == len(calls) + sum("write" in call for call in calls) + 2  # and the whole life, and the chain
-    assert contents_of(place / "out" / "whole") == left
+    assert contents_of(tmp_path / "out" / "whole") == left
     for root in copies:
         check(root, process_ids | {kept})
     print(f"{work}: {len(copies) - 2} crashes")

@@ -24,7 +24,7 @@ import multiprocessing, sys, threading, time
 from pathlib import Path
 from kstreams_assign.model import HostInfo
 from kstreams_assign.state.directory import StateDirectory
-from kstreams_assign.worker.http.server import StatusServer
+from kstreams_assign.status.server import StatusServer
 from kstreams_assign.sidecar.address import listen, read_address
 
 folder = Path(sys.argv[1])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreams_assign.model import TaskId
-from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitStep, Outcome, next_step
+from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitEnd, CommitStep, Outcome, next_step
 from kstreams_assign.tasks.lifecycle import TRANSITIONS, Step, TaskEvent, TaskState, changes, move
 
 TASKS = [TaskId(0, p) for p in range(4)]
@@ -46,7 +46,7 @@ def test_an_assignment_that_changes_nothing_disturbs_nobody(current: dict[TaskId
 
 
 def test_a_commit_sends_nothing_without_a_lease_and_writes_no_store_before_the_flush() -> None:
-    assert next_step(CommitStep.LEASE, Outcome.EXPIRED) is CommitStep.FENCED
+    assert next_step(CommitStep.LEASE, Outcome.EXPIRED) is CommitEnd.FENCED
     reached = {to for _, to in AT_LEAST_ONCE.items()}
     assert CommitStep.STORE in reached
     assert [step for (step, _), to in AT_LEAST_ONCE.items() if to is CommitStep.STORE] == [CommitStep.FLUSH]

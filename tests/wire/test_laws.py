@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstreams_assign.wire import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from tests.samples import examples
 from tests.wire.golden import assignment_words, cases, name, subscription_words
 from tests.wire.strategies import VERSIONS, assignments, subscriptions, unhurried
 
@@ -57,13 +58,13 @@ def test_an_assignment_of_ours_has_the_bytes_that_java_read_as_equal(case):
 
 
 @given(st.sampled_from(VERSIONS).flatmap(subscriptions))
-@settings(unhurried, max_examples=250)
+@settings(unhurried, max_examples=examples(250))
 def test_every_subscription_survives_a_round_trip(info):
     assert decode_subscription(encode_subscription(info)) == info
 
 
 @given(st.sampled_from(VERSIONS).flatmap(assignments))
-@settings(unhurried, max_examples=250)
+@settings(unhurried, max_examples=examples(250))
 def test_every_assignment_survives_a_round_trip(info):
     assert decode_assignment(encode_assignment(info)) == info
 

@@ -8,10 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from kstreams_assign import Config, Record, Subtopology, Task, TopicPartition, Worker
+from kstreams_assign import Config, Event, Record, Subtopology, Task, TopicPartition, Worker
 from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets, ConfluentChangelogReader, RecordProducer
+from kstreams_assign.events import BaseEvent, StatusEvent
+
+E = TypeVar("E", bound=BaseEvent)
 
 PARTITIONS = 4
 PATIENCE_S = 90.0
@@ -124,7 +127,7 @@ class Running:
     """A worker in its own thread, and its events."""
 
     def __init__(self, config: Config, topology: Sequence[Subtopology], **arguments: Any) -> None:
-        self.events: list[Mapping[str, Any]] = []
+        self.events: list[Event] = []
         self._news = threading.Condition()
         self.error: BaseException | None = None
         self.worker = Worker(config, topology, on_event=self._hear, **arguments)
@@ -139,20 +142,21 @@ class Running:
             with self._news:
                 self._news.notify_all()
 
-    def _hear(self, event: Mapping[str, Any]) -> None:
+    def _hear(self, event: Event) -> None:
         with self._news:
             self.events.append(event)
             self._news.notify_all()
 
-    def until(self, wanted: Callable[[Sequence[Mapping[str, Any]]], bool], timeout_s: float = PATIENCE_S) -> None:
+    def until(self, wanted: Callable[[Sequence[Event]], bool], timeout_s: float = PATIENCE_S) -> None:
         """Wait until the events satisfy ``wanted``."""
         with self._news:
             met = self._news.wait_for(lambda: wanted(self.events) or self.error is not None, timeout_s)
         assert self.error is None, self.error
         assert met, self.events[-5:]
 
-    def until_event(self, name: str, **facts: Any) -> None:
-        self.until(lambda events: any(e["event"] == name and facts.items() <= e.items() for e in events))
+    def until_event(self, kind: type[E], **facts: Any) -> None:
+        """Wait until an event of this type has these values."""
+        self.until(lambda _: any(all(getattr(e, k) == v for k, v in facts.items()) for e in self.reported(kind)))
 
     def until_running(self, tasks: int) -> None:
         """Wait until a status from now on reports so many running tasks; the last status may be out of date."""
@@ -166,8 +170,9 @@ class Running:
         assert self.error is not None
         return self.error
 
-    def named(self, name: str) -> list[Mapping[str, Any]]:
-        return [event for event in self.events if event["event"] == name]
+    def reported(self, kind: type[E]) -> list[E]:
+        """Return the events of this type so far."""
+        return [event for event in self.events if isinstance(event, kind)]
 
     def stop(self) -> None:
         self.worker.close()
@@ -179,6 +184,6 @@ class Running:
         assert not self._thread.is_alive(), "the worker did not end"
 
 
-def _states(events: Sequence[Mapping[str, Any]], state: str) -> list[str]:
-    last = next((e for e in reversed(events) if e["event"] == "status"), None)
-    return [task for task, task_status in last["tasks"].items() if task_status["state"] == state] if last else []
+def _states(events: Sequence[Event], state: str) -> list[str]:
+    last = next((e for e in reversed(events) if isinstance(e, StatusEvent)), None)
+    return [task for task, task_status in last.tasks.items() if task_status.state == state] if last else []

@@ -8,19 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from kstreams_assign.events import Event
 from kstreams_assign.worker.events import EventLog
 from tests.worker.app import App
-from tests.worker.described import refuse_undescribed
+from tests.worker.described import refuse_wrong_types
 
 
 @pytest.fixture(autouse=True)
 def _only_described_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail, on the reporting thread, for an event that differs from its type in ``kstreams_assign.events``."""
+    """Fail, on the reporting thread, for an event whose values are of other types than described."""
     emit = EventLog.emit
 
-    def checked(self: EventLog, event: str, **facts: object) -> None:
-        refuse_undescribed([{"time_ms": 0, "process_id": "", "event": event, **facts}])
-        emit(self, event, **facts)
+    def checked(self: EventLog, event: Event) -> None:
+        refuse_wrong_types(event)
+        emit(self, event)
 
     monkeypatch.setattr(EventLog, "emit", checked)
 

@@ -12,16 +12,24 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.rocksdb import RocksMemory, open_task_stores
 from kstreams_assign.engine.restoring import Restores
+from kstreams_assign.events import (
+    BaseEvent,
+    Event,
+    StoreDiscardedEvent,
+    StoreWipedEvent,
+    TaskResumedEvent,
+    TaskStoppedEvent,
+)
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.restore.loop import Pacing, Restorer
-from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.restoring import RestoreThread
@@ -33,7 +41,8 @@ TOTALS = Store("totals")
 IN_TABLES, STORED, IN_LOG = 300, 400, 450
 PATIENCE_S = 60.0
 PACING = Pacing(missing_retry_ms=50, missing_reported_ms=100, leaderless_retry_ms=5, standby_ends_interval_ms=50)
-TASK_EVENTS = ("task_stopped", "task_resumed", "store_discarded", "store_wiped")
+E = TypeVar("E", bound=BaseEvent)
+TASK_EVENTS = (TaskStoppedEvent, TaskResumedEvent, StoreDiscardedEvent, StoreWipedEvent)
 
 BEFORE = """
 import os, sys
@@ -80,7 +89,7 @@ class Rig:
     def __init__(self, root: Path, log: Log | None, store: Store = TOTALS, memory: RocksMemory | None = None) -> None:
         self.spoil: Callable[[Path], object] = lambda _: None
         """Done to the folder of the damaged task whenever it is about to be opened."""
-        self.events: list[Mapping[str, Any]] = []
+        self.events: list[Event] = []
         self.handed: dict[TaskId, TaskStores | None] = {}
         self.closed_tasks: set[TaskId] = set()
         self._news = threading.Condition()
@@ -147,7 +156,7 @@ class Rig:
             self.closed_tasks.add(task)
             self._news.notify_all()
 
-    def _hear(self, event: Mapping[str, Any]) -> None:
+    def _hear(self, event: Event) -> None:
         with self._news:
             self.events.append(event)
             self._news.notify_all()
@@ -158,7 +167,7 @@ class Rig:
             while not (met := wanted()) and self._error is None and time.monotonic() < deadline:
                 self._news.wait(0.02)  # some changes come without a notification
         assert self._error is None, self._error
-        assert met, (self.event_names(), self.warnings.lines)
+        assert met, (self.reported(), self.warnings.lines)
 
     def until_running(self) -> None:
         """Begin, and wait until both tasks have been handed over."""
@@ -171,13 +180,13 @@ class Rig:
         assert stores is not None
         return stores
 
-    def until_event(self, name: str) -> Mapping[str, Any]:
-        self.until(lambda: name in self.event_names())
-        return next(event for event in self.events if event["event"] == name)
+    def until_event(self, kind: type[E]) -> E:
+        self.until(lambda: kind in self.reported())
+        return next(event for event in self.events if isinstance(event, kind))
 
-    def event_names(self) -> list[str]:
-        """Return the events of the damaged task."""
-        return [e["event"] for e in self.events if e["event"] in TASK_EVENTS and e["task"] == str(TASK)]
+    def reported(self) -> list[type[Event]]:
+        """Return the types of the damaged task's events, in order."""
+        return [type(event) for event in self.events if isinstance(event, TASK_EVENTS) and event.task == str(TASK)]
 
     def begin(self, *tasks: TaskId) -> None:
         for task in tasks or (TASK, OTHER):
@@ -215,17 +224,17 @@ def check_stopped_then_cured(root: Path, log: Log, because: str, damage: Callabl
 
 def check_it_stops_and_goes_on(rig: Rig, log: Log, because: str, cure: Callable[[], object]) -> None:
     """Check the same for a task that was given to the thread and cannot work."""
-    stopped = rig.until_event("task_stopped")
-    assert because in stopped["reason"], stopped
-    assert str(rig.directory.task_path(TASK)) in stopped["reason"], stopped
-    assert stopped["retry_ms"] > 0
+    stopped = rig.until_event(TaskStoppedEvent)
+    assert because in stopped.reason, stopped
+    assert str(rig.directory.task_path(TASK)) in stopped.reason, stopped
+    assert stopped.retry_ms > 0
     rig.until(lambda: any(stop.pauses > 1 for stop in rig.thread.stopped().values()))  # the thread has tried it again
     assert rig.sums.report(owned_only=False).get(TASK) is None
-    assert rig.event_names() == ["task_stopped"]
+    assert rig.reported() == [TaskStoppedEvent]
     assert len([line for line in rig.warnings.lines if "Task 0_3" in line]) == 1, rig.warnings.lines
     assert rig.contents(OTHER)[1]
     cure()
     rig.until(lambda: TASK in rig.handed)
-    assert rig.event_names() == ["task_stopped", "task_resumed"]
+    assert rig.reported() == [TaskStoppedEvent, TaskResumedEvent]
     assert rig.thread.stopped() == {}
     assert rig.contents(TASK) == (log.state(), {CHANGELOG: log.end})

@@ -18,7 +18,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from kstreams_assign.config import GUARANTEES
+from kstreams_assign.allowed_values import GUARANTEES
+from kstreams_assign.events import (
+    AssignedEvent,
+    CommitRefusedEvent,
+    DeliveryFailedEvent,
+    LostEvent,
+    TaskFailedEvent,
+    TransactionAbortedEvent,
+)
 from kstreams_assign.local import LocalBroker
 from tests.worker.app import PARTITIONS, App, Running
 from tests.worker.outputs import committed_outputs, each_once
@@ -26,7 +34,7 @@ from tests.worker.outputs import committed_outputs, each_once
 WORDS = [b"word-%d" % n for n in range(97)]
 LOAD_PAUSE_S = 0.05
 THIRD_EACH = 10
-UNWANTED = ("transaction_aborted", "delivery_failed", "task_failed", "commit_refused", "lost")
+UNWANTED = (TransactionAbortedEvent, DeliveryFailedEvent, TaskFailedEvent, CommitRefusedEvent, LostEvent)
 
 
 def rebalance(app: App, count: int, limit_s: float, **settings: Any) -> dict[str, Any]:
@@ -43,7 +51,7 @@ def rebalance(app: App, count: int, limit_s: float, **settings: Any) -> dict[str
             else:
                 _ask(steady, steady[asked % 2])
     app.until_counted(read_committed=True)
-    unwanted_counts = {name: sum(len(worker.named(name)) for worker in app.workers) for name in UNWANTED}
+    unwanted_counts = {kind.name: sum(len(worker.reported(kind)) for worker in app.workers) for kind in UNWANTED}
     return {
         "rebalances": _generation(steady[0]) - first,
         "seconds": round(time.monotonic() - began, 1),
@@ -54,7 +62,7 @@ def rebalance(app: App, count: int, limit_s: float, **settings: Any) -> dict[str
 
 
 def _generation(worker: Running) -> int:
-    return int(worker.named("assigned")[-1]["generation"])
+    return worker.reported(AssignedEvent)[-1].generation
 
 
 def _ask(everybody: list[Running], worker: Running) -> None:
@@ -66,7 +74,7 @@ def _ask(everybody: list[Running], worker: Running) -> None:
 def _come_and_go(app: App, everybody: list[Running], **settings: Any) -> None:
     before = _generation(everybody[0])
     third = app.start(3, **settings)
-    third.until_event("assigned")
+    third.until_event(AssignedEvent)
     _all_beyond(everybody, before)
     before = _generation(everybody[0])
     third.stop()
@@ -75,7 +83,7 @@ def _come_and_go(app: App, everybody: list[Running], **settings: Any) -> None:
 
 def _all_beyond(everybody: list[Running], generation: int) -> None:
     for worker in everybody:
-        worker.until(lambda events: any(e["event"] == "assigned" and e["generation"] > generation for e in events))
+        worker.until(lambda events: any(isinstance(e, AssignedEvent) and e.generation > generation for e in events))
 
 
 @contextmanager
@@ -109,7 +117,7 @@ def main() -> int:
         finally:
             app.stop()
     print(json.dumps({"guarantee": asked.guarantee, **facts}))
-    if any(facts[name] for name in UNWANTED) or not facts["exact"]:
+    if any(facts[kind.name] for kind in UNWANTED) or not facts["exact"]:
         return 1
     return 0 if facts["rebalances"] >= asked.count else 2
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kstreams_assign import Config, Subtopology, Worker
+from kstreams_assign import Config, Event, Subtopology, Worker
 from tests.worker.app import PATIENCE_S, App, count
 
 ROOT = Path(__file__).parent.parent.parent
@@ -98,8 +98,8 @@ def main(text: str) -> None:
     worker.run()
 
 
-def _tell(event: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(event) + "\n")
+def _tell(event: Event) -> None:
+    sys.stdout.write(json.dumps(event.as_dict()) + "\n")
     sys.stdout.flush()
 
 

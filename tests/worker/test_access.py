@@ -32,6 +32,7 @@ from kstreams_assign import Config, GroupMember, Record, Subtopology, Subtopolog
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.cli import app as command_line
 from kstreams_assign.errors import BrokerUnavailable, ConfigError
+from kstreams_assign.events import EarlyProbingOffEvent, LookupFailedEvent, PurgeFailedEvent
 from kstreams_assign.local import LocalBroker
 from tests.worker.app import PARTITIONS, PATIENCE_S, Running, count, send_words, until
 
@@ -168,7 +169,7 @@ def test_the_rights_that_the_guide_names_suffice(
     between = [TopicPartition(f"{name}-words-repartition", number) for number in range(PARTITIONS)]
     until(lambda: worker.worker.read("totals", b"word") == b"20")
     if least:
-        worker.until_event("purge_failed")
+        worker.until_event(PurgeFailedEvent)
     else:
         until(lambda: any(start for start, _ in admin.bounds(between, PATIENCE_S).values()))
     result = CliRunner().invoke(
@@ -176,8 +177,8 @@ def test_the_rights_that_the_guide_names_suffice(
     )
     worker.stop()
     assert result.exit_code == 0, result.output
-    assert worker.named("early_probing_off") == []
-    off = {event["what"] for event in worker.named("lookup_failed")}
+    assert worker.reported(EarlyProbingOffEvent) == []
+    off = {event.what for event in worker.reported(LookupFailedEvent)}
     assert off == ({"max.message.bytes of __consumer_offsets", "settings of changelogs"} if least else set())
 
 

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kstreams_assign.adapters.confluent.group_records import last_group_record
+from kstreams_assign.events import DecisionEvent
 from kstreams_assign.group.size import RECORD_BYTES_MAX
 from kstreams_assign.local import LocalBroker
 from tests.worker.app import PARTITIONS, App, Running
@@ -32,15 +33,15 @@ def two_workers(broker: str, name: str, folder: Path) -> Iterator[tuple[App, lis
         app.stop()
 
 
-def decisions(workers: list[Running]) -> list[dict]:
-    return sorted((e for worker in workers for e in worker.named("decision")), key=lambda event: event["time_ms"])
+def decisions(workers: list[Running]) -> list[DecisionEvent]:
+    return sorted((e for worker in workers for e in worker.reported(DecisionEvent)), key=lambda event: event.time_ms)
 
 
 @pytest.fixture(scope="module")
 def record_bytes(broker: str, tmp_path_factory: pytest.TempPathFactory) -> int:
     """Return the size of the metadata record of two workers' group; the leader's estimate must equal it."""
     with two_workers(broker, "big-whole", tmp_path_factory.mktemp("whole")) as (app, workers):
-        thought = decisions(workers)[-1]["record_bytes"]
+        thought = decisions(workers)[-1].record_bytes
         record = last_group_record(broker, None, app.name, 60)
         assert record is not None
         assert record.value is not None
@@ -51,7 +52,7 @@ def record_bytes(broker: str, tmp_path_factory: pytest.TempPathFactory) -> int:
 def test_far_below_the_limit_there_is_no_warning(broker: str, record_bytes: int, tmp_path: Path) -> None:
     assert record_bytes < RECORD_BYTES_MAX // 100
     with two_workers(broker, "big-again", tmp_path) as (_, workers):
-        assert not any("one record of" in w for event in decisions(workers) for w in event["warnings"])
+        assert not any("one record of" in w for event in decisions(workers) for w in event.warnings)
 
 
 def test_where_the_record_would_be_refused_the_leader_leaves_out_what_it_can_and_the_group_works(
@@ -76,7 +77,7 @@ def narrow_groups(broker: str, folder: Path, limit: int) -> None:
 
 
 def check_trimmed(broker: str, app: App, workers: list[Running], limit: int) -> None:
-    (warning,) = {w for event in decisions(workers)[-1:] for w in event["warnings"] if "one record of" in w}
+    (warning,) = {w for event in decisions(workers)[-1:] for w in event.warnings if "one record of" in w}
     assert f"the brokers take {limit:,}" in warning
     assert "left out" in warning
     app.until_counted()

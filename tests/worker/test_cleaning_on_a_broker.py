@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kstreams_assign import Record, Task
+from kstreams_assign.events import RunningEvent
 from kstreams_assign.state import trash
 from kstreams_assign.state.journal import read_alive_ms, read_journal
 from kstreams_assign.state.journal_lines import Line
@@ -51,7 +52,7 @@ def test_what_a_worker_gave_away_goes_once_the_group_is_at_rest(app: App) -> Non
     second = app.start(2, **AT_ONCE)
     second.until_running(PARTITIONS // 2)
     first.until(lambda _events: len(removals(app)) == PARTITIONS // 2)
-    at_work = {event["task"] for event in second.named("running")}
+    at_work = {event.task for event in second.reported(RunningEvent)}
     assert {line.task for line in removals(app)} == at_work
     assert folders(app).isdisjoint(at_work)
     assert len(folders(app)) == PARTITIONS // 2

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kstreams_assign.adapters.kafka_python import remove_members
+from kstreams_assign.events import AssignedEvent
 from tests.worker.app import PARTITIONS, App
 from tests.worker.process import Process
 
@@ -53,7 +54,7 @@ def test_it_gets_its_own_tasks_back_in_one_rebalance_while_another_works_on(app:
     first.until_running(PARTITIONS // 2)
     other.until_running(PARTITIONS // 2)
     app.until_counted(read_committed=True)
-    before, generation = first.named("assigned")[-1]["active"], other.named("assigned")[-1]["generation"]
+    before, generation = first.named("assigned")[-1]["active"], other.reported(AssignedEvent)[-1].generation
     first.kill()
     restarted = start(1)
     restarted.until_running(PARTITIONS // 2)

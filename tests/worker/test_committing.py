@@ -18,10 +18,12 @@ from kstreams_assign.adapters.confluent import (
     TransactionalProducer,
 )
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
+from kstreams_assign.engine import commits
+from kstreams_assign.engine.task_events import CommitEnded
 from kstreams_assign.errors import CommitDeferred, CommitRefused, RecordRefused
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.tasks.buffer import Emitted, Taken
-from kstreams_assign.tasks.commit import CommitStep
+from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.worker import committing
 from kstreams_assign.worker.committing import Committer, Share
 from kstreams_assign.worker.events import EventLog
@@ -33,14 +35,29 @@ LINGERING = {"linger.ms": "500"}
 """So that who does not wait has looked before the records have left. Who waits does not wait for this."""
 
 
+NO_MEMBER = MemberId(-1, "", None)
+"""Who commits to a group without members."""
+
+
 class Group:
     """A membership that answers as the test sets it, and keeps the offsets that it was asked to commit."""
 
     def __init__(self) -> None:
         self.lease_s = 100.0
         self.refusal: Exception | None = None
-        self.who = MemberId(-1, "", None)  # who commits to a group without members
+        self.who = NO_MEMBER
         self.committed: list[Mapping[TopicPartition, int]] = []
+        self.losses = 0
+
+    def join_again(self) -> None:
+        """The group has a new generation, whose number this member does not know yet."""
+        self.refusal, self.who = CommitDeferred("joining"), MemberId(5, "a member of once", None)
+
+    def be_joined(self) -> None:
+        self.refusal, self.who = None, NO_MEMBER
+
+    def transaction_member(self) -> MemberId:
+        return self.who
 
     def lease_left_s(self) -> float:
         return self.lease_s
@@ -144,21 +161,31 @@ def desk(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
     desk.producer.close()
 
 
+def whole(desk: Desk) -> CommitEnded:
+    ended = desk.committer.advance(wait=True)
+    assert ended is not None
+    return ended
+
+
+def end_of(desk: Desk) -> CommitEnd:
+    return whole(desk).end
+
+
 def test_everything_is_in_its_place_after_a_commit(desk: Desk) -> None:
     desk.begin()
-    assert desk.committer.advance(wait=True) is CommitStep.DONE
+    assert end_of(desk) is CommitEnd.DONE
     assert desk.written() == (2, 1)
     assert desk.stores.get("totals", b"k") == b"v"
     assert desk.stores.offsets() == {desk.changelog: 2}
     assert desk.group.committed == [{INPUT: 7}]
     assert desk.landed == 1
-    assert not desk.committer.busy
+    assert desk.committer.advance() is None, "there is no commit"
 
 
 def test_a_process_that_slept_past_its_session_sends_nothing(desk: Desk) -> None:
     desk.group.lease_s = -0.1
     desk.begin()
-    assert desk.committer.advance(wait=True) is CommitStep.FENCED
+    assert end_of(desk) is CommitEnd.FENCED
     assert desk.written() == (0, 0)
     assert desk.stores.get("totals", b"k") is None
     assert not desk.group.committed
@@ -168,7 +195,7 @@ def test_a_session_that_may_have_ended_while_records_were_on_their_way_fences_th
     desk.begin()
     assert desk.committer.advance() is None
     desk.group.lease_s = 0
-    assert desk.committer.advance(wait=True) is CommitStep.FENCED
+    assert end_of(desk) is CommitEnd.FENCED
     assert desk.stores.get("totals", b"k") is None
     assert not desk.group.committed
 
@@ -176,7 +203,7 @@ def test_a_session_that_may_have_ended_while_records_were_on_their_way_fences_th
 def test_a_rebalance_under_way_defers_the_offsets_and_nothing_else(desk: Desk) -> None:
     desk.group.refusal = CommitDeferred("joining")
     desk.begin()
-    assert desk.committer.advance(wait=True) is CommitStep.DEFERRED
+    assert end_of(desk) is CommitEnd.DEFERRED
     assert desk.written() == (2, 1)
     assert desk.stores.get("totals", b"k") == b"v"
     assert desk.committer.offsets() == {INPUT: 7}
@@ -185,7 +212,7 @@ def test_a_rebalance_under_way_defers_the_offsets_and_nothing_else(desk: Desk) -
 def test_a_generation_that_is_over_fences_the_tasks(desk: Desk) -> None:
     desk.group.refusal = CommitRefused("illegal generation")
     desk.begin()
-    assert desk.committer.advance(wait=True) is CommitStep.FENCED
+    assert end_of(desk) is CommitEnd.FENCED
 
 
 def test_without_waiting_a_commit_gets_there_turn_by_turn(desk: Desk) -> None:
@@ -193,7 +220,7 @@ def test_without_waiting_a_commit_gets_there_turn_by_turn(desk: Desk) -> None:
     turns = 1
     while (end := desk.committer.advance()) is None:
         turns += 1
-    assert end is CommitStep.DONE
+    assert end.end is CommitEnd.DONE
     assert turns > 1, "it did not wait for the broker"
 
 
@@ -209,9 +236,10 @@ def test_an_undeliverable_record_is_reported_with_task_and_remedy(desk: Desk) ->
 def test_a_deleted_changelog_fails_the_tasks_and_not_the_worker(desk: Desk) -> None:
     desk.changelog = TopicPartition(desk.changelog.topic, 5)
     desk.begin()
-    assert desk.committer.advance(wait=True) is CommitStep.FAILED
-    assert desk.committer.failed() == [TaskId(0, 0)]
-    assert "_UNKNOWN_PARTITION" in desk.committer.trouble
+    ended = whole(desk)
+    assert ended.end is CommitEnd.FAILED
+    assert ended.failed == (TaskId(0, 0),)
+    assert "_UNKNOWN_PARTITION" in ended.reason
     assert desk.stores.get("totals", b"k") is None
     assert not desk.group.committed
 
@@ -223,16 +251,17 @@ def test_a_store_that_cannot_be_written_fails_its_own_task_and_no_other(desk: De
     work = Work(Taken({"totals": {b"k": b"v"}}, {"totals": {b"k": 1}}, []), {other: 3}, {})
     share = Share(TaskId(0, 1), broken, {}, frozenset(), work, lambda: None)
     desk.begin(share)
-    assert desk.committer.advance(wait=True) is CommitStep.DONE
-    assert desk.committer.failed() == [TaskId(0, 1)]
-    assert "is closed" in desk.committer.trouble
+    ended = whole(desk)
+    assert ended.end is CommitEnd.DONE
+    assert ended.failed == (TaskId(0, 1),)
+    assert "is closed" in ended.reason
     assert desk.group.committed == [{INPUT: 7}]
     assert desk.stores.get("totals", b"k") == b"v"
 
 
 def test_exactly_once_the_store_follows_the_transaction(exact: Desk) -> None:
     exact.begin()
-    assert exact.committer.advance(wait=True) is CommitStep.DONE
+    assert end_of(exact) is CommitEnd.DONE
     assert exact.committed() == 2
     assert exact.stores.get("totals", b"k") == b"v"
     assert exact.stores.offsets() == {exact.changelog: 2}
@@ -242,7 +271,7 @@ def test_exactly_once_the_store_follows_the_transaction(exact: Desk) -> None:
 def test_exactly_once_a_generation_that_is_over_is_fenced_and_nothing_of_it_is_read(exact: Desk) -> None:
     exact.group.who = MemberId(5, "a member of once", None)
     exact.begin()
-    assert exact.committer.advance(wait=True) is CommitStep.FENCED
+    assert end_of(exact) is CommitEnd.FENCED
     assert exact.written()[0] > 0, "the records were sent before the group was asked"
     assert exact.committed() == 0
     assert exact.stores.get("totals", b"k") is None
@@ -253,7 +282,7 @@ def test_a_member_without_a_generation_sends_nothing(desk: Desk) -> None:
     """Even if its session lasts: the broker may remove a member earlier."""
     desk.group.refusal = CommitRefused("in no generation")
     desk.begin()
-    assert desk.committer.advance(wait=True) is CommitStep.FENCED
+    assert end_of(desk) is CommitEnd.FENCED
     assert desk.written() == (0, 0)
 
 
@@ -264,30 +293,47 @@ def test_a_session_that_may_have_ended_between_two_records_fences_the_tasks(
     leases = iter([10.0, 10.0, -1.0])  # before the first record, before the second: stopped in between
     monkeypatch.setattr(desk.group, "lease_left_s", lambda: next(leases, -1.0))
     desk.begin()
-    assert desk.committer.advance(wait=True) is CommitStep.FENCED
+    assert end_of(desk) is CommitEnd.FENCED
     assert desk.stores.get("totals", b"k") is None
     assert not desk.group.committed
 
 
 def test_a_turn_without_anything_to_commit_does_not_report_the_earlier_failure(exact: Desk) -> None:
-    exact.group.refusal = CommitDeferred("joining")
+    exact.group.join_again()
     exact.begin()
-    assert exact.committer.advance(wait=True) is CommitStep.FAILED
-    exact.committer.forget()
-    assert exact.committer.failed() == []
+    assert end_of(exact) is CommitEnd.FAILED
+    exact.committer.begin([])
+    assert exact.committer.advance() == CommitEnded(CommitEnd.DONE)
 
 
 def test_exactly_once_what_is_aborted_fails_the_tasks_and_the_next_commit_goes_on(exact: Desk) -> None:
-    exact.group.refusal = CommitDeferred("joining")
+    exact.group.join_again()
     exact.begin()
-    assert exact.committer.advance(wait=True) is CommitStep.FAILED
-    assert exact.committer.failed() == [TaskId(0, 0)]
-    exact.group.refusal = None
+    ended = whole(exact)
+    assert ended.end is CommitEnd.FAILED
+    assert ended.failed == (TaskId(0, 0),)
+    exact.group.be_joined()
     exact.begin()
     while (end := exact.committer.advance()) is None:
         pass
-    assert end is CommitStep.DONE
+    assert end.end is CommitEnd.DONE
     assert exact.committed() == 2
+
+
+def test_exactly_once_a_commit_does_not_wait_for_a_rebalance(exact: Desk) -> None:
+    exact.group.refusal = CommitDeferred("joining")
+    exact.begin()
+    assert end_of(exact) is CommitEnd.DONE
+    assert exact.committed() == 2
+
+
+def test_exactly_once_a_membership_that_was_lost_meanwhile_commits_nothing(exact: Desk) -> None:
+    """Also if the member has joined again: its tasks were others' in between."""
+    exact.begin()
+    assert exact.committer.advance() is None, "the transaction has begun"
+    exact.group.losses += 1
+    assert end_of(exact) is CommitEnd.FENCED
+    assert exact.committed() == 0
 
 
 def test_exactly_once_a_commit_that_is_abandoned_is_taken_back_before_the_next(exact: Desk) -> None:
@@ -296,15 +342,15 @@ def test_exactly_once_a_commit_that_is_abandoned_is_taken_back_before_the_next(e
         exact.committer.advance()
     exact.committer.abandon()
     exact.begin()
-    assert exact.committer.advance(wait=True) is CommitStep.DONE
+    assert end_of(exact) is CommitEnd.DONE
     assert exact.committed() == 2
 
 
-def until_ended(desk: Desk) -> CommitStep:
+def until_ended(desk: Desk) -> CommitEnd:
     deadline = time.monotonic() + PATIENCE_S
-    while (end := desk.committer.advance()) is None:
+    while (ended := desk.committer.advance()) is None:
         assert time.monotonic() < deadline, "the commit never ends"
-    return end
+    return ended.end
 
 
 def test_exactly_once_a_client_that_never_comes_back_is_left_and_another_takes_back_what_it_began(
@@ -314,15 +360,15 @@ def test_exactly_once_a_client_that_never_comes_back_is_left_and_another_takes_b
     back, hung = threading.Event(), exact.producer
     real = hung.send_offsets
     monkeypatch.setattr(hung, "send_offsets", lambda *_: back.wait(60))
-    monkeypatch.setattr(committing, "HUNG_MS", 500)
+    monkeypatch.setattr(commits, "HUNG_MS", 500)
     exact.begin()
-    assert until_ended(exact) is CommitStep.FAILED
-    monkeypatch.setattr(committing, "HUNG_MS", 20_000)
+    assert until_ended(exact) is CommitEnd.FAILED
+    monkeypatch.setattr(commits, "HUNG_MS", 20_000)
     monkeypatch.setattr(hung, "send_offsets", real)
     while not hung.settled:  # no commit begins, and the broker still takes back the started one
         exact.committer.settle()
     assert exact.committed() == 0
     exact.begin()
-    assert until_ended(exact) is CommitStep.DONE
+    assert until_ended(exact) is CommitEnd.DONE
     assert exact.committed() == 2
     back.set()

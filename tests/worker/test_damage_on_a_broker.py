@@ -12,7 +12,15 @@ from confluent_kafka.admin import AdminClient
 
 from kstreams_assign import Config, Record, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin
-from kstreams_assign.config import GUARANTEES
+from kstreams_assign.allowed_values import GUARANTEES
+from kstreams_assign.events import (
+    StateDirMadeAnewEvent,
+    StoreDiscardedEvent,
+    StoreFailedEvent,
+    StoreWipedEvent,
+    TaskResumedEvent,
+    TaskStoppedEvent,
+)
 from tests.worker.app import PARTITIONS, App, Running, count, until_newest
 
 KEYS = [b"key-%d" % n for n in range(40)]
@@ -65,9 +73,9 @@ def test_a_changelog_recreated_while_no_worker_ran_is_noticed_though_it_is_longe
     make_changelog(app, new)
     worker = app.start(1)
     worker.until_running(PARTITIONS)
-    wiped = worker.named("store_wiped")
+    wiped = worker.reported(StoreWipedEvent)
     assert len(wiped) == PARTITIONS
-    assert all("its topic id has changed" in event["reason"] for event in wiped)
+    assert all("its topic id has changed" in event.reason for event in wiped)
     assert (totals(worker, new), totals(worker, KEYS)) == ({b"7"}, {None})
 
 
@@ -80,13 +88,13 @@ def test_a_changelog_deleted_under_a_copy_stops_the_copy_until_it_is_there_again
     app.until_committed()  # or a commit would be under way into the deleted changelog
     delete_changelog(app)
     for worker in workers:
-        worker.until(lambda events: sum(e["event"] == "task_stopped" for e in events) == PARTITIONS // 2)
-        assert all("does not exist" in event["reason"] for event in worker.named("task_stopped"))
+        worker.until(lambda events: sum(isinstance(e, TaskStoppedEvent) for e in events) == PARTITIONS // 2)
+        assert all("does not exist" in event.reason for event in worker.reported(TaskStoppedEvent))
     make_changelog(app, [])
     for worker in workers:
-        worker.until(lambda events: sum(e["event"] == "task_resumed" for e in events) == PARTITIONS // 2)
-        assert len(worker.named("store_wiped")) == PARTITIONS // 2
-        assert len(worker.named("task_stopped")) == PARTITIONS // 2, "once each"
+        worker.until(lambda events: sum(isinstance(e, TaskResumedEvent) for e in events) == PARTITIONS // 2)
+        assert len(worker.reported(StoreWipedEvent)) == PARTITIONS // 2
+        assert len(worker.reported(TaskStoppedEvent)) == PARTITIONS // 2, "once each"
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
@@ -110,15 +118,15 @@ def test_a_changelog_deleted_under_its_owner_stops_its_tasks_and_no_others(app: 
     delete_changelog(app)
     app.send(KEYS)
     send_to(app, f"{app.name}-2")
-    worker.until(lambda events: len({e["task"] for e in events if e["event"] == "task_stopped"}) == PARTITIONS)
-    assert all("does not exist" in event["reason"] for event in worker.named("task_stopped"))
+    worker.until(lambda events: len({e.task for e in events if isinstance(e, TaskStoppedEvent)}) == PARTITIONS)
+    assert all("does not exist" in event.reason for event in worker.reported(TaskStoppedEvent))
     until_newest(
         app.broker, f"{app.name}-seen-changelog", 1, {b"k": 1}, read=lambda _: 1
     )  # maybe twice: its first commit may be the one that fails
     make_changelog(app, [])
     worker.until_running(PARTITIONS + 1)
     app.until_committed()
-    assert {event["task"] for event in worker.named("task_resumed")} == {f"0_{n}" for n in range(PARTITIONS)}
+    assert {event.task for event in worker.reported(TaskResumedEvent)} == {f"0_{n}" for n in range(PARTITIONS)}
 
 
 def seen(task: Task, records: Sequence[Record]) -> None:
@@ -141,7 +149,7 @@ def test_a_damaged_table_costs_its_task_a_restore_and_no_count(app: App) -> None
     worker.until_running(PARTITIONS)
     app.send(KEYS)
     app.until_counted()
-    assert [event["task"] for event in worker.named("store_discarded")] == ["0_0"]
+    assert [event.task for event in worker.reported(StoreDiscardedEvent)] == ["0_0"]
     worker.until_running(PARTITIONS)
     app.until_committed()  # what is in the changelog comes into the store a moment later
     assert totals(worker, KEYS) == {b"2"}
@@ -155,7 +163,7 @@ def test_a_state_directory_deleted_under_a_worker_costs_no_count(app: App) -> No
     shutil.rmtree(app.folder / "state-1")
     app.send(KEYS)
     app.until_counted()
-    worker.until_event("state_dir_made_anew")
+    worker.until_event(StateDirMadeAnewEvent)
     worker.stop()
     app.send(KEYS)
     restarted = app.start(1)
@@ -174,10 +182,10 @@ def test_a_changelog_recreated_under_its_owner_is_noticed_by_its_next_commit(app
     delete_changelog(app)
     make_changelog(app, [])
     app.send(KEYS[:1])
-    worker.until_event("store_wiped")
+    worker.until_event(StoreWipedEvent)
     worker.until_running(PARTITIONS)
-    [wiped] = {event["task"] for event in worker.named("store_wiped")}
-    [failed] = worker.named("store_failed")
-    assert (failed["task"], "has gone back" in failed["reason"]) == (wiped, True)
+    [wiped] = {event.task for event in worker.reported(StoreWipedEvent)}
+    [failed] = worker.reported(StoreFailedEvent)
+    assert (failed.task, "has gone back" in failed.reason) == (wiped, True)
     app.until_committed()  # only then it is in the store again
     assert worker.worker.read("totals", KEYS[0]) is not None

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.events import AssignedEvent, DecisionEvent, EarlyProbeEvent
 from kstreams_assign.model import TaskId
 from kstreams_assign.worker.early import measure_copies, progress_topic
 from tests.worker.app import PARTITIONS, App
@@ -25,14 +26,14 @@ def test_warm_tasks_change_hands_at_once(broker: str, tmp_path: Path, user_data:
         first.until_running(PARTITIONS)
         app.until_counted()
         second = app.start(2, **SETTINGS, user_data=user_data)
-        second.until(lambda events: any(e["event"] == "assigned" and e["warmup"] for e in events))
+        second.until(lambda events: any(isinstance(e, AssignedEvent) and e.warmup for e in events))
         _publish_rubbish(broker, app)
         second.until_running(PARTITIONS // 2)
         first.until_running(PARTITIONS // 2)
-        asked = first.named("early_probe") + second.named("early_probe")
-        joined = [e for e in second.named("assigned") if e["warmup"]]
-        assert [event["moves"] for event in asked] == [PARTITIONS // 2]
-        assert joined[0]["next_probe_ms"] - joined[0]["time_ms"] > 500_000, "the interval was ten minutes"
+        asked = first.reported(EarlyProbeEvent) + second.reported(EarlyProbeEvent)
+        joined = [e for e in second.reported(AssignedEvent) if e.warmup]
+        assert [event.moves for event in asked] == [PARTITIONS // 2]
+        assert joined[0].next_probe_ms - joined[0].time_ms > 500_000, "the interval was ten minutes"
         app.send(WORDS)
         app.until_counted()
     finally:
@@ -60,7 +61,7 @@ def test_without_early_probing_the_newcomer_waits_for_the_interval(broker: str, 
         first.until_running(PARTITIONS)
         app.until_counted()
         second = app.start(2, **SETTINGS, early_probing=False)
-        second.until(lambda events: any(e["event"] == "assigned" and e["warmup"] for e in events))
+        second.until(lambda events: any(isinstance(e, AssignedEvent) and e.warmup for e in events))
         assert progress_topic(app.name) not in ClusterAdmin(broker).partition_counts([progress_topic(app.name)], 60)
     finally:
         app.stop()
@@ -76,9 +77,11 @@ def test_with_the_queue_all_warm_ups_are_handed_over_in_one_rebalance(broker: st
         app.until_counted()
         second = app.start(2, **settings)
         second.until_running(PARTITIONS // 2)
-        decisions = sorted(first.named("decision") + second.named("decision"), key=lambda event: event["time_ms"])
-        rounds = [decision for decision in decisions if decision["kind"] == "round"]
-        assert [len(decision["changed"]) for decision in rounds] == [0, 0, PARTITIONS // 2]
+        decisions = sorted(
+            first.reported(DecisionEvent) + second.reported(DecisionEvent), key=lambda event: event.time_ms
+        )
+        rounds = [decision for decision in decisions if decision.kind == "round"]
+        assert [len(decision.changed) for decision in rounds] == [0, 0, PARTITIONS // 2]
         app.send(WORDS)
         app.until_counted()
     finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kstreams_assign.events import RunningEvent, TransactionAbortedEvent
 from tests.worker.app import PARTITIONS, App, Running
 from tests.worker.many_rebalances import UNWANTED, rebalance
 from tests.worker.outputs import committed_outputs, each_once
@@ -44,7 +45,7 @@ def test_totals_are_exact_and_nothing_is_aborted_while_workers_come_and_go(app: 
     second.stop()
     first.until_running(PARTITIONS)
     assert_each_once(app)
-    assert not first.named("transaction_aborted") + second.named("transaction_aborted")
+    assert not first.reported(TransactionAbortedEvent) + second.reported(TransactionAbortedEvent)
 
 
 @dataclass
@@ -98,7 +99,7 @@ def test_a_worker_that_slept_past_its_session_writes_nothing_that_counts(
     scenes: dict[tuple[str, str], Scene], at: tuple[str, str]
 ) -> None:
     scene = scenes[at]
-    scene.successor.until_event("running")
+    scene.successor.until_event(RunningEvent)
     scene.app.send(WORDS)
     scene.first.wake()
     scene.first.until_event("lost")
@@ -109,5 +110,5 @@ def test_ten_rebalances_without_a_fault_abort_nothing(app: App) -> None:
     """``python -m tests.worker.many_rebalances`` does the same a hundred times and more."""
     facts = rebalance(app, 10, 200, **PATIENT)
     assert facts["rebalances"] >= 10
-    assert {name: facts[name] for name in UNWANTED} == dict.fromkeys(UNWANTED, 0)
+    assert {kind.name: facts[kind.name] for kind in UNWANTED} == {kind.name: 0 for kind in UNWANTED}
     assert facts["exact"]

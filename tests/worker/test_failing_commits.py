@@ -14,6 +14,7 @@ import pytest
 from kstreams_assign import Record, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.errors import RecordRefused
+from kstreams_assign.events import ClosedEvent, DeliveryFailedEvent, JoiningEvent, TaskFailedEvent
 from kstreams_assign.local import LocalBroker
 from tests.worker.app import PARTITIONS, App, count
 
@@ -44,16 +45,16 @@ def test_a_broker_that_stands_still_fails_the_tasks_back_and_nothing_storms(own:
     app.send(WORDS)
     app.until_counted()
     app.until_committed()  # or that would be waited for first, and then the lease is over before the record is given up
-    joined = len(worker.named("joining"))
+    joined = len(worker.reported(JoiningEvent))
     armed.set()
     app.send_unflushed(b"word-1", LAST_STRAW)
     try:
-        worker.until_event("task_failed")
+        worker.until_event(TaskFailedEvent)
     finally:
         os.kill(own.pid, signal.SIGCONT)
     worker.until_running(PARTITIONS)
-    assert len(worker.named("delivery_failed")) <= 2
-    assert len(worker.named("joining")) - joined <= 1
+    assert len(worker.reported(DeliveryFailedEvent)) <= 2
+    assert len(worker.reported(JoiningEvent)) - joined <= 1
 
     armed.set()
     app.send_unflushed(b"word-1", LAST_STRAW)
@@ -61,7 +62,7 @@ def test_a_broker_that_stands_still_fails_the_tasks_back_and_nothing_storms(own:
     started = time.monotonic()
     try:
         worker.worker.close()
-        worker.until_event("closed")
+        worker.until_event(ClosedEvent)
         took_s = time.monotonic() - started
     finally:
         os.kill(own.pid, signal.SIGCONT)

@@ -11,6 +11,7 @@ import pytest
 from kstreams_assign import Config, Record, Store, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, InputConsumer, RecordProducer
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.events import AssignedEvent, RunningEvent
 from kstreams_assign.model import TopicPartition, changelog_topic
 from kstreams_assign.tasks.record import Headers as RecordHeaders
 from tests.java.shared import SharedApp
@@ -35,7 +36,7 @@ def test_it_is_refused_before_it_joins(
     assert isinstance(error, ConfigError)
     assert f"store 'totals': {changelog} has {next(iter(settings))} = " in str(error)
     assert why in str(error)
-    assert not worker.named("assigned")
+    assert not worker.reported(AssignedEvent)
     worker.stop()
 
 
@@ -96,7 +97,7 @@ def test_a_store_with_headers_is_refused_at_the_first_record_that_has_some(broke
         error = worker.until_error()
         assert isinstance(error, ConfigError)
         assert f"store 'headed': {app.NAME}-headed-changelog has records with headers (origin)" in str(error)
-        assert not worker.named("running")
+        assert not worker.reported(RunningEvent)
         worker.stop()
         resigned = app.worker(Store("headed", timestamped=True, drop_headers=True))
         resigned.until_running(1)

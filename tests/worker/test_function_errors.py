@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
 from kstreams_assign import Config, Record, StateError, Task, TaskId, TopicPartition
+from kstreams_assign.events import Event, FunctionFailedEvent
 from kstreams_assign.model import SubtopologyShape
+from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.labour import Functions, Running, error_text
@@ -22,13 +23,13 @@ class Loop:
     """Keeps what is reported to it."""
 
     def __init__(self) -> None:
-        self.events: list[Mapping[str, Any]] = []
+        self.events: list[Event] = []
 
-    def emit(self, event: str, **facts: object) -> None:
-        self.events.append({"event": event, **facts})
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
 
 
-def work(error: BaseException, records: Sequence[Record]) -> list[Mapping[str, Any]]:
+def work(error: BaseException, records: Sequence[Record]) -> list[Event]:
     """Have a function raise at offset 6; return the events."""
 
     def fail(_task: Task, batch: Sequence[Record]) -> None:
@@ -41,7 +42,7 @@ def work(error: BaseException, records: Sequence[Record]) -> list[Mapping[str, A
     functions.connect(loop, lambda: None)  # type: ignore[arg-type]
     times = {SOURCE: PartitionTime("")}
     workspace = TaskWorkspace(TaskId(0, 0), SubtopologyShape(("in",)), {}, None, AtWork(0), times)
-    running = Running(workspace, {}, times)
+    running = Running(workspace, InputOffsets({}), times)
     with pytest.raises(type(error)) as raised:
         functions.work(running, SOURCE, records)
     assert raised.value is error
@@ -53,8 +54,7 @@ def test_an_error_names_the_record_at_work() -> None:
     error = KeyError("x")
     events = work(error, RECORDS)
     assert error.__notes__ == ["task 0_0, in-0 at offset 6 (batch of 3 records)"]
-    place = {"task": "0_0", "partition": "in-0", "offset": 6, "records": 3}
-    assert events == [{"event": "function_failed", **place, "reason": "KeyError: 'x'"}]
+    assert events == [FunctionFailedEvent(task="0_0", partition="in-0", offset=6, records=3, reason="KeyError: 'x'")]
 
 
 def test_a_store_that_cannot_be_read_is_no_error_of_the_function() -> None:

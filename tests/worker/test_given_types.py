@@ -22,6 +22,7 @@ from kstreams_assign import (
 )
 from kstreams_assign.adapters.rocksdb import open_task_stores
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.events import TransactionAbortedEvent
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.stamped import ValueAndTime
 from kstreams_assign.tasks.times import PartitionTime
@@ -207,7 +208,7 @@ def test_a_wrong_type_ends_the_worker_with_its_place_and_nothing_is_kept_or_lock
     assert type(error) is TypeError
 
     assert re.match(says.format(name=name), str(error)), error
-    assert not worker.named("transaction_aborted")
+    assert not worker.reported(TransactionAbortedEvent)
     worker.join()
 
     def count_keys(task: Task, records: Sequence[Record]) -> None:

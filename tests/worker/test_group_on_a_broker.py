@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kstreams_assign import Config, Record, Subtopology, Task, Worker
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.errors import AssignmentRefused, ConfigError, StateDirectoryLocked, TopologyMismatch
+from kstreams_assign.events import (
+    AssignedEvent,
+    ClosedEvent,
+    CommitRefusedEvent,
+    DecisionEvent,
+    Event,
+    FunctionFailedEvent,
+    RunningEvent,
+    StatusEvent,
+)
 from tests.worker.app import PARTITIONS, App, count
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
@@ -32,10 +41,10 @@ def test_one_worker_counts_everything_and_a_second_one_takes_half(app: App) -> N
     first.until_running(PARTITIONS // 2)
     app.send(WORDS)
     app.until_counted()
-    assert not first.named("commit_refused") + second.named("commit_refused")
-    decisions = sorted(first.named("decision") + second.named("decision"), key=lambda event: event["time_ms"])
-    assert [decision["kind"] for decision in decisions] == ["round", "round", "follow_up"]
-    assert sum(len(decision["changed"]) for decision in decisions) == PARTITIONS // 2
+    assert not first.reported(CommitRefusedEvent) + second.reported(CommitRefusedEvent)
+    decisions = sorted(first.reported(DecisionEvent) + second.reported(DecisionEvent), key=lambda event: event.time_ms)
+    assert [decision.kind for decision in decisions] == ["round", "round", "follow_up"]
+    assert sum(len(decision.changed) for decision in decisions) == PARTITIONS // 2
 
 
 @pytest.mark.parametrize("user_data", ["apache", "kip441"])
@@ -47,8 +56,8 @@ def test_a_newcomer_without_state_warms_up_before_it_works(app: App, user_data: 
     app.until_counted()
     second = app.start(2, **settings)
     second.until(_has_warm_ups)
-    assert first.named("decision")[-1]["next_probe_ms"] is not None
-    assert not second.named("running")
+    assert first.reported(DecisionEvent)[-1].next_probe_ms is not None
+    assert not second.reported(RunningEvent)
     second.until(_caught_up)
     first.worker.rejoin("do not wait a minute for the probe")
     second.until_running(PARTITIONS // 2)
@@ -57,13 +66,13 @@ def test_a_newcomer_without_state_warms_up_before_it_works(app: App, user_data: 
     app.until_counted()
 
 
-def _has_warm_ups(events: Sequence[Mapping[str, Any]]) -> bool:
-    return any(e["event"] == "assigned" and e["warmup"] and not e["active"] for e in events)
+def _has_warm_ups(events: Sequence[Event]) -> bool:
+    return any(isinstance(e, AssignedEvent) and e.warmup and not e.active for e in events)
 
 
-def _caught_up(events: Sequence[Mapping[str, Any]]) -> bool:
-    tasks = [e for e in events if e["event"] == "status"][-1:]
-    return bool(tasks and tasks[0]["tasks"]) and all(task["lag"] == 0 for task in tasks[0]["tasks"].values())
+def _caught_up(events: Sequence[Event]) -> bool:
+    tasks = [e for e in events if isinstance(e, StatusEvent)][-1:]
+    return bool(tasks and tasks[0].tasks) and all(task.lag == 0 for task in tasks[0].tasks.values())
 
 
 def test_a_closed_worker_leaves_at_once_and_its_standby_goes_on(app: App) -> None:
@@ -123,10 +132,10 @@ def test_an_error_in_the_users_code_ends_the_worker_and_commits_nothing_of_it(ap
     running = app.start(1, broken)
     error = running.until_error()
     assert str(error) == "a bug of the user's"
-    [failed] = running.named("function_failed")
-    place = f"task {failed['task']}, {failed['partition']} at offset {failed['offset']} (batch of {failed['records']} "
+    [failed] = running.reported(FunctionFailedEvent)
+    place = f"task {failed.task}, {failed.partition} at offset {failed.offset} (batch of {failed.records} "
     assert [note.startswith(place) for note in error.__notes__] == [True]
-    assert failed["reason"] == running.named("closed")[0]["error"] == "RuntimeError: a bug of the user's"
+    assert failed.reason == running.reported(ClosedEvent)[0].error == "RuntimeError: a bug of the user's"
     running.stop()
     app.start(2).until_running(PARTITIONS)
     app.until_counted()

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from kstreams_assign.events import WaitingForTransactionsEvent
 from kstreams_assign.insight.transactions import Asked, open_transactions
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.worker import waiting
 from tests.hanging import Left, leave
+from tests.status.test_on_a_broker import ask, port_of, until
 from tests.worker.app import PARTITIONS, App, Running
-from tests.worker.http.test_on_a_broker import ask, port_of, until
 
 WORDS = [b"word-%d" % (n % 97) for n in range(500)]
 EXACTLY_ONCE = {"processing_guarantee": "exactly_once_v2", "http": "127.0.0.1:0"}
@@ -50,9 +51,7 @@ def test_a_hanging_input_of_a_running_task_is_reported_and_ended(own_broker: Loc
     leave(own_broker, [Left("counting-upstream", {TopicPartition("counting", 3): words})])
     worker.until(lambda _: {task for task, waits in tasks(worker).items() if waits} == {"0_3"})
     assert str(tasks(worker)["0_3"]).startswith("counting-3 has an open transaction from offset 0")
-    [warning] = worker.named("waiting_for_transactions")[-1][
-        "warnings"
-    ]  # of inputs only hanging transactions are reported
+    [warning] = worker.reported(WaitingForTransactionsEvent)[-1].warnings  # of inputs: only if it hangs
     assert warning.endswith("--end --topic counting")
     open_transactions(Asked("counting", app.broker, ["counting"], end=True, timeout_s=60))
     worker.until(lambda _: not any(tasks(worker).values()))
@@ -88,5 +87,5 @@ def test_a_hanging_changelog_and_hanging_offsets_are_reported_and_ended(own_brok
     assert {transaction.ended for transaction in ended} == {transaction.decision for transaction in ended} != {None}
     second.until_running(PARTITIONS)
     second.until(lambda _: not any(tasks(second).values()))
-    second.until(lambda _: not second.named("waiting_for_transactions")[-1]["transactions"])
-    assert second.named("waiting_for_transactions")[-1]["warnings"] == []
+    second.until(lambda _: not second.reported(WaitingForTransactionsEvent)[-1].transactions)
+    assert second.reported(WaitingForTransactionsEvent)[-1].warnings == ()

@@ -8,6 +8,7 @@ import pytest
 
 from kstreams_assign.adapters.kafka_python import describes_groups
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.events import LeaveFailedEvent, PredecessorRemovedEvent
 from tests.worker.app import PARTITIONS, App
 
 SESSION: dict[str, Any] = {"session_timeout_ms": 60_000}
@@ -38,7 +39,7 @@ def test_a_closed_member_leaves_or_remains(app: App, settings: dict[str, Any], s
     running.worker.close(said)
     running.join()
     assert members_of(app) == stays
-    assert not running.named("leave_failed")
+    assert not running.reported(LeaveFailedEvent)
 
 
 def test_a_member_that_remained_returns_to_its_tasks_without_waiting_for_itself(app: App) -> None:
@@ -46,7 +47,7 @@ def test_a_member_that_remained_returns_to_its_tasks_without_waiting_for_itself(
     app.workers.pop().stop()
     restarted = app.start(1, **SESSION)
     restarted.until_running(PARTITIONS)
-    assert len(restarted.named("predecessor_removed")) == 1
+    assert len(restarted.reported(PredecessorRemovedEvent)) == 1
 
 
 def test_a_member_closed_while_a_rebalance_waits_for_another_leaves_at_once(app: App) -> None:
@@ -56,7 +57,7 @@ def test_a_member_closed_while_a_rebalance_waits_for_another_leaves_at_once(app:
     waiting.until(lambda _: members_of(app) == 2)
     waiting.stop()
     assert members_of(app) == 1
-    assert not waiting.named("leave_failed")
+    assert not waiting.reported(LeaveFailedEvent)
 
 
 def test_a_static_member_that_was_drained_leaves(app: App) -> None:

@@ -12,6 +12,7 @@ from kstreams_assign import Config
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.kafka_python import remove_members
 from kstreams_assign.errors import MalformedUserData
+from kstreams_assign.events import AssignedEvent, BrokerUnavailableEvent, DecisionEvent, LostEvent
 from kstreams_assign.group.values import ErrorCode
 from kstreams_assign.model import Store, SubtopologyShape
 from kstreams_assign.wire import ConsumerSubscription, decode_assignment, encode_consumer_subscription
@@ -27,7 +28,7 @@ def read_by_the_coordinator(topic: str) -> Mapping[str, bytes]:
 
 
 def _warned(worker: Running, member_id: str) -> bool:
-    warnings = [warning for decision in worker.named("decision") for warning in decision["warnings"]]
+    warnings = [warning for decision in worker.reported(DecisionEvent) for warning in decision.warnings]
     return any(
         f"member {member_id} gets an error and no tasks: ConsumerProtocolSubscription" in warning
         for warning in warnings
@@ -47,8 +48,8 @@ def test_a_leader_survives_members_whose_subscription_is_damaged(app: App) -> No
     leader.until_running(PARTITIONS)
     app.send(WORDS)
     app.until_counted()
-    assert not [task for decision in leader.named("decision")[1:] for task in decision["changed"]]
-    assert not leader.named("lost")
+    assert not [task for decision in leader.reported(DecisionEvent)[1:] for task in decision.changed]
+    assert not leader.reported(LostEvent)
 
 
 @pytest.mark.parametrize("kind", sorted(COORDINATOR_FAILS))
@@ -58,14 +59,14 @@ def test_a_failing_coordinator_is_outlived(app: App, kind: str) -> None:
     damaged = subscriptions(app.name)[kind]
     # its LeaveGroup waits behind a JoinGroup that is never answered
     with raw_member(app.broker, app.name, app.name, damaged, request_timeout_ms=6_000) as member:
-        until(lambda: bool(member.poll() or worker.named("broker_unavailable") or worker.error))
+        until(lambda: bool(member.poll() or worker.reported(BrokerUnavailableEvent) or worker.error))
         assert worker.error is None
-        assert "the group's coordinator failed" in worker.named("broker_unavailable")[0]["reason"]
-        generations = len(worker.named("assigned"))
+        assert "the group's coordinator failed" in worker.reported(BrokerUnavailableEvent)[0].reason
+        generations = len(worker.reported(AssignedEvent))
         assert remove_members(app.broker, {}, app.name, [(member.member_id, None)], "damaged", PATIENCE_S)
-        worker.until(lambda _: len(worker.named("assigned")) > generations)
+        worker.until(lambda _: len(worker.reported(AssignedEvent)) > generations)
     worker.until_running(PARTITIONS)
-    assert not worker.named("lost")
+    assert not worker.reported(LostEvent)
 
 
 def test_a_group_member_that_leads_survives_them(broker: str) -> None:

@@ -26,6 +26,7 @@ from kstreams_assign.errors import (
     MalformedUserData,
     TopologyMismatch,
 )
+from kstreams_assign.events import Event, JoiningEvent
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.dialects import APACHE, MemberReport
 from kstreams_assign.group.values import Adopted, ErrorCode, JoinedMember, MemberAssignment
@@ -140,10 +141,10 @@ class Case:
         except BaseException as error:  # noqa: BLE001  # the test reads it
             self.error = error
 
-    def hear(self, event: Mapping[str, Any]) -> None:
+    def hear(self, event: Event) -> None:
         with self.news:
-            if event["event"] == "joining":
-                self.joins.append(event["reason"])
+            if isinstance(event, JoiningEvent):
+                self.joins.append(event.reason)
             self.news.notify_all()
 
     def until_joining(self, reason: str) -> None:
@@ -426,7 +427,7 @@ def test_a_listener_that_waits_for_another_caller_holds_up_no_member() -> None:
     case = Case()
     listened: list[bool] = []
 
-    def listen(_event: Mapping[str, Any]) -> None:
+    def listen(_event: Event) -> None:
         calls = threading.Thread(target=lambda: case.membership.rejoin("from elsewhere"), daemon=True)
         calls.start()
         calls.join(PATIENCE_S)

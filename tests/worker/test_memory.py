@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kstreams_assign import Config, Record, Subtopology, Task, Worker
+from kstreams_assign import Config, Event, Record, Subtopology, Task, Worker
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.events import StatusEvent
 
 RECORDS, RECORD_BYTES = 12_000, 100_000
 PEAK_MIB = 900
@@ -39,8 +40,8 @@ def peak_mib() -> float:
 def main(broker: str, name: str, state: str, guarantee: str) -> None:
     """Be the worker's process: end when all is done, and print the peak."""
 
-    def hear(event: object) -> None:
-        if isinstance(event, dict) and event["event"] == "status" and event["records_total"] == RECORDS:
+    def hear(event: Event) -> None:
+        if isinstance(event, StatusEvent) and event.records_total == RECORDS:
             worker.close()
 
     config = Config(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kstreams_assign.model import TaskId
+from kstreams_assign.status.views import BOUNDS_S
 from kstreams_assign.worker import meters
-from kstreams_assign.worker.meters import BOUNDS_S, Durations, Totals, count_topics
+from kstreams_assign.worker.meters import Durations, Totals, count_topics
 from kstreams_assign.worker.state_sizes import folder_bytes
 
 

@@ -15,9 +15,9 @@ from kstreams_assign.adapters.confluent import InputConsumer, RecordDeletions
 from kstreams_assign.errors import StateError, StoreDamaged
 from kstreams_assign.group import member as machine
 from kstreams_assign.group.values import Adopted
-from kstreams_assign.restore.ports import TaskStores
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
+from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import Position
 from kstreams_assign.topology.flows import Flow, topology_shape
 from kstreams_assign.worker import committing
@@ -174,7 +174,7 @@ def test_input_lags_count_what_is_still_to_be_worked_on(room: Room) -> None:
     while room.loop.records_total < 5 or input_lags(room) != {room.source: 0}:
         room.loop._turn()
     running = room.loop._running[TASK]
-    running.handled[room.source] = 2
+    running.offsets.handled[room.source] = 2
     room.loop._measured_ms = 0
     room.loop._measure_inputs()
     assert input_lags(room) == {room.source: 3}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kstreams_assign.events import Event
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.purging import Purging
@@ -32,7 +33,7 @@ class Bench:
     def __init__(self) -> None:
         self.now_ms = 1_000
         self.brokers = Brokers()
-        self.events: list[Mapping[str, object]] = []
+        self.events: list[Event] = []
         log = EventLog("p", self.events.append)
         self.purging = Purging({WORDS.topic}, 30_000, self.brokers, lambda: self.now_ms, log)
 
@@ -64,4 +65,5 @@ def test_at_most_one_request_is_under_way_and_a_failure_is_reported() -> None:
     bench.brokers.busy, bench.brokers.failed = False, {WORDS: "not allowed"}
     bench.later(1)
     assert bench.brokers.asked == [{WORDS: 5}, {WORDS: 8}]
-    assert bench.events[-1]["warnings"] == ["consumed records are not deleted, app-words-repartition: not allowed"]
+    [failed] = bench.events
+    assert failed.warnings == ("consumed records are not deleted, app-words-repartition: not allowed",)

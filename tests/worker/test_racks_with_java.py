@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kstreams_assign import Config, Subtopology, TopicPartition
 from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.events import DecisionEvent
 from kstreams_assign.local import LocalBroker
 from tests.adapters.confluent_cluster import closed_port, until
 from tests.java.streams_app import StreamsApp
@@ -94,9 +95,9 @@ def test_python_leads_and_gives_java_what_is_in_its_rack(racked: Racked) -> None
     ours.until_running(4)
     java = racked.java("b")
     java.until(lambda _: java.running and java.active == IN_RACK_B)
-    decision = ours.named("decision")[-1]
-    assert decision["assignor"] == "high_availability"
-    assert not [text for text in decision["warnings"] if NOT_FOLLOWED in text]
+    decision = ours.reported(DecisionEvent)[-1]
+    assert decision.assignor == "high_availability"
+    assert not [text for text in decision.warnings if NOT_FOLLOWED in text]
 
 
 def test_java_leads_and_reads_our_rack(racked: Racked) -> None:
@@ -105,11 +106,11 @@ def test_java_leads_and_reads_our_rack(racked: Racked) -> None:
     ours = racked.python("a")
     ours.until_running(2)
     java.until(lambda _: java.running and java.active == IN_RACK_B)
-    assert not ours.named("decision"), "Java leads"
+    assert not ours.reported(DecisionEvent), "Java leads"
 
 
 def test_a_member_without_a_rack_is_named_and_racks_are_ignored(racked: Racked) -> None:
     ours = racked.python(None, rack_aware_assignment_strategy="min_traffic")
     ours.until_running(4)
-    (warning,) = [text for text in ours.named("decision")[-1]["warnings"] if NOT_FOLLOWED in text]
+    (warning,) = [text for text in ours.reported(DecisionEvent)[-1].warnings if NOT_FOLLOWED in text]
     assert "client.rack" in warning

@@ -16,8 +16,9 @@ from kstreams_assign.adapters.confluent import (
     CommittedOffsets,
     RecordProducer,
 )
-from kstreams_assign.config import GUARANTEES
+from kstreams_assign.allowed_values import GUARANTEES
 from kstreams_assign.errors import AssignmentRefused, TopologyMismatch
+from kstreams_assign.events import RunningEvent
 from tests.worker.app import PATIENCE_S, Running, until_newest
 
 PARTITIONS = 3
@@ -125,7 +126,7 @@ def test_a_follower_with_other_numbers_refuses_its_first_assignment_and_nothing_
     app.send()
     app.until_counted()
     leader.until_running(2 * PARTITIONS)
-    assert not other.named("running")
+    assert not other.reported(RunningEvent)
 
 
 def test_without_its_source_topic_nothing_is_made(app: App) -> None:

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from kstreams_assign import Config, Record, Store, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.events import AdoptedEvent, DecisionEvent, RunningEvent
 from kstreams_assign.topology.flows import Repartition
 from tests.adapters.confluent_cluster import until
 from tests.java.repartition_app import RepartitionApp
@@ -144,7 +145,7 @@ def test_java_and_we_make_the_same_topics_for_the_same_topology(broker: str, tmp
         producer.flush(PATIENCE_S)
     heir = Running(settings(broker, "every-java", tmp_path / "2"), everything(), topology_description=description)
     ends.callback(heir.stop)
-    heir.until(lambda _: bool(heir.named("running")))
+    heir.until(lambda _: bool(heir.reported(RunningEvent)))
     java.close()
     heir.until_running(tasks)
     names = {
@@ -199,16 +200,16 @@ def test_one_group_of_both_languages_counts_every_word_through_a_repartition_top
     ours.until_running(PARTITIONS)
     java.until_tasks(active=PARTITIONS)
     words.count_more()
-    assert {task[0] for task in java.active} | {task[0] for task in ours.named("adopted")[-1]["came"]} == {"0", "1"}
-    assert not ours.named("decision"), "Java leads"
+    assert {task[0] for task in java.active} | {task[0] for task in ours.reported(AdoptedEvent)[-1].came} == {"0", "1"}
+    assert not ours.reported(DecisionEvent), "Java leads"
     java.close()
     ours.until_running(2 * PARTITIONS)
     words.count_more()
     restarted = words.java()
     restarted.until(lambda _: len(restarted.active) == PARTITIONS)
-    decisions = ours.named("decision")
+    decisions = ours.reported(DecisionEvent)
     assert decisions, "Python leads"
-    assert not [text for decision in decisions for text in decision["warnings"] if "another topology" in text]
+    assert not [text for decision in decisions for text in decision.warnings if "another topology" in text]
     words.count_more()
 
 
@@ -226,12 +227,12 @@ def test_a_topic_that_appears_and_matches_is_read_with_either_leader(
     words.count_more()
     words.new_topic("lines-under-java", PARTITIONS - 1)
     words.count_more("lines-under-java", PARTITIONS - 1)
-    assert not ours.named("decision"), "Java leads"
+    assert not ours.reported(DecisionEvent), "Java leads"
     java.close()
     ours.until_running(2 * PARTITIONS)
     restarted = words.java()
     restarted.until(lambda _: len(restarted.active) == PARTITIONS)
     words.new_topic("lines-under-python", PARTITIONS)
     words.count_more("lines-under-python")
-    assert ours.named("decision"), "Python leads"
+    assert ours.reported(DecisionEvent), "Python leads"
     words.count_more()

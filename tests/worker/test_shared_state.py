@@ -15,7 +15,8 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from kstreams_assign import Config, Record, Store, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
-from kstreams_assign.config import GUARANTEES
+from kstreams_assign.allowed_values import GUARANTEES
+from kstreams_assign.events import RunningEvent
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.record import Headers
 from kstreams_assign.tasks.stamped import ValueAndTime
@@ -71,7 +72,7 @@ class Passage:
     from_java: Shown
     ours: SeenState
     from_ours: Shown
-    running: Mapping[str, object]
+    running: RunningEvent
     outputs: Sequence[Message] = ()
     changelogs: Mapping[str, Sequence[Message]] = field(default_factory=dict)
 
@@ -185,7 +186,7 @@ def pass_over(broker: str, name: str, guarantee: str, folder: Path, ends: ExitSt
     second = java(2)
     from_ours = until(second.stores, lambda shown: shown.time_ms != -2)
     changelogs = {store: whole_log(broker, f"{name}-{store}-changelog", 10) for store in ("plain", "stamped")}
-    return Passage(began_ms, from_java, seen[0], from_ours, worker.named("running")[0], outputs, changelogs)
+    return Passage(began_ms, from_java, seen[0], from_ours, worker.reported(RunningEvent)[0], outputs, changelogs)
 
 
 def test_we_read_javas_plain_store(passage: Passage) -> None:
@@ -236,7 +237,7 @@ def test_javas_stream_time_goes_on_from_ours_and_its_processors_find_their_notes
 
 def test_a_changelog_is_read_to_its_end_behind_the_last_marker(passage: Passage) -> None:
     """A Java transaction leaves one behind each commit; a task that waited for a record there would never run."""
-    assert passage.running["restored"] >= len(passage.kept(*FIRST)) * 2
+    assert passage.running.restored >= len(passage.kept(*FIRST)) * 2
 
 
 def test_keys_go_where_javas_producer_puts_them(broker: str, java_peer: object, tmp_path: Path) -> None:  # noqa: ARG001

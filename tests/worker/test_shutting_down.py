@@ -15,6 +15,7 @@ import pytest
 from kstreams_assign import Assignment, CommitDue, Config, GroupMember, SubtopologyShape
 from kstreams_assign.adapters.confluent import CommittedOffsets
 from kstreams_assign.errors import ConfigError, ShutdownRequested
+from kstreams_assign.events import AdoptedEvent
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.worker.group_member import GroupEvent
 from tests.worker.app import PARTITIONS, App
@@ -44,7 +45,7 @@ def test_all_members_commit_and_end_for_either_requester(app: App, asking: int) 
     for member in members:
         assert isinstance(member.until_error(), ShutdownRequested)
         member.join()
-        assert member.named("adopted")[-1]["left"], "tasks were let go in order"
+        assert member.reported(AdoptedEvent)[-1].left, "tasks were let go in order"
     committed = CommittedOffsets(app.broker, {}, group_id=app.name, stable=False)
     offsets = committed.read([TopicPartition(app.name, p) for p in range(PARTITIONS)], 60)
     committed.close()

@@ -14,6 +14,7 @@ import pytest
 
 from kstreams_assign import Record, Task, TopicPartition
 from kstreams_assign.adapters.confluent import CommittedOffsets
+from kstreams_assign.events import AdoptedEvent, BatchLimitedEvent, StalledEvent, TransactionAbortedEvent
 from kstreams_assign.worker.locating import partition_of
 from tests.worker.app import PARTITIONS, PATIENCE_S, App, count, until
 
@@ -42,13 +43,13 @@ def test_exactly_once_a_slow_function_gets_smaller_batches_and_commits_between_t
     app = App(broker, "slow-function", tmp_path)
     app.send([b"one key, one partition"] * 2_500)  # at 6 ms a batch of them outlives a transaction of 10 s
     worker = app.start(1, slowly(0.006), **EXACTLY_ONCE)
-    worker.until_event("batch_limited")
+    worker.until_event(BatchLimitedEvent)
     app.until_counted(read_committed=True)
     app.until_committed()
-    assert worker.named("transaction_aborted") == []
-    limited = worker.named("batch_limited")[0]
-    assert limited["records"] <= 250 / 6
-    assert "records took" in limited["limit"]
+    assert worker.reported(TransactionAbortedEvent) == []
+    limited = worker.reported(BatchLimitedEvent)[0]
+    assert limited.records <= 250 / 6
+    assert "records took" in limited.limit
     app.stop()
 
 
@@ -78,7 +79,7 @@ def test_exactly_once_a_commit_ends_while_the_next_call_is_still_at_work(
     worker = app.start(1, count_and_wait, max_poll_records=1, **EXACTLY_ONCE)
     app.until_counted(read_committed=True)
     assert worker.error is None
-    assert worker.named("transaction_aborted") == []
+    assert worker.reported(TransactionAbortedEvent) == []
     app.stop()
     offsets.close()
 
@@ -97,10 +98,10 @@ def test_exactly_once_a_function_that_sends_much_gets_smaller_batches(broker: st
     worker = app.start(1, send_much, **EXACTLY_ONCE)
     app.until_counted(read_committed=True)
     app.until_committed()
-    assert worker.named("transaction_aborted") == []
-    limited = worker.named("batch_limited")[0]
-    assert "max_poll_bytes = 16777216" in limited["limit"]
-    assert limited["records"] <= (16 << 20) // (12 * len(page))
+    assert worker.reported(TransactionAbortedEvent) == []
+    limited = worker.reported(BatchLimitedEvent)[0]
+    assert "max_poll_bytes = 16777216" in limited.limit
+    assert limited.records <= (16 << 20) // (12 * len(page))
     app.stop()
 
 
@@ -110,8 +111,8 @@ def test_at_least_once_slow_records_never_keep_the_member_from_its_signs_of_life
     worker = app.start(1, slowly(0.2), max_poll_interval_ms=5_000)  # 60 records of 0.2 s take longer
     worker.until_running(PARTITIONS)
     app.until_counted()
-    assert worker.named("stalled") == []
-    assert len(worker.named("adopted")) == 1
+    assert worker.reported(StalledEvent) == []
+    assert len(worker.reported(AdoptedEvent)) == 1
     app.stop()
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from kstreams_assign import Config, Record, Store, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
-from kstreams_assign.config import GUARANTEES
+from kstreams_assign.allowed_values import GUARANTEES
 from kstreams_assign.errors import KeyNotLocal
+from kstreams_assign.events import RunningEvent
 from tests.worker.app import PATIENCE_S, Running, until
 
 PARTITIONS = 2
@@ -78,7 +79,7 @@ def test_a_table_is_restored_to_what_is_committed_and_no_changelog_is_made(table
     two.until(lambda _: len(table.seen) == 2 * len(KEYS))
     assert set(table.seen[: len(KEYS)]) == {(None, b"first")}
     assert set(table.seen[len(KEYS) :]) == {(b"first", b"second")}, "what was not committed is not seen before its time"
-    assert sum(event["restored"] for event in two.named("running")) >= len(KEYS)
+    assert sum(event.restored for event in two.reported(RunningEvent)) >= len(KEYS)
     assert not [
         topic for topic in table.admin.topics(PATIENCE_S) if topic.startswith(f"{table.name}-app") and "log" in topic
     ]

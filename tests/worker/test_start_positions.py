@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from kstreams_assign import Config, Record, Task, TopicPartition
 from kstreams_assign.errors import BrokerUnavailable, CommitDeferred, CommitRefused
+from kstreams_assign.events import InputOutOfRangeEvent, RunningEvent
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.worker.locating import partition_of
 from kstreams_assign.worker.start_positions import StartPositions
@@ -145,9 +146,9 @@ def test_input_whose_offsets_are_gone_begins_where_the_policy_says_and_stays_the
         deleted.result()
     app.sent[b"a key"] = 20 if policy == "earliest" else 10  # 10, and the 10 that are left or none
     second = app.start(2, fail, auto_offset_reset=policy)
-    second.until_event("input_out_of_range", reset=policy)
+    second.until_event(InputOutOfRangeEvent, reset=policy)
     if policy == "latest":
-        second.until(lambda events: sum(event["event"] == "running" for event in events) > PARTITIONS)
+        second.until(lambda events: sum(isinstance(event, RunningEvent) for event in events) > PARTITIONS)
         app.send([b"a key"] * 5)  # the worker that began behind the end fails at these
     assert isinstance(second.until_error(), ArithmeticError)
     second.join()

@@ -8,6 +8,7 @@ import pytest
 
 from kstreams_assign import Config, Subtopology, Worker
 from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.events import ClosedEvent
 from kstreams_assign.local import LocalBroker
 from kstreams_assign.worker import connecting, runtime
 from tests.adapters.confluent_cluster import closed_port
@@ -32,11 +33,11 @@ def test_a_worker_ends_after_one_wait_with_the_address_and_what_to_check(
     worker = Worker(
         Config("alone", address, str(tmp_path)),
         [Subtopology(lambda *_: None, sources=["in"], stores=["totals"])],
-        on_event=lambda event: events.append(event["event"]),
+        on_event=lambda event: events.append(type(event)),
     )
     with pytest.raises(BrokerUnavailable, match=f"bootstrap_servers = '{address}': no broker answered .*; check that"):
         worker.run()
-    assert events == ["closed"], "no other look-up waited for the broker too"
+    assert events == [ClosedEvent], "no other look-up waited for the broker too"
 
 
 def test_the_group_is_connected_to_again_and_again_until_time_is_up(

@@ -6,6 +6,7 @@ import pytest
 
 from kstreams_assign import Config, Subtopology, Worker
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.events import StateWipedEvent, WarningsEvent
 from kstreams_assign.model import TaskId
 from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.identity import derived_id
@@ -32,8 +33,8 @@ def test_a_new_id_and_wiped_state_are_reported_and_logged(broker, tmp_path, capl
     with pytest.raises(ConfigError, match="a-sink-that-is-not-there"):
         worker.run()
     warnings, wiped = events[:2]
-    assert (warnings["event"], wiped["event"], wiped["tasks"]) == ("warnings", "state_wiped", ["0_1"])
-    (warning,) = warnings["warnings"]
+    assert (type(warnings), type(wiped), wiped.tasks) == (WarningsEvent, StateWipedEvent, ("0_1",))
+    (warning,) = warnings.warnings
     assert str(before.process_id) in warning
     assert str(worker.process_id) in warning
     assert warning in caplog.text

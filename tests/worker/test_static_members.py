@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from kstreams_assign import Config, Record, Subtopology, Task
+from kstreams_assign.events import AssignedEvent, DecisionEvent, JoiningEvent
 from tests.worker.app import PARTITIONS, App, Running
 
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
@@ -47,25 +48,25 @@ def two_at_work(app: App, **more: Any) -> tuple[Running, Running]:
 
 def test_a_static_member_comes_back_to_its_tasks_without_a_rebalance_and_asks_for_none(app: App) -> None:
     first, other = two_at_work(app)
-    generation = other.named("assigned")[-1]["generation"]
+    generation = other.reported(AssignedEvent)[-1].generation
     first.stop()
     restarted = static(app, 1)
     restarted.until_running(PARTITIONS // 2)
-    assert [event["generation"] for event in restarted.named("assigned")] == [generation]
-    assert other.named("assigned")[-1]["generation"] == generation
-    assert [event["reason"] for event in restarted.named("joining")] == ["first join"]
+    assert [event.generation for event in restarted.reported(AssignedEvent)] == [generation]
+    assert other.reported(AssignedEvent)[-1].generation == generation
+    assert [event.reason for event in restarted.reported(JoiningEvent)] == ["first join"]
 
 
 def test_whose_state_is_gone_asks_for_a_rebalance_so_that_a_warm_copy_may_take_over(app: App) -> None:
     first, _ = two_at_work(app, num_standby_replicas=1)
-    mine = first.named("assigned")[-1]["active"]
+    mine = first.reported(AssignedEvent)[-1].active
     first.stop()
     shutil.rmtree(app.folder / "state-1")
     restarted = static(app, 1, num_standby_replicas=1)
-    restarted.until(lambda events: len([event for event in events if event["event"] == "joining"]) >= 2)
+    restarted.until(lambda events: len([event for event in events if isinstance(event, JoiningEvent)]) >= 2)
     reason = f"state here is too far behind for the old assignment: {', '.join(mine)}"
-    assert [event["reason"] for event in restarted.named("joining")][:2] == ["first join", reason]
-    restarted.until(lambda events: len([event for event in events if event["event"] == "assigned"]) >= 2)
+    assert [event.reason for event in restarted.reported(JoiningEvent)][:2] == ["first join", reason]
+    restarted.until(lambda events: len([event for event in events if isinstance(event, AssignedEvent)]) >= 2)
 
 
 def test_after_the_static_leader_was_restarted_a_topic_that_grows_is_noticed(app: App) -> None:
@@ -93,10 +94,10 @@ def test_after_the_static_leader_was_restarted_a_topic_that_grows_is_noticed(app
     first.stop()
     restarted = start(1)
     restarted.until_running(PARTITIONS // 2)
-    assert not restarted.named("decision"), "it came back as a follower"
+    assert not restarted.reported(DecisionEvent), "it came back as a follower"
     admin = AdminClient({"bootstrap.servers": app.broker})
     admin.create_partitions([NewPartitions(app.name, PARTITIONS + 2)])[app.name].result(60)
     for member in (restarted, other):
         member.until_running(PARTITIONS // 2 + 1)
-    reasons = [event["reason"] for member in (restarted, other) for event in member.named("joining")]
+    reasons = [event.reason for member in (restarted, other) for event in member.reported(JoiningEvent)]
     assert any(f"source topics have {PARTITIONS + 2} partitions" in reason for reason in reasons)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kstreams_assign import Record, Task
+from kstreams_assign.events import LostEvent, StalledEvent
 from tests.worker.app import PARTITIONS, App, count
 
 
@@ -28,11 +29,11 @@ def test_a_stuck_member_leaves_writes_nothing_of_what_it_did_and_comes_back(brok
     assert stuck.wait(60)
     other.until_running(PARTITIONS)
     app.until_counted()
-    (warning,) = first.named("stalled")[0]["warnings"]
+    (warning,) = first.reported(StalledEvent)[0].warnings
     assert "max_poll_interval_ms = 6000: this member leaves the group" in warning
     free.set()
     first.until_running(PARTITIONS // 2)
-    assert first.named("lost")
+    assert first.reported(LostEvent)
     app.send([b"word-%d" % (n % 97) for n in range(500)])
     app.until_counted()
     app.stop()

@@ -12,7 +12,7 @@ import pytest
 from kstreams_assign import Config, Subtopology
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.adapters.kafka_python import connections, describes_groups
-from kstreams_assign.config import GUARANTEES
+from kstreams_assign.allowed_values import GUARANTEES
 from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.local import LocalBroker
 from tests.worker.app import PARTITIONS, Running, count, send_words, until

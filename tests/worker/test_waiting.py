@@ -10,9 +10,10 @@ import pytest
 
 from kstreams_assign.adapters.confluent.coordinators import OFFSETS_TOPIC
 from kstreams_assign.errors import BrokerUnavailable
+from kstreams_assign.events import LookupFailedEvent
 from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.observe.transactions import Coordinated, ExaminedTransaction, OpenTransaction
 from kstreams_assign.restore.progress import TaskProgress
-from kstreams_assign.tasks.transactions import Coordinated, ExaminedTransaction, OpenTransaction
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.input_progress import InputProgress, measured
 from kstreams_assign.worker.waiting import ASK_INTERVAL_MS, IDLE_ASK_INTERVAL_MS, STILL_MS, WaitingTasks
@@ -87,17 +88,17 @@ def test_a_hanging_transaction_is_reported_with_the_remedy_until_it_ends(waiting
     assert waits_at(waiting, AT_40, {}, STILL_MS + ASK_INTERVAL_MS) == {"0_0": True}
     assert len(brokers.asked) == 2
     [event] = events  # once, as it stays the same
-    [warning] = event["warnings"]
+    [warning] = event.warnings
     assert warning.endswith("; kstreams-assign transactions app -b b:1 --end")
-    assert event["transactions"][0]["transactional_id"] == "app-x"
+    assert event.transactions[0].transactional_id == "app-x"
     assert waits_at(waiting, {}, {}, STILL_MS + ASK_INTERVAL_MS + 1) == {}
-    assert events[-1]["warnings"] == events[-1]["transactions"] == []
+    assert events[-1].warnings == events[-1].transactions == ()
 
 
 def test_a_transaction_that_will_end_is_reported_without_a_warning(waiting, brokers, events):
     brokers.answer = [RUNNING]
     assert waits_at(waiting, AT_40, {}, STILL_MS) == {"0_0": False}
-    assert events[0]["warnings"] == []
+    assert events[0].warnings == ()
 
 
 def test_a_task_before_the_transaction_waits_for_something_else(waiting):
@@ -125,7 +126,7 @@ def test_of_two_transactions_the_one_that_never_ends_is_reported(waiting, broker
 def test_a_transaction_of_an_unknown_producer_is_a_warning(waiting, brokers, events):
     brokers.answer = [ExaminedTransaction(OPEN, None)]
     assert waits_at(waiting, AT_40, {}, STILL_MS) == {"0_0": True}
-    assert events[0]["warnings"]
+    assert events[0].warnings
 
 
 def test_a_task_that_goes_on_is_no_longer_reported(waiting, brokers):
@@ -139,7 +140,9 @@ def test_a_task_that_goes_on_is_no_longer_reported(waiting, brokers):
 def test_unavailable_brokers_are_reported_and_asked_again(waiting, brokers, events):
     brokers.answer = BrokerUnavailable("no broker")
     assert waits_at(waiting, AT_40, {}, STILL_MS) == {}
-    assert (events[0]["event"], events[0]["what"]) == ("lookup_failed", "open transactions")
+    assert replace(events[0], time_ms=0) == LookupFailedEvent(
+        process_id="p", what="open transactions", reason="no broker"
+    )
     brokers.answer = [HANGING]
     assert waits_at(waiting, AT_40, {}, STILL_MS + ASK_INTERVAL_MS) == {"0_0": True}
 
@@ -150,7 +153,7 @@ def test_a_hanging_input_is_reported_for_the_running_task(waiting, brokers, even
     assert brokers.asked == []
     assert waits_at(waiting, {}, {}, STILL_MS, BEHIND) == {"0_1": True}
     assert brokers.asked == [([INPUT], False)]
-    assert events[0]["warnings"][0].endswith(" --end --topic in"), "the topic has no task, so it must be named"
+    assert events[0].warnings[0].endswith(" --end --topic in"), "the topic has no task, so it must be named"
     at_end = {INPUT: BEHIND[INPUT]._replace(position=50)}
     assert waits_at(waiting, {}, {}, STILL_MS + 1, at_end) == {}
 

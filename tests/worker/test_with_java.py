@@ -13,9 +13,10 @@ import pytest
 
 from kstreams_assign import Config, Record, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer
+from kstreams_assign.events import AssignedEvent, DecisionEvent, EarlyProbeEvent
 from tests.java.streams_app import StreamsApp
+from tests.status.test_on_a_broker import until
 from tests.worker.app import PATIENCE_S, Running, until_newest
-from tests.worker.http.test_on_a_broker import until
 
 PARTITIONS = 4
 WORDS = [b"word-%d" % (n % 97) for n in range(2_000)]
@@ -88,12 +89,12 @@ def test_a_worker_joins_a_java_group_and_takes_all_of_it_over(mixed: Mixed) -> N
     ours = mixed.python()
     ours.until_running(PARTITIONS // 2)
     java.until_tasks(active=PARTITIONS // 2)
-    assert not ours.named("decision"), "Java leads"
-    assert "the group uses assignor high_availability" in ours.named("assigned")[-1]["warnings"][0]
+    assert not ours.reported(DecisionEvent), "Java leads"
+    assert "the group uses assignor high_availability" in ours.reported(AssignedEvent)[-1].warnings[0]
     mixed.count_more()
     java.close()
     ours.until_running(PARTITIONS)
-    assert ours.named("decision")[-1]["assignor"] == "least_movement"
+    assert ours.reported(DecisionEvent)[-1].assignor == "least_movement"
     mixed.count_more()
 
 
@@ -105,11 +106,11 @@ def test_a_newcomer_asks_a_java_leader_for_its_tasks_once_it_is_warm_and_never_a
     until(ours, "/status.json", 200, "asks for a rebalance once its own replicas have caught up")
     ours.until_running(PARTITIONS // 2)
     java.until_tasks(active=PARTITIONS // 2)
-    (asked,) = ours.named("early_probe")
-    assert asked["reason"] == f"probing rebalance, early: {PARTITIONS // 2} tasks can change hands"
-    assert not ours.named("decision"), "Java leads"
+    (asked,) = ours.reported(EarlyProbeEvent)
+    assert asked.reason == f"probing rebalance, early: {PARTITIONS // 2} tasks can change hands"
+    assert not ours.reported(DecisionEvent), "Java leads"
     mixed.count_more()
-    (_,) = ours.named("early_probe")
+    (_,) = ours.reported(EarlyProbeEvent)
     until(ours, "/status.json", 200, "nothing is due")
 
 
@@ -120,7 +121,7 @@ def test_java_joins_a_group_that_python_leads_and_takes_all_of_it_over(mixed: Mi
     java = mixed.java()
     java.until_tasks(active=PARTITIONS // 2)
     ours.until_running(PARTITIONS // 2)
-    decisions = [(decision["kind"], decision["assignor"]) for decision in ours.named("decision")]
+    decisions = [(decision.kind, decision.assignor) for decision in ours.reported(DecisionEvent)]
     assert decisions == [
         ("round", "least_movement"),
         ("round", "high_availability"),

@@ -110,7 +110,7 @@ def main(broker: str, name: str, state_dir: str, point: str) -> None:
     faulthandler.register(signal.SIGUSR1)
     config = Config(application_id=name, bootstrap_servers=broker, state_dir=state_dir, **SETTINGS)
     topology = [Subtopology(process=count, sources=[name], stores=["totals"], sinks=[f"{name}-counts"])]
-    Worker(config, topology, on_event=lambda event: print(json.dumps(event), flush=True)).run()
+    Worker(config, topology, on_event=lambda event: print(json.dumps(event.as_dict()), flush=True)).run()
 
 
 if __name__ == "__main__":

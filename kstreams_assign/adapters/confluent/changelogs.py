@@ -20,8 +20,9 @@ from kstreams_assign.adapters.confluent.headers import headers_of, readable_head
 from kstreams_assign.adapters.confluent.settings import Setting
 from kstreams_assign.adapters.confluent.source_limits import SourceLimits
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.restore.ports import Bounds, ChangelogBatch, Write
+from kstreams_assign.restore.ports import Bounds, ChangelogBatch
 from kstreams_assign.tasks.stamped import stamped_all
+from kstreams_assign.tasks.stores import Write
 from kstreams_assign.topology.kinds import refuse_headers
 
 _TUNING: Mapping[str, Setting] = {

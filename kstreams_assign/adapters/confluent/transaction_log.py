@@ -1,7 +1,7 @@
 """What a transaction's coordinator wrote about it: ``__transaction_state``, read for one transactional id.
 
 The topic is compacted; what is left of the id's partition is read from its first offset to its end. What must not live
-here: what follows (``tasks.transactions.decided``).
+here: what follows (``observe.transactions.decided``).
 """
 
 from __future__ import annotations

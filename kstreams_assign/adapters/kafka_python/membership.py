@@ -208,6 +208,17 @@ class GroupClient:
             raise CommitDeferred("commit offsets: a rebalance is under way")
         raise CommitRefused("commit offsets: this member is in no generation")
 
+    def transaction_member(self) -> MemberId:
+        """Return the membership under which a transaction commits its offsets now, also while the group rebalances.
+
+        The coordinator takes such offsets in each state of a group, from members of its current generation (Kafka:
+        ``ClassicGroup.validateOffsetCommit``). Raises ``CommitRefused`` where there is no generation.
+        """
+        now = self._coordinator.group_metadata()
+        if now.generation_id < 0 or not now.member_id:
+            raise CommitRefused("commit offsets: this member is in no generation")
+        return MemberId(now.generation_id, now.member_id, now.group_instance_id)
+
     def member_id(self) -> str:
         return str(self._coordinator.group_metadata().member_id)
 

@@ -1,7 +1,8 @@
 """Open transactions of partitions, what their coordinators say of them, and markers for those that hang (KIP-664).
 
 kafka-python's admin client asks all of it, publicly; it only ever aborts, so one method that is not public is replaced
-(``_abort_transaction_request``, 3.0.12). What must not live here: whether a transaction hangs (``tasks.transactions``).
+(``_abort_transaction_request``, 3.0.12). What must not live here: whether a transaction hangs
+(``observe.transactions``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kafka.structs import TopicPartition as KafkaTopicPartition
 from kstreams_assign.adapters.kafka_python.admin import Admin, connected
 from kstreams_assign.adapters.kafka_python.faults import translated
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.tasks.transactions import Coordinated, Decision, ExaminedTransaction, OpenTransaction, still_open
+from kstreams_assign.observe.transactions import Coordinated, Decision, ExaminedTransaction, OpenTransaction, still_open
 
 
 class TransactionsOnBrokers:

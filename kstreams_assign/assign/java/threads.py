@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kstreams_assign.assign.java.hash_table import spread, walk_order
 from kstreams_assign.assign.java.heap import JavaPriorityQueue
 from kstreams_assign.assign.java_order import sorted_tasks, task_hash, task_order, text_order
+from kstreams_assign.frozen import dataclass
 from kstreams_assign.model import TaskId
 
 Dealt = dict[str, list[TaskId]]
@@ -58,6 +59,8 @@ def distribute(
 
 def _alone(tasks: Collection[TaskId], previous: Sequence[TaskId]) -> list[TaskId]:
     """Return what a single consumer gets: what it had, in that order, then the heap as it empties."""
+    if not tasks:
+        return []
     left = set(tasks)
     mine = [task for task in dict.fromkeys(previous) if task in left]
     return mine + sorted_tasks(left.difference(mine))

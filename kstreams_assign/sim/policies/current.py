@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kstreams_assign.assign import sticky
 from kstreams_assign.engine.effects import Effect
-from kstreams_assign.engine.tasks import Event, Tasks
+from kstreams_assign.engine.task_events import Event
+from kstreams_assign.engine.tasks import Tasks
 from kstreams_assign.group import member
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.loop import Loop

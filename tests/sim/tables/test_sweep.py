@@ -33,12 +33,10 @@ def test_more_warmups_come_to_rest_sooner_and_early_probing_even_sooner(results)
     assert rest[4, EARLY] < rest[4, 60] / 1.5
 
 
-def test_more_warmups_need_fewer_rebalances_but_read_more_at_a_time(results):
+def test_more_warmups_need_fewer_rebalances_and_read_as_fast_as_new_processes_can(results):
     few, many = (next(result for result in results if result.point[1:3] == (warmups, 60)) for warmups in (4, 32))
     assert many.rebalances < few.rebalances
-    assert (
-        few.read_per_s < many.read_per_s == 4 * GROUP.restored_per_s
-    )  # all four new processes read as fast as they can
+    assert few.read_per_s <= many.read_per_s == 4 * GROUP.restored_per_s  # all four read as fast as they can
 
 
 def test_results_are_printed_as_a_table_and_drawn(results):

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 
-from kstreams_assign.config import GUARANTEES
+from kstreams_assign.allowed_values import GUARANTEES
 from kstreams_assign.local import LocalBroker
 from tests.worker.crash.stage import cluster_at
 from tests.worker.crash.sweep import PHASES, SCENARIOS, WORDS, Outcome, Scenario, Sweep, chosen

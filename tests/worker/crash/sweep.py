@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
+from kstreams_assign.events import CommitRefusedEvent, Event, JoiningEvent, LostEvent, TransactionAbortedEvent
 from tests.worker.crash import app
 from tests.worker.crash.calls import after_only
 from tests.worker.crash.checks import Left, wrong_answers, wrong_folders, wrong_state
@@ -77,9 +78,9 @@ class Scenario:
     purges: bool = False
 
     @property
-    def breaks(self) -> tuple[str, ...]:
+    def breaks(self) -> tuple[type[Event], ...]:
         """Return the events that begin ``rebalance``."""
-        return ("commit_refused", "transaction_aborted", "lost") if self.expelled else ("joining",)
+        return (CommitRefusedEvent, TransactionAbortedEvent, LostEvent) if self.expelled else (JoiningEvent,)
 
     @property
     def looks_whole(self) -> bool:

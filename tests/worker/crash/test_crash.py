@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kstreams_assign.config import GUARANTEES
+from kstreams_assign.allowed_values import GUARANTEES
 from tests.worker.crash.calls import ADMIN, CALLBACKS, CONSUMER, GROUP, GROUP_ADMIN
 from tests.worker.crash.points import Point
 from tests.worker.crash.stage import cluster_at

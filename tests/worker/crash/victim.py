@@ -19,8 +19,9 @@ from typing import Any
 
 import confluent_kafka
 
-from kstreams_assign import Config, Record, Task, Worker
-from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitStep, Outcome
+from kstreams_assign import Config, Event, Record, Task, Worker
+from kstreams_assign.events import AssignedEvent, RunningEvent
+from kstreams_assign.tasks.commit import AT_LEAST_ONCE, EXACTLY_ONCE, CommitEnd, CommitStep, Next, Outcome
 from kstreams_assign.worker import runtime
 from tests.worker.crash import app
 from tests.worker.crash.calls import Watch, install
@@ -50,7 +51,7 @@ class Part:
     watched: bool = False
     phase: str = ""
     rebalance: str | None = None
-    breaks: tuple[str, ...] = ()
+    breaks: tuple[type[Event], ...] = ()
     feeds: bool = True
     point: Point | None = None
     planted: str | None = None
@@ -71,16 +72,16 @@ class _Played:
         self._name = part.config["application_id"]
         self._feeder = confluent_kafka.Producer({"bootstrap.servers": part.config["bootstrap_servers"], "linger.ms": 0})
 
-    def hear(self, event: Mapping[str, Any]) -> None:
-        if event["event"] == "assigned":
-            self._active = frozenset(event["active"])
-        elif event["event"] == "running":
-            self._running.add(event["task"])
+    def hear(self, event: Event) -> None:
+        if isinstance(event, AssignedEvent):
+            self._active = frozenset(event.active)
+        elif isinstance(event, RunningEvent):
+            self._running.add(event.task)
             if self._active <= self._running and self._watch.phase == self._part.phase:
                 self._enter("commit")
                 if self._part.feeds:  # a task may have finished its inputs before the last one ran
                     self._feed(BATCH_RECORDS, range(app.PARTITIONS))
-        elif self._part.rebalance and event["event"] in self._part.breaks:
+        elif self._part.rebalance and isinstance(event, self._part.breaks):
             self._break(self._part.rebalance)
 
     def _break(self, phase: str) -> None:
@@ -143,25 +144,25 @@ def small_batches() -> None:
     runtime.PACING = replace(runtime.PACING, rebuild_records=2 * BATCH_RECORDS)
 
 
-def _ordered(table: Mapping[tuple[CommitStep, Outcome], CommitStep], steps: Sequence[CommitStep]) -> None:
+def _ordered(table: Mapping[tuple[CommitStep, Outcome], Next], steps: Sequence[Next]) -> None:
     """Let a successful commit take its steps in this order."""
     assert isinstance(table, dict)
-    table.update({(step, Outcome.OK): then for step, then in pairwise(steps)})
+    table.update({(step, Outcome.OK): then for step, then in pairwise(steps) if isinstance(step, CommitStep)})
 
 
 _C = CommitStep
 PLANTS: Mapping[str, Callable[[], None]] = {
     "offsets before records": lambda: _ordered(
-        AT_LEAST_ONCE, (_C.LEASE, _C.OFFSETS, _C.PRODUCE, _C.FLUSH, _C.STORE, _C.DONE)
+        AT_LEAST_ONCE, (_C.LEASE, _C.OFFSETS, _C.PRODUCE, _C.FLUSH, _C.STORE, CommitEnd.DONE)
     ),
     "store before changelog": lambda: _ordered(
-        AT_LEAST_ONCE, (_C.LEASE, _C.STORE, _C.PRODUCE, _C.FLUSH, _C.OFFSETS, _C.DONE)
+        AT_LEAST_ONCE, (_C.LEASE, _C.STORE, _C.PRODUCE, _C.FLUSH, _C.OFFSETS, CommitEnd.DONE)
     ),
     "store before transaction": lambda: _ordered(
-        EXACTLY_ONCE, (_C.LEASE, _C.BEGIN, _C.PRODUCE, _C.FLUSH, _C.OFFSETS, _C.STORE, _C.TRANSACTION, _C.DONE)
+        EXACTLY_ONCE, (_C.LEASE, _C.BEGIN, _C.PRODUCE, _C.FLUSH, _C.OFFSETS, _C.STORE, _C.TRANSACTION, CommitEnd.DONE)
     ),
     "transaction without offsets": lambda: _ordered(
-        EXACTLY_ONCE, (_C.LEASE, _C.BEGIN, _C.PRODUCE, _C.FLUSH, _C.TRANSACTION, _C.STORE, _C.DONE)
+        EXACTLY_ONCE, (_C.LEASE, _C.BEGIN, _C.PRODUCE, _C.FLUSH, _C.TRANSACTION, _C.STORE, CommitEnd.DONE)
     ),
 }
 """Mistakes that a commit could make; the checks have to report them."""
@@ -187,8 +188,8 @@ def main(part: Part, pipe: Connection) -> None:
     logging.basicConfig(stream=log, level=logging.INFO, format="%(asctime)s %(threadName)s %(message)s")
     if not part.watched:
 
-        def hear(event: Mapping[str, Any]) -> None:
-            if event["event"] == RUNNING:
+        def hear(event: Event) -> None:
+            if isinstance(event, RunningEvent):
                 pipe.send(RUNNING)
 
         topology = app.topology(part.config["application_id"], purges=part.purges)

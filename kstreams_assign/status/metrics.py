@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 
 from kstreams_assign.group.member import State
 from kstreams_assign.model import TaskId
-from kstreams_assign.worker.http.metric_table import (
+from kstreams_assign.status.metric_table import (
     COORDINATOR,
     METRICS,
     OURS,
@@ -33,8 +33,8 @@ from kstreams_assign.worker.http.metric_table import (
     UPDATER,
     Kind,
 )
-from kstreams_assign.worker.http.status import ACTIVE, RESTORING, STOPPED, VERDICTS, ReplicaProgress, Status
-from kstreams_assign.worker.meters import DurationView, TaskTopic
+from kstreams_assign.status.values import ACTIVE, RESTORING, STOPPED, VERDICTS, ReplicaProgress, Status
+from kstreams_assign.status.views import DurationView, TaskTopic
 
 REBALANCING, RUNNING, PENDING_SHUTDOWN, PENDING_ERROR = 1, 2, 3, 5
 """Ordinals of ``KafkaStreams.State``."""

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from kstreams_assign import Config, Subtopology
 from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.events import AssignedEvent, HttpListeningEvent, RunningEvent
 from tests.adapters.confluent_cluster import until as asked_until
 from tests.worker.app import PARTITIONS, Running, count
 from tests.worker.app import until as until_met
@@ -39,8 +40,8 @@ def ask(port, path):
 
 
 def port_of(running):
-    running.until_event("http_listening")
-    return int(running.named("http_listening")[0]["url"].rpartition(":")[2].strip("/"))
+    running.until_event(HttpListeningEvent)
+    return int(running.reported(HttpListeningEvent)[0].url.rpartition(":")[2].strip("/"))
 
 
 def until(running, path, code, pattern=""):
@@ -114,18 +115,18 @@ def test_a_scale_out_that_moves_stateless_tasks_alone_is_soon_over(app):
 
     _, old = start(1)
     second, new = start(2)
-    second.until(lambda events: any(e["event"] == "assigned" and e["standby"] for e in events))
+    second.until(lambda events: any(isinstance(e, AssignedEvent) and e.standby for e in events))
     app.until_counted()
     scalable(old)
     scalable(new)
     third, newest = start(3)
-    third.until(lambda events: any(e["event"] == "assigned" and e["warmup"] for e in events))
+    third.until(lambda events: any(isinstance(e, AssignedEvent) and e.warmup for e in events))
     scalable(newest)
-    assigned = third.named("assigned")
-    first_ms, last_ms = (event["time_ms"] for event in (assigned[0], assigned[-1]))
-    assert not assigned[-1]["warmup"]
-    assert assigned[-1]["standby"]
-    assert {task.partition("_")[0] for task in assigned[-1]["active"]} == {"1"}
+    assigned = third.reported(AssignedEvent)
+    first_ms, last_ms = (event.time_ms for event in (assigned[0], assigned[-1]))
+    assert not assigned[-1].warmup
+    assert assigned[-1].standby
+    assert {task.partition("_")[0] for task in assigned[-1].active} == {"1"}
     print(f"scalable {last_ms - first_ms} ms after the first assignment")
     assert last_ms - first_ms < floor_ms + 20_000, "the interval is ten minutes"
 
@@ -134,8 +135,8 @@ class AskedAtOnce(Running):
     """A worker that is asked before it joins: it reports its address first."""
 
     def _hear(self, event):
-        if event["event"] == "http_listening":
-            port = int(event["url"].rpartition(":")[2].strip("/"))
+        if isinstance(event, HttpListeningEvent):
+            port = int(event.url.rpartition(":")[2].strip("/"))
             self.at_first = {path: ask(port, path) for path in ("/live", "/ready", "/scalable")}
         super()._hear(event)
 
@@ -228,7 +229,7 @@ def test_restored_records_and_a_standbys_records_are_counted(app):
     first.stop()
     second, port = started(app, 2)  # an empty state directory
     second.until_running(PARTITIONS)
-    restored = sum(event["restored"] for event in second.named("running"))
+    restored = sum(event.restored for event in second.reported(RunningEvent))
     assert restored >= len({*WORDS})
     assert sum_of(metrics_of(port), "kafka_streams_stream_task_metrics_restore_total") == restored
     _, standby = started(app, 3, num_standby_replicas=1)

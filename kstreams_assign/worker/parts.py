@@ -1,4 +1,4 @@
-"""The parts of a worker that a status is built from. Each answers with its own view at that moment."""
+"""The parts of a worker that its status is built from. Each answers with its own view at that moment."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from uuid import UUID
 from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
 from kstreams_assign.config import Config
 from kstreams_assign.model import TopologyShape
+from kstreams_assign.status.build import status_of
+from kstreams_assign.status.values import Status
+from kstreams_assign.status.views import Meters, Views
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.http.status import Status
-from kstreams_assign.worker.http.view import Views, status_of
 from kstreams_assign.worker.membership import Membership
-from kstreams_assign.worker.meters import Meters
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.restoring import RestoreThread
 from kstreams_assign.worker.state_sizes import StateSizes

@@ -2,28 +2,24 @@
 
 What lives here: which process has which tasks (from the host maps, or from all placements where this member leads)
 and the progress of replicas (own ones from the restore thread, others from early probing). What must not: verdicts
-(``status``).
+(``values``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
 from kstreams_assign.assign import is_caught_up
 from kstreams_assign.config import Config
-from kstreams_assign.engine.stops import Stop
 from kstreams_assign.group.probing import Rejoin, Wait
 from kstreams_assign.group.values import Adopted, Hosts, WarmupQueue
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition, TopologyShape, process_order
 from kstreams_assign.observe.reasons import span
 from kstreams_assign.restore.progress import TaskProgress
-from kstreams_assign.tasks.lifecycle import TaskState
-from kstreams_assign.tasks.transactions import HeldUp
-from kstreams_assign.worker.early import ALL_CHANGELOGS, EarlyView
-from kstreams_assign.worker.http.status import (
+from kstreams_assign.status.values import (
     ACTIVE,
     QUEUED,
     STANDBY,
@@ -36,8 +32,8 @@ from kstreams_assign.worker.http.status import (
     WarmUp,
     stopped_text,
 )
-from kstreams_assign.worker.membership import MemberView
-from kstreams_assign.worker.meters import Meters
+from kstreams_assign.status.views import ALL_CHANGELOGS, EarlyView, Views
+from kstreams_assign.tasks.lifecycle import TaskState
 
 T = TypeVar("T")
 
@@ -45,31 +41,6 @@ STILL_MS = 5_000
 """A replica without a step for so long is not catching up. Members that restore report at least as often."""
 
 ROLE_ORDER = (ACTIVE, WARMUP, STANDBY, "leaving")
-
-
-@dataclass(frozen=True, slots=True)
-class Views:
-    """The parts' views, read one after the other. ``monotonic_ms`` is the clock of ``progress`` and ``early``."""
-
-    member: MemberView
-    early: EarlyView
-    roles: Mapping[TaskId, str]
-    states: Mapping[TaskId, TaskState]
-    progress: Mapping[TaskId, TaskProgress]
-    warnings: Mapping[str, Sequence[str]]
-    records_total: int
-    commits_total: int
-    turned_ms: int
-    closing: bool
-    failure: str | None
-    now_ms: int
-    monotonic_ms: int
-    stopped: Mapping[TaskId, Stop] = field(default_factory=dict)
-    waits: Mapping[TaskId, HeldUp] = field(default_factory=dict)
-    transactions_aborted_total: int = 0
-    records_out_total: int = 0
-    input_lags: Mapping[TopicPartition, int] = field(default_factory=dict)
-    meters: Meters = field(default_factory=Meters)
 
 
 def status_of(config: Config, shape: TopologyShape, process: UUID, views: Views) -> Status:

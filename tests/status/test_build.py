@@ -23,11 +23,10 @@ from kstreams_assign.model import (
     TopologyShape,
 )
 from kstreams_assign.restore.progress import TaskProgress
+from kstreams_assign.status.build import early_text, replica_progress, status_of
+from kstreams_assign.status.values import Holder, ReplicaProgress
+from kstreams_assign.status.views import ALL_CHANGELOGS, EarlyView, MemberView, Views
 from kstreams_assign.tasks.lifecycle import TaskState
-from kstreams_assign.worker.early import ALL_CHANGELOGS, EarlyView
-from kstreams_assign.worker.http.status import Holder, ReplicaProgress
-from kstreams_assign.worker.http.view import Views, early_text, replica_progress, status_of
-from kstreams_assign.worker.membership import MemberView
 
 LEADER, NEW = UUID(int=1), UUID(int=2)
 OLD_HOST, NEW_HOST = HostInfo("old", 80), HostInfo("new", 80)

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from kstreams_assign.group.member import State
-from kstreams_assign.worker.http.status import ReplicaProgress, TaskStatus, live, ready, scalable
-from tests.worker.http.statuses import NEW, NOW_MS, changelog, settled, task, warm_up, warming
+from kstreams_assign.status.values import ReplicaProgress, TaskStatus, live, ready, scalable
+from tests.status.statuses import NEW, NOW_MS, changelog, settled, task, warm_up, warming
 
 RESTORING = (TaskStatus(task(0), "active", "restoring", ReplicaProgress(500, 0.5, 100.0, 5_000, {changelog(0): 500})),)
 FRESH = (TaskStatus(task(0), "active", "restoring", None),)

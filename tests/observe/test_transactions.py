@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kstreams_assign.model import TopicPartition
-from kstreams_assign.tasks.transactions import (
+from kstreams_assign.observe.transactions import (
     Coordinated,
     Decision,
     ExaminedTransaction,

@@ -10,11 +10,11 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from kstreams_assign.model import HostInfo, TaskId
-from kstreams_assign.worker.http.page import POLICY
-from kstreams_assign.worker.http.status import Holder, ReplicaProgress, TaskStatus
+from kstreams_assign.status.page import POLICY
+from kstreams_assign.status.values import Holder, ReplicaProgress, TaskStatus
 from tests.looks import cut_tables, faint_texts, in_each_look, page_width
-from tests.worker.http.statuses import NEW, NOWHERE, orders, settled, task, warming
-from tests.worker.http.test_server import serving
+from tests.status.statuses import NEW, NOWHERE, orders, settled, task, warming
+from tests.status.test_server import serving
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """The HTTP server: a thread that answers GET and HEAD, and ends with the worker.
 
-What lives here: ``http.server`` under bounds, and which path answers what. What must not: what is answered (``status``,
+What lives here: ``http.server`` under bounds, and which path answers what. What must not: what is answered (``values``,
 ``metrics``, ``page``). The bounds: a few connections at a time, one short request on each, and an end to each after a
 while, however slowly the other side sends or reads. On loopback only names of loopback are answered to, so that no page
 of a browser can reach in under a name of its own (DNS rebinding).
@@ -21,17 +21,17 @@ from http.server import BaseHTTPRequestHandler
 from io import BufferedIOBase
 from ipaddress import ip_address
 from socketserver import ThreadingTCPServer
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from kstreams_assign.adapters.listening import describe_listen_error
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.events import Event, HttpFailedEvent, HttpListeningEvent
 from kstreams_assign.model import HostInfo
 from kstreams_assign.state.forking import open_unshared
-from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.http.as_json import as_json, tasks_json, verdict_json
-from kstreams_assign.worker.http.metrics import exposition
-from kstreams_assign.worker.http.page import PAGE, POLICY
-from kstreams_assign.worker.http.status import VERDICTS, Status, host_text
+from kstreams_assign.status.as_json import as_json, tasks_json, verdict_json
+from kstreams_assign.status.metrics import exposition
+from kstreams_assign.status.page import PAGE, POLICY
+from kstreams_assign.status.values import VERDICTS, Status, host_text
 
 CONNECTIONS_MAX = 32
 REQUEST_BYTES_MAX = 16_384
@@ -41,6 +41,12 @@ TURN_S = 0.1
 
 BUSY = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+class EventReports(Protocol):
+    """Where the server reports its events (``worker.events.EventLog``)."""
+
+    def emit(self, event: Event) -> None: ...
 
 
 class Answer(NamedTuple):
@@ -98,19 +104,16 @@ class StatusServer:
         """With the port that was taken."""
         return self._server.address
 
-    def start(self, status: Callable[[], Status], log: EventLog) -> None:
+    def start(self, status: Callable[[], Status], log: EventReports) -> None:
         """Answer with what ``status`` says, which is asked from several threads."""
         self._server.status, self._server.log = status, log
         self._thread.start()
-        open_to_all = [
-            (
-                f"{host_text(self.address)} is no loopback address: "
-                "every client that reaches it may read names of topics, tasks and hosts"
-            )
-        ]
-        log.emit(
-            "http_listening", url=f"http://{host_text(self.address)}/", warnings=open_to_all if self._public else []
+        open_to_all = (
+            f"{host_text(self.address)} is no loopback address: "
+            "every client that reaches it may read names of topics, tasks and hosts"
         )
+        warnings = (open_to_all,) if self._public else ()
+        log.emit(HttpListeningEvent(url=f"http://{host_text(self.address)}/", warnings=warnings))
 
     def stop(self) -> None:
         """Hang up on everybody, and let the address go."""
@@ -125,7 +128,7 @@ class _Server(ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = CONNECTIONS_MAX
     status: Callable[[], Status]
-    log: EventLog
+    log: EventReports
 
     def __init__(self, address: HostInfo) -> None:
         host = address.host.removeprefix("[").removesuffix("]")
@@ -171,7 +174,7 @@ class _Server(ThreadingTCPServer):
         """Ignore a client that hung up; report any other error, as it is a bug."""
         error = sys.exception()
         if not isinstance(error, OSError):
-            self.log.emit("http_failed", warnings=[f"{type(error).__name__}: {error}"])
+            self.log.emit(HttpFailedEvent(warnings=(f"{type(error).__name__}: {error}",)))
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,7 +1,7 @@
 """``Status``: what a worker knows of itself and its group at one moment, and the verdicts for an orchestrator.
 
 Pure values and pure verdicts: ``live``, ``ready`` and ``scalable``, each with its reasons as text. What must not live
-here: how a status is built (``view``) and how it is written (``as_json``, ``metrics``, the page).
+here: how a status is built (``build``) and how it is written (``as_json``, ``metrics``, the page).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from kstreams_assign.group.member import State
 from kstreams_assign.group.values import WarmupQueue
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition
 from kstreams_assign.observe.reasons import first, process_names, span
-from kstreams_assign.tasks.transactions import HeldUp
-from kstreams_assign.worker.meters import Meters
+from kstreams_assign.observe.transactions import HeldUp
+from kstreams_assign.status.views import Meters
 
 ACTIVE, STANDBY, WARMUP = "active", "standby", "warmup"
 RESTORING, QUEUED, STOPPED = "restoring", "queued", "stopped"

@@ -12,11 +12,12 @@ from http.client import HTTPConnection
 import pytest
 
 from kstreams_assign.errors import ConfigError
+from kstreams_assign.events import HttpFailedEvent, HttpListeningEvent
 from kstreams_assign.model import HostInfo
+from kstreams_assign.status import server as module
+from kstreams_assign.status.server import CONNECTIONS_MAX, PATHS, StatusServer
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.http import server as module
-from kstreams_assign.worker.http.server import CONNECTIONS_MAX, PATHS, StatusServer
-from tests.worker.http.statuses import settled, warming
+from tests.status.statuses import settled, warming
 
 WITHIN_S = 60
 
@@ -72,9 +73,10 @@ def test_every_path_answers_and_head_is_the_same_without_a_body():
             assert full.headers["Content-Length"] == str(len(body))
             assert brief.headers["Content-Type"] == full.headers["Content-Type"]
         assert [task["task"] for task in json.loads(ask(port, "/tasks")[1])] == ["0_0", "0_1", "0_2"]
-        assert events[0]["event"] == "http_listening"
-        assert events[0]["url"] == f"http://127.0.0.1:{port}/"
-        assert events[0]["warnings"] == []
+        [listening] = events
+        assert isinstance(listening, HttpListeningEvent)
+        assert listening.url == f"http://127.0.0.1:{port}/"
+        assert listening.warnings == ()
 
 
 def test_other_paths_methods_and_versions_are_refused():
@@ -101,13 +103,13 @@ def test_other_loopback_addresses_are_names_of_loopback_too():
         with socket.create_connection(("127.0.0.9", port), timeout=WITHIN_S) as connection:
             connection.sendall(b"GET /live HTTP/1.1\r\nHost: 127.0.0.9:%d\r\n\r\n" % port)
             assert connection.makefile("rb").readline() == b"HTTP/1.0 200 OK\r\n"
-        assert events[0]["warnings"] == []
+        assert events[0].warnings == ()
 
 
 def test_on_another_address_any_name_gets_an_answer_and_a_warning_is_reported():
     with serving(host="0.0.0.0") as (port, events):
         assert ask(port, "/live", Host="pod.example:80")[0].status == 200
-        assert "no loopback" in events[0]["warnings"][0]
+        assert "no loopback" in events[0].warnings[0]
 
 
 def test_a_request_that_is_too_long_is_refused_without_being_read():
@@ -134,7 +136,7 @@ def test_a_client_that_hangs_up_in_the_middle_harms_nothing():
             connection.close()
         go_on.set()
         assert ask(port, "/live")[0].status == 200
-    assert [event["event"] for event in events] == ["http_listening"]
+    assert [type(event) for event in events] == [HttpListeningEvent]
 
 
 def test_a_silent_client_is_disconnected_and_others_are_served_meanwhile(monkeypatch):
@@ -157,7 +159,7 @@ def test_an_internal_error_is_reported_and_the_next_request_is_answered():
     with serving(lambda: next(moments)) as (port, events):
         assert reply_to(port, b"GET /live HTTP/1.0\r\n\r\n") == b""
         assert ask(port, "/live")[0].status == 200
-        assert "AttributeError" in next(e for e in events if e["event"] == "http_failed")["warnings"][0]
+        assert "AttributeError" in next(e for e in events if isinstance(e, HttpFailedEvent)).warnings[0]
 
 
 def test_the_server_ends_while_a_client_is_connected_and_leaves_no_thread_and_no_port(monkeypatch):

@@ -11,11 +11,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from kstreams_assign.group.member import State
-from kstreams_assign.tasks.transactions import HeldUp
-from kstreams_assign.worker.http.metric_table import METRICS, ROWS, Kind, MetricRow
-from kstreams_assign.worker.http.metrics import client_state, exposition
-from kstreams_assign.worker.http.status import ReplicaProgress, TaskStatus
-from tests.worker.http.statuses import NOW_MS, PROCESS_ID, settled, task, warming
+from kstreams_assign.observe.transactions import HeldUp
+from kstreams_assign.status.metric_table import METRICS, ROWS, Kind, MetricRow
+from kstreams_assign.status.metrics import client_state, exposition
+from kstreams_assign.status.values import ReplicaProgress, TaskStatus
+from tests.status.statuses import NOW_MS, PROCESS_ID, settled, task, warming
 
 READERS = {
     "": read_text,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
-from kstreams_assign.worker.http.status import (
+from kstreams_assign.status.values import (
     VERDICTS,
     Holder,
     ReplicaProgress,

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from kstreams_assign.group.member import State
 from kstreams_assign.model import HostInfo, TaskId, TopicPartition
-from kstreams_assign.worker.http.status import Holder, ReplicaProgress, Status, TaskStatus, WarmUp
-from kstreams_assign.worker.meters import BOUNDS_S, DurationView, Meters
+from kstreams_assign.status.values import Holder, ReplicaProgress, Status, TaskStatus, WarmUp
+from kstreams_assign.status.views import BOUNDS_S, DurationView, Meters
 
 PROCESS_ID, THERE, NEW = (UUID(int=n << 120) for n in (1, 2, 3))
 NOW_MS = 1_800_000_000_000

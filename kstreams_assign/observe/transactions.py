@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.wire.transaction_log import AT_WORK, LoggedTransaction
@@ -105,17 +104,6 @@ def decided(hanging: OpenTransaction, log: Iterable[LoggedTransaction]) -> Decis
     if last is None or last.producer_epoch < hanging.producer_epoch:
         return None
     return ENDING.get(last.state)
-
-
-def facts_of(examined: ExaminedTransaction) -> dict[str, Any]:
-    """Return the facts for events and JSON; ``transactional_id`` is null if no coordinator knows the producer."""
-    return {
-        "partition": str(examined.open.partition),
-        "start_offset": examined.open.start_offset,
-        "producer_id": examined.open.producer_id,
-        "transactional_id": examined.coordinated.transactional_id if examined.coordinated else None,
-        "hanging": examined.hanging,
-    }
 
 
 def in_words(examined: ExaminedTransaction) -> str:

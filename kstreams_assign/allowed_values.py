@@ -1,0 +1,97 @@
+"""What settings may be: the range or the choices of each, and the one check that refuses another value.
+
+``Config`` (every setting of a member) and ``AssignConfig`` (those that a decision depends on) have settings in common;
+both check them here. What must not live here: defaults, and checks that need more than one setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kstreams_assign.errors import ConfigError
+
+
+class Guarantee(StrEnum):
+    """Values of ``processing_guarantee``."""
+
+    AT_LEAST_ONCE = "at_least_once"
+    EXACTLY_ONCE = "exactly_once_v2"
+
+
+ASSIGNOR_NAMES = ("least_movement", "high_availability", "sticky", "fallback_prior", "learner")
+GUARANTEES = tuple(each.value for each in Guarantee)
+USER_DATA = ("apache", "kip441")
+OFFSET_RESETS = ("earliest", "latest")
+MEMBERSHIP_OPERATIONS = ("default", "leave_group", "remain_in_group")
+RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Whole numbers from ``least`` to ``most``, or without an upper limit."""
+
+    least: int
+    most: int | None = None
+
+    def allows(self, value: object) -> bool:
+        """Return whether this is one of the numbers; booleans are none."""
+        if isinstance(value, bool) or not isinstance(value, int):
+            return False
+        return self.least <= value and (self.most is None or value <= self.most)
+
+    def __str__(self) -> str:
+        return f"a whole number >= {self.least}" + ("" if self.most is None else f" and <= {self.most}")
+
+
+RANGES: Mapping[str, Range] = {
+    "num_standby_replicas": Range(0),
+    "acceptable_recovery_lag": Range(0),
+    "max_warmup_replicas": Range(1),
+    "probing_rebalance_interval_ms": Range(60_000),
+    "early_probing_floor_ms": Range(1_000),
+    "state_cleanup_delay_ms": Range(0),
+    "state_cleanup_dir_max_age_ms": Range(-1),
+    "session_timeout_ms": Range(1_000),
+    "heartbeat_interval_ms": Range(50),
+    "max_poll_interval_ms": Range(1_000),
+    "max_poll_records": Range(1),
+    "max_poll_bytes": Range(1),
+    "commit_interval_ms": Range(1),
+    "buffered_records_max": Range(1),
+    "repartition_purge_interval_ms": Range(0),
+    "replication_factor": Range(-1, 32_767),
+}
+"""KIP-441, "Parameters", has the smallest values of the first four."""
+
+COSTS: Mapping[str, Range] = {
+    "rack_aware_assignment_traffic_cost": Range(0, 1_000_000),
+    "rack_aware_assignment_non_overlap_cost": Range(0, 1_000_000),
+}
+"""Ranges of settings that may also be left out. Java adds up costs in 32 bits; with this limit a task may have two
+thousand partitions."""
+
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "assignor": ASSIGNOR_NAMES,
+    "processing_guarantee": GUARANTEES,
+    "auto_offset_reset": OFFSET_RESETS,
+    "user_data": USER_DATA,
+    "group_membership_operation": MEMBERSHIP_OPERATIONS,
+    "rack_aware_assignment_strategy": RACK_AWARE_STRATEGIES,
+}
+
+
+def check_value(key: str, value: object) -> None:
+    """Raise ``ConfigError`` for a value that the setting may not have. A setting without an entry may have any."""
+    if key in CHOICES and value not in CHOICES[key]:
+        raise ConfigError(f"{key} = {value!r}: must be one of {', '.join(CHOICES[key])}")
+    allowed = RANGES.get(key) or (None if value is None else COSTS.get(key))
+    if allowed is not None and not allowed.allows(value):
+        raise ConfigError(f"{key} = {value!r}: must be {allowed}")
+
+
+def check_values(settings: object, keys: Iterable[str]) -> None:
+    """Check these attributes of ``settings``. Raises ``ConfigError`` for the first that is not allowed."""
+    for key in keys:
+        check_value(key, getattr(settings, key))

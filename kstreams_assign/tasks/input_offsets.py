@@ -1,0 +1,37 @@
+"""How far the work on a task's input is, as commits see it. All offsets are next offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kstreams_assign.model import TopicPartition
+
+
+@dataclass(slots=True)
+class InputOffsets:
+    """Offsets by input partition.
+
+    ``positions`` are those of the last commit begun: a roll-back reads from there. ``handled`` are of work that the
+    next commit may have. ``deferred`` are those whose commit a rebalance put off.
+    """
+
+    positions: dict[TopicPartition, int]
+    handled: dict[TopicPartition, int] = field(default_factory=dict)
+    deferred: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def done_to(self) -> Mapping[TopicPartition, int]:
+        """Return how far the work on each partition is."""
+        return {**self.positions, **self.deferred, **self.handled}
+
+    def take(self) -> dict[TopicPartition, int]:
+        """Return the offsets of a commit that begins, with those put off before."""
+        offsets = {**self.deferred, **self.handled}
+        self.positions.update(offsets)
+        self.handled, self.deferred = {}, {}
+        return offsets
+
+    def defer(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Keep the offsets of a deferred commit for the next; those of other tasks are ignored."""
+        for partition in offsets.keys() & self.positions.keys():
+            self.deferred.setdefault(partition, offsets[partition])

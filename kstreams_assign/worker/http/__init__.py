@@ -1,1 +1,0 @@
-"""What a worker tells over HTTP: health, metrics, tasks, and a page for people. Nothing here changes anything."""

@@ -1,0 +1,54 @@
+"""Ranges and choices have one table: whatever has a setting refuses the same values in the same words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields
+
+import pytest
+
+from kstreams_assign.allowed_values import CHOICES, COSTS, RANGES, check_value
+from kstreams_assign.assign import AssignConfig
+from kstreams_assign.config import Config
+from kstreams_assign.errors import ConfigError
+
+NEEDED = {"application_id": "app", "bootstrap_servers": "localhost:9092"}
+TABLES = (RANGES, COSTS, CHOICES)
+IN_BOTH = sorted({each.name for each in fields(AssignConfig)} - {"rack_aware_assignment_tags"})
+
+
+def test_each_setting_of_the_tables_exists_and_is_in_one_of_them():
+    keys = Counter(key for table in TABLES for key in table)
+    assert keys.keys() <= {each.name for each in fields(Config)}
+    assert set(keys.values()) == {1}
+
+
+@pytest.mark.parametrize("key", IN_BOTH)
+def test_a_member_and_a_decision_refuse_a_value_alike(key):
+    with pytest.raises(ConfigError) as of_decision:
+        AssignConfig(**{key: -1})
+    with pytest.raises(ConfigError) as of_member:
+        Config(**NEEDED, **{key: -1})
+    assert str(of_decision.value) == str(of_member.value)
+    assert str(of_member.value).startswith(f"{key} = -1: must be ")
+
+
+@pytest.mark.parametrize("key", [*RANGES, *COSTS])
+def test_a_range_has_its_limits_and_only_whole_numbers(key):
+    allowed = {**RANGES, **COSTS}[key]
+    check_value(key, allowed.least)
+    wrong = [allowed.least - 1, str(allowed.least), float(allowed.least), True]
+    if allowed.most is not None:
+        check_value(key, allowed.most)
+        wrong.append(allowed.most + 1)
+    for value in wrong:
+        with pytest.raises(ConfigError, match=f"^{key} = {value!r}: must be a whole number >= {allowed.least}"):
+            check_value(key, value)
+
+
+def test_only_a_cost_may_be_left_out():
+    for key in COSTS:
+        check_value(key, None)
+    for key in [*RANGES, *CHOICES]:
+        with pytest.raises(ConfigError, match=f"^{key} = None: must be "):
+            check_value(key, None)
