@@ -272,6 +272,8 @@ SLOW = (
     "tests/docs_site/test_build.py",
     "tests/docs_site/test_reference.py",
     "tests/adapters/test_rocksdb_cut.py",
+    "tests/bench/test_bench.py::test_without_a_peer",
+    "tests/bench/test_bench.py::test_a_leaders_whole_rebalance",
     "tests/assign/test_brute_force.py::test_guarantees_hold_for_any_process_names",
     "tests/demo/test_fleet.py::test_workers_are_stopped_together",
     "tests/history/test_compaction.py::test_killed_at_any_point",

@@ -17,7 +17,7 @@ from tests.samples import sample
 from tests.sim.bugs import BUGS, lease_ignored
 from tests.sim.mixed_bugs import MIXED_BUGS
 
-SEEDS = sample(range(60), 15)
+SEEDS = sample(range(60), 10)
 LOOKED_AT = 30
 
 
@@ -183,7 +183,7 @@ def test_a_lost_members_tasks_are_not_reported_while_the_cleaner_may_remove_them
     assert play(of_old_kinds(seed)).violations == ()
 
 
-@pytest.mark.parametrize("bug", sample([*BUGS, *MIXED_BUGS], 9), ids=lambda bug: bug.name)
+@pytest.mark.parametrize("bug", sample([*BUGS, *MIXED_BUGS], 6), ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found(bug, monkeypatch):
     bug.plant(monkeypatch)
     seeds = range(bug.first, bug.first + LOOKED_AT)
