@@ -27,9 +27,9 @@ EXTRA_LINE = re.compile(r"kstreams-assign: the package \S+ is not installed; .*:
 ARGUMENTS: Mapping[tuple[str, ...], tuple[int | str, tuple[str, ...]]] = {
     # words -> (exit status, or the extra that the command needs; arguments)
     ("demo",): ("local", ()),
-    ("inspect",): (3, ("group", "-b", NO_BROKER)),
-    ("what-if",): (3, ("group", "-b", NO_BROKER)),
-    ("transactions",): (3, ("group", "-b", NO_BROKER)),
+    ("inspect",): (3, ("group", "-b", NO_BROKER, "--timeout", "2")),
+    ("what-if",): (3, ("group", "-b", NO_BROKER, "--timeout", "2")),
+    ("transactions",): (3, ("group", "-b", NO_BROKER, "--timeout", "2")),
     ("topic", "create"): (3, ("words", "-b", NO_BROKER, "--timeout", "2")),
     ("topic", "list"): (3, ("-b", NO_BROKER, "--timeout", "2")),
     ("topic", "produce"): (3, ("words", "a=1", "-b", NO_BROKER, "--timeout", "2")),
