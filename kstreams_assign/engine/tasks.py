@@ -5,7 +5,8 @@ order; it reports back with further events (``task_events``).
 
 Three rules connect the tasks with the commits. A task that ran is committed before it is released, with the others that
 leave. Stores are not handed over while a commit is under way, as it may read and write them. While the group rebalances
-no heartbeat renews the session, so a commit begins by itself only if its records have time to arrive.
+no transaction begins, and at least once a commit begins by itself only if its records have time to arrive: no heartbeat
+renews the session meanwhile.
 """
 
 from __future__ import annotations
@@ -123,14 +124,14 @@ class Tasks:
         """Return whether ``Turned`` has something to do."""
         if not self._tasks.committing:
             due = now_ms >= self._next_commit_ms or full
-            if self._wait_for_next or (due and not self._fenced):
+            if self._wait_for_next or (due and not self._holds):
                 return True
         return any(now_ms >= ends_ms for ends_ms in self._tasks.pauses())
 
     def due_ms(self) -> int | None:
         """Return when ``Turned`` has something to do if nothing else happens; None: never."""
         due = self._tasks.pauses()
-        if not (self._tasks.committing or self._fenced) and self._tasks.any_runs:
+        if not (self._tasks.committing or self._holds) and self._tasks.any_runs:
             due.append(self._next_commit_ms)
         return min(due, default=None)
 
@@ -265,9 +266,17 @@ class Tasks:
 
     def _may_commit(self, event: Turned) -> bool:
         """Return whether a commit may begin that nothing waits for."""
-        if self._fenced:
-            return False
-        return (event.joined and not self._rejoining) or event.lease_left_ms >= self._lease_needed_ms
+        if event.joined and not self._rejoining:
+            return not self._fenced
+        return not self._holds and not self._exactly_once and event.lease_left_ms >= self._lease_needed_ms
+
+    @property
+    def _holds(self) -> bool:
+        """Whether no commit begins by itself until the next assignment.
+
+        The offsets of a transaction name a generation, and this member does not know when its join ends that.
+        """
+        return self._fenced or (self._rejoining and self._exactly_once)
 
     def _begin_commit(self, now_ms: int) -> list[Effect]:
         self._next_commit_ms = now_ms + self._commit_interval_ms

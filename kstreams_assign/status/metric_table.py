@@ -131,7 +131,7 @@ ROWS = (
         f"{OURS}_rebalance_duration_seconds",
         Kind.HISTOGRAM,
         "seconds",
-        "From the request to join until the assignment; tasks process and commit meanwhile.",
+        "From the request to join until the assignment; tasks process records meanwhile.",
     ),
     MetricRow(
         f"{OURS}_commit_duration_seconds", Kind.HISTOGRAM, "seconds", "From the begin of a commit until its end."

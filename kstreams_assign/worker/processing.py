@@ -3,7 +3,7 @@
 It takes orders from an inbox (adopt an assignment, commit now, drop everything, a task is ready, stop), reads input,
 gives it to the code that works on it (``labour``), and commits what is done. It never waits for state: the restore
 thread opens, restores and closes stores, and the two threads hand a task's stores to each other. It never waits for the
-group either: work and commits go on while a join is under way, and input offsets wait for the assignment.
+group either: work goes on while a join is under way, and so do commits at least once.
 
 What must not live here: when a commit begins, or what becomes of a task; the engine decides both.
 """

@@ -305,6 +305,17 @@ def test_commits_go_on_while_the_group_rebalances_if_the_session_lasts(machine: 
     assert machine.handle(Turned(joined=True)) == [do.BeginCommit()]
 
 
+def test_exactly_once_no_transaction_begins_while_the_group_rebalances() -> None:
+    exact = Machine(exactly_once=True)
+    exact.run()
+    exact.handle(member.Commit())
+    exact.now_ms += INTERVAL_MS
+    assert exact.handle(Turned(joined=True, full=True, lease_left_ms=SESSION_MS)) == []
+    assert not exact.tasks.is_due(exact.now_ms, full=True)
+    exact.handle(member.Adopt(2, ACTIVE))
+    assert exact.handle(Turned(joined=True)) == [do.BeginCommit()]
+
+
 def test_what_was_committed_less_than_an_interval_ago_is_not_committed_again_before_a_join(machine: Machine) -> None:
     assert machine.handle(member.Commit()) == [do.TellMember(member.WorkCommitted())]
 

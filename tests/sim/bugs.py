@@ -245,12 +245,6 @@ def offsets_outside(monkeypatch):
     monkeypatch.setattr(producer.Producer, "send_offsets", wrong)
 
 
-class ForgetfulClient(Client):
-    """Does not count the losses of its membership."""
-
-    losses = property(lambda _: 0, lambda *_: None)
-
-
 def failed_commits_go_on(monkeypatch):
     """Tasks whose transaction was aborted go on from what they had processed."""
 
@@ -373,7 +367,7 @@ BUGS = (
         "what is not committed is restored",
         "a task begins with all of its state",
         uncommitted_restored,
-        130,
+        205,
         exactly_once=True,
     ),
     Bug(
@@ -390,13 +384,6 @@ BUGS = (
         exactly_once=True,
     ),
     Bug("a task goes on with a store that was not written", "a store follows its changelog", unwritten_stores_go_on),
-    Bug(
-        "a transaction ends under another membership than it began",
-        "offsets never go back",
-        lambda patch: patch.setattr(membership, "Client", ForgetfulClient),
-        1_060,
-        exactly_once=True,
-    ),
     Bug("offsets are committed outside", "offsets never go back", offsets_outside, exactly_once=True),
     Bug(
         "tasks go on after an aborted transaction",
