@@ -10,9 +10,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # The demo alone needs a tenth of the packages; where all are there, it needs nothing more.
 DEMO_READY := $(or $(wildcard $(READY)),$(VENV)/.demo-ready)
-# Most tests wait for a broker or a time limit more than they compute: so many processes share two cores.
+# Tests wait for a broker or a time limit more than they compute. With more than two processes for two cores the tests
+# in containers and with Java come near their time limits, so only the quick part has three.
 QUICK := -n 3 --no-loadscope-reorder
-ALL := -n 4 --no-loadscope-reorder
+ALL := -n 2 --no-loadscope-reorder
 
 .PHONY: help demo check test test-docker bench chaos lint docs wheel lock clean
 
