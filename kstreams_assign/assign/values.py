@@ -6,6 +6,7 @@ reach the assignors in this same form.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields
 from uuid import UUID
@@ -87,7 +88,7 @@ class Cluster:
         return {client.process_id: client.capacity for client in self.clients}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)  # made once, checked, and given by callers: also frozen at run time
 class AssignConfig:
     """The settings that decisions depend on, with Kafka's names and defaults. Raises ``ConfigError``."""
 

@@ -266,9 +266,11 @@ class Tasks:
 
     def _may_commit(self, event: Turned) -> bool:
         """Return whether a commit may begin that nothing waits for."""
+        if self._holds:
+            return False
         if event.joined and not self._rejoining:
-            return not self._fenced
-        return not self._holds and not self._exactly_once and event.lease_left_ms >= self._lease_needed_ms
+            return True
+        return not self._exactly_once and event.lease_left_ms >= self._lease_needed_ms
 
     @property
     def _holds(self) -> bool:

@@ -1,4 +1,4 @@
-"""The tasks that a process has in hand: the state of each, and the orders to whoever works with its stores.
+"""The tasks that a process has in hand: the state of each, and the orders to the threads that work with its stores.
 
 A change is a row of ``tasks.lifecycle``, and its steps are returned as effects. While a commit is under way, orders
 that pass stores to the restore thread are kept back, as the commit may read and write them. What must not live here:

@@ -10,16 +10,11 @@ class Chance(Random):
     """Draws the same numbers as ``Random`` from the same seed."""
 
     def randint(self, a: int, b: int) -> int:
-        """Return a number from ``a`` to ``b``, drawn as ``Random`` does: bits until they are in the range."""
-        width = b - a + 1
-        draw, bits = self.getrandbits, width.bit_length()
-        drawn = draw(bits)
-        while drawn >= width:
-            drawn = draw(bits)
-        return a + drawn
+        """Return a number from ``a`` to ``b``."""
+        return self.between(a, b)()
 
     def between(self, a: int, b: int) -> Callable[[], int]:
-        """Return ``randint(a, b)``, prepared to be called often."""
+        """Return ``randint(a, b)``, prepared to be called often; it draws as ``Random`` does: bits until one fits."""
         width = b - a + 1
         draw, bits = self.getrandbits, width.bit_length()
 

@@ -38,6 +38,14 @@ class Disk:
         self.damaged.update(self.folders)
         self.fails = True
 
+    def fill(self) -> None:
+        """Refuse all writes until ``mend``."""
+        self.full = True
+
+    def slow_down(self) -> None:
+        """Restore and write slowly until ``mend``."""
+        self.slow = True
+
     def mend(self) -> None:
         """End all faults. What is damaged stays so until it is discarded."""
         self.fails = self.full = self.slow = False
@@ -60,6 +68,10 @@ class Disk:
             for task in self.folders.keys() - self.locked
             if now_ms - self.released_ms.get(task, now_ms) >= delay_ms
         )
+
+
+DISK_FAULTS = {"damage": Disk.damage, "full_disk": Disk.fill, "slow_disk": Disk.slow_down}
+"""Kind of fault -> how it begins; ``mend`` ends each."""
 
 
 class Stores:

@@ -14,7 +14,7 @@ from kstreams_assign.sim.chance import Chance
 from kstreams_assign.sim.checkers import Watch
 from kstreams_assign.sim.committing import Share
 from kstreams_assign.sim.coordinator import Coordinator
-from kstreams_assign.sim.disk import Disk
+from kstreams_assign.sim.disk import DISK_FAULTS, Disk
 from kstreams_assign.sim.faults import NO_FAULTS, Fault, Faults
 from kstreams_assign.sim.policies.policy import UNCHANGED, Policy
 from kstreams_assign.sim.process import Process
@@ -22,17 +22,6 @@ from kstreams_assign.sim.scenario import APPLICATION, Scenario
 from kstreams_assign.sim.timeline import START_MS, Timeline
 from kstreams_assign.sim.transactions import Transactions
 from kstreams_assign.wire import MemberTrailer
-
-
-def _fill(disk: Disk) -> None:
-    disk.full = True
-
-
-def _slow_down(disk: Disk) -> None:
-    disk.slow = True
-
-
-DISK_FAULTS = {"damage": Disk.damage, "full_disk": _fill, "slow_disk": _slow_down}
 
 
 class World:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError
 from uuid import UUID
 
 import pytest
@@ -11,6 +12,11 @@ from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TaskId
 
 PROCESS = UUID(int=1)
+
+
+def test_checked_settings_do_not_change():
+    with pytest.raises(FrozenInstanceError):
+        AssignConfig().max_warmup_replicas = 0
 
 
 def test_settings_have_kafkas_defaults():
