@@ -84,7 +84,10 @@ class TakeStep:
 
 @dataclass(frozen=True, slots=True)
 class DropRecords:
-    """Send no more records of the commit. Those that have left may arrive."""
+    """Send no more records, those sent ahead of a commit included. Those that have left may arrive.
+
+    What running tasks have sent ahead has to be sent again.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 ``Tasks.handle(event, now_ms)`` changes the tasks (``tasks_in_hand``) and returns effects, which a shell carries out in
 order; it reports back with further events (``task_events``).
 
-Three rules connect the tasks with the commits. A task that ran is committed before it is released, with the others that
+These rules connect the tasks with the commits. A task that ran is committed before it is released, with the others that
 leave. Stores are not handed over while a commit is under way, as it may read and write them. While the group rebalances
 no transaction begins, and at least once a commit begins by itself only if its records have time to arrive: no heartbeat
-renews the session meanwhile.
+renews the session meanwhile. At least once, outputs leave before their commit under a lease that outlasts them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kstreams_assign.client_settings import delivery_limit_ms
 from kstreams_assign.engine.effects import (
     AbandonCommit,
     AnnounceAdoption,
@@ -86,6 +87,7 @@ class Tasks:
     def __init__(self, commit_interval_ms: int, session_timeout_ms: int, *, exactly_once: bool) -> None:
         self._commit_interval_ms = commit_interval_ms
         self._lease_needed_ms = session_timeout_ms / 2
+        self._lease_ahead_ms = delivery_limit_ms(session_timeout_ms)
         self._exactly_once = exactly_once
         self._tasks = TasksInHand()
         self._generation: int | None = None
@@ -127,6 +129,10 @@ class Tasks:
             if self._wait_for_next or (due and not self._holds):
                 return True
         return any(now_ms >= ends_ms for ends_ms in self._tasks.pauses())
+
+    def may_send_ahead(self, lease_left_ms: float) -> bool:
+        """Return whether outputs may leave before their commit: under a lease that lasts longer than they may take."""
+        return not (self._exactly_once or self._fenced) and lease_left_ms >= self._lease_ahead_ms
 
     def due_ms(self) -> int | None:
         """Return when ``Turned`` has something to do if nothing else happens; None: never."""

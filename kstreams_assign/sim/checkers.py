@@ -20,6 +20,7 @@ from kstreams_assign.sim.log_lines import names
 
 if TYPE_CHECKING:
     from kstreams_assign.sim.committing import Share
+    from kstreams_assign.sim.outputs import Outputs
     from kstreams_assign.sim.process import Process
     from kstreams_assign.sim.world import World
 
@@ -71,6 +72,9 @@ class Checker:
 
     def appended(self, process: Process, task: TaskId, before: int, work: int) -> None:
         """A changelog takes records; ``before``, ``work``: the input offset up to which it held and holds results."""
+
+    def sent(self, process: Process, outputs: Outputs) -> None:
+        """An output topic takes records, at least once."""
 
     def transacted(self, process: Process, shares: Sequence[Share]) -> None:
         """A transaction is committed with these results; ``appended`` follows for each."""
@@ -214,6 +218,11 @@ class FencedIsSilent(Checker):
         else:
             self._works[task] = work
 
+    def sent(self, process: Process, outputs: Outputs) -> None:
+        if (owner := self._began.get(outputs.task)) is not process:
+            name = owner.run.name if owner else "no process"
+            self.report_violation(f"{process.run.name} sends outputs of {outputs.task}; {name} owns it now")
+
 
 class PromisesKept(Checker):
     """State that was reported for a join stays until the assignment is locked or the member leaves."""
@@ -291,6 +300,33 @@ class OffsetsGoOn(Checker):
                 self.report_violation(
                     f"{member} commits {partition} at {offset}, but its changelog has {logs.works[task]}"
                 )
+
+
+class OutputsComplete(Checker):
+    """At least once, input is committed only after its outputs; no output is left out, some may be sent again."""
+
+    invariant = "committed input has its outputs"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reached: dict[TopicPartition, int] = {}
+
+    def _reach(self, partition: TopicPartition) -> int:
+        return self._reached.get(partition, self.world.logs.firsts.get(partition, 0))
+
+    def sent(self, process: Process, outputs: Outputs) -> None:
+        if outputs.first > (reached := self._reach(outputs.partition)):
+            self.report_violation(
+                f"{process.run.name} sends outputs of {outputs.partition} from {outputs.first} on; they reach {reached}"
+            )
+        self._reached[outputs.partition] = max(reached, outputs.end)
+
+    def accepted(self, member: str, offsets: Mapping[TopicPartition, int]) -> None:
+        if self.world.scenario.exactly_once:
+            return
+        for partition, offset in offsets.items():
+            if offset > (reached := self._reach(partition)):
+                self.report_violation(f"{member} commits {partition} at {offset}, and its outputs reach {reached}")
 
 
 class NoWorkLost(Checker):
@@ -478,6 +514,7 @@ def every_checker() -> list[Checker]:
         PromisesKept,
         WarmupsWithin,
         OffsetsGoOn,
+        OutputsComplete,
         NoWorkLost,
         OnceOnly,
         StoresFollow,

@@ -6,15 +6,16 @@ What lives here is time: how long each step takes, and what the broker answers. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from kstreams_assign.client_settings import transaction_delivery_limit_ms
+from kstreams_assign.client_settings import delivery_limit_ms, transaction_delivery_limit_ms
 from kstreams_assign.engine import commits as engine
 from kstreams_assign.errors import StateError
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.broker import ignored
+from kstreams_assign.sim.outputs import Outputs, Sent
 from kstreams_assign.sim.producer import RETRY_MS, Producer
 from kstreams_assign.sim.transactions import TIMEOUT_MS, Answer, Verdict
 from kstreams_assign.tasks.commit import CommitEnd, CommitStep, Outcome
@@ -38,12 +39,18 @@ class Running:
     offsets: InputOffsets
     since_ms: int
     stopped: bool = False
+    sent: dict[TopicPartition, int] = field(default_factory=dict)
+    """How far the outputs were sent ahead of a commit."""
+
+    def sent_to(self, partition: TopicPartition) -> int:
+        """Return the input offset up to which the outputs were sent, with a commit or ahead of one."""
+        return max(self.sent.get(partition, 0), self.offsets.positions[partition])
 
 
 class Share(NamedTuple):
     """One task's part of a commit: ``records`` new in its changelog, and ``work``, the input offset that they reach.
 
-    ``firsts``: where the input begins whose results these are.
+    ``firsts``: where the input begins whose results these are. ``outputs``: those that were not sent ahead.
     """
 
     task: TaskId
@@ -51,6 +58,7 @@ class Share(NamedTuple):
     work: int
     offsets: Mapping[TopicPartition, int]
     firsts: Mapping[TopicPartition, int]
+    outputs: Sequence[Outputs]
 
 
 class Commits:
@@ -69,6 +77,7 @@ class Commits:
         self._appended = False
         self._ends: Mapping[TaskId, int] = {}
         self._producer = Producer(process) if exactly_once else None
+        self._sent = Sent(process)
         self._settle()
 
     # --- what the loop asks for ---------------------------------------------------------------
@@ -80,6 +89,9 @@ class Commits:
         self._appended = False
         shares = [self._share(task, each, now_ms) for task, each in running.items()]
         self._shares = [share for share in shares if share is not None]
+        if self._shares and self._producer is None:
+            ahead_ms = self._world.rng.randint(1, self._scenario.commit_interval_ms)
+            self._process.run.later(ahead_ms, self._send_ahead)
         self._handle(engine.CommitBegun(tuple(share.task for share in self._shares)))
 
     def abandon(self) -> None:
@@ -105,8 +117,20 @@ class Commits:
             return None
         firsts = {p: before for p, before in progress.positions.items() if running.at[p] != before}
         progress.handled = {partition: running.at[partition] for partition in firsts}
+        outputs = [
+            Outputs(task, partition, sent, at)
+            for partition, at in progress.handled.items()
+            if (sent := running.sent_to(partition)) < at
+        ]
         records = sum(at - firsts[partition] for partition, at in progress.handled.items())
-        return Share(task, records, max(running.at.values()), progress.take(), firsts)
+        return Share(task, records, max(running.at.values()), progress.take(), firsts, outputs)
+
+    def _send_ahead(self) -> None:
+        loop = self._process.loop
+        if loop.tasks.may_send_ahead(self._lease_left_ms):
+            for each in loop.running.values():
+                processed(each, self._world.logs, self._world.timeline.now_ms)
+            self._sent.send(loop.running)
 
     # --- what the engine decides ---------------------------------------------------------------
 
@@ -125,8 +149,10 @@ class Commits:
             case engine.EndCommit(ended):
                 self._settle()
                 self._process.loop.handle(ended)
-            case engine.DropRecords() | engine.AnnounceAbort():
-                pass  # records that have left arrive or do not; the transaction's own line tells of its end
+            case engine.DropRecords():
+                self._sent.drop(self._process.loop.running)
+            case engine.AnnounceAbort():
+                pass  # the transaction's own line tells of its end
             case engine.LeaveClient():
                 raise AssertionError(effect)  # each call returns here
             case _:
@@ -158,6 +184,7 @@ class Commits:
             case CommitStep.LEASE:
                 out(Outcome.OK if self._lease_left_ms > 0 else Outcome.EXPIRED)
             case CommitStep.PRODUCE:
+                self._produce_outputs()
                 out(Outcome.OK)
             case CommitStep.FLUSH:
                 self._process.run.later(self._world.commit_takes_ms(), self._flush, self._number, out)
@@ -177,6 +204,11 @@ class Commits:
                 self._in_transactions.abort(out)
             case _:
                 assert_never(step)
+
+    def _produce_outputs(self) -> None:
+        """At least once; in a transaction they go with the changelog records."""
+        if self._producer is None:
+            self._sent.begin_commit([each for share in self._shares for each in share.outputs])
 
     def _offsets(self) -> dict[TopicPartition, int]:
         unwritten = self._engine.unwritten
@@ -211,8 +243,10 @@ class Commits:
             return
         if self._lease_left_ms <= 0:
             out(Outcome.EXPIRED)
-        elif self._world.timeline.now_ms - self._began_ms >= self._delivery_limit_ms:
+        elif self._sent.failed or self._world.timeline.now_ms - self._began_ms >= self._delivery_limit_ms:
             out(Outcome.UNDELIVERED)
+        elif self._sent.commit_waits:
+            self._sent.then(partial(self._flush, number, out))
         elif self._producer is None:
             self._send(number, out)
         else:
@@ -221,7 +255,7 @@ class Commits:
     @property
     def _delivery_limit_ms(self) -> int:
         if self._producer is None:
-            return self._scenario.session_timeout_ms * 2 // 3
+            return delivery_limit_ms(self._scenario.session_timeout_ms)
         return transaction_delivery_limit_ms(TIMEOUT_MS)
 
     def _send(self, number: int, out: Take) -> None:

@@ -16,6 +16,7 @@ from kstreams_assign.sim.committing import Share
 from kstreams_assign.sim.coordinator import Coordinator
 from kstreams_assign.sim.disk import DISK_FAULTS, Disk
 from kstreams_assign.sim.faults import NO_FAULTS, Fault, Faults
+from kstreams_assign.sim.outputs import Outputs
 from kstreams_assign.sim.policies.policy import UNCHANGED, Policy
 from kstreams_assign.sim.process import Process
 from kstreams_assign.sim.scenario import APPLICATION, Scenario
@@ -174,6 +175,11 @@ class World:
                 self.watch.appended(process, share.task, self.logs.works[share.task], share.work)
                 self.logs.append(share.task, share.records, share.work)
                 self.logs.firm[share.task] = self.logs.ends[share.task]
+
+    def send_outputs(self, process: Process, outputs: Iterable[Outputs]) -> None:
+        """Append outputs at least once."""
+        for each in outputs:
+            self.watch.sent(process, each)
 
     def transacted(self, process: Process, shares: Sequence[Share], ends: Mapping[TaskId, int]) -> None:
         """Count the results of a transaction that is committed; they are in the changelogs already, up to ``ends``."""

@@ -38,11 +38,15 @@ The garbage collector does not track a plain tuple of bytes and numbers, but it 
 
 
 class Taken(NamedTuple):
-    """What a commit takes: by store the values (None deletes) and their times, and the records to send."""
+    """What a commit takes: by store the values (None deletes) and their times, and the emitted records.
+
+    ``ahead``: so many of these, the first, have been sent before the commit.
+    """
 
     writes: Mapping[str, Mapping[bytes, bytes | None]]
     times: Mapping[str, Mapping[bytes, int]]
     emitted: Sequence[Row]
+    ahead: int = 0
 
 
 ABSENT = _Absent()
@@ -105,11 +109,15 @@ class StoreWrites:
 
 @dataclass(slots=True)
 class WriteBuffer:
-    """The writes of all stores of a task, and its emitted records in order with the bytes of their keys and values."""
+    """The writes of all stores of a task, and its emitted records in order with the bytes of their keys and values.
+
+    ``ahead``: so many of the records, the first, have been sent before their commit.
+    """
 
     stores: dict[str, StoreWrites] = field(default_factory=dict)
     emitted: list[Row] = field(default_factory=list)
     emitted_bytes: int = 0
+    ahead: int = 0
 
     def of(self, store: str) -> StoreWrites:
         """Return the writes of one store: the same object as long as the buffer lives."""
@@ -126,6 +134,7 @@ class WriteBuffer:
             {name: writes.writes for name, writes in written.items()},
             {name: writes.times for name, writes in written.items()},
             self.emitted,
+            self.ahead,
         )
         for writes in self.stores.values():
             writes.leaving = writes.writes
@@ -141,7 +150,7 @@ class WriteBuffer:
         """Drop what no ``take`` returned."""
         for writes in self.stores.values():
             writes.drop()
-        self.emitted, self.emitted_bytes = [], 0
+        self.emitted, self.emitted_bytes, self.ahead = [], 0, 0
 
     def size_bytes(self) -> int:
         """Return the bytes of keys and values that were written and emitted since the last ``take``."""

@@ -7,6 +7,7 @@ At least once:
 The lease is checked before anything is sent, so that a process that slept does not write over its successor, and while
 records are on their way: records that have not arrived when it ends are dropped. The store follows the changelog, so a
 store never holds what its changelog lacks. Input offsets come last: a crash before them repeats work, and loses none.
+Outputs that were sent ahead of the commit are flushed with it.
 
 Exactly once:
 

@@ -67,11 +67,18 @@ class Commits:
         return self._committer.records_produced.view()
 
     def begin(self, running: Mapping[TaskId, Running], stores: Mapping[TaskId, TaskStores]) -> CommitEnded | None:
-        """Take everything that is done so far; return the end of the commit if there is nothing to commit."""
+        """Take everything that is done so far; return the end of the commit if there is nothing to commit.
+
+        At least once its records are queued at once, so that none that is sent ahead later goes before them.
+        """
         shares = [self._share(task, each, stores.get(task)) for task, each in running.items() if each.news]
         self._labour.commit_begins()
         self._committer.begin(shares)
-        return None if shares else self._committer.advance()
+        return self._committer.advance()
+
+    def send_ahead(self, running: Running) -> None:
+        """Send what a task has emitted so far, all of it sealed, before its commit begins."""
+        self._committer.send_ahead(running.workspace)
 
     def _share(self, task: TaskId, running: Running, stores: TaskStores | None) -> Share:
         """What a task brings into a commit."""

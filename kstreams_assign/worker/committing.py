@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol, assert_never
 from uuid import UUID
 
 from kstreams_assign.adapters.confluent import RecordProducer, TransactionalProducer
+from kstreams_assign.client_settings import delivery_limit_ms
 from kstreams_assign.config import Config
 from kstreams_assign.engine import commits as engine
 from kstreams_assign.engine.task_events import CommitEnded
@@ -49,6 +50,7 @@ from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Work
 from kstreams_assign.worker.meters import Durations, Totals, count_topics
 from kstreams_assign.worker.sender import Sender
+from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 WAIT_S = 5.0
 """How long a commit that is awaited waits for each of its answers: closing must not hang on a broker."""
@@ -72,7 +74,7 @@ def record_producer(config: Config, process: UUID) -> RecordProducer:
     servers, group = config.bootstrap_servers, config.application_id
     if config.exactly_once:
         return TransactionalProducer(servers, config.client, group_id=group, transactional_id=f"{group}-{process}")
-    return RecordProducer(servers, config.client, delivery_timeout_ms=config.session_timeout_ms * 2 // 3)
+    return RecordProducer(servers, config.client, delivery_timeout_ms=delivery_limit_ms(config.session_timeout_ms))
 
 
 class OffsetCommits(Protocol):
@@ -149,6 +151,8 @@ class Committer:
         self._answer: Future[None] | None = None
         self._preparation: Future[None] | None = None
         self._losses = 0
+        self._sent_ahead: set[TaskWorkspace] = set()
+        """Those whose next commit has not begun."""
         self.done_total = self.aborted_total = self.failed_total = 0
         self.durations = Durations()
         self.records_produced: Totals[TaskTopic] = Totals()
@@ -157,11 +161,22 @@ class Committer:
     # --- what the processing loop asks for -------------------------------------------------
 
     def begin(self, shares: Sequence[Share]) -> None:
-        """Start a commit of these, which may be none; ``advance`` until it has ended."""
+        """Start a commit of these, which may be none; ``advance`` until it has ended.
+
+        They have taken what they sent ahead.
+        """
         self._shares = shares
+        self._sent_ahead.clear()
+        self._producer.begin_commit()
         if shares:
             self.durations.start()
         self._handle(engine.CommitBegun(tuple(share.task for share in shares)))
+
+    def send_ahead(self, workspace: TaskWorkspace) -> None:
+        """Send what a task has emitted before its commit begins; what cannot be sent now goes with that."""
+        if unsent := workspace.unsent():
+            workspace.sent_ahead(self._producer.send_ahead(unsent))
+            self._sent_ahead.add(workspace)
 
     def advance(self, *, wait: bool = False) -> CommitEnded | None:
         """Go as far as possible, or to the end with ``wait``. How it ended, or None while none has."""
@@ -234,6 +249,8 @@ class Committer:
                 self._order = effect
             case engine.DropRecords():
                 self._producer.abandon()
+                for workspace in self._sent_ahead:
+                    workspace.send_again()
             case engine.AbortTransaction():
                 producer = self._in_transactions
                 self._sender.submit(lambda: producer.abort(CALL_S))
@@ -374,7 +391,7 @@ class Committer:
             for store in share.work.taken.writes:
                 if store in share.changelogs:
                     yield _changelog_rows(share, store), True
-            yield iter(share.work.taken.emitted), False
+            yield islice(share.work.taken.emitted, share.work.taken.ahead, None), False
 
     def _flush(self, wait: bool) -> _Result | None:
         left_s = self._commits.lease_left_s()

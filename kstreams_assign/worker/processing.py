@@ -278,9 +278,14 @@ class Processor:
             except StateError as error:
                 self.broken(task_id, error)
                 return
+            self._send_ahead(running)
             done += len(portion)
             self.records_total += len(portion)
             self.records_consumed.add((task_id, partition.topic), len(portion))
+
+    def _send_ahead(self, running: Running) -> None:
+        if running.sealed and self._engine.may_send_ahead(self.group.lease_left_s() * 1000):
+            self._commits.send_ahead(running)
 
     def _may_work(self, task_id: TaskId, running: Running) -> bool:
         """Keep house after a long call, and while a commit has to come first. False: the task has stopped."""

@@ -28,8 +28,8 @@ class Task:
     """Give the user's function a task's stores and outputs (Kafka: ``ProcessorContext``).
 
     A task is one partition of one subtopology; ``id`` names it. Reads of a store see the task's own writes at once.
-    Other readers see writes and emitted records after the commit. Use a task only inside the function that it is passed
-    to.
+    Other readers see writes after the commit; they see emitted records after it exactly once, and at least once soon
+    after the function has returned. Use a task only inside the function that it is passed to.
     """
 
     def __init__(
@@ -96,7 +96,9 @@ class Task:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> None:
-        """Send a record to one of the subtopology's sinks with the next commit.
+        """Send a record to one of the subtopology's sinks.
+
+        At least once it leaves when the function returns, exactly once with the next commit.
 
         Without ``partition`` the key decides, as in Java (murmur2). ``timestamp_ms`` (since 1970) and ``headers`` are
         those of the current input record if they are left out; ``headers=()`` sends none. A repartition topic has its

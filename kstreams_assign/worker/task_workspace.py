@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition
-from kstreams_assign.tasks.buffer import Emitted, Taken, WriteBuffer
+from kstreams_assign.tasks.buffer import Emitted, Row, Taken, WriteBuffer
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.tasks.times import PartitionTime
@@ -56,6 +56,18 @@ class TaskWorkspace:
     def waiting_bytes(self) -> int:
         """Return the bytes of keys and values that were written and sent since the last commit began."""
         return self._buffer.size_bytes()
+
+    def unsent(self) -> Sequence[Row]:
+        """Return the emitted records that were not sent ahead of their commit."""
+        return self._buffer.emitted[self._buffer.ahead :]
+
+    def sent_ahead(self, records: int) -> None:
+        """So many more have been sent."""
+        self._buffer.ahead += records
+
+    def send_again(self) -> None:
+        """What was sent ahead may not arrive: nothing of it counts as sent."""
+        self._buffer.ahead = 0
 
     def take(self) -> Taken:
         """Begin a commit: return what waits for it."""

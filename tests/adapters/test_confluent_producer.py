@@ -114,6 +114,60 @@ def test_acknowledged_tells_of_a_lost_record_at_once(admin, producer):
         until(producer.acknowledged, lambda answer: answer is not None)
 
 
+def test_records_sent_ahead_count_for_the_commit_that_begins_next(broker, admin):
+    topic = new_topic(admin, 1)
+    producer = RecordProducer(broker, {"linger.ms": "2000"}, delivery_timeout_ms=60_000)
+    ahead = [(topic, b"k", b"ahead", (), 0, None)] * 3
+    assert producer.send_ahead(ahead) == 3
+    assert producer.acknowledged() == {}, "no commit has begun"
+    producer.begin_commit()
+    assert producer.acknowledged() is None
+    producer.produce(topic, 0, b"k", b"v", track=True)
+    assert producer.flush(PATIENCE_S) == {TopicPartition(topic, 0): 4}
+    producer.close()
+
+
+def test_a_commit_does_not_wait_for_what_is_sent_ahead_of_the_next(broker, admin):
+    topic = new_topic(admin, 1)
+    producer = RecordProducer(broker, {"linger.ms": "500"}, delivery_timeout_ms=60_000)
+    producer.begin_commit()
+    producer.produce(topic, 0, b"k", b"v", track=True)
+    answers = []
+
+    def keeps_something_on_its_way():
+        producer.send_ahead([(topic, b"k", b"ahead", (), 0, None)])
+        answers.append(producer.acknowledged())
+
+    until(keeps_something_on_its_way, lambda _: answers[-1] is not None)
+    assert answers[-1] == {TopicPartition(topic, 0): 1}
+    producer.close()
+
+
+def test_a_record_sent_ahead_that_is_lost_fails_the_commit_it_belongs_to(admin, producer):
+    topic = new_topic(admin, 2, max_message_bytes="200")
+    producer.begin_commit()
+    producer.produce(topic, 0, b"k", b"small", track=True)
+    producer.send_ahead([(topic, b"k", bytes(1000), (), 1, None)])
+    assert producer.flush(PATIENCE_S) == {TopicPartition(topic, 0): 1}
+    producer.begin_commit()
+    with pytest.raises(DeliveryFailed, match=f"{topic}-1"):
+        producer.flush(PATIENCE_S)
+
+
+def test_records_are_sent_ahead_up_to_the_first_that_cannot_be_queued(broker, admin):
+    topic = new_topic(admin, 1)
+    narrow = RecordProducer(
+        broker, {"queue.buffering.max.messages": "3", "linger.ms": "2000"}, delivery_timeout_ms=60_000
+    )
+    row, too_large = (topic, b"k", b"v", (), 0, None), (topic, b"k", bytes(2_000_000), (), 0, None)
+    assert narrow.send_ahead([row, too_large, row]) == 1
+    assert narrow.send_ahead([row] * 5) == 2, "there is no room for more, and it does not wait"
+    narrow.begin_commit()
+    assert narrow.flush(PATIENCE_S) == {}
+    assert len(read_all(broker, topic, 3)) == 3
+    narrow.close()
+
+
 @pytest.mark.parametrize("queue", ["1", "100000"])
 def test_a_record_that_cannot_be_queued_is_refused_where_it_is_produced(broker, admin, queue):
     topic = new_topic(admin, 1)
@@ -167,7 +221,7 @@ def test_a_record_that_is_refused_fails_the_next_flush_only_and_is_named(admin, 
 
 
 def test_a_producer_that_was_fenced_says_that_the_task_has_migrated(producer):
-    producer._tracked(KafkaError(KafkaError.PRODUCER_FENCED), Message("t", 0, 0))
+    producer._flight.tracked(KafkaError(KafkaError.PRODUCER_FENCED), Message("t", 0, 0))
     with pytest.raises(TaskMigrated, match="t-0"):
         producer.flush(PATIENCE_S)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from kstreams_assign.adapters.confluent import RecordProducer
 from kstreams_assign.demo import worker
-from kstreams_assign.model import TopicPartition
 from kstreams_assign.worker import committing
 
 LINGER_MS = 3_000
@@ -27,8 +26,7 @@ class LeakyProducer(RecordProducer):
     def acknowledged(self):
         """The fault: what has arrived so far is taken for everything."""
         self._producer.poll(0)
-        acknowledged, self._acknowledged = self._acknowledged, {}
-        return {TopicPartition(*at): offset for at, offset in acknowledged.items()}
+        return self._flight.take()
 
     def close(self):
         super().flush(CLOSE_WITHIN_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kstreams_assign.client_settings import delivery_limit_ms
 from kstreams_assign.engine import effects as do
 from kstreams_assign.engine.task_events import (
     Closed,
@@ -314,6 +315,19 @@ def test_exactly_once_no_transaction_begins_while_the_group_rebalances() -> None
     assert not exact.tasks.is_due(exact.now_ms, full=True)
     exact.handle(member.Adopt(2, ACTIVE))
     assert exact.handle(Turned(joined=True)) == [do.BeginCommit()]
+
+
+def test_outputs_leave_before_their_commit_under_a_lease_that_outlasts_their_delivery(machine: Machine) -> None:
+    limit_ms = delivery_limit_ms(SESSION_MS)
+    assert machine.tasks.may_send_ahead(limit_ms)
+    assert not machine.tasks.may_send_ahead(limit_ms - 1)
+
+
+def test_no_output_leaves_before_its_transaction_or_after_the_membership_is_lost(machine: Machine) -> None:
+    assert not Machine(exactly_once=True).tasks.may_send_ahead(SESSION_MS)
+    machine.begin_commit()
+    machine.handle(CommitEnded(CommitEnd.FENCED, [TASK]))
+    assert not machine.tasks.may_send_ahead(SESSION_MS)
 
 
 def test_what_was_committed_less_than_an_interval_ago_is_not_committed_again_before_a_join(machine: Machine) -> None:

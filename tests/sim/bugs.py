@@ -16,7 +16,7 @@ from kstreams_assign.group.member import Member
 from kstreams_assign.model import NO_PROBE_MS
 from kstreams_assign.restore.loop import Restorer
 from kstreams_assign.restore.ports import Bounds
-from kstreams_assign.sim import checkers, committing, loop, membership, producer, restoring, transactions
+from kstreams_assign.sim import checkers, committing, loop, membership, outputs, producer, restoring, transactions
 from kstreams_assign.sim.client import Client
 from kstreams_assign.sim.coordinator import Coordinator, Error
 from kstreams_assign.sim.disk import Reader
@@ -119,6 +119,11 @@ def flushes_on(monkeypatch):
             real(self, number, out)
 
     monkeypatch.setattr(committing.Commits, "_flush", wrong)
+
+
+def outputs_not_awaited(monkeypatch):
+    """A commit does not wait for the outputs that were sent ahead of it."""
+    monkeypatch.setattr(outputs.Sent, "commit_waits", False)
 
 
 def old_owner_ignored(monkeypatch):
@@ -268,6 +273,13 @@ def unwritten_stores_go_on(monkeypatch):
     monkeypatch.setattr(engine_commits, "Commits", Careless)
 
 
+class RashTasks(Tasks):
+    """Sends outputs ahead also at the end of the lease."""
+
+    def may_send_ahead(self, lease_left_ms):  # noqa: ARG002 - the double's point
+        return True
+
+
 class BlindTasks(Tasks):
     """Commits partition times also where a commit was given up, with the offsets that it began with."""
 
@@ -321,11 +333,12 @@ BUGS = (
         "the lease counts from when an answer is read",
         "no processing and no commit by a fenced member",
         lambda patch: patch.setattr(membership, "Client", TrustingClient),
-        120,
+        1_320,
     ),
     Bug("a flush outlives the lease", "no processing and no commit by a fenced member", flushes_on, 10),
     Bug("the lease is ignored", "no processing and no commit by a fenced member", lease_ignored, 13),
     Bug("offsets before the changelog", "offsets never go back", offsets_first),
+    Bug("a commit does not wait for what was sent ahead", "committed input has its outputs", outputs_not_awaited),
     Bug(
         "warm-ups without a limit",
         "warm-ups within the limit",
@@ -383,7 +396,9 @@ BUGS = (
         stores_before_transactions,
         exactly_once=True,
     ),
-    Bug("a task goes on with a store that was not written", "a store follows its changelog", unwritten_stores_go_on),
+    Bug(
+        "a task goes on with a store that was not written", "a store follows its changelog", unwritten_stores_go_on, 10
+    ),
     Bug("offsets are committed outside", "offsets never go back", offsets_outside, exactly_once=True),
     Bug(
         "tasks go on after an aborted transaction",

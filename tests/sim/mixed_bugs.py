@@ -106,7 +106,7 @@ MIXED_BUGS = (
         60,
     ),
     Bug("an endpoint is missing in the host maps", "the group comes to rest", endpoint_left_out),
-    Bug("only the trailer announces a follow-up", "the group comes to rest", only_trailers_announce, 44),
+    Bug("only the trailer announces a follow-up", "the group comes to rest", only_trailers_announce, 138),
     Bug(
         "a drain waits for a leader that reads of it",
         "the group comes to rest",
@@ -122,7 +122,7 @@ MIXED_BUGS = (
         "promises count in Java's decision",
         "decisions equal on whichever member leads",
         promises_in_javas_decision,
-        440,
+        1_680,
     ),
     Bug(
         "a replica is asked for again that has caught up before",

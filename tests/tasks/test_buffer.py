@@ -60,6 +60,20 @@ def test_a_commit_takes_the_newest_writes_and_they_are_read_until_they_have_land
     assert buffer.of("s").get(b"k") is ABSENT
 
 
+def test_a_commit_takes_also_what_was_sent_ahead_of_it_and_says_how_much_that_is() -> None:
+    rows = [("out", b"k", b"%d" % n, (), None, 1) for n in range(3)]
+    buffer = WriteBuffer()
+    buffer.emit_many(rows)
+    buffer.ahead = 2
+    assert buffer.take() == Taken({}, {}, rows, ahead=2)
+    buffer.emit_many(rows)
+    assert buffer.take().ahead == 0
+    buffer.emit_many(rows)
+    buffer.ahead = 3
+    buffer.drop()
+    assert buffer.ahead == 0, "or the next three would not be sent"
+
+
 def test_bytes_are_counted_until_a_commit_takes_them() -> None:
     buffer = WriteBuffer()
     buffer.of("s").put(b"key", b"value", 1)

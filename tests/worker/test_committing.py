@@ -22,12 +22,15 @@ from kstreams_assign.engine import commits
 from kstreams_assign.engine.task_events import CommitEnded
 from kstreams_assign.errors import CommitDeferred, CommitRefused, RecordRefused
 from kstreams_assign.group.values import MemberId
+from kstreams_assign.model import SubtopologyShape
 from kstreams_assign.tasks.buffer import Emitted, Taken
 from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.worker import committing
+from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.committing import Committer, Share
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Work
+from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 INPUT = TopicPartition("in", 0)
 PATIENCE_S = 60.0
@@ -180,6 +183,53 @@ def test_everything_is_in_its_place_after_a_commit(desk: Desk) -> None:
     assert desk.group.committed == [{INPUT: 7}]
     assert desk.landed == 1
     assert desk.committer.advance() is None, "there is no commit"
+
+
+def workspace_of(desk: Desk) -> TaskWorkspace:
+    """Return a task without stores or inputs that has emitted one record to the output topic."""
+    shape = SubtopologyShape((INPUT.topic,))
+    workspace = TaskWorkspace(TaskId(0, 1), shape, {"out": desk.output.topic}, None, AtWork(0), {})
+    workspace.emit_many([Emitted("out", b"k", b"ahead", partition=0)])
+    return workspace
+
+
+def share_of(workspace: TaskWorkspace) -> Share:
+    work = Work(workspace.take(), {}, {})
+    return Share(TaskId(0, 1), None, {}, frozenset(), work, workspace.landed)
+
+
+def test_what_is_sent_ahead_is_not_sent_again_by_its_commit(desk: Desk) -> None:
+    workspace = workspace_of(desk)
+    desk.committer.send_ahead(workspace)
+    assert not workspace.unsent()
+    workspace.emit_many([Emitted("out", b"k", b"with the commit", partition=0)])
+    desk.begin(share_of(workspace))
+    assert end_of(desk) is CommitEnd.DONE
+    assert desk.written() == (2, 3)
+    assert desk.committer.records_produced.view()[TaskId(0, 1), desk.output.topic] == 2
+
+
+def test_what_is_sent_ahead_while_a_commit_is_under_way_belongs_to_the_next(desk: Desk) -> None:
+    desk.begin()
+    assert desk.committer.advance() is None
+    workspace = workspace_of(desk)
+    desk.committer.send_ahead(workspace)
+    assert end_of(desk) is CommitEnd.DONE
+    assert not workspace.unsent()
+
+
+def test_dropped_records_that_were_sent_ahead_of_a_later_commit_are_sent_again(desk: Desk) -> None:
+    desk.begin()
+    assert desk.committer.advance() is None
+    workspace = workspace_of(desk)
+    desk.committer.send_ahead(workspace)
+    desk.group.lease_s = 0
+    assert end_of(desk) is CommitEnd.FENCED
+    assert desk.written() == (0, 0), "nothing has left"
+    desk.group.lease_s = 100.0
+    desk.begin(share_of(workspace))
+    assert end_of(desk) is CommitEnd.DONE
+    assert desk.written() == (2, 2)
 
 
 def test_a_process_that_slept_past_its_session_sends_nothing(desk: Desk) -> None:

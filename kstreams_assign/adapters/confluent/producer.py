@@ -1,7 +1,6 @@
 """What tasks write: changelogs and outputs, acknowledged before anything is committed.
 
-What must not live here: when to flush, whose offsets to commit. The idea: one delivery callback for all records, which
-reads the partition off the message, so that a record costs no closure.
+What must not live here: when to flush, whose offsets to commit, and what became of a record (``flight``).
 """
 
 from __future__ import annotations
@@ -9,16 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kstreams_assign.adapters.confluent.faults import ABSENT, FAULTS, REMEDIES, describe, fault
-from kstreams_assign.adapters.confluent.feed import offset_of, partition_number_of, topic_of
+from kstreams_assign.adapters.confluent.faults import fault
+from kstreams_assign.adapters.confluent.feed import offset_of
+from kstreams_assign.adapters.confluent.flight import ANY_PARTITION, Flight, Lost
 from kstreams_assign.adapters.confluent.settings import Setting, made, merged
 from kstreams_assign.client_settings import MESSAGE_BYTES_MAX, ClientRole
 from kstreams_assign.client_settings import delivery_timeout_ms as delivery_timeout_of
-from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError, RecordRefused, TaskMigrated
+from kstreams_assign.errors import BrokerUnavailable, DeliveryFailed, KStreamsAssignError
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.buffer import Row
 
@@ -32,34 +32,16 @@ Delivered = Callable[[KafkaError | None, Message], None]
 
 _PROPAGATION_MAX_MS = 30_000
 """librdkafka's own."""
-_ANY_PARTITION = -1
 _NOW = 0
 _ROOM_TRY_S = 0.01
 _ABANDON_S = 5.0
 
 
-class _Lost(NamedTuple):
-    """A record that was not delivered. ``partition`` -1: none was chosen yet. ``size`` is that of key and value."""
-
-    topic: str
-    partition: int
-    key: bytes | None
-    size: int
-    error: KafkaError
-
-    def fault(self, about: str) -> KStreamsAssignError:
-        """Our error for it, the remedy named where waiting is none."""
-        code = self.error.code()
-        text = f"{about}: {describe(self.error)}"
-        if code not in REMEDIES:
-            return (TaskMigrated if FAULTS.get(code) is TaskMigrated else DeliveryFailed)(text)
-        size = f"{text}; the record has {self.size:,} bytes"
-        text, absent = f"{size}: {REMEDIES[code]}", code in ABSENT
-        return RecordRefused(text, self.topic, self.partition, self.key, absent=absent)
-
-
 class RecordProducer:
     """Writes records in order, each once (idempotent). Used by one thread.
+
+    ``flush`` and ``acknowledged`` answer for what was produced. Records that are sent ahead of a commit count from the
+    next ``begin_commit`` on.
 
     Make it early: librdkafka needs half a second until a new producer has its id and may send. ``needed`` goes over
     everything else. ``delivery_timeout_ms`` (``message.timeout.ms``) must be below the session timeout: what a process
@@ -83,9 +65,8 @@ class RecordProducer:
         self._producer = self._connected()
         # Reported before the first of the waiting records is lost.
         self._room_timeout_s = delivery_timeout_ms / 2000
-        self._acknowledged: dict[tuple[str, int], int] = {}
-        self._failed: list[_Lost] = []
         self._spoiled = False
+        self._flight, self._ahead = Flight(self._spoil), Flight(self._spoil)
 
     def produce(
         self,
@@ -105,34 +86,52 @@ class RecordProducer:
         later ``produce`` or ``flush``. Raises ``BrokerUnavailable`` when the queue stayed full for half the delivery
         timeout, ``RecordRefused`` for a record that cannot be queued (too large); such a record is not counted as lost.
         """
-        delivered: Delivered = self._tracked if track else self._untracked
+        delivered: Delivered = self._flight.tracked if track else self._flight.untracked
         if on_offset is not None:
             delivered = partial(self._report_offset, on_offset, delivered)
         self._produce_rows([(topic, key, value, headers or (), partition, timestamp_ms)], delivered)
 
     def produce_all(self, rows: Iterable[Row], *, track: bool = False) -> None:
         """Queue records in order. Raises as ``produce`` does, those behind the record that cannot be queued are not."""
-        self._produce_rows(rows, self._tracked if track else self._untracked)
+        self._produce_rows(rows, self._flight.tracked if track else self._flight.untracked)
+
+    def send_ahead(self, rows: Iterable[Row]) -> int:
+        """Queue records in order that belong to the commit that begins next; return how many were queued.
+
+        It stops at the first for which there is no room now, or that cannot be queued, and does not say why: the commit
+        produces the rest, and meets the error.
+        """
+        produce, delivered, queued = self._producer.produce, self._ahead.untracked, 0
+        try:
+            self._producer.poll(0)  # reports that are not taken fill the queue
+            for row in rows:
+                produce(*_arguments(row, delivered))
+                queued += 1
+        except BufferError:
+            pass
+        except KafkaException as raised:
+            self._spoiled |= raised.args[0].fatal()
+        self._ahead.on_their_way += queued
+        return queued
+
+    def begin_commit(self) -> None:
+        """What was sent ahead counts for ``flush`` and ``acknowledged`` now; what is sent ahead later does not."""
+        self._flight, self._ahead = self._ahead, Flight(self._spoil)
 
     def _produce_rows(self, rows: Iterable[Row], delivered: Delivered) -> None:
-        produce = self._producer.produce
-        for topic, key, value, headers, partition, timestamp_ms in rows:
-            arguments: tuple[Any, ...] = (
-                topic,
-                value,
-                key,
-                _ANY_PARTITION if partition is None else partition,
-                delivered,
-                None,
-                timestamp_ms or _NOW,
-                list(headers) if headers else None,
-            )
-            try:
-                produce(*arguments)
-            except BufferError:
-                self._produce_when_room(arguments)
-            except KafkaException as raised:
-                raise self._not_queued(raised.args[0], arguments) from raised
+        produce, queued = self._producer.produce, 0
+        try:
+            for row in rows:
+                arguments = _arguments(row, delivered)
+                try:
+                    produce(*arguments)
+                except BufferError:
+                    self._produce_when_room(arguments)
+                except KafkaException as raised:
+                    raise self._not_queued(raised.args[0], arguments) from raised
+                queued += 1
+        finally:
+            self._flight.on_their_way += queued
 
     def flush(self, timeout_s: float) -> Mapping[TopicPartition, int]:
         """Wait until everything produced is acknowledged.
@@ -145,15 +144,13 @@ class RecordProducer:
         ``abandon``.
         """
         try:
-            waiting = self._producer.flush(timeout_s)
+            self._producer.flush(timeout_s)
         except KafkaException as raised:
             raise self._beyond_use(raised.args[0], "flush") from raised
-        if self._failed:
-            self._raise_failed()
-        if waiting:
+        if not self._flight.over:
+            waiting = self._flight.on_their_way
             raise BrokerUnavailable(f"{waiting} records were not acknowledged in {timeout_s:.1f} s and still wait")
-        acknowledged, self._acknowledged = self._acknowledged, {}
-        return {TopicPartition(*at): offset for at, offset in acknowledged.items()}
+        return self._flight.take()
 
     def acknowledged(self) -> Mapping[TopicPartition, int] | None:
         """What ``flush`` answers, without waiting; None while records are on their way.
@@ -161,9 +158,7 @@ class RecordProducer:
         Raises ``DeliveryFailed`` and ``TaskMigrated`` as ``flush`` does.
         """
         self._poll(0)
-        if len(self._producer) and not self._failed:
-            return None
-        return self.flush(0)
+        return self._flight.take() if self._flight.over else None
 
     def abandon(self) -> None:
         """Drop everything queued and in flight, and forget what was acknowledged: the tasks are another's now.
@@ -215,8 +210,7 @@ class RecordProducer:
             self._spoiled = True
 
     def _forget(self) -> None:
-        self._failed.clear()
-        self._acknowledged.clear()
+        self._flight, self._ahead = Flight(self._spoil), Flight(self._spoil)
 
     def _renew(self) -> None:
         """Replace a client that had a fatal error; it holds nothing any more."""
@@ -228,18 +222,10 @@ class RecordProducer:
     def _not_queued(self, error: KafkaError, arguments: tuple[Any, ...]) -> KStreamsAssignError:
         topic, value, key, partition, *_ = arguments
         self._spoiled |= error.fatal()
-        return _Lost(topic, partition, key, len(key or b"") + len(value or b""), error).fault(f"produce to {topic}")
+        return Lost(topic, partition, key, len(key or b"") + len(value or b""), error).fault(f"produce to {topic}")
 
-    def _untracked(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._fail(error, message)
-
-    def _tracked(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._fail(error, message)
-        else:
-            # Acknowledged in the order of their offsets, so the last one wins.
-            self._acknowledged[topic_of(message), partition_number_of(message)] = offset_of(message) + 1
+    def _spoil(self) -> None:
+        self._spoiled = True
 
     def _report_offset(
         self, on_offset: Callable[[int], None], delivered: Delivered, error: KafkaError | None, message: Message
@@ -248,16 +234,9 @@ class RecordProducer:
         if error is None:
             on_offset(offset_of(message))
 
-    def _fail(self, error: KafkaError, message: Message) -> None:
-        key, partition = message.key(), message.partition()
-        self._spoiled |= error.fatal()
-        size = len(key or b"") + len(message)
-        lost = _Lost(topic_of(message), _ANY_PARTITION if partition is None else partition, key, size, error)
-        self._failed.append(lost)
 
-    def _raise_failed(self) -> NoReturn:
-        failed, self._failed = self._failed, []
-        self._acknowledged.clear()
-        worst = next((lost for lost in failed if lost.error.code() in REMEDIES), failed[0])
-        at = worst.topic if worst.partition == _ANY_PARTITION else f"{worst.topic}-{worst.partition}"
-        raise worst.fault(f"{len(failed)} records lost, the first of them to {at}")
+def _arguments(row: Row, delivered: Delivered) -> tuple[Any, ...]:
+    """What the client's ``produce`` takes, by position: keywords cost more, for each record."""
+    topic, key, value, headers, partition, timestamp_ms = row
+    at = ANY_PARTITION if partition is None else partition
+    return topic, value, key, at, delivered, None, timestamp_ms or _NOW, list(headers) if headers else None

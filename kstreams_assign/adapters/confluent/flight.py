@@ -1,0 +1,89 @@
+"""Records on their way to the brokers that are acknowledged together, and what became of them.
+
+One delivery callback for all of them reads the partition off the message, so that a record costs no closure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, Message
+
+from kstreams_assign.adapters.confluent.faults import ABSENT, FAULTS, REMEDIES, describe
+from kstreams_assign.adapters.confluent.feed import offset_of, partition_number_of, topic_of
+from kstreams_assign.errors import DeliveryFailed, KStreamsAssignError, RecordRefused, TaskMigrated
+from kstreams_assign.model import TopicPartition
+
+ANY_PARTITION = -1
+
+
+class Lost(NamedTuple):
+    """A record that was not delivered. ``partition`` -1: none was chosen yet. ``size`` is that of key and value."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    size: int
+    error: KafkaError
+
+    def fault(self, about: str) -> KStreamsAssignError:
+        """Our error for it, the remedy named where waiting is none."""
+        code = self.error.code()
+        text = f"{about}: {describe(self.error)}"
+        if code not in REMEDIES:
+            return (TaskMigrated if FAULTS.get(code) is TaskMigrated else DeliveryFailed)(text)
+        size = f"{text}; the record has {self.size:,} bytes"
+        text, absent = f"{size}: {REMEDIES[code]}", code in ABSENT
+        return RecordRefused(text, self.topic, self.partition, self.key, absent=absent)
+
+
+class Flight:
+    """Count records that were queued, and take their delivery reports. ``spoil`` is called at a fatal error."""
+
+    def __init__(self, spoil: Callable[[], None]) -> None:
+        self._spoil = spoil
+        self.on_their_way = 0
+        """Records that are neither acknowledged nor reported as lost."""
+        self._acknowledged: dict[tuple[str, int], int] = {}
+        self._lost: list[Lost] = []
+
+    @property
+    def over(self) -> bool:
+        """Whether its outcome is known: everything is acknowledged, or a record is lost."""
+        return not self.on_their_way or bool(self._lost)
+
+    def take(self) -> dict[TopicPartition, int]:
+        """Return the next offsets of the tracked partitions that were written since the last call.
+
+        Raises ``DeliveryFailed``, ``TaskMigrated`` or ``RecordRefused`` if a record was lost since then.
+        """
+        acknowledged, self._acknowledged = self._acknowledged, {}
+        lost, self._lost = self._lost, []
+        if lost:
+            worst = next((record for record in lost if record.error.code() in REMEDIES), lost[0])
+            at = worst.topic if worst.partition == ANY_PARTITION else f"{worst.topic}-{worst.partition}"
+            raise worst.fault(f"{len(lost)} records lost, the first of them to {at}")
+        return {TopicPartition(*at): offset for at, offset in acknowledged.items()}
+
+    def untracked(self, error: KafkaError | None, message: Message) -> None:
+        """Take the report of a record whose offset does not count."""
+        self.on_their_way -= 1
+        if error is not None:
+            self._lose(error, message)
+
+    def tracked(self, error: KafkaError | None, message: Message) -> None:
+        """Take the report of a record whose offset counts for ``take``."""
+        self.on_their_way -= 1
+        if error is not None:
+            self._lose(error, message)
+        else:
+            # Acknowledged in the order of their offsets, so the last one wins.
+            self._acknowledged[topic_of(message), partition_number_of(message)] = offset_of(message) + 1
+
+    def _lose(self, error: KafkaError, message: Message) -> None:
+        if error.fatal():
+            self._spoil()
+        key, partition = message.key(), message.partition()
+        size = len(key or b"") + len(message)
+        self._lost.append(Lost(topic_of(message), ANY_PARTITION if partition is None else partition, key, size, error))
