@@ -1,0 +1,118 @@
+"""Measure live scaling from outside: ``python -m bench.scaling``.
+
+A steady load flows through two processes of a system; then one joins, one leaves, one drains (ours alone) and one is
+killed. A reader of the output topic measures the latency of each input, and the gaps in the output of each task.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.java_peer import NoJavaPeer
+from bench.scaling import plot
+from bench.scaling.report import Result, show
+from bench.scaling.scenario import EVENTS, QUICK, Plan, Scenario
+from bench.scaling.systems import SYSTEMS
+from kstreams_assign.errors import LocalBrokerError
+from kstreams_assign.local import LocalBroker
+
+EXAMPLES = """\
+examples:
+  python -m bench.scaling --quick                              # little state, ours alone: some 40 seconds
+  python -m bench.scaling --json > rows.json                   # all four systems: some 20 minutes
+  python -m bench.scaling --systems ours "java classic" --records-per-partition 20000 300000
+  python -m bench.scaling --systems ours --events join kill --plot latency.svg
+
+A row of --json:
+  moved_gap_ms        longest time between two outputs of a task that has another owner after the event
+  staying_gap_ms      the same, of tasks that stay; of all tasks in the row "steady"
+  peak_latency_ms     longest time from sending an input until its output arrived at the reader
+  average_latency_ms  mean of that time from the event to the end of its effect (duration_s)
+  duration_s          from the event until all latencies are within twice the steady 99th percentile again, and each
+                      moved task works at its new owner
+  latency_ms          only in the row "steady"
+"""
+
+
+def main(words: Sequence[str]) -> int:
+    """Measure, and print rows or a table; return the exit status."""
+    options = parse(words)
+    plans = [QUICK] if options.quick else [Plan(records) for records in options.records_per_partition]
+    results: list[Result] = []
+    failed = False
+    with LocalBroker(settings=plans[0].broker_settings) as broker, TemporaryDirectory() as folder:
+        for plan in plans:
+            for name in options.systems:
+                try:
+                    results.append(measure(broker.bootstrap_servers, name, Path(folder), plan, options.events))
+                except (NoJavaPeer, LocalBrokerError) as missing:
+                    _log(f"{name} is left out: {missing}")
+                except AssertionError as failure:
+                    _log(f"{name} failed: {failure}")
+                    failed = True
+                else:
+                    _log(results[-1].counts())
+    rows = [row for result in results for row in result.rows()]
+    if options.json:
+        print("[\n" + ",\n".join(f"  {json.dumps(row)}" for row in rows) + "\n]")
+    else:
+        show(rows)
+        for result in results:
+            print(result.counts())
+    if options.plot is not None:
+        plot.write(
+            [(f"{each.system}, {each.records_per_partition:,} records a partition", each.run) for each in results],
+            options.plot,
+        )
+    return 1 if failed or not all(result.correct for result in results) else 0
+
+
+def measure(servers: str, name: str, folder: Path, plan: Plan, events: Sequence[str]) -> Result:
+    """Run one system. Raises ``AssertionError`` where its group does not come to balance."""
+    system = SYSTEMS[name]
+    application = f"scaling-{name.replace(' ', '-')}-{plan.records_per_partition}"
+    fitting = [event for event in events if event != "drain" or system.drains]
+    scenario = Scenario(servers, application, system, folder / application, plan, lambda line: _log(f"{name}: {line}"))
+    with closing(scenario):
+        run = scenario.run(fitting)
+    return Result(name, plan.records_per_partition, run)
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.scaling",
+        description=(__doc__ or "").partition("\n")[2].strip(),
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, metavar="SYSTEM", help=f"of {', '.join(SYSTEMS)}")
+    parser.add_argument("--records-per-partition", nargs="+", type=int, default=[300_000], metavar="N")
+    parser.add_argument("--events", nargs="+", choices=EVENTS, default=EVENTS, help="each once, in this order")
+    parser.add_argument("--quick", action="store_true", help="500 records a partition, short times; ours alone")
+    parser.add_argument("--json", action="store_true", help="print rows as JSON in place of a table")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw latency over time into FILE.svg or FILE.html")
+    options = parser.parse_args(words)
+    if options.systems is None:
+        options.systems = ["ours"] if options.quick else list(SYSTEMS)
+    if options.plot is not None and options.plot.suffix not in plot.SUFFIXES:
+        parser.error(f"--plot {options.plot}: must end in {' or '.join(plot.SUFFIXES)}; png would need matplotlib")
+    if min(options.records_per_partition) < 1:
+        parser.error("--records-per-partition: must be at least 1")
+    return options
+
+
+def _log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
