@@ -7,16 +7,16 @@ killed. A reader of the output topic measures the latency of each input, and the
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.java_peer import NoJavaPeer
 from bench.scaling import plot
-from bench.scaling.report import Result, show
+from bench.scaling.report import Result, print_json, show
 from bench.scaling.scenario import EVENTS, QUICK, Plan, Scenario
 from bench.scaling.systems import SYSTEMS
 from kstreams_assign.errors import LocalBrokerError
@@ -41,35 +41,32 @@ A row of --json:
 
 
 def main(words: Sequence[str]) -> int:
-    """Measure, and print rows or a table; return the exit status."""
+    """Measure on a broker of its own; return the exit status."""
     options = parse(words)
-    plans = [QUICK] if options.quick else [Plan(records) for records in options.records_per_partition]
+    with LocalBroker(settings=options.plans[0].broker_settings) as broker, TemporaryDirectory() as folder:
+        return run(broker.bootstrap_servers, options, Path(folder))
+
+
+def run(servers: str, options: argparse.Namespace, folder: Path) -> int:
+    """Measure, and print rows or a table; return the exit status: 1 if a system failed, or lost inputs or state."""
     results: list[Result] = []
     failed = False
-    with LocalBroker(settings=plans[0].broker_settings) as broker, TemporaryDirectory() as folder:
-        for plan in plans:
-            for name in options.systems:
-                try:
-                    results.append(measure(broker.bootstrap_servers, name, Path(folder), plan, options.events))
-                except (NoJavaPeer, LocalBrokerError) as missing:
-                    _log(f"{name} is left out: {missing}")
-                except AssertionError as failure:
-                    _log(f"{name} failed: {failure}")
-                    failed = True
-                else:
-                    _log(results[-1].counts())
-    rows = [row for result in results for row in result.rows()]
+    for plan, name in product(options.plans, options.systems):
+        try:
+            results.append(measure(servers, name, folder, plan, options.events))
+        except (NoJavaPeer, LocalBrokerError) as missing:
+            _log(f"{name} is left out: {missing}")
+        except AssertionError as failure:
+            _log(f"{name} failed: {failure}")
+            failed = True
+        else:
+            _log(results[-1].counts())
     if options.json:
-        print("[\n" + ",\n".join(f"  {json.dumps(row)}" for row in rows) + "\n]")
+        print_json(results)
     else:
-        show(rows)
-        for result in results:
-            print(result.counts())
+        show(results)
     if options.plot is not None:
-        plot.write(
-            [(f"{each.system}, {each.records_per_partition:,} records a partition", each.run) for each in results],
-            options.plot,
-        )
+        plot.write([(result.title, result.run) for result in results], options.plot)
     return 1 if failed or not all(result.correct for result in results) else 0
 
 
@@ -104,6 +101,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         parser.error(f"--plot {options.plot}: must end in {' or '.join(plot.SUFFIXES)}; png would need matplotlib")
     if min(options.records_per_partition) < 1:
         parser.error("--records-per-partition: must be at least 1")
+    options.plans = [QUICK] if options.quick else [Plan(records) for records in options.records_per_partition]
     return options
 
 

@@ -68,7 +68,7 @@ def _panel(title: str, run: Run) -> Iterator[Html]:
         at = f"{x(window.begin_ms):.1f}"
         yield tag("line", x1=at, x2=at, y1="-4", y2=f"{HEIGHT}", stroke="#c33", stroke_dasharray="4 3")
         yield tag("text", window.event, x=at, y="-7", fill="#c33")
-    points = " ".join(f"{x(at):.1f},{_y(latency):.1f}" for at, latency in peaks(run.reader.tasks, begin_ms, end_ms))
+    points = " ".join(f"{x(at):.1f},{_y(latency):.1f}" for at, latency in peaks(run.tasks, begin_ms, end_ms))
     yield tag("polyline", points=points, fill="none", stroke="#246", stroke_width="1")
     yield tag("text", "0 s", x="0", y=f"{HEIGHT + 15}")
     yield tag("text", f"{(end_ms - begin_ms) / 1000:.0f} s", x=f"{WIDTH}", y=f"{HEIGHT + 15}", text_anchor="end")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,10 +30,15 @@ class Result:
         for event, measured in self.run.events.items():
             yield self._row(event, _of_event(measured))
 
+    @property
+    def title(self) -> str:
+        return f"{self.system}, {self.records_per_partition:,} records a partition"
+
     def counts(self) -> str:
+        """Return one line: what was sent, lost and repeated."""
         counts = self.run.counts
         return (
-            f"{self.system}, {self.records_per_partition:,} records a partition: {counts.inputs:,} inputs, "
+            f"{self.title}: {counts.inputs:,} inputs, "
             f"{counts.lost:,} lost, {counts.repeated:,} outputs repeated, {counts.low:,} counts too low"
         )
 
@@ -74,16 +80,25 @@ def _tenths(number: float | None) -> float | None:
 HEADINGS = ("records", "event", "moved tasks: median", "max", "staying: max", "peak", "average", "duration")
 
 
-def show(rows: Sequence[Row], console: Console | None = None) -> None:
-    """Print one table, in the order of the rows."""
+def print_json(results: Sequence[Result]) -> None:
+    """Print all rows as one JSON list, a row in a line."""
+    rows = ",\n".join(f"  {json.dumps(row)}" for result in results for row in result.rows())
+    print(f"[\n{rows}\n]")
+
+
+def show(results: Sequence[Result]) -> None:
+    """Print one table, and the counts of each system."""
     table = Table(title="Live scaling, seen by a reader of the output topic", title_justify="left")
     table.caption = "gaps and latencies in ms, duration in s; in the steady row, average is the mean latency"
     table.add_column("system", no_wrap=True)
     for heading in HEADINGS:
         table.add_column(heading, justify="right")
-    for row in rows:
-        table.add_row(*_cells(row))
-    (console or Console(width=120)).print(table)
+    for result in results:
+        for row in result.rows():
+            table.add_row(*_cells(row))
+    Console(width=120).print(table)
+    for result in results:
+        print(result.counts())
 
 
 def _cells(row: Row) -> Iterator[str]:

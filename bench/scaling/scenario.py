@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.scaling.measures import BACK_AT, Scaling, Steady, Window, is_back, scaling, steady
+from bench.scaling.measures import BACK_AT, Scaling, Steady, Tasks, Window, is_back, scaling, steady
 from bench.scaling.systems import ScalingProcess, System
 from bench.scaling.traffic import PATIENCE_S, Load, Reader
 from kstreams_assign.adapters.confluent import ClusterAdmin
@@ -79,7 +79,7 @@ class Run:
     events: dict[str, Scaling]
     windows: list[Window]
     counts: Counts
-    reader: Reader
+    tasks: Tasks
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ class Scenario:
         measured = {window.event: scaling(self._reader.tasks, window, self._steady.p99_ms) for window in windows}
         lost = self._load.total - self._reader.answered
         counts = Counts(self._load.total, lost, self._reader.repeated, self._reader.low)
-        return Run(self._steady, measured, windows, counts, self._reader)
+        return Run(self._steady, measured, windows, counts, self._reader.tasks)
 
     def close(self) -> None:
         """End all processes at once; what they have not committed is not needed any more."""
