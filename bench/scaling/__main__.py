@@ -60,7 +60,8 @@ def run(servers: str, options: argparse.Namespace, folder: Path) -> int:
             _log(f"{name} failed: {failure}")
             failed = True
         else:
-            _log(results[-1].counts())
+            for line in (*results[-1].moves(), results[-1].counts()):
+                _log(line)
     if options.json:
         print_json(results)
     else:
@@ -101,6 +102,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         parser.error(f"--plot {options.plot}: must end in {' or '.join(plot.SUFFIXES)}; png would need matplotlib")
     if min(options.records_per_partition) < 1:
         parser.error("--records-per-partition: must be at least 1")
+    options.events = list(dict.fromkeys(options.events))
     options.plans = [QUICK] if options.quick else [Plan(records) for records in options.records_per_partition]
     return options
 

@@ -81,15 +81,15 @@ class Steady:
 class Scaling:
     """Latency, gaps and duration of one event. A gap is 0 if its task wrote less than two records."""
 
-    moved_gaps_ms: Sequence[float]
-    staying_gaps_ms: Sequence[float]
+    moved_gap_by_task_ms: Mapping[int, float]
+    staying_gap_by_task_ms: Mapping[int, float]
     peak_ms: float
     average_ms: float
     duration_s: float
 
     @property
     def moved_median_ms(self) -> float | None:
-        return median(self.moved_gaps_ms) if self.moved_gaps_ms else None
+        return median(self.moved_gap_by_task_ms.values()) if self.moved_gap_by_task_ms else None
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -117,8 +117,8 @@ def scaling(tasks: Tasks, window: Window, steady_p99_ms: float) -> Scaling:
     # What arrives at the very end belongs to the event.
     of_event = [latency for at, latency in _latencies(tasks, window.begin_ms, window.end_ms) if at <= end_ms]
     return Scaling(
-        [gap(outputs, window) for task, outputs in tasks.items() if task in moved],
-        [gap(outputs, window) for task, outputs in tasks.items() if task not in moved],
+        {task: gap(outputs, window) for task, outputs in tasks.items() if task in moved},
+        {task: gap(outputs, window) for task, outputs in tasks.items() if task not in moved},
         max(of_window),
         fmean(of_event or of_window),
         (end_ms - window.begin_ms) / 1000,

@@ -42,6 +42,12 @@ class Result:
             f"{counts.lost:,} lost, {counts.repeated:,} outputs repeated, {counts.low:,} counts too low"
         )
 
+    def moves(self) -> Iterator[str]:
+        """Yield a line for each event: the gap of each moved task."""
+        for event, measured in self.run.events.items():
+            gaps = ", ".join(f"0_{task} {gap_ms:,.0f} ms" for task, gap_ms in measured.moved_gap_by_task_ms.items())
+            yield f"{self.system}: {event}: gaps of moved tasks: {gaps or 'none moved'}"
+
     @property
     def correct(self) -> bool:
         """Return whether no input and no state was lost."""
@@ -63,10 +69,12 @@ def _of_steady(steady: Steady) -> Row:
 
 
 def _of_event(event: Scaling) -> Row:
-    moved, staying = event.moved_gaps_ms, event.staying_gaps_ms
+    moved, staying = event.moved_gap_by_task_ms, event.staying_gap_by_task_ms
     return {
-        "moved_gap_ms": {"median": _tenths(event.moved_median_ms), "max": _tenths(max(moved))} if moved else None,
-        "staying_gap_ms": {"max": _tenths(max(staying))} if staying else None,
+        "moved_gap_ms": {"median": _tenths(event.moved_median_ms), "max": _tenths(max(moved.values()))}
+        if moved
+        else None,
+        "staying_gap_ms": {"max": _tenths(max(staying.values()))} if staying else None,
         "peak_latency_ms": _tenths(event.peak_ms),
         "average_latency_ms": _tenths(event.average_ms),
         "duration_s": round(event.duration_s, 2),

@@ -87,7 +87,7 @@ def test_an_event_lasts_until_the_last_late_output():
     assert back_ms(TASKS, EVENT, limit_ms=20) == 2_500
     assert back_ms(TASKS, EVENT, limit_ms=1_000) == 2_300
     measured = scaling(TASKS, EVENT, steady_p99_ms=10)
-    assert (measured.moved_gaps_ms, measured.staying_gaps_ms) == ([1_400], [100])
+    assert (measured.moved_gap_by_task_ms, measured.staying_gap_by_task_ms) == ({1: 1_400}, {0: 100})
     assert (measured.moved_median_ms, measured.peak_ms, measured.duration_s) == (1_400, 1_300, 1.5)
     of_stays = 16 * [10.0]  # 1,000 to 2,500
     assert measured.average_ms == pytest.approx(sum([*of_stays, 1_300, 800, 21]) / 19)
@@ -96,12 +96,12 @@ def test_an_event_lasts_until_the_last_late_output():
 def test_an_event_without_late_outputs_lasts_until_moved_tasks_work():
     warm = outputs(*every_100_ms(0, 3_000, 0), *every_100_ms(3_000, 5_000, 1))
     measured = scaling({0: STAYS, 1: warm}, EVENT, steady_p99_ms=10)
-    assert (measured.duration_s, measured.moved_gaps_ms, measured.average_ms) == (2, [100], 10)
+    assert (measured.duration_s, measured.moved_gap_by_task_ms, measured.average_ms) == (2, {1: 100}, 10)
 
 
 def test_an_event_that_nothing_notices_lasts_no_time():
     measured = scaling({0: STAYS}, EVENT, steady_p99_ms=10)
-    assert (measured.duration_s, measured.moved_gaps_ms, measured.moved_median_ms) == (0, [], None)
+    assert (measured.duration_s, measured.moved_gap_by_task_ms, measured.moved_median_ms) == (0, {}, None)
     assert measured.average_ms == 10
 
 
@@ -125,7 +125,7 @@ def test_latency_is_back_when_every_task_answers_in_time():
 
 RUN = Run(
     Steady(50.04, 99, 120, 130, 55),
-    {"kill": Scaling([10_600, 10_400, 10_500], [], 10_700, 2_600, 10.834)},
+    {"kill": Scaling({0: 10_600, 1: 10_400, 2: 10_500}, {}, 10_700, 2_600, 10.834)},
     [EVENT],
     Counts(inputs=1_000, lost=0, repeated=3, low=0),
     TASKS,
@@ -139,6 +139,12 @@ def test_rows_have_the_same_keys_and_null_where_there_is_nothing():
     assert (at_rest["moved_gap_ms"], at_rest["latency_ms"]) == (None, {"p50": 50.0, "p99": 99})
     assert killed["moved_gap_ms"] == {"median": 10_500, "max": 10_600}
     assert (killed["staying_gap_ms"], killed["duration_s"]) == (None, 10.83)
+
+
+def test_the_gap_of_each_moved_task_is_logged():
+    assert [*Result("ours", 20_000, RUN).moves()] == [
+        "ours: kill: gaps of moved tasks: 0_0 10,600 ms, 0_1 10,400 ms, 0_2 10,500 ms"
+    ]
 
 
 def test_lost_inputs_are_reported_and_are_an_error():
