@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 from bench.scaling.measures import BACK_AT, Scaling, Steady, Tasks, Window, is_back, scaling, steady
 from bench.scaling.systems import ScalingProcess, System
@@ -118,9 +119,7 @@ class Scenario:
         self._begin()
         windows = [self._window(event) for event in events]
         self._load.stop()
-        until_s = time.monotonic() + PATIENCE_S
-        while self._reader.answered < self._load.total and time.monotonic() < until_s:
-            time.sleep(0.1)
+        self._reader.until_answered(self._load.total, PATIENCE_S)
         self._reader.stop()
         measured = {window.event: scaling(self._reader.tasks, window, self._steady.p99_ms) for window in windows}
         lost = self._load.total - self._reader.answered
@@ -207,7 +206,7 @@ class Scenario:
     def _pause(self, seconds: float) -> Window:
         """Wait; fail if a process ends meanwhile. Return the time as a window."""
         begin_ms = _now_ms()
-        time.sleep(seconds)
+        Event().wait(seconds)
         assert all(app.alive for app in self.apps), "a process ended"
         return Window("steady", begin_ms, _now_ms())
 

@@ -90,6 +90,12 @@ class Reader:
         self._thread = Thread(target=self._run, name="reader", daemon=True)
         self._thread.start()
 
+    def until_answered(self, inputs: int, limit_s: float) -> None:
+        """Wait until so many inputs have an output, at most until the limit."""
+        deadline = time.monotonic() + limit_s
+        while self.answered < inputs and time.monotonic() < deadline:
+            self._ending.wait(POLL_S)
+
     def stop(self) -> None:
         if not self._ending.is_set():
             self._ending.set()
