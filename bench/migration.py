@@ -142,7 +142,7 @@ def _run(counts: Counts, times: Mapping[int, Sequence[int]], windows: Sequence[W
     return Run(counts, moved, stayed, seconds)
 
 
-def silence(times_ms: Sequence[int], begin_ms: float, end_ms: float) -> float:
+def silence(times_ms: Sequence[float], begin_ms: float, end_ms: float) -> float:
     """The longest time between two neighbours whose middle falls between begin and end; 0 where none does."""
     gaps = (after - before for before, after in pairwise(times_ms) if begin_ms <= (before + after) / 2 < end_ms)
     return max(gaps, default=0)

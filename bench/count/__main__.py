@@ -175,15 +175,19 @@ def _command(name: str) -> list[str] | None:
 
 
 def _java() -> list[str] | None:
-    lock = (FOLDER / "jars.lock").read_text(encoding="utf-8").split("\n")
-    more = [Jar(*line.replace(":", " ").split()) for line in lock if line]
     try:
-        java, path = compiler(), class_path([*jars(), *more])
+        java, path = compiler(), class_path([*jars(), *rocksdb_jars()])
     except (NoJavaPeer, LocalBrokerError) as missing:
         print(f"Java Streams is left out: {missing}", file=sys.stderr)
         return None
     classes = [compiled(java, path, FOLDER / "java"), *path]
     return [str(java), "-cp", os.pathsep.join(map(str, classes)), "CountApp"]
+
+
+def rocksdb_jars() -> list[Jar]:
+    """Return what Java Streams needs for a RocksDB store, in addition to ``jars``."""
+    lock = (FOLDER / "jars.lock").read_text(encoding="utf-8").split("\n")
+    return [Jar(*line.replace(":", " ").split()) for line in lock if line]
 
 
 def _peers_python() -> Path:
