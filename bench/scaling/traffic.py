@@ -25,7 +25,8 @@ class Load:
         self.total = 0
         """Number of inputs that were sent."""
         self._topic, self._partitions, self._keys = topic, partitions, keys
-        self._producer = RecordProducer(servers, delivery_timeout_ms=round(PATIENCE_S * 1_000))
+        # Without lingering: what is measured is the application's time, not the load's.
+        self._producer = RecordProducer(servers, {"linger.ms": "0"}, delivery_timeout_ms=round(PATIENCE_S * 1_000))
         self._ending = Event()
         self._thread: Thread | None = None
 

@@ -24,6 +24,9 @@ CALL_MS = 10_000
 HUNG_MS = CALL_MS + 2_000
 """Treat a client call that is older than this as hung."""
 
+RESTARTS_MAX = 3
+"""How often a transaction is begun again; each time a rebalance has ended meanwhile."""
+
 # --- events -----------------------------------------------------------------------
 
 
@@ -116,13 +119,39 @@ class AnnounceAbort:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnounceRestart:
+    """The transaction of these tasks is aborted, and begun again with the same records."""
+
+    tasks: tuple[TaskId, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class EndCommit:
     """The commit is over: report this to ``tasks``."""
 
     ended: CommitEnded
 
 
-Effect = TakeStep | DropRecords | AbortTransaction | PrepareProducer | LeaveClient | AnnounceAbort | EndCommit
+Effect = (
+    TakeStep
+    | DropRecords
+    | AbortTransaction
+    | PrepareProducer
+    | LeaveClient
+    | AnnounceAbort
+    | AnnounceRestart
+    | EndCommit
+)
+
+
+def refused_offsets(*, lost: bool, joins: bool) -> Outcome:
+    """Return what it means that the group has refused a transaction's offsets.
+
+    ``lost``: the membership was lost since the commit began. ``joins``: the member joins again, or has done so since it
+    sent them. A generation that ends by a join of this very member leaves it its tasks.
+    """
+    return Outcome.STALE if joins and not lost else Outcome.REFUSED
 
 
 class Commits:
@@ -131,7 +160,7 @@ class Commits:
     def __init__(self, *, exactly_once: bool) -> None:
         self._exactly_once = exactly_once
         self._step: CommitStep | None = None
-        self._number = 0
+        self._number = self._restarts = 0
         self._preparing = False
         self._reason = ""
         self.tasks: tuple[TaskId, ...] = ()
@@ -151,7 +180,7 @@ class Commits:
     # --- the walk -------------------------------------------------------------------
 
     def _begun(self, event: CommitBegun) -> list[Effect]:
-        self.tasks, self.unwritten, self._reason = event.tasks, frozenset(), ""
+        self.tasks, self.unwritten, self._reason, self._restarts = event.tasks, frozenset(), "", 0
         return [self._take(CommitStep.LEASE)] if event.tasks else self._end(CommitEnd.DONE)
 
     def _take(self, step: CommitStep) -> TakeStep:
@@ -160,12 +189,14 @@ class Commits:
         return TakeStep(step, self._number)
 
     def _step_ended(self, event: StepEnded) -> list[Effect]:
-        """Go on. An abort that fails leaves its transaction to ``PrepareProducer``, so the commit ends all the same."""
+        """Go on. An abort that fails leaves its transaction to ``PrepareProducer``, and the commit goes on."""
         step = self._step
         if step is None or event.number != self._number:
             return []
-        aborting = step in (CommitStep.ABORT, CommitStep.WITHDRAW)
+        aborting = step in (CommitStep.ABORT, CommitStep.WITHDRAW, CommitStep.RESTART)
         outcome = Outcome.OK if aborting else event.outcome
+        if outcome is Outcome.STALE and self._restarts == RESTARTS_MAX:
+            outcome = Outcome.UNDELIVERED
         if not aborting:  # why it is aborted is known
             self._reason = event.reason or self._reason
         self.unwritten |= event.unwritten
@@ -177,6 +208,9 @@ class Commits:
             return [*effects, *self._end(following)]
         if following in (CommitStep.ABORT, CommitStep.WITHDRAW):
             effects.append(AnnounceAbort(self.tasks, self._reason))
+        if following is CommitStep.RESTART:
+            effects.append(AnnounceRestart(self.tasks, self._reason))
+            self._restarts, self._reason = self._restarts + 1, ""
         return [*effects, self._take(following)]
 
     def _end(self, end: CommitEnd) -> list[Effect]:

@@ -5,8 +5,8 @@ order; it reports back with further events (``task_events``).
 
 These rules connect the tasks with the commits. A task that ran is committed before it is released, with the others that
 leave. Stores are not handed over while a commit is under way, as it may read and write them. While the group rebalances
-no transaction begins, and at least once a commit begins by itself only if its records have time to arrive: no heartbeat
-renews the session meanwhile. At least once, outputs leave before their commit under a lease that outlasts them.
+a commit begins by itself only if its records have time to arrive: no heartbeat renews the session meanwhile. At least
+once, outputs leave before their commit under a lease that outlasts them.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Tasks:
         """Return whether ``Turned`` has something to do."""
         if not self._tasks.committing:
             due = now_ms >= self._next_commit_ms or full
-            if self._wait_for_next or (due and not self._holds):
+            if self._wait_for_next or (due and not self._fenced):
                 return True
         return any(now_ms >= ends_ms for ends_ms in self._tasks.pauses())
 
@@ -137,18 +137,23 @@ class Tasks:
     def due_ms(self) -> int | None:
         """Return when ``Turned`` has something to do if nothing else happens; None: never."""
         due = self._tasks.pauses()
-        if not (self._tasks.committing or self._holds) and self._tasks.any_runs:
+        if not (self._tasks.committing or self._fenced) and self._tasks.any_runs:
             due.append(self._next_commit_ms)
         return min(due, default=None)
 
     # --- assignments -----------------------------------------------------------------
 
     def _adopt(self, event: member.Adopt, _now_ms: int) -> list[Effect]:
-        """Take over an assignment. What leaves gets no more input, and goes once its work is committed."""
+        """Take over an assignment. What leaves gets no more input, and goes once its work is committed.
+
+        Once a commit was fenced, its work is gone and the next ones would leave it out, so only ``DropAll`` follows.
+        """
+        if self._fenced:
+            return []
         adopted = event.adopted
         todo = changes(self.states(), adopted.active.keys(), adopted.standby | adopted.warmup)
         self._generation = event.generation
-        self._rejoining = self._fenced = False
+        self._rejoining = False
         effects: list[Effect] = [LockFolder(task) for task in todo.arriving if task not in self._tasks]
         effects.append(QueueWarmups(adopted.queue))
         for task, change in todo.arriving.items():
@@ -207,6 +212,7 @@ class Tasks:
     def _drop_all(self, event: member.DropAll, _now_ms: int) -> list[Effect]:
         """Write and commit nothing more of what runs; replicas stay on disk, and are closed too."""
         self._wait_for_present, self._wait_for_next = [], []
+        self._fenced = False
         effects: list[Effect] = [AbandonCommit(), *self._tasks.free()]
         for task in self._tasks:
             effects += self._tasks.move(task, TaskEvent.LOST)
@@ -272,19 +278,11 @@ class Tasks:
 
     def _may_commit(self, event: Turned) -> bool:
         """Return whether a commit may begin that nothing waits for."""
-        if self._holds:
+        if self._fenced:
             return False
         if event.joined and not self._rejoining:
             return True
-        return not self._exactly_once and event.lease_left_ms >= self._lease_needed_ms
-
-    @property
-    def _holds(self) -> bool:
-        """Whether no commit begins by itself until the next assignment.
-
-        The offsets of a transaction name a generation, and this member does not know when its join ends that.
-        """
-        return self._fenced or (self._rejoining and self._exactly_once)
+        return event.lease_left_ms >= self._lease_needed_ms
 
     def _begin_commit(self, now_ms: int) -> list[Effect]:
         self._next_commit_ms = now_ms + self._commit_interval_ms

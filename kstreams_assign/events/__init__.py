@@ -26,6 +26,7 @@ from kstreams_assign.events.commits import (
     DeliveryFailedEvent,
     PurgeFailedEvent,
     TransactionAbortedEvent,
+    TransactionRestartedEvent,
 )
 from kstreams_assign.events.group import (
     AdoptedEvent,
@@ -131,6 +132,7 @@ __all__ = [
     "TaskStatus",
     "TaskStoppedEvent",
     "TransactionAbortedEvent",
+    "TransactionRestartedEvent",
     "WaitingForTransactionsEvent",
     "WarningEvent",
     "WarningsEvent",
@@ -171,6 +173,7 @@ Event = (
     | CommitRefusedEvent
     | DeliveryFailedEvent
     | TransactionAbortedEvent
+    | TransactionRestartedEvent
     | ClientHungEvent
     | PurgeFailedEvent
     | BrokerUnavailableEvent

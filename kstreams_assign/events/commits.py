@@ -44,6 +44,14 @@ class TransactionAbortedEvent(ReasonEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionRestartedEvent(ReasonEvent):
+    """A rebalance ended while a transaction was under way; it is begun again, and nothing is processed again."""
+
+    name: ClassVar[str] = "transaction_restarted"
+    tasks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientHungEvent(WarningEvent):
     """A call of the Kafka client does not return; another client takes over from it."""
 

@@ -72,7 +72,7 @@ class Commits:
         self._engine = engine.Commits(exactly_once=exactly_once)
         self._number = 0
         """Of the commit: it counts also those that are abandoned."""
-        self._began_ms = 0
+        self._began_ms = self._losses = 0
         self._shares: Sequence[Share] = ()
         self._appended = False
         self._ends: Mapping[TaskId, int] = {}
@@ -85,6 +85,7 @@ class Commits:
     def begin(self, running: Mapping[TaskId, Running]) -> None:
         """Begin a commit of what these have processed. The loop's engine gets its end, at once or later."""
         now_ms = self._began_ms = self._world.timeline.now_ms
+        self._losses = self._process.membership.client.losses
         self._number += 1
         self._appended = False
         shares = [self._share(task, each, now_ms) for task, each in running.items()]
@@ -151,7 +152,7 @@ class Commits:
                 self._process.loop.handle(ended)
             case engine.DropRecords():
                 self._sent.drop(self._process.loop.running)
-            case engine.AnnounceAbort():
+            case engine.AnnounceAbort() | engine.AnnounceRestart():
                 pass  # the transaction's own line tells of its end
             case engine.LeaveClient():
                 raise AssertionError(effect)  # each call returns here
@@ -194,16 +195,21 @@ class Commits:
                 else:
                     self._write(self._number, number)
             case CommitStep.OFFSETS:
-                commit = self._process.membership.client.commit
-                (commit if self._producer is None else self._producer.send_offsets)(self._offsets(), out)
+                self._commit_offsets(out)
             case CommitStep.BEGIN:
                 self._in_transactions.begin(out)
             case CommitStep.TRANSACTION:
                 self._in_transactions.commit(out)
-            case CommitStep.ABORT | CommitStep.WITHDRAW:
+            case CommitStep.ABORT | CommitStep.WITHDRAW | CommitStep.RESTART:
                 self._in_transactions.abort(out)
             case _:
                 assert_never(step)
+
+    def _commit_offsets(self, out: Take) -> None:
+        if self._producer is None:
+            self._process.membership.client.commit(self._offsets(), out)
+        else:
+            self._producer.send_offsets(self._offsets(), self._losses, out)
 
     def _produce_outputs(self) -> None:
         """At least once; in a transaction they go with the changelog records."""

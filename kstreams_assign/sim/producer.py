@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kstreams_assign.engine.commits import CALL_MS
+from kstreams_assign.engine.commits import CALL_MS, refused_offsets
 from kstreams_assign.sim.client import NO_GENERATION, Phase
 from kstreams_assign.sim.transactions import Answer, Member, Verdict
 from kstreams_assign.tasks.commit import Outcome
@@ -46,7 +46,7 @@ class Producer:
         self._calls: deque[tuple[Request | None, Take]] = deque()
         self._calling = False
         self._begun = False
-        self._losses = 0
+        self._stale: Member | None = None
 
     @property
     def unsettled(self) -> bool:
@@ -59,8 +59,6 @@ class Producer:
 
     def begin(self, take: Take) -> None:
         """Begin a transaction, after all earlier calls."""
-
-        self._losses = self._process.membership.client.losses
 
         def begun(outcome: Outcome) -> None:
             self._begun = outcome is Outcome.OK
@@ -81,22 +79,34 @@ class Producer:
             self._process.run, lambda: self._world.transactions.append(self._process, epoch, shares), answered, lost
         )
 
-    def send_offsets(self, offsets: Mapping[TopicPartition, int], take: Take) -> None:
-        """Add input offsets to the transaction, under the membership of now; it has to be that of its beginning.
+    def send_offsets(self, offsets: Mapping[TopicPartition, int], losses: int, take: Take) -> None:
+        """Add input offsets to the transaction, under the membership of now.
 
-        A generation may end by a join of this very member. The transaction is aborted then, and its tasks go on.
+        ``losses``: when the commit began. After a stale generation the next one is waited for.
         """
+        self._send_offsets(offsets, losses, take, self._world.timeline.now_ms + CALL_MS)
+
+    def _send_offsets(self, offsets: Mapping[TopicPartition, int], losses: int, take: Take, until_ms: int) -> None:
         client = self._process.membership.client
-        if client.generation == NO_GENERATION or client.losses != self._losses:
+        if client.generation == NO_GENERATION or client.losses != losses:
             take(Outcome.REFUSED)
             return
         member = Member(client.member_id, self._process.instance_id, client.generation)
+        if member == self._stale:
+            if self._world.timeline.now_ms >= until_ms:
+                take(Outcome.UNDELIVERED)
+            elif self._begun:
+                self._process.run.later(RETRY_MS, self._send_offsets, offsets, losses, take, until_ms)
+            return
         epoch = self._epoch
 
         def answered(outcome: Outcome) -> None:
-            kept = client.generation != NO_GENERATION and client.losses == self._losses
-            joins = client.phase is Phase.JOINING or client.generation != member.generation
-            take(Outcome.UNDELIVERED if outcome is Outcome.REFUSED and kept and joins else outcome)
+            if outcome is Outcome.REFUSED:
+                lost = client.generation == NO_GENERATION or client.losses != losses
+                joins = client.phase is Phase.JOINING or client.generation != member.generation
+                outcome = refused_offsets(lost=lost, joins=joins)
+            self._stale = member if outcome is Outcome.STALE else None
+            take(outcome)
 
         self._call(lambda: self._world.transactions.add_offsets(self._process, epoch, member, offsets), answered)
 

@@ -259,5 +259,13 @@ class Restoring:
 
     @property
     def behind(self) -> bool:
-        """Whether a changelog that is read here is not at its end, or a task is stopped."""
-        return self._is_reading or bool(self._engine.stopped())
+        """Whether a store here is not at the end of its changelog, or a task is stopped.
+
+        A replica that waits, as an active task is restored first, is in no reader.
+        """
+        folders, readable = self._process.disk.folders, self._world.logs.readable
+        return bool(self._engine.stopped()) or any(
+            folders[task].get(partition, 0) < readable[partition]
+            for task in self.restorer.tasks
+            for partition in self._world.changelogs[task].values()
+        )

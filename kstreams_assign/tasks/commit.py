@@ -14,7 +14,9 @@ Exactly once:
     lease -> begin -> produce -> flush -> offsets -> transaction -> store
 
 The transaction commits changelogs, outputs and input offsets together; the store follows, and after a crash between the
-two the changelog restores it. A failure after ``begin`` aborts the transaction, so committed readers never see it.
+two the changelog restores it. A failure after ``begin`` aborts the transaction, so committed readers never see it. The
+group takes offsets only from its current generation, and a member does not know when its join ends that. So a
+transaction that meets a stale generation is begun again.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ class CommitStep(Enum):
     TRANSACTION = "transaction"  # commit it
     ABORT = "abort"  # abort the transaction, and go on as failed
     WITHDRAW = "withdraw"  # abort the transaction, and go on as fenced
+    RESTART = "restart"  # abort the transaction, and begin it again with the same records
 
 
 class CommitEnd(Enum):
@@ -54,6 +57,7 @@ class Outcome(Enum):
     UNDELIVERED = "undelivered"  # not acknowledged in time, or the transaction cannot be committed
     DEFERRED = "deferred"
     REFUSED = "refused"  # by the group, or because another producer took over
+    STALE = "stale"  # by the group, as a join of this very member has ended the generation: it keeps its tasks
 
 
 _C, _E, _O = CommitStep, CommitEnd, Outcome
@@ -91,6 +95,7 @@ EXACTLY_ONCE: Mapping[tuple[CommitStep, Outcome], Next] = {
     (_C.FLUSH, _O.REFUSED): _C.WITHDRAW,
     (_C.FLUSH, _O.EXPIRED): _C.WITHDRAW,
     (_C.OFFSETS, _O.OK): _C.TRANSACTION,
+    (_C.OFFSETS, _O.STALE): _C.RESTART,
     (_C.OFFSETS, _O.UNDELIVERED): _C.ABORT,
     (_C.OFFSETS, _O.REFUSED): _C.WITHDRAW,
     (_C.TRANSACTION, _O.OK): _C.STORE,
@@ -99,6 +104,7 @@ EXACTLY_ONCE: Mapping[tuple[CommitStep, Outcome], Next] = {
     (_C.STORE, _O.OK): _E.DONE,
     (_C.ABORT, _O.OK): _E.FAILED,
     (_C.WITHDRAW, _O.OK): _E.FENCED,
+    (_C.RESTART, _O.OK): _C.LEASE,
 }
 """The same, exactly once."""
 

@@ -16,6 +16,7 @@ from itertools import islice, repeat
 from typing import NamedTuple, Protocol, assert_never
 from uuid import UUID
 
+from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import RecordProducer, TransactionalProducer
 from kstreams_assign.client_settings import delivery_limit_ms
 from kstreams_assign.config import Config
@@ -38,6 +39,7 @@ from kstreams_assign.events import (
     DeliveryFailedEvent,
     StoreFailedEvent,
     TransactionAbortedEvent,
+    TransactionRestartedEvent,
 )
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TaskId, TopicPartition
@@ -61,6 +63,11 @@ TELL_S = 1.0
 """How long a hand-over waits until its partition times are committed."""
 
 LOOK_RECORDS = 100
+
+
+class _Stale(Exception):
+    """The group has refused the offsets of a transaction, and this member keeps its tasks."""
+
 
 _NOT_DELIVERED = (DeliveryFailed, BrokerUnavailable, TaskMigrated)
 _NO_TRANSACTION = (TransactionAborted, CommitDeferred, CommitRefused, BrokerUnavailable, TaskMigrated)
@@ -143,6 +150,8 @@ class Committer:
         self._timeout_s = timeout_s
         self._log = log
         self._engine = engine.Commits(exactly_once=self._transactions is not None)
+        self._stale: MemberId | None = None
+        """Under which the group has refused offsets of the commit under way."""
         self._sender = Sender("kstreams-commit")
         self._shares: Sequence[Share] = ()
         self._order: engine.TakeStep | None = None
@@ -151,6 +160,7 @@ class Committer:
         self._answer: Future[None] | None = None
         self._preparation: Future[None] | None = None
         self._losses = 0
+        self._stale_s = 0.0
         self._sent_ahead: set[TaskWorkspace] = set()
         """Those whose next commit has not begun."""
         self.done_total = self.aborted_total = self.failed_total = 0
@@ -165,7 +175,7 @@ class Committer:
 
         They have taken what they sent ahead.
         """
-        self._shares = shares
+        self._shares, self._stale, self._losses = shares, None, self._commits.losses
         self._sent_ahead.clear()
         self._producer.begin_commit()
         if shares:
@@ -243,7 +253,7 @@ class Committer:
         for effect in self._engine.handle(event):
             self._carry_out(effect)
 
-    def _carry_out(self, effect: engine.Effect) -> None:
+    def _carry_out(self, effect: engine.Effect) -> None:  # noqa: C901  # a case for each effect
         match effect:
             case engine.TakeStep():
                 self._order = effect
@@ -265,6 +275,8 @@ class Committer:
             case engine.AnnounceAbort(tasks, reason):
                 self.aborted_total += 1
                 self._log.emit(TransactionAbortedEvent(reason=reason, tasks=tuple(map(str, tasks))))
+            case engine.AnnounceRestart(tasks, reason):
+                self._log.emit(TransactionRestartedEvent(reason=reason, tasks=tuple(map(str, tasks))))
             case engine.EndCommit(ended):
                 self._order, self._ended = None, ended
                 if self._shares:
@@ -313,14 +325,20 @@ class Committer:
                 return self._call(lambda: self._in_transactions.begin(CALL_S), wait)
             case CommitStep.TRANSACTION:
                 return self._call(lambda: self._in_transactions.commit(CALL_S), wait)
-            case CommitStep.ABORT | CommitStep.WITHDRAW:
+            case CommitStep.ABORT | CommitStep.WITHDRAW | CommitStep.RESTART:
                 return self._call(lambda: self._in_transactions.abort(CALL_S), wait)
             case _:
                 assert_never(step)
 
     def _send_offsets(self, wait: bool) -> _Result | None:
-        """Under the membership of now. It has to be the one under which the transaction began, without a loss since."""
+        """Under the membership of now. It has to be the one under which the commit began, without a loss since.
+
+        After a stale generation the next one is waited for: the answer that names it is on its way.
+        """
         producer = self._in_transactions
+        if self._answer is None and self._stale is not None and self._stale == self._member():
+            waited_s = monotonic_ms() / 1000 - self._stale_s
+            return _NO_GENERATION if wait or waited_s > WAIT_S else None
 
         def send() -> None:
             member = self._commits.transaction_member()
@@ -329,21 +347,32 @@ class Committer:
             try:
                 producer.send_offsets(self.offsets(), member, CALL_S, self._metadata())
             except CommitRefused as cause:
-                if self._joins_again(member):
-                    raise TransactionAborted(f"the group has a new generation: {cause}") from cause
+                self._judge(member, cause)
                 raise
 
         return self._call(send, wait)
 
+    def _judge(self, member: MemberId, cause: CommitRefused) -> None:
+        """Raises ``_Stale`` if the group has refused offsets because this member joins again."""
+        lost = self._commits.losses != self._losses
+        if engine.refused_offsets(lost=lost, joins=self._joins_again(member)) is Outcome.STALE:
+            self._stale, self._stale_s = member, monotonic_ms() / 1000
+            raise _Stale(f"the group has a new generation: {cause}") from cause
+
     def _joins_again(self, member: MemberId) -> bool:
-        """Return whether a generation has ended by a join of this very member: it keeps its tasks."""
+        """Return whether this member joins, or has joined since it was this one."""
         try:
-            now = self._commits.member()
+            return self._commits.member() != member
         except CommitDeferred:
-            return self._commits.losses == self._losses
+            return True
         except CommitRefused:
             return False
-        return self._commits.losses == self._losses and now != member
+
+    def _member(self) -> MemberId | None:
+        try:
+            return self._commits.transaction_member()
+        except CommitRefused:
+            return None
 
     def _call(self, work: Callable[[], None], wait: bool) -> _Result | None:
         """Make one of a transaction's calls."""
@@ -355,6 +384,8 @@ class Committer:
         answer, self._answer = self._answer, None
         try:
             answer.result(WAIT_S if wait else 0)
+        except _Stale as cause:
+            return _Result(Outcome.STALE, str(cause))
         except (*_NO_TRANSACTION, FutureTimeoutError) as cause:
             refused = isinstance(cause, CommitRefused | TaskMigrated)
             return _Result(Outcome.REFUSED if refused else Outcome.UNDELIVERED, _reason(cause))
@@ -364,7 +395,6 @@ class Committer:
         self._handle(engine.CallUnderWay(self._sender.under_way_s() * 1000))
 
     def _check_lease(self) -> _Result:
-        self._losses = self._commits.losses
         try:
             self._commits.member()
         except CommitDeferred:
@@ -467,6 +497,7 @@ class Committer:
         return _OK
 
 
+_NO_GENERATION = _Result(Outcome.UNDELIVERED, "the group has a new generation, and does not name it")
 _OUT_OF_LEASE = _Result(Outcome.EXPIRED, "the session may be over, and records were still on their way")
 
 

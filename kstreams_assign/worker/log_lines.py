@@ -98,6 +98,8 @@ class LogLines:
                 yield f"The group refused a commit ({reason}); its tasks go on from the last commit."
             case events.TransactionAbortedEvent(tasks=tasks, reason=reason):
                 yield f"The transaction of {_tasks(tasks)} is aborted ({reason}); its records are processed again."
+            case events.TransactionRestartedEvent(tasks=tasks, reason=reason):
+                yield f"The transaction of {_tasks(tasks)} is begun again ({reason})."
             case events.TaskFailedEvent():
                 yield _task_failed(event)
             case events.FunctionFailedEvent():

@@ -10,8 +10,10 @@ import pytest
 
 from kstreams_assign.engine.commits import (
     HUNG_MS,
+    RESTARTS_MAX,
     AbortTransaction,
     AnnounceAbort,
+    AnnounceRestart,
     CallUnderWay,
     CommitAbandoned,
     CommitBegun,
@@ -26,6 +28,7 @@ from kstreams_assign.engine.commits import (
     ProducerUnsettled,
     StepEnded,
     TakeStep,
+    refused_offsets,
 )
 from kstreams_assign.engine.task_events import CommitEnded
 from kstreams_assign.model import TaskId
@@ -153,6 +156,46 @@ def test_a_transaction_is_aborted_once_and_ends_however_the_abort_ends(
     assert isinstance(order, TakeStep)
     assert order.step is step
     assert exact.end_step(abort, "the abort failed, too") == [EndCommit(CommitEnded(end, BOTH, failed, NO_ANSWER))]
+
+
+@pytest.mark.parametrize("abort", [Outcome.OK, Outcome.UNDELIVERED])
+def test_a_transaction_of_a_generation_that_is_over_is_begun_again(exact: Machine, abort: Outcome) -> None:
+    exact.go_to(CommitStep.OFFSETS)
+    announced, order = exact.end_step(Outcome.STALE, "illegal generation")
+    assert announced == AnnounceRestart(BOTH, "illegal generation")
+    assert isinstance(order, TakeStep)
+    assert order.step is CommitStep.RESTART
+    exact.end_step(abort)
+    while exact.order is not None:
+        exact.end_step()
+    assert exact.steps.count(CommitStep.PRODUCE) == 2
+    assert exact.said[-1] == EndCommit(CommitEnded(CommitEnd.DONE, BOTH))
+
+
+def test_a_transaction_is_begun_again_only_so_often(exact: Machine) -> None:
+    for _ in range(RESTARTS_MAX):
+        exact.go_to(CommitStep.OFFSETS)
+        exact.end_step(Outcome.STALE)
+    exact.go_to(CommitStep.OFFSETS)
+    assert exact.end_step(Outcome.STALE)[0] == AnnounceAbort(BOTH, "")
+    exact.end_step()
+    assert exact.said[-1] == EndCommit(CommitEnded(CommitEnd.FAILED, BOTH, BOTH))
+    exact.begin(*BOTH)
+    exact.go_to(CommitStep.OFFSETS)
+    assert exact.end_step(Outcome.STALE)[0] == AnnounceRestart(BOTH, ""), "each commit counts from the beginning"
+
+
+@pytest.mark.parametrize(
+    ("lost", "joins", "outcome"),
+    [
+        (False, True, Outcome.STALE),
+        (False, False, Outcome.REFUSED),
+        (True, True, Outcome.REFUSED),
+        (True, False, Outcome.REFUSED),
+    ],
+)
+def test_only_a_join_of_the_same_member_leaves_it_its_tasks(lost: bool, joins: bool, outcome: Outcome) -> None:
+    assert refused_offsets(lost=lost, joins=joins) is outcome
 
 
 def test_an_answer_to_an_earlier_step_changes_nothing(machine: Machine) -> None:

@@ -295,7 +295,10 @@ def test_a_commit_that_is_due_comes_before_a_join(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("joined", [True, False])  # JoinGroup has not left yet, or it has
-def test_commits_go_on_while_the_group_rebalances_if_the_session_lasts(machine: Machine, joined: bool) -> None:
+@pytest.mark.parametrize("exactly_once", [True, False])
+def test_commits_go_on_while_the_group_rebalances_if_the_session_lasts(joined: bool, exactly_once: bool) -> None:
+    machine = Machine(exactly_once=exactly_once)
+    machine.run()
     machine.handle(member.Commit())
     machine.now_ms += INTERVAL_MS
     assert machine.handle(Turned(joined, lease_left_ms=SESSION_MS / 2 - 1)) == []
@@ -304,17 +307,6 @@ def test_commits_go_on_while_the_group_rebalances_if_the_session_lasts(machine: 
     machine.handle(CommitEnded(CommitEnd.DEFERRED, [TASK]), member.Adopt(2, ACTIVE))
     machine.now_ms += INTERVAL_MS
     assert machine.handle(Turned(joined=True)) == [do.BeginCommit()]
-
-
-def test_exactly_once_no_transaction_begins_while_the_group_rebalances() -> None:
-    exact = Machine(exactly_once=True)
-    exact.run()
-    exact.handle(member.Commit())
-    exact.now_ms += INTERVAL_MS
-    assert exact.handle(Turned(joined=True, full=True, lease_left_ms=SESSION_MS)) == []
-    assert not exact.tasks.is_due(exact.now_ms, full=True)
-    exact.handle(member.Adopt(2, ACTIVE))
-    assert exact.handle(Turned(joined=True)) == [do.BeginCommit()]
 
 
 def test_outputs_leave_before_their_commit_under_a_lease_that_outlasts_their_delivery(machine: Machine) -> None:
@@ -350,6 +342,16 @@ def test_a_fenced_commit_loses_the_membership_and_begins_no_other(machine: Machi
     machine.now_ms += INTERVAL_MS
     assert machine.handle(Turned(joined=True, full=True, lease_left_ms=SESSION_MS)) == []
     assert not machine.tasks.is_due(machine.now_ms, full=True)
+
+
+def test_an_assignment_that_arrives_after_a_fenced_commit_is_not_taken_over(machine: Machine) -> None:
+    """Its tasks would go on behind the work that the commit has lost."""
+    machine.begin_commit()
+    machine.handle(CommitEnded(CommitEnd.FENCED, [TASK]))
+    assert machine.handle(member.Adopt(2, REPLICA)) == []
+    machine.handle(member.DropAll("the commit was fenced"))
+    machine.handle(member.Adopt(3, ACTIVE))
+    assert machine.tasks.state(TASK) is TaskState.RESTORING
 
 
 def test_no_commit_begins_before_the_member_has_joined_unless_something_waits_for_it(machine: Machine) -> None:

@@ -244,7 +244,7 @@ def stores_before_transactions(monkeypatch):
 def offsets_outside(monkeypatch):
     """Offsets are committed outside the transaction."""
 
-    def wrong(self, offsets, take):
+    def wrong(self, offsets, _losses, take):
         self._process.membership.client.commit(offsets, take)
 
     monkeypatch.setattr(producer.Producer, "send_offsets", wrong)
@@ -278,6 +278,16 @@ class RashTasks(Tasks):
 
     def may_send_ahead(self, lease_left_ms):  # noqa: ARG002 - the double's point
         return True
+
+
+class ForgivingTasks(Tasks):
+    """Takes an assignment over after a commit was fenced, and goes on behind what that has lost."""
+
+    def _adopt(self, event, now_ms):
+        self._fenced = False
+        return super()._adopt(event, now_ms)
+
+    _REACTIONS: ClassVar = {**Tasks._REACTIONS, membership.machine.Adopt: _adopt}
 
 
 class BlindTasks(Tasks):
@@ -380,7 +390,7 @@ BUGS = (
         "what is not committed is restored",
         "a task begins with all of its state",
         uncommitted_restored,
-        205,
+        60,
         exactly_once=True,
     ),
     Bug(
@@ -416,8 +426,21 @@ BUGS = (
         "offsets of a commit that was given up are committed",
         "offsets never go back",
         lambda patch: patch.setattr(loop.Loop, "engine", BlindTasks),
-        40,
+        60,
         exactly_once=True,
+    ),
+    Bug(
+        "an assignment is taken over after a fenced commit",
+        "offsets never go back",
+        lambda patch: patch.setattr(loop.Loop, "engine", ForgivingTasks),
+        1_050,
+        exactly_once=True,
+    ),
+    Bug(
+        "outputs are sent ahead at the end of the lease",
+        "no processing and no commit by a fenced member",
+        lambda patch: patch.setattr(loop.Loop, "engine", RashTasks),
+        100,
     ),
     Bug(
         "a drain never ends",
@@ -428,7 +451,7 @@ BUGS = (
         "a member keeps the assignment of its drained predecessor",
         "standbys as many as asked once stable",
         lambda patch: patch.setattr(membership.engine, "Membership", HeirMembership),
-        406_500,
+        415_004,
     ),
     Bug(
         "a drain ends too early",

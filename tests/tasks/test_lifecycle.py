@@ -58,7 +58,7 @@ def test_exactly_once_the_store_follows_the_transaction_and_what_was_begun_is_ta
     begun = (CommitStep.BEGIN, CommitStep.PRODUCE, CommitStep.FLUSH, CommitStep.OFFSETS, CommitStep.TRANSACTION)
     for (step, outcome), to in EXACTLY_ONCE.items():
         if step in begun and outcome is not Outcome.OK:
-            assert to in (CommitStep.ABORT, CommitStep.WITHDRAW)
+            assert to in (CommitStep.ABORT, CommitStep.WITHDRAW, CommitStep.RESTART)
 
 
 def test_a_task_whose_commit_failed_restores_where_it_is() -> None:

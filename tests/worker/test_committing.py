@@ -21,6 +21,7 @@ from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
 from kstreams_assign.engine import commits
 from kstreams_assign.engine.task_events import CommitEnded
 from kstreams_assign.errors import CommitDeferred, CommitRefused, RecordRefused
+from kstreams_assign.events import Event, TransactionRestartedEvent
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import SubtopologyShape
 from kstreams_assign.tasks.buffer import Emitted, Taken
@@ -97,7 +98,8 @@ class Desk:
         )
         if isinstance(self.producer, TransactionalProducer):
             self.producer.prepare(60)
-        self.committer = Committer(self.producer, self.group, 10, EventLog("test", None))
+        self.restarts = 0
+        self.committer = Committer(self.producer, self.group, 10, EventLog("test", self._hear))
         self.landed = 0
 
     def begin(self, *others: Share) -> None:
@@ -118,6 +120,9 @@ class Desk:
             self._land,
         )
         self.committer.begin([share, *others])
+
+    def _hear(self, event: Event) -> None:
+        self.restarts += isinstance(event, TransactionRestartedEvent)
 
     def _land(self) -> None:
         self.landed += 1
@@ -368,6 +373,22 @@ def test_exactly_once_what_is_aborted_fails_the_tasks_and_the_next_commit_goes_o
         pass
     assert end.end is CommitEnd.DONE
     assert exact.committed() == 2
+
+
+def test_exactly_once_a_transaction_of_a_generation_that_is_over_is_begun_again(exact: Desk) -> None:
+    exact.group.join_again()
+    exact.begin()
+    deadline = time.monotonic() + PATIENCE_S
+    while not exact.restarts:
+        assert exact.committer.advance() is None
+        assert time.monotonic() < deadline
+    assert exact.committer.advance() is None, "it waits for the new generation"
+    exact.group.be_joined()
+    assert until_ended(exact) is CommitEnd.DONE
+    assert exact.committed() == 2
+    assert exact.landed == 1
+    assert exact.restarts == 1
+    assert exact.committer.aborted_total == 0
 
 
 def test_exactly_once_a_commit_does_not_wait_for_a_rebalance(exact: Desk) -> None:

@@ -70,6 +70,7 @@ JSON_FIELDS = {
     "commit_refused": "reason",
     "delivery_failed": "reason warnings",
     "transaction_aborted": "reason tasks",
+    "transaction_restarted": "reason tasks",
     "client_hung": "warnings",
     "purge_failed": "warnings",
     "broker_unavailable": "reason",
