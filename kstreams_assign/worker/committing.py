@@ -16,7 +16,6 @@ from itertools import islice, repeat
 from typing import NamedTuple, Protocol, assert_never
 from uuid import UUID
 
-from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.adapters.confluent import RecordProducer, TransactionalProducer
 from kstreams_assign.client_settings import delivery_limit_ms
 from kstreams_assign.config import Config
@@ -41,7 +40,6 @@ from kstreams_assign.events import (
     TransactionAbortedEvent,
     TransactionRestartedEvent,
 )
-from kstreams_assign.group.values import MemberId
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.status.views import TaskTopic
 from kstreams_assign.tasks.buffer import Row
@@ -53,6 +51,12 @@ from kstreams_assign.worker.labour import Work
 from kstreams_assign.worker.meters import Durations, Totals, count_topics
 from kstreams_assign.worker.sender import Sender
 from kstreams_assign.worker.task_workspace import TaskWorkspace
+from kstreams_assign.worker.transaction_membership import (
+    UNNAMED_MS,
+    GenerationEnded,
+    Members,
+    TransactionMembership,
+)
 
 WAIT_S = 5.0
 """How long a commit that is awaited waits for each of its answers: closing must not hang on a broker."""
@@ -63,11 +67,6 @@ TELL_S = 1.0
 """How long a hand-over waits until its partition times are committed."""
 
 LOOK_RECORDS = 100
-
-
-class _Stale(Exception):
-    """The group has refused the offsets of a transaction, and this member keeps its tasks."""
-
 
 _NOT_DELIVERED = (DeliveryFailed, BrokerUnavailable, TaskMigrated)
 _NO_TRANSACTION = (TransactionAborted, CommitDeferred, CommitRefused, BrokerUnavailable, TaskMigrated)
@@ -84,7 +83,7 @@ def record_producer(config: Config, process: UUID) -> RecordProducer:
     return RecordProducer(servers, config.client, delivery_timeout_ms=delivery_limit_ms(config.session_timeout_ms))
 
 
-class OffsetCommits(Protocol):
+class OffsetCommits(Members, Protocol):
     """The membership's part in a commit."""
 
     def commit(
@@ -92,19 +91,6 @@ class OffsetCommits(Protocol):
     ) -> None: ...
 
     def lease_left_s(self) -> float: ...
-
-    def member(self) -> MemberId:
-        """The membership of now. Raises ``CommitDeferred``, ``CommitRefused``."""
-        ...
-
-    def transaction_member(self) -> MemberId:
-        """The same for a transaction, also while the group rebalances. Raises ``CommitRefused``."""
-        ...
-
-    @property
-    def losses(self) -> int:
-        """How often the membership was lost."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +136,7 @@ class Committer:
         self._timeout_s = timeout_s
         self._log = log
         self._engine = engine.Commits(exactly_once=self._transactions is not None)
-        self._stale: MemberId | None = None
-        """Under which the group has refused offsets of the commit under way."""
+        self._membership = TransactionMembership(commits)
         self._sender = Sender("kstreams-commit")
         self._shares: Sequence[Share] = ()
         self._order: engine.TakeStep | None = None
@@ -159,8 +144,6 @@ class Committer:
         self._acknowledged: Mapping[TopicPartition, int] = {}
         self._answer: Future[None] | None = None
         self._preparation: Future[None] | None = None
-        self._losses = 0
-        self._stale_s = 0.0
         self._sent_ahead: set[TaskWorkspace] = set()
         """Those whose next commit has not begun."""
         self.done_total = self.aborted_total = self.failed_total = 0
@@ -175,7 +158,8 @@ class Committer:
 
         They have taken what they sent ahead.
         """
-        self._shares, self._stale, self._losses = shares, None, self._commits.losses
+        self._shares = shares
+        self._membership.begin()
         self._sent_ahead.clear()
         self._producer.begin_commit()
         if shares:
@@ -331,48 +315,20 @@ class Committer:
                 assert_never(step)
 
     def _send_offsets(self, wait: bool) -> _Result | None:
-        """Under the membership of now. It has to be the one under which the commit began, without a loss since.
-
-        After a stale generation the next one is waited for: the answer that names it is on its way.
-        """
-        producer = self._in_transactions
-        if self._answer is None and self._stale is not None and self._stale == self._member():
-            waited_s = monotonic_ms() / 1000 - self._stale_s
-            return _NO_GENERATION if wait or waited_s > WAIT_S else None
+        """After a stale generation the next one is waited for: the answer that names it is on its way."""
+        producer, membership = self._in_transactions, self._membership
+        if self._answer is None and (unnamed_ms := membership.unnamed_ms) is not None:
+            return _UNNAMED if wait or unnamed_ms > UNNAMED_MS else None
 
         def send() -> None:
-            member = self._commits.transaction_member()
-            if self._commits.losses != self._losses:
-                raise CommitRefused("the membership was lost after the transaction had begun")
+            member = membership.member()
             try:
                 producer.send_offsets(self.offsets(), member, CALL_S, self._metadata())
             except CommitRefused as cause:
-                self._judge(member, cause)
+                membership.refused(member, cause)
                 raise
 
         return self._call(send, wait)
-
-    def _judge(self, member: MemberId, cause: CommitRefused) -> None:
-        """Raises ``_Stale`` if the group has refused offsets because this member joins again."""
-        lost = self._commits.losses != self._losses
-        if engine.refused_offsets(lost=lost, joins=self._joins_again(member)) is Outcome.STALE:
-            self._stale, self._stale_s = member, monotonic_ms() / 1000
-            raise _Stale(f"the group has a new generation: {cause}") from cause
-
-    def _joins_again(self, member: MemberId) -> bool:
-        """Return whether this member joins, or has joined since it was this one."""
-        try:
-            return self._commits.member() != member
-        except CommitDeferred:
-            return True
-        except CommitRefused:
-            return False
-
-    def _member(self) -> MemberId | None:
-        try:
-            return self._commits.transaction_member()
-        except CommitRefused:
-            return None
 
     def _call(self, work: Callable[[], None], wait: bool) -> _Result | None:
         """Make one of a transaction's calls."""
@@ -384,7 +340,7 @@ class Committer:
         answer, self._answer = self._answer, None
         try:
             answer.result(WAIT_S if wait else 0)
-        except _Stale as cause:
+        except GenerationEnded as cause:
             return _Result(Outcome.STALE, str(cause))
         except (*_NO_TRANSACTION, FutureTimeoutError) as cause:
             refused = isinstance(cause, CommitRefused | TaskMigrated)
@@ -497,7 +453,7 @@ class Committer:
         return _OK
 
 
-_NO_GENERATION = _Result(Outcome.UNDELIVERED, "the group has a new generation, and does not name it")
+_UNNAMED = _Result(Outcome.UNDELIVERED, "the group has a new generation, and does not name it")
 _OUT_OF_LEASE = _Result(Outcome.EXPIRED, "the session may be over, and records were still on their way")
 
 

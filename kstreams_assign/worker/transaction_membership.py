@@ -1,0 +1,88 @@
+"""Under which membership a transaction sends its input offsets, and what a refusal of the group means.
+
+``engine.commits.refused_offsets`` has the rule; here are the facts about this member. Any thread may ask.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kstreams_assign.adapters.clock import monotonic_ms
+from kstreams_assign.engine.commits import refused_offsets
+from kstreams_assign.errors import CommitDeferred, CommitRefused
+from kstreams_assign.group.values import MemberId
+from kstreams_assign.tasks.commit import Outcome
+
+UNNAMED_MS = 5_000
+"""How long to wait for the name of a new generation, once the group has refused the old one."""
+
+
+class Members(Protocol):
+    """What is asked of the membership."""
+
+    def member(self) -> MemberId:
+        """The membership of now. Raises ``CommitDeferred``, ``CommitRefused``."""
+        ...
+
+    def transaction_member(self) -> MemberId:
+        """The same for a transaction, also while the group rebalances. Raises ``CommitRefused``."""
+        ...
+
+    @property
+    def losses(self) -> int:
+        """How often the membership was lost."""
+        ...
+
+
+class GenerationEnded(Exception):
+    """The group refused offsets because a join of this member has ended the generation: it keeps its tasks."""
+
+
+class TransactionMembership:
+    """For one commit after another; ``begin`` says that the next one begins."""
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+        self._losses = 0
+        self._refused: tuple[MemberId, int] | None = None
+
+    def begin(self) -> None:
+        """A commit begins: from now on the membership must not be lost."""
+        self._losses, self._refused = self._members.losses, None
+
+    @property
+    def unnamed_ms(self) -> int | None:
+        """For how long the group has a generation whose name this member does not know; None: not so."""
+        if self._refused is None or self._refused[0] != self._now():
+            return None
+        return monotonic_ms() - self._refused[1]
+
+    def member(self) -> MemberId:
+        """Return the membership to send offsets under. Raises ``CommitRefused`` if it was lost since ``begin``."""
+        if self._lost:
+            raise CommitRefused("the membership was lost after the transaction had begun")
+        return self._members.transaction_member()
+
+    def refused(self, member: MemberId, cause: CommitRefused) -> None:
+        """The group refused offsets of this membership. Raises ``GenerationEnded`` if it keeps its tasks."""
+        if refused_offsets(lost=self._lost, joins=self._joins_again(member)) is Outcome.STALE:
+            self._refused = member, monotonic_ms()
+            raise GenerationEnded(f"the group has a new generation: {cause}") from cause
+
+    @property
+    def _lost(self) -> bool:
+        return self._members.losses != self._losses
+
+    def _joins_again(self, member: MemberId) -> bool:
+        try:
+            return self._members.member() != member
+        except CommitDeferred:
+            return True
+        except CommitRefused:
+            return False
+
+    def _now(self) -> MemberId | None:
+        try:
+            return self._members.transaction_member()
+        except CommitRefused:
+            return None

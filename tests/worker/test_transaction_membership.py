@@ -1,0 +1,86 @@
+"""Under which membership a transaction sends its offsets, and what a refusal means, without a broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from kstreams_assign.errors import CommitDeferred, CommitRefused
+from kstreams_assign.group.values import MemberId
+from kstreams_assign.worker.transaction_membership import GenerationEnded, TransactionMembership
+
+OLD, NEW = MemberId(7, "a member", None), MemberId(8, "a member", None)
+REFUSED = CommitRefused("ILLEGAL_GENERATION")
+
+
+class Members:
+    """A membership as the test sets it."""
+
+    def __init__(self) -> None:
+        self.losses = 0
+        self.now = OLD
+        self.unjoined: Exception | None = None
+
+    def member(self) -> MemberId:
+        if self.unjoined is not None:
+            raise self.unjoined
+        return self.now
+
+    def transaction_member(self) -> MemberId:
+        if isinstance(self.unjoined, CommitRefused):
+            raise self.unjoined
+        return self.now
+
+
+@pytest.fixture
+def members() -> Members:
+    return Members()
+
+
+@pytest.fixture
+def membership(members: Members) -> TransactionMembership:
+    membership = TransactionMembership(members)
+    membership.begin()
+    return membership
+
+
+def test_a_member_that_joins_again_keeps_its_tasks_and_waits_for_the_new_generation(
+    members: Members, membership: TransactionMembership
+) -> None:
+    members.unjoined = CommitDeferred("joining")
+    assert membership.member() == OLD
+    assert membership.unnamed_ms is None
+    with pytest.raises(GenerationEnded, match="ILLEGAL_GENERATION"):
+        membership.refused(OLD, REFUSED)
+    assert membership.unnamed_ms is not None
+    members.now = NEW
+    assert membership.unnamed_ms is None
+    assert membership.member() == NEW
+
+
+def test_a_member_that_has_joined_meanwhile_keeps_its_tasks(
+    members: Members, membership: TransactionMembership
+) -> None:
+    members.now = NEW
+    with pytest.raises(GenerationEnded):
+        membership.refused(OLD, REFUSED)
+    assert membership.unnamed_ms is None, "it knows the new generation"
+
+
+def test_a_member_that_does_not_join_is_out_of_the_group(members: Members, membership: TransactionMembership) -> None:
+    membership.refused(OLD, REFUSED)
+    members.unjoined = CommitRefused("in no generation")
+    membership.refused(OLD, REFUSED)
+    assert membership.unnamed_ms is None
+    with pytest.raises(CommitRefused, match="in no generation"):
+        membership.member()
+
+
+def test_a_membership_that_was_lost_since_the_commit_began_sends_nothing(
+    members: Members, membership: TransactionMembership
+) -> None:
+    members.losses, members.now = 1, NEW
+    with pytest.raises(CommitRefused, match="was lost"):
+        membership.member()
+    membership.refused(OLD, REFUSED)
+    membership.begin()
+    assert membership.member() == NEW
