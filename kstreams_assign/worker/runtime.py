@@ -453,6 +453,7 @@ class _Running:
             empty_trash=self._emptying.ask,
         )
         cleaner.empty_trash()
+        self._committed.connect()
         self._metadata.connect()
         next_clean_ms = monotonic_ms() + CLEANER_INTERVAL_MS
         while not self._stopped.wait(STATUS_INTERVAL_S):

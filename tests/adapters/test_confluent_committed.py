@@ -56,3 +56,20 @@ def test_a_broker_out_of_reach_is_told_within_the_deadline():
         offsets.read([TopicPartition("t", 0)], 0.5)
     assert time.monotonic() - started < 15
     offsets.close()
+
+
+def test_connecting_early_waits_for_no_broker():
+    offsets = CommittedOffsets(closed_port(), None, group_id="g")
+    started = time.monotonic()
+    offsets.connect()
+    assert time.monotonic() - started < 5
+    with pytest.raises(BrokerUnavailable):
+        offsets.read([TopicPartition("t", 0)], 0.5)
+    offsets.close()
+
+
+def test_a_client_that_was_connected_early_answers(broker):
+    offsets = CommittedOffsets(broker, None, group_id=f"g-{uuid4().hex}")
+    offsets.connect()
+    assert offsets.read([TopicPartition(new_topic(ClusterAdmin(broker), 1), 0)], PATIENCE_S) == {}
+    offsets.close()

@@ -43,6 +43,11 @@ class CommittedOffsets:
         self._consumer: Consumer | None = None
         self._asking = threading.RLock()
 
+    def connect(self) -> None:
+        """Look for the group's coordinator now, in the background, so that the first question need not wait for it."""
+        with self._asking, translating(self._about):
+            self._connected()
+
     def read(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
         """Next offsets; partitions without one are absent. Raises ``BrokerUnavailable``, ``BrokerError``."""
         wanted = [ClientPartition(*partition) for partition in partitions]
@@ -61,13 +66,16 @@ class CommittedOffsets:
 
     def _read(self, wanted: list[ClientPartition], timeout_s: float) -> dict[TopicPartition, int]:
         with translating(self._about):
-            if self._consumer is None:
-                self._consumer = made(Consumer, self._settings, self._client, self._about)
-            answers = self._consumer.committed(wanted, timeout_s)
+            answers = self._connected().committed(wanted, timeout_s)
         for at in answers:
             if at.error is not None:
                 raise fault(at.error, f"{self._about}: {at.topic}-{at.partition}")
         return {TopicPartition(at.topic, at.partition): at.offset for at in answers if at.offset >= 0}
+
+    def _connected(self) -> Consumer:
+        if self._consumer is None:
+            self._consumer = made(Consumer, self._settings, self._client, self._about)
+        return self._consumer
 
     def close(self) -> None:
         with self._asking:
