@@ -168,6 +168,19 @@ def test_records_are_sent_ahead_up_to_the_first_that_cannot_be_queued(broker, ad
     narrow.close()
 
 
+def test_more_records_than_the_queue_holds_are_sent_ahead_between_two_commits(broker, admin, monkeypatch):
+    """Their reports are taken on the way, or the queue would be full of them."""
+    monkeypatch.setattr("kstreams_assign.adapters.confluent.producer._REPORTS_MAX", 20)
+    topic, sent = new_topic(admin, 1), []
+    producer = RecordProducer(broker, {"queue.buffering.max.messages": "100"}, delivery_timeout_ms=60_000)
+    row = (topic, b"k", b"v", (), 0, None)
+    until(lambda: sent.append(producer.send_ahead([row] * 10)), lambda _: sum(sent) > 300)
+    producer.begin_commit()
+    assert producer.flush(PATIENCE_S) == {}
+    assert len(read_all(broker, topic, sum(sent))) == sum(sent)
+    producer.close()
+
+
 @pytest.mark.parametrize("queue", ["1", "100000"])
 def test_a_record_that_cannot_be_queued_is_refused_where_it_is_produced(broker, admin, queue):
     topic = new_topic(admin, 1)

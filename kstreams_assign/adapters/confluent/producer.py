@@ -34,6 +34,8 @@ _PROPAGATION_MAX_MS = 30_000
 """librdkafka's own."""
 _NOW = 0
 _ROOM_TRY_S = 0.01
+_REPORTS_MAX = 10_000
+"""Records sent ahead whose reports may wait for the next commit; the client's queue holds 100,000 by default."""
 _ABANDON_S = 5.0
 
 
@@ -103,7 +105,8 @@ class RecordProducer:
         """
         produce, delivered, queued = self._producer.produce, self._ahead.untracked, 0
         try:
-            self._producer.poll(0)  # reports that are not taken fill the queue
+            if len(self._producer) > _REPORTS_MAX:  # reports that are not taken fill the queue
+                self._producer.poll(0)
             for row in rows:
                 produce(*_arguments(row, delivered))
                 queued += 1
