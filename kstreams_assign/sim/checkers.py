@@ -479,6 +479,8 @@ class EarlyRequestsEnd(Checker):
         question: DecisionInput,
         decision: Decision,
     ) -> None:
+        if process.membership.client.generation != self.world.coordinator.generation:
+            return  # a leader that slept decides for a generation that is over
         decided = process, {member.member_id for member in members}, decision.placements
         if decided != self._decided or question.end_offsets is None:
             self._asked.clear()
