@@ -274,14 +274,20 @@ class Commits:
         timeout_ms = self._scenario.session_timeout_ms
         in_lease = lease_left_ms(timeout_ms) > 0
 
-        def append() -> Outcome:
+        def append() -> bool:
             held_back = in_lease and lease_left_ms(timeout_ms) <= 0
             if number == self._number and not self._appended and not held_back:
                 self._appended = True
                 self._world.append(self._process, shares)
-            return Outcome.OK
+            return not held_back
 
-        self._world.network.ask(self._process.run, append, out, lambda: self._flush(number, out))
+        def answered(arrived: bool) -> None:
+            if arrived:
+                out(Outcome.OK)
+            else:
+                self._flush(number, out)
+
+        self._world.network.ask(self._process.run, append, answered, lambda: self._flush(number, out))
 
     def _send_in_transaction(self, producer: Producer, number: int, out: Take) -> None:
         def answered(answer: Answer) -> None:
