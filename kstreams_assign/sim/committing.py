@@ -15,7 +15,7 @@ from kstreams_assign.engine import commits as engine
 from kstreams_assign.errors import StateError
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sim.broker import ignored
-from kstreams_assign.sim.outputs import Outputs, Sent
+from kstreams_assign.sim.outputs import Outputs, Sent, send_under_lease
 from kstreams_assign.sim.producer import RETRY_MS, Producer
 from kstreams_assign.sim.transactions import TIMEOUT_MS, Answer, Verdict
 from kstreams_assign.tasks.commit import CommitEnd, CommitStep, Outcome
@@ -265,29 +265,15 @@ class Commits:
         return transaction_delivery_limit_ms(TIMEOUT_MS)
 
     def _send(self, number: int, out: Take) -> None:
-        """Send records under a lease. Where the network holds them back until it has ended, they do not arrive.
+        """Send changelog records at least once."""
+        shares = self._shares
 
-        No client can take back what it has sent, so at least once assumes this
-        (``docs/explanation/decisions/write-lease.md``).
-        """
-        shares, lease_left_ms = self._shares, self._process.membership.client.lease_left_ms
-        timeout_ms = self._scenario.session_timeout_ms
-        in_lease = lease_left_ms(timeout_ms) > 0
-
-        def append() -> bool:
-            held_back = in_lease and lease_left_ms(timeout_ms) <= 0
-            if number == self._number and not self._appended and not held_back:
+        def append() -> None:
+            if number == self._number and not self._appended:
                 self._appended = True
                 self._world.append(self._process, shares)
-            return not held_back
 
-        def answered(arrived: bool) -> None:
-            if arrived:
-                out(Outcome.OK)
-            else:
-                self._flush(number, out)
-
-        self._world.network.ask(self._process.run, append, answered, lambda: self._flush(number, out))
+        send_under_lease(self._process, append, partial(out, Outcome.OK), partial(self._flush, number, out))
 
     def _send_in_transaction(self, producer: Producer, number: int, out: Take) -> None:
         def answered(answer: Answer) -> None:

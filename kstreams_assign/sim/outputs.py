@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from kstreams_assign.sim.process import Process
 
 
+Call = Callable[[], None]
+
+
 class Outputs(NamedTuple):
     """The outputs of a task for the input of a partition from ``first`` up to ``end``."""
 
@@ -44,7 +47,7 @@ class Sent:
         self._number = 0
         """Of the message in front: an answer to an earlier one is late."""
         self._of_commit = 0
-        self._news: Callable[[], None] | None = None
+        self._news: Call | None = None
         self.failed = False
 
     def send(self, running: Mapping[TaskId, Running]) -> None:
@@ -75,7 +78,7 @@ class Sent:
         """Whether something that was sent before the commit is on its way."""
         return self._of_commit > 0
 
-    def then(self, call: Callable[[], None]) -> None:
+    def then(self, call: Call) -> None:
         """Call at the next news: it has arrived, has to be sent again, or failed."""
         self._news = call
 
@@ -88,25 +91,18 @@ class Sent:
             each.sent.clear()
 
     def _try(self) -> None:
-        """Send the message in front. Where the network holds it back until the lease has ended, it does not arrive."""
+        """Send the message in front, unless that has taken too long."""
         number, message = self._number, self._messages[0]
-        in_lease = self._lease_left_ms > 0
 
-        def append() -> bool:
-            held_back = in_lease and self._lease_left_ms <= 0
-            if number == self._number and not held_back:
+        def append() -> None:
+            if number == self._number:
                 self._world.send_outputs(self._process, message.outputs)
-            return not held_back
 
-        def answered(arrived: bool) -> None:
-            if number != self._number:
-                return
-            if not arrived:
-                lost()
-                return
-            self._number += 1
-            self._messages.popleft()
-            self._go_on()
+        def arrived() -> None:
+            if number == self._number:
+                self._number += 1
+                self._messages.popleft()
+                self._go_on()
 
         def lost() -> None:
             if number != self._number:
@@ -120,7 +116,7 @@ class Sent:
         if self.failed:
             self._report()
         else:
-            self._world.network.ask(self._process.run, append, answered, lost)
+            send_under_lease(self._process, append, arrived, lost)
 
     def _go_on(self) -> None:
         self._of_commit = max(0, self._of_commit - 1)
@@ -134,6 +130,20 @@ class Sent:
         if call is not None:
             call()
 
-    @property
-    def _lease_left_ms(self) -> int:
-        return self._process.membership.client.lease_left_ms(self._session_timeout_ms)
+
+def send_under_lease(process: Process, append: Call, arrived: Call, lost: Call) -> None:
+    """Send records, which the broker appends. What the network holds back until the lease has ended is lost.
+
+    No client can take back what it has sent, so at least once assumes this
+    (``docs/explanation/decisions/write-lease.md``).
+    """
+    timeout_ms, lease_left_ms = process.world.scenario.session_timeout_ms, process.membership.client.lease_left_ms
+    in_lease = lease_left_ms(timeout_ms) > 0
+
+    def receive() -> bool:
+        held_back = in_lease and lease_left_ms(timeout_ms) <= 0
+        if not held_back:
+            append()
+        return not held_back
+
+    process.world.network.ask(process.run, receive, lambda received: (arrived if received else lost)(), lost)
