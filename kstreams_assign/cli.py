@@ -75,6 +75,11 @@ COMMANDS = {
         "kstreams_assign.insight.transactions_command:transactions",
         "Open transactions that keep a group waiting.",
     ),
+    "dead-letters": Entry(
+        LOOK,
+        "kstreams_assign.insight.dead_letters_command:dead_letters",
+        "Records that could not be processed: list them, send them again.",
+    ),
     "history": Entry(LOOK, "kstreams_assign.history.command:app", "Rebalances as tables and a page, with Spark."),
     "decode": Entry(LOOK, "kstreams_assign.insight.command:decode", "User-data and group records, from bytes to JSON."),
     "simulate": Entry(

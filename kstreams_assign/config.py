@@ -173,6 +173,10 @@ class Config:
     """How the leader assigns tasks. ``high_availability``, ``sticky`` and ``fallback_prior`` decide as Java's assignors
     of Kafka 4.3.1 do."""
 
+    errors_dead_letter_queue_topic_name: str | None = None
+    """Topic for input records that cannot be processed, for subtopologies with ``on_error = "dead_letter"`` (KIP-1034).
+    It must exist."""
+
     processing_guarantee: str = "at_least_once"
     """Delivery guarantee; with ``exactly_once_v2`` each commit is a transaction (KIP-447)."""
 
@@ -223,7 +227,8 @@ class Config:
     """Secret of 16 to 255 characters that an application sends to the sidecar first; required for TCP."""
 
     def __post_init__(self) -> None:
-        named = [key for key in ("process_name", "group_instance_id", "client_rack") if getattr(self, key) is not None]
+        optional = ("process_name", "group_instance_id", "client_rack", "errors_dead_letter_queue_topic_name")
+        named = [key for key in optional if getattr(self, key) is not None]
         for key in ("application_id", "bootstrap_servers", "state_dir", *named):
             if not isinstance(getattr(self, key), str) or not getattr(self, key):
                 raise ConfigError(f"{key} = {getattr(self, key)!r}: must be a non-empty string")

@@ -172,6 +172,21 @@ def test_sessions_expire_by_the_time_of_the_records(broker, tmp_path):
     assert sum(ends.values()) == len(wanted), "nothing else ended"
 
 
+def test_what_is_no_payment_becomes_a_dead_letter_and_is_sent_again_after_a_fix(broker, tmp_path):
+    ClusterAdmin(broker).create_topics({"payments": 2, "balances": 2, "payments-dead-letters": 1}, WITHIN_S)
+    produce(broker, "payments", [b"ann"], b'{"amount": 5}')
+    produce(broker, "payments", [b"bob"], b"five")
+    produce(broker, "payments", [b"ann", b"bob"], b'{"amount": 2}')
+    with running("bad_records.py", broker, folder=tmp_path):
+        wanted = {b"ann": b"7", b"bob": b"2"}
+        assert last_values(broker, "balances", wanted) == wanted
+    command = [sys.executable, "-m", "kstreams_assign", "dead-letters", "payments", "-b", broker]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "json.decoder.JSONDecodeError" in listed.stdout
+    assert "    bob = five" in listed.stdout
+    assert subprocess.run([*command, "--resend"], check=True).returncode == 0
+
+
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_the_tutorials_application_ends_on_a_signal_without_a_traceback(broker, tmp_path, end):
     ClusterAdmin(broker).create_topics({"orders": 4, "customer-totals": 4, "bad-orders": 1}, WITHIN_S)

@@ -65,6 +65,7 @@ from kstreams_assign.events.tasks import (
     FunctionFailedEvent,
     InputOutOfRangeEvent,
     OpenTransaction,
+    RecordSetAsideEvent,
     RestorePace,
     RestoringEvent,
     RunningEvent,
@@ -114,6 +115,7 @@ __all__ = [
     "PredecessorStaysEvent",
     "ProgressUnreadableEvent",
     "PurgeFailedEvent",
+    "RecordSetAsideEvent",
     "RestorePace",
     "RestoringEvent",
     "RunningEvent",
@@ -166,6 +168,7 @@ Event = (
     | StoreDiscardedEvent
     | StoreWipedEvent
     | FunctionFailedEvent
+    | RecordSetAsideEvent
     | StoreFailedEvent
     | InputOutOfRangeEvent
     | WaitingForTransactionsEvent

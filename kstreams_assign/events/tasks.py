@@ -160,6 +160,23 @@ class FunctionFailedEvent(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSetAsideEvent(BaseEvent):
+    """A record could not be processed and was set aside, as ``on_error`` says; each cause is reported once."""
+
+    name: ClassVar[str] = "record_set_aside"
+    level: ClassVar[int] = logging.WARNING
+    task: str
+    partition: str
+    """Input partition, as ``topic-partition``."""
+    offset: int
+    """Offset of the record."""
+    response: str
+    """``skip``, or ``dead_letter`` for a record that goes to the dead-letter topic."""
+    reason: str
+    """Type and message of the error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFailedEvent(TaskReasonEvent):
     """A commit could not write a store; its task goes on from its last commit."""
 

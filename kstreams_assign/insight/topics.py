@@ -137,7 +137,7 @@ def produce(cluster: Cluster, topic: str, lines: Iterable[bytes], separator: str
     Ctrl-C ends the lines. Raises ``TopicNotFound``, ``BrokerError``.
     """
     refuse_wrong_name(topic, topic)
-    _existing_partitions(cluster.admin(), cluster, topic)
+    existing_partitions(cluster.admin(), cluster, topic)
     written = without_key = 0
 
     def count(_offset: int) -> None:
@@ -194,7 +194,7 @@ def consume(cluster: Cluster, topic: str, reading: Reading, *, as_json: bool) ->
         raise ConfigError("--from-end shows only records that are yet to come: give --follow with it")
     refuse_wrong_name(topic, topic)
     admin = cluster.admin()
-    bounds = admin.bounds(_existing_partitions(admin, cluster, topic), cluster.timeout_s)
+    bounds = admin.bounds(existing_partitions(admin, cluster, topic), cluster.timeout_s)
     positions = {at: start if reading.from_beginning else end for at, (start, end) in bounds.items()}
     ends = {at: end for at, (start, end) in bounds.items() if end > start}
     if not (ends or reading.follow):
@@ -268,7 +268,7 @@ class _Rows:
         return f"partition  offset  {'key':<{self._key_width}}  value\n{row}"
 
 
-def _existing_partitions(admin: ClusterAdmin, cluster: Cluster, topic: str) -> list[TopicPartition]:
+def existing_partitions(admin: ClusterAdmin, cluster: Cluster, topic: str) -> list[TopicPartition]:
     """Return the partitions of a topic. Raises ``TopicNotFound``."""
     topics = admin.topics(cluster.timeout_s)
     if topic not in topics:

@@ -18,6 +18,7 @@ from kstreams_assign.sidecar.client import (
     InputRecord,
     Range,
     read_answer,
+    rejection,
     tcp_address,
 )
 from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
@@ -122,6 +123,9 @@ class AsyncSidecarClient:
 
     async def emit_records(self, task: str, records: Iterable[Mapping[str, Any]]) -> int:
         return int(await self._call("emit", task=task, records=list(records)))
+
+    async def reject(self, record: InputRecord, error: BaseException | str, *, undo: bool = False) -> str:
+        return str((await self._call("reject", **rejection(record, error, undo=undo)))["response"])
 
     async def commit(self, offsets: Mapping[str, int] | None = None) -> int | None:
         generation: int | None = await self._call("commit", offsets=offsets)

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple, Self
 
 from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
 from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
+from kstreams_assign.tasks.dead_letters import Failure, failure_of
 
 RECEIVE_BYTES = 1 << 18
+_TEXT_MAX = 65_536
 TCP = "tcp://"
 
 
@@ -158,6 +160,15 @@ class SidecarClient:
         """Records of any sink: ``{topic, key, value, headers?, partition?, timestamp_ms?}``."""
         return int(self._call("emit", task=task, records=list(records)))
 
+    def reject(self, record: InputRecord, error: BaseException | str, *, undo: bool = False) -> str:
+        """Set a polled record aside that cannot be processed; return ``skip`` or ``dead_letter``.
+
+        ``on_error`` of the subtopology in the worker's file says which; the record, with the error in its headers, then
+        goes to the dead-letter topic with the next commit. ``undo`` drops what was written and emitted for the task
+        since its records were polled last, or since the last commit; else all of that stays.
+        """
+        return str(self._call("reject", **rejection(record, error, undo=undo))["response"])
+
     def commit(self, offsets: Mapping[str, int] | None = None) -> int | None:
         """Everything written and emitted, and the offsets of what was polled, or those given (``orders-3``: next).
 
@@ -244,6 +255,22 @@ class SidecarClient:
             pass
         for message in self._messages():
             self._take(message)
+
+
+def rejection(record: InputRecord, error: BaseException | str, *, undo: bool) -> dict[str, Any]:
+    """The fields of a ``reject``."""
+    failure = Failure(error, error, error) if isinstance(error, str) else failure_of(error)
+    exception, message, stacktrace = (None if text is None else text[-_TEXT_MAX:] for text in failure)
+    fields = record._asdict()
+    task = fields.pop("task")
+    return {
+        "task": task,
+        "record": fields,
+        "exception": exception,
+        "message": message,
+        "stacktrace": stacktrace,
+        "undo": undo,
+    }
 
 
 def read_answer(message: Message) -> Any:

@@ -22,6 +22,7 @@ EVENTS = frozenset(PROTOCOL["events"])
 
 ID_MAX = 2**63 - 1
 TEXT_MAX = 255
+LONG_TEXT_MAX = 65_536
 _SHOWN_CHARACTERS = 60
 
 Check = Callable[[Any], Any]
@@ -129,6 +130,11 @@ def _text(value: Any) -> str:
     return str(value)
 
 
+def _long_text(value: Any) -> str:
+    _require(type(value) is str and len(value) <= LONG_TEXT_MAX)
+    return str(value)
+
+
 def _task(value: Any) -> TaskId:
     try:
         return TaskId.parse(_text(value))
@@ -175,6 +181,19 @@ def _records(value: Any) -> tuple[Mapping[str, Any], ...]:
     return tuple(value)
 
 
+_INPUT_RECORD_KEYS = {"topic", "partition", "offset", "timestamp_ms", "key", "value", "headers"}
+
+
+def _input_record(value: Any) -> Mapping[str, Any]:
+    _require(type(value) is dict and value.keys() - {"headers", "task"} == _INPUT_RECORD_KEYS - {"headers"})
+    _text(value["topic"])
+    _require(isinstance(value["key"], _nullable) and isinstance(value["value"], _nullable))
+    _headers(value.get("headers") or ())
+    for name, most in (("partition", _PARTITION_MAX), ("offset", _OFFSET_MAX), ("timestamp_ms", _OFFSET_MAX)):
+        _require(type(value[name]) is int and 0 <= value[name] <= most)
+    return {name: field for name, field in value.items() if name in _INPUT_RECORD_KEYS}
+
+
 def _headers(value: Any) -> None:
     _require(type(value) is tuple)
     for header in value:
@@ -213,6 +232,8 @@ _TYPES: Mapping[str, Callable[[Mapping[str, Any]], Check]] = {
     "integers": _integers,
     "entries": lambda _: _entries,
     "records": lambda _: _records,
+    "input_record": lambda _: _input_record,
+    "long_text": lambda _: _long_text,
     "offsets": lambda _: _offsets,
 }
 

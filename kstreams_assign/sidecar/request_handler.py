@@ -27,7 +27,9 @@ from kstreams_assign.sidecar.poll import ANSWER_BYTES_MAX, Batch, as_columns, as
 from kstreams_assign.sidecar.session import error_reply
 from kstreams_assign.sidecar.session_tasks import SessionTasks
 from kstreams_assign.tasks.commit import CommitEnd
+from kstreams_assign.tasks.dead_letters import Failure
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.worker.bad_records import BadRecords
 from kstreams_assign.worker.labour import Facts, Labour, Loop, Running
 from kstreams_assign.worker.locating import locate
 
@@ -62,12 +64,13 @@ class RequestHandler(Labour):
     to leave.
     """
 
-    def __init__(self, shape: TopologyShape, limits: Limits) -> None:
+    def __init__(self, shape: TopologyShape, limits: Limits, bad_records: BadRecords) -> None:
+        self.bad_records = bad_records
         self.when_ready: Callable[[], None] = _nothing
         self.drain: Callable[[], None] = _nothing
         self._shape = shape
         self._limits = limits
-        self._session_tasks = SessionTasks()
+        self._session_tasks = SessionTasks(bad_records.sets_aside)
         self._ops = Ops(self._session_tasks, limits)
         self._port: Port | None = None
         self._orders: deque[_Order] = deque()
@@ -85,6 +88,7 @@ class RequestHandler(Labour):
         self._later: Mapping[str, Callable[[_Order], None]] = {
             "poll": self._polls.append,
             "commit": self._commit,
+            "reject": lambda order: order.answer(self._reject(order.request.fields)),
             "close": self._close,
             "drain": self._drain,
             "locate": lambda order: order.answer(self._locate(order.request.fields)),
@@ -94,6 +98,7 @@ class RequestHandler(Labour):
 
     def connect(self, loop: Loop, facts: Callable[[], Facts]) -> None:
         self._loop, self._facts = loop, facts
+        self.bad_records.emit = loop.emit
         self.when_ready()
 
     # --- the session's side, from any thread --------------------------------------------
@@ -117,8 +122,9 @@ class RequestHandler(Labour):
         wanted = int(self._polls[0].request.fields["max_records"])
         return max(0, min(wanted, self._limits.records_max - self._uncommitted))
 
-    def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> None:
+    def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> int:
         self._backlog.append(Batch(running, partition, records))
+        return len(records)
 
     def turn(self) -> None:
         self._carry_out()
@@ -131,6 +137,7 @@ class RequestHandler(Labour):
         if self._sealed is not None:
             self._committing.append(self._sealed)
             self._sealed = None
+            self._session_tasks.commit_begins()
 
     def commit_ends(self, end: CommitEnd) -> None:
         """Offsets that a rebalance deferred go with the next commit, so their answer waits for it."""
@@ -243,6 +250,22 @@ class RequestHandler(Labour):
         self._ops.forget_sizes()
         self._uncommitted = 0
         self._sealed = order
+
+    def _reject(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Set a polled record aside, as the subtopology's ``on_error`` says."""
+        task, record = fields["task"], Record(**fields["record"])
+        session_task = self._session_tasks.to_reject(task, record)
+        if not self.bad_records.sets_aside(task):
+            text = f"on_error of subtopology {task.subtopology} is 'fail'; set it to 'skip' or 'dead_letter' to reject"
+            raise refused("bad_request", text)
+        if fields["undo"]:
+            session_task.running.workspace.undo()
+            session_task.running.workspace.save()
+        failure = Failure(fields["exception"], fields["message"], fields["stacktrace"] or fields["exception"])
+        response = self.bad_records.response(task, record, SidecarRefused("rejected", failure.exception))
+        kind = failure.exception.partition(":")[0]
+        session_task.reject(record, lambda: self.bad_records.set_aside(task, record, failure, response, kind))
+        return {"response": response.value, "undone": fields["undo"]}
 
     def _drain(self, order: _Order) -> None:
         self.drain()

@@ -6,11 +6,12 @@ sockets, requests that wait. Used on the processing loop's thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.sidecar.messages import refused
+from kstreams_assign.tasks.buffer import Row
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.labour import Running
 
@@ -19,20 +20,39 @@ from kstreams_assign.worker.labour import Running
 class SessionTask:
     """One running task. ``polled``: next offsets of what the session has polled since it last sealed.
 
-    ``stale``: the task left and returned while the session was open. Until the next poll, what the session writes may
-    depend on records from before.
+    ``rejected``: by partition and offset, the dead letters of rejected records; each leaves with the commit of its
+    offset. ``stale``: the task left and returned while the session was open. Until the next poll, what the session
+    writes may depend on records from before.
     """
 
     running: Running
     stale: bool
     polled: dict[TopicPartition, int] = field(default_factory=dict)
     wrote: bool = False
+    rejected: dict[tuple[TopicPartition, int], Sequence[Row]] = field(default_factory=dict)
+
+    def reject(self, record: Record, set_aside: Callable[[], Sequence[Row]]) -> None:
+        """Set a record aside; nothing if it is already."""
+        at = TopicPartition(record.topic, record.partition), record.offset
+        if at not in self.rejected:
+            self.rejected[at] = set_aside()
+
+    def seal(self, chosen: Mapping[TopicPartition, int]) -> None:
+        """Put what was written, these offsets, and the dead letters of records before them into the next commit."""
+        for partition, offset in sorted(self.rejected):
+            if offset < chosen.get(partition, -1):
+                self.running.workspace.emit_rows(self.rejected.pop((partition, offset)))
+        if chosen or self.wrote:
+            self.running.seal(chosen)
+        self.polled = {p: at for p, at in self.polled.items() if chosen.get(p, -1) < at}
+        self.wrote = False
 
 
 class SessionTasks:
-    """All running tasks, by id."""
+    """All running tasks, by id. ``sets_aside``: whether records of a task may be rejected, so writes may be undone."""
 
-    def __init__(self) -> None:
+    def __init__(self, sets_aside: Callable[[TaskId], bool]) -> None:
+        self._sets_aside = sets_aside
         self._tasks: dict[TaskId, SessionTask] = {}
         self._task_of: dict[TopicPartition, TaskId] = {}
         self._seen: set[TaskId] = set()
@@ -75,12 +95,35 @@ class SessionTasks:
         session_task.wrote = True
         return session_task
 
+    def to_reject(self, task: TaskId, record: Record) -> SessionTask:
+        """Raises ``SidecarRefused``, also for a record that the session has not polled, or has committed."""
+        session_task = self.to_write(task)
+        partition = TopicPartition(record.topic, record.partition)
+        if self._task_of.get(partition) != task:
+            raise refused("bad_offset", f"{partition} is no input of task {task}")
+        least = session_task.running.offsets.done_to()[partition]
+        most = session_task.polled.get(partition, least)
+        if not least <= record.offset < most:
+            text = (
+                f"{partition} = {record.offset}: must be a polled record that is not committed, {least} to {most - 1}"
+            )
+            raise refused("bad_offset", text)
+        return session_task
+
+    def commit_begins(self) -> None:
+        """What is written from now on goes into the commit after it."""
+        for task, session_task in self._tasks.items():
+            if self._sets_aside(task):
+                session_task.running.workspace.save()
+
     def polled(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> None:
         """Note records that the session has polled.
 
         What it writes has the time of the last of them, unless the request has a time.
         """
         self._tasks[running.task.id].polled[partition] = records[-1].offset + 1
+        if self._sets_aside(running.task.id):
+            running.workspace.save()
         running.saw(partition, records)
         running.workspace.at_work.record = records[-1]
 
@@ -102,10 +145,7 @@ class SessionTasks:
                 if offsets is None
                 else {p: o for p, o in offsets.items() if p in session_task.running.offsets.positions}
             )
-            if chosen or session_task.wrote:
-                session_task.running.seal(chosen)
-            session_task.polled = {p: at for p, at in session_task.polled.items() if chosen.get(p, -1) < at}
-            session_task.wrote = False
+            session_task.seal(chosen)
 
     def _check(self, partition: TopicPartition, offset: int) -> None:
         task = self._task_of.get(partition)
@@ -127,5 +167,6 @@ class SessionTasks:
             at = {**session_task.running.offsets.positions, **session_task.running.offsets.handled}
             positions |= {p: offset for p, offset in at.items() if p in session_task.polled or p in read}
             session_task.polled, session_task.wrote, session_task.stale = {}, False, False
+            session_task.rejected = {}
         self._seen = set(self._tasks)
         return positions

@@ -22,6 +22,7 @@ from kstreams_assign.topology.internal import refuse_wrong_topology
 from kstreams_assign.topology.kinds import timestamped_kind
 from kstreams_assign.topology.numbering import order_flows
 from kstreams_assign.worker.description import described_order
+from kstreams_assign.worker.on_error import check_on_error
 
 
 class Key(NamedTuple):
@@ -45,6 +46,11 @@ KEYS: Mapping[str, Key] = {
     "stores": Key("names, or tables", "Stores of each task."),
     "sinks": Key(
         "topics", "Topics that the application may emit to, repartition topics by their short names included."
+    ),
+    "on_error": Key(
+        "fail, skip, dead_letter",
+        "What becomes of a record that the application rejects: it may reject none, the record is skipped, or it goes "
+        "to `errors_dead_letter_queue_topic_name`. Default: fail.",
     ),
 }
 STORE_KEYS: Mapping[str, Key] = {
@@ -146,6 +152,8 @@ def _flow(key: str, table: object) -> Flow:
         raise ConfigError(f"{key}.sources_pattern = {pattern!r}: must be a regular expression that is not empty")
     if not (sources or internal or pattern):
         raise ConfigError(f"{key}.sources = {sources!r}: must be a list of at least one topic")
+    on_error = table.get("on_error", "fail")
+    check_on_error(f"{key}.on_error", on_error)
     groups = table.get("copartitioned", [])
     if not isinstance(groups, list):
         raise ConfigError(f"{key}.copartitioned = {groups!r}: must be a list of lists of topics")
@@ -156,6 +164,7 @@ def _flow(key: str, table: object) -> Flow:
         [_repartition(f"{key}.repartition_sources[{n}]", source) for n, source in enumerate(internal)],
         [_texts(f"{key}.copartitioned[{n}]", group) for n, group in enumerate(groups)],
         pattern,
+        on_error,
     )
 
 

@@ -12,16 +12,13 @@ from kstreams_assign.sidecar.ops import Limits
 from kstreams_assign.sidecar.request_handler import RequestHandler
 from kstreams_assign.sidecar.server import Server
 from kstreams_assign.sidecar.settings import SidecarSettings
+from kstreams_assign.tasks.dead_letters import RECORD_OVERHEAD_BYTES
 from kstreams_assign.topology.flows import topology_shape
 from kstreams_assign.topology.internal import add_repartition_counts, resolve_patterns, subscription_pattern
+from kstreams_assign.worker.bad_records import BadRecords
 from kstreams_assign.worker.runtime import Runtime
 
 LOOKUP_TIMEOUT_S = 20.0
-RECORD_OVERHEAD_BYTES = 77
-"""Of a batch of one record beside key, value and headers.
-
-61 for the batch, and 16 for the record's own numbers (Kafka: ``DefaultRecord``).
-"""
 
 
 class Sidecar:
@@ -35,7 +32,8 @@ class Sidecar:
         config = settings.config
         largest = int(config.client.get("message.max.bytes", MESSAGE_BYTES_MAX)) - RECORD_OVERHEAD_BYTES
         limits = Limits(config.buffered_records_max, largest, _partition_counts(settings))
-        handler = RequestHandler(topology_shape(settings.flows), limits)
+        bad_records = BadRecords([flow.on_error for flow in settings.flows], config)
+        handler = RequestHandler(topology_shape(settings.flows), limits, bad_records)
         self._server = Server(settings.address, config.socket_token, handler)
         try:
             self._runtime = Runtime(config, settings.flows, handler, on_event)

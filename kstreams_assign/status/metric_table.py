@@ -60,6 +60,13 @@ ROWS = (
         "Records emitted to output topics in commits that succeeded, by task and topic.",
         ("task_id", "topic_name"),
     ),
+    MetricRow(
+        f"{TASK}_dropped_records_total",
+        Kind.COUNTER,
+        "records",
+        "Input records of a task that were set aside because they could not be processed, dead letters included.",
+        ("task_id",),
+    ),
     MetricRow(f"{COORDINATOR}_rebalance_total", Kind.COUNTER, "rebalances", "Rebalances that gave an assignment."),
     MetricRow(f"{UPDATER}_active_restoring_tasks", Kind.GAUGE, "tasks", "Active tasks that are being restored."),
     MetricRow(
@@ -147,6 +154,13 @@ ROWS = (
         Kind.COUNTER,
         "transactions",
         "Transactions aborted (exactly once); their records are processed again.",
+    ),
+    MetricRow(
+        f"{OURS}_dead_letters_total",
+        Kind.COUNTER,
+        "records",
+        "Input records of a task that were sent to the dead-letter topic.",
+        ("task_id",),
     ),
     MetricRow(
         f"{OURS}_group_warmups", Kind.GAUGE, "tasks", "Warm-ups in the whole group, as this project's leader reports."

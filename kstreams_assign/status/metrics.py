@@ -111,6 +111,7 @@ def _thread(status: Status) -> Iterator[Metric]:
     yield _value(f"{THREAD}_commit_total", status.commits_total)
     yield _family(f"{TOPIC}_records_consumed_total", _by_topic(meters.records_consumed))
     yield _family(f"{TOPIC}_records_produced_total", _by_topic(meters.records_produced))
+    yield _family(f"{TASK}_dropped_records_total", _by_task_id(meters.records_dropped))
     yield _value(f"{COORDINATOR}_rebalance_total", meters.rebalances.count)
 
 
@@ -165,6 +166,7 @@ def _commits(status: Status) -> Iterator[Metric]:
     yield _histogram(f"{OURS}_commit_duration_seconds", status.meters.commits)
     yield _value(f"{OURS}_commit_failures_total", status.meters.commit_failures_total)
     yield _value(f"{OURS}_transactions_aborted_total", status.transactions_aborted_total)
+    yield _family(f"{OURS}_dead_letters_total", _by_task_id(status.meters.dead_letters))
 
 
 def _tasks(status: Status) -> Iterator[Metric]:

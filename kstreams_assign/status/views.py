@@ -95,6 +95,8 @@ class Meters:
     commit_failures_total: int = 0
     records_consumed: Mapping[TaskTopic, int] = field(default_factory=dict)
     records_produced: Mapping[TaskTopic, int] = field(default_factory=dict)
+    records_dropped: Mapping[TaskId, int] = field(default_factory=dict)
+    dead_letters: Mapping[TaskId, int] = field(default_factory=dict)
     restored: Mapping[TaskId, int] = field(default_factory=dict)
     updated: Mapping[TaskId, int] = field(default_factory=dict)
     state_bytes: Mapping[TaskId, int] = field(default_factory=dict)

@@ -3,6 +3,9 @@
 They wait here, visible to the task's own reads. A commit sends them to the changelog and then writes them into the
 store, in one batch with the changelog's new offsets. Meanwhile reads see them in a second layer here, while new writes
 go to the first. A process that dies rolls back, as it has not committed.
+
+A savepoint undoes what one call of the user's function wrote and emitted: each store remembers what the first write of
+a key replaced. A commit that begins ends the savepoint.
 """
 
 from __future__ import annotations
@@ -28,6 +31,13 @@ class Emitted(NamedTuple):
 
 class _Absent:
     """Type of ``ABSENT``: the buffer has nothing for a key. None means that the key was deleted."""
+
+
+class _Replaced(NamedTuple):
+    """What the first write of a key since a savepoint replaced."""
+
+    value: bytes | _Absent | None
+    time_ms: int
 
 
 Row = tuple[str, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int | None, int | None]
@@ -57,21 +67,28 @@ class StoreWrites:
     """The newest write of each key of a store; None as a value deletes.
 
     ``times``: the timestamp of each write's changelog record, in milliseconds. ``leaving``: the writes of a commit on
-    its way. ``size_bytes``: all that was written since that commit began, overwritten values included.
+    its way. ``size_bytes``: all that was written since that commit began, overwritten values included. ``replaced``: by
+    key, what a savepoint restores; None without a savepoint.
     """
 
     writes: dict[bytes, bytes | None] = field(default_factory=dict)
     times: dict[bytes, int] = field(default_factory=dict)
     leaving: dict[bytes, bytes | None] = field(default_factory=dict)
     size_bytes: int = 0
+    replaced: dict[bytes, _Replaced] | None = None
+    size_at_savepoint: int = 0
 
     def put(self, key: bytes, value: bytes | None, time_ms: int) -> None:
+        if self.replaced is not None and key not in self.replaced:
+            self.replaced[key] = self._entry(key)
         self.writes[key] = value
         self.times[key] = time_ms
         self.size_bytes += len(key) if value is None else len(key) + len(value)
 
     def put_many(self, entries: Mapping[bytes, bytes | None], times_ms: Mapping[bytes, int]) -> None:
         """Put many entries; ``times_ms`` has the same keys."""
+        if self.replaced is not None:
+            self.replaced |= {key: self._entry(key) for key in entries if key not in self.replaced}
         self.writes.update(entries)
         self.times.update(times_ms)
         self.size_bytes += sum(map(len, entries)) + sum(map(len, filter(None, entries.values())))
@@ -102,9 +119,27 @@ class StoreWrites:
         merged = merge(hidden, written, key=itemgetter(0), reverse=reverse)
         return ((key, value) for key, value in merged if value is not None)
 
+    def _entry(self, key: bytes) -> _Replaced:
+        return _Replaced(self.writes.get(key, ABSENT), self.times.get(key, 0))
+
+    def save(self) -> None:
+        """Set a savepoint, in place of an earlier one."""
+        self.replaced, self.size_at_savepoint = {}, self.size_bytes
+
+    def undo(self) -> None:
+        """End the savepoint and undo the writes since then; nothing without a savepoint."""
+        if self.replaced is None:
+            return
+        for key, (value, time_ms) in self.replaced.items():
+            if isinstance(value, _Absent):
+                del self.writes[key], self.times[key]
+            else:
+                self.writes[key], self.times[key] = value, time_ms
+        self.replaced, self.size_bytes = None, self.size_at_savepoint
+
     def drop(self) -> None:
         """Drop what no commit took."""
-        self.writes, self.times, self.size_bytes = {}, {}, 0
+        self.writes, self.times, self.size_bytes, self.replaced = {}, {}, 0, None
 
 
 @dataclass(slots=True)
@@ -118,14 +153,37 @@ class WriteBuffer:
     emitted: list[Row] = field(default_factory=list)
     emitted_bytes: int = 0
     ahead: int = 0
+    _savepoint: tuple[int, int] | None = None
+    """Number and bytes of the emitted records then."""
 
     def of(self, store: str) -> StoreWrites:
         """Return the writes of one store: the same object as long as the buffer lives."""
-        return self.stores.setdefault(store, StoreWrites())
+        writes = self.stores.get(store)
+        if writes is None:
+            writes = self.stores[store] = StoreWrites()
+            if self._savepoint is not None:
+                writes.save()
+        return writes
 
     def emit_many(self, rows: Sequence[Row]) -> None:
         self.emitted.extend(rows)
         self.emitted_bytes += sum(len(key or b"") + len(value or b"") for _, key, value, *_ in rows)
+
+    def save(self) -> None:
+        """Set a savepoint, in place of an earlier one."""
+        self._savepoint = len(self.emitted), self.emitted_bytes
+        for writes in self.stores.values():
+            writes.save()
+
+    def undo(self) -> None:
+        """End the savepoint and undo what was written and emitted since then; nothing without a savepoint."""
+        if self._savepoint is None:
+            return
+        records, self.emitted_bytes = self._savepoint
+        del self.emitted[records:]
+        self._savepoint = None
+        for writes in self.stores.values():
+            writes.undo()
 
     def take(self) -> Taken:
         """Begin a commit: return all writes and records; reads see the writes until ``landed``."""
@@ -150,7 +208,7 @@ class WriteBuffer:
         """Drop what no ``take`` returned."""
         for writes in self.stores.values():
             writes.drop()
-        self.emitted, self.emitted_bytes, self.ahead = [], 0, 0
+        self.emitted, self.emitted_bytes, self.ahead, self._savepoint = [], 0, 0, None
 
     def size_bytes(self) -> int:
         """Return the bytes of keys and values that were written and emitted since the last ``take``."""

@@ -6,12 +6,15 @@ The functions that process records (``worker.task``) and partition counts (``int
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any, Literal
 
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import RepartitionTopic, Store, SubtopologyShape, TopologyShape, repartition_topic
+
+OnErrorChoice = Literal["fail", "skip", "dead_letter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +40,15 @@ class Repartition:
 class Flow:
     """A subtopology without its code. ``sinks``: the program's name of a topic -> the topic.
 
-    As declared, ``shape`` lacks the ``repartition`` topics: their full names need the application id. ``bind_flows``
+    ``on_error``: what becomes of a record that cannot be processed; a function gets the record and the error. As
+    declared, ``shape`` lacks the ``repartition`` topics: their full names need the application id. ``bind_flows``
     adds them.
     """
 
     shape: SubtopologyShape
     sinks: Mapping[str, str] = field(default_factory=dict)
     repartition: tuple[Repartition, ...] = ()
+    on_error: OnErrorChoice | Callable[[Any, Exception], str] = "fail"
 
     @classmethod
     def of(
@@ -54,6 +59,7 @@ class Flow:
         repartition_sources: Sequence[str | Repartition] = (),
         copartitioned: Iterable[Sequence[str]] = (),
         pattern: str | None = None,
+        on_error: OnErrorChoice | Callable[[Any, Exception], str] = "fail",
     ) -> Flow:
         """Declare a subtopology; stores and repartition topics may be given by name. Raises ``ConfigError``."""
         named = tuple(store if isinstance(store, Store) else Store(store) for store in stores)
@@ -76,7 +82,7 @@ class Flow:
         if pattern is not None:
             _refuse_pattern(pattern)
         shape = SubtopologyShape(tuple(sources), named, copartition=groups, pattern=pattern)
-        return cls(shape, {sink: sink for sink in sinks}, internal)
+        return cls(shape, {sink: sink for sink in sinks}, internal, on_error)
 
     @property
     def names(self) -> frozenset[str]:
@@ -132,7 +138,7 @@ def _bind_flow(flow: Flow, full: Mapping[str, str], by_topic: Mapping[str, Repar
         sinks=tuple(sinks.values()),
         copartition=tuple(tuple(full.get(name, name) for name in group) for group in flow.shape.copartition),
     )
-    return Flow(shape, sinks)
+    return Flow(shape, sinks, on_error=flow.on_error)
 
 
 def topology_shape(flows: Sequence[Flow]) -> TopologyShape:

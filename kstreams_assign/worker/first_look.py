@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kstreams_assign.adapters.confluent import ClusterAdmin
+from kstreams_assign.client_settings import MESSAGE_BYTES_MAX
 from kstreams_assign.config import Config
 from kstreams_assign.errors import BrokerError, ConfigError
 from kstreams_assign.events import LookupFailedEvent
@@ -17,15 +18,35 @@ from kstreams_assign.topology.kinds import refuse_foreign_stores
 from kstreams_assign.worker.events import EventLog
 
 FIRST_ANSWER_S = 30.0
+RECORD_LIMIT = "max.message.bytes"
 SETTINGS_S = 5.0
 
 
-def refuse_missing_sinks(admin: ClusterAdmin, flows: Sequence[Flow], shape: TopologyShape) -> None:
-    """Raise ``ConfigError`` for missing sink topics; later each commit would fail."""
+def refuse_missing_sinks(admin: ClusterAdmin, flows: Sequence[Flow], shape: TopologyShape, config: Config) -> None:
+    """Raise ``ConfigError`` for missing sink topics and a missing dead-letter topic; later each commit would fail."""
     sinks = {sink for flow in flows for sink in flow.sinks.values()} - shape.repartition_topics.keys()
-    counts = admin.partition_counts(sinks, FIRST_ANSWER_S)
+    dead_letters = config.errors_dead_letter_queue_topic_name
+    counts = admin.partition_counts(sinks | ({dead_letters} if dead_letters else set()), FIRST_ANSWER_S)
     if missing := sorted(sinks - counts.keys()):
         raise ConfigError(f"topology: sink topics that do not exist: {', '.join(missing)}; create them first")
+    if dead_letters and dead_letters not in counts:
+        raise ConfigError(
+            f"errors_dead_letter_queue_topic_name = {dead_letters!r}: there is no such topic; create it first"
+        )
+
+
+def dead_letter_bytes_max(admin: ClusterAdmin, config: Config, log: EventLog) -> int:
+    """Return how many bytes a record of the dead-letter topic may have, in the client and in the topic."""
+    largest = int(config.client.get("message.max.bytes", MESSAGE_BYTES_MAX))
+    topic = config.errors_dead_letter_queue_topic_name
+    if topic is None:
+        return largest
+    try:
+        limit = admin.topic_setting(topic, RECORD_LIMIT, SETTINGS_S)
+    except BrokerError as cause:  # also where access to the settings is refused
+        log.emit(LookupFailedEvent(what=f"{RECORD_LIMIT} of {topic}", reason=str(cause)))
+        return largest
+    return largest if limit is None else min(largest, int(limit))
 
 
 def refuse_changelogs_of_other_kinds(config: Config, admin: ClusterAdmin, shape: TopologyShape, log: EventLog) -> None:

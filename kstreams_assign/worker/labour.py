@@ -5,7 +5,8 @@ What lives here: ``Running`` (a task at work, and how far its work is), ``Labour
 (``sidecar.request_handler``). What must not: commits, input, the group. Everything here runs on the loop's thread.
 
 The idea: work that is *sealed* may be committed. Functions seal each batch when they return; an application seals by a
-request, and loses what it has not sealed when its session ends.
+request, and loses what it has not sealed when its session ends. A batch in which a function raised may be undone and
+worked on in smaller pieces, until the guilty records are alone and set aside (``tasks.pieces``, ``bad_records``).
 """
 
 from __future__ import annotations
@@ -24,10 +25,14 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.batch_size import Amount, BatchSize, CommitSize
 from kstreams_assign.tasks.buffer import Taken
 from kstreams_assign.tasks.commit import CommitEnd
+from kstreams_assign.tasks.dead_letters import failure_of
 from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.lifecycle import TaskState
+from kstreams_assign.tasks.pieces import Pieces
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
+from kstreams_assign.worker.bad_records import BadRecords, cause_of
+from kstreams_assign.worker.on_error import OnError, Response
 from kstreams_assign.worker.task import Process, Task
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
@@ -61,6 +66,7 @@ class Running:
     times: Mapping[TopicPartition, PartitionTime]
     sealed: bool = False
     fresh: bool = True
+    pieces: Pieces = field(default_factory=Pieces)
     committed_metadata: dict[TopicPartition, str] = field(default_factory=dict)
     written_bytes: int = 0
 
@@ -139,6 +145,8 @@ class Loop(Protocol):
 class Labour:
     """What the loop asks of the code that works, and reports to it. Reports may be ignored, as they are here."""
 
+    bad_records: BadRecords
+
     def connect(self, loop: Loop, facts: Callable[[], Facts]) -> None:
         """Get to know the loop, before it runs. ``facts`` may be asked from any thread."""
 
@@ -150,8 +158,11 @@ class Labour:
         """How many of so many records of a task to work on at once; 0: a commit has to come first."""
         return records
 
-    def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> None:
-        """The next records of a partition, oldest first, at least one."""
+    def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> int:
+        """The next records of a partition, oldest first, at least one; return how many are done.
+
+        None is done where they have to be worked on in smaller pieces: ``portion`` says how many come first.
+        """
         raise NotImplementedError
 
     def wants_commit(self) -> bool:
@@ -189,8 +200,9 @@ class Labour:
 class Functions(Labour):
     """The user's functions, by subtopology: called with every batch, and done with it when they return."""
 
-    def __init__(self, functions: Sequence[Process], config: Config) -> None:
+    def __init__(self, functions: Sequence[Process], config: Config, on_error: Sequence[OnError] | None = None) -> None:
         self._functions = functions
+        self.bad_records = BadRecords(on_error or ["fail"] * len(functions), config)
         self._poll_records_max = config.max_poll_records
         self._batches = [
             BatchSize(config.max_poll_records, config.max_poll_bytes, config.max_poll_interval_ms) for _ in functions
@@ -201,12 +213,14 @@ class Functions(Labour):
 
     def connect(self, loop: Loop, facts: Callable[[], Facts]) -> None:  # noqa: ARG002  # the facts are for sessions
         self._loop = loop
+        self.bad_records.emit = loop.emit
 
     def appetite(self) -> int:
         return min(self._poll_records_max, self._left)
 
     def portion(self, running: Running, records: int) -> int:
-        return min(records, self._batches[running.task.id.subtopology].records, self._left)
+        wanted = running.pieces.next_records(records)
+        return min(wanted, self._batches[running.task.id.subtopology].records, self._left)
 
     @property
     def _left(self) -> int:
@@ -216,21 +230,46 @@ class Functions(Labour):
         """As soon as nothing more can be worked on before it."""
         return self._waiting.records > 0 and self._left == 0
 
-    def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> None:
-        running.saw(partition, records)
+    def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> int:
         subtopology, began_ms = running.task.id.subtopology, monotonic_ms()
+        if self.bad_records.sets_aside(running.task.id):
+            running.workspace.save()
         try:
             self._functions[subtopology](running.task, running.workspace.batch(records))
         except (StateError, KeyboardInterrupt, SystemExit):
             raise  # of a store, whose task is restored, or an end that was asked for
         except BaseException as error:
-            self._report_error(running, partition, records, error)
-            raise
+            if not self._goes_on(running, records, error):
+                self._report_error(running, partition, records, error)
+                raise
+            if len(records) > 1:
+                return 0
+        running.pieces.pass_over(len(records))
+        running.saw(partition, records)
         running.seal({partition: records[-1].offset + 1})
         done = Amount(len(records), running.grown_bytes(), monotonic_ms() - began_ms)
         self._waiting += done
         batch = self._batches[subtopology]
         self._report(batch.learn(done), batch.records)
+        return len(records)
+
+    def _goes_on(self, running: Running, records: Sequence[Record], error: BaseException) -> bool:
+        """Undo a batch in which the function raised, and split it; set a record aside that is alone."""
+        task = running.task.id
+        if not isinstance(error, Exception) or not self.bad_records.survives(task, error):
+            return False
+        at_work = running.workspace.at_work.record
+        running.workspace.undo()
+        if len(records) > 1:
+            index = next((index for index, record in enumerate(records) if record is at_work), 0)
+            running.pieces.split(len(records), index)
+            return True
+        response = self.bad_records.response(task, records[0], error)
+        if response is Response.FAIL:
+            return False
+        rows = self.bad_records.set_aside(task, records[0], failure_of(error), response, cause_of(error))
+        running.workspace.emit_rows(rows)
+        return True
 
     def commit_begins(self) -> None:
         self._in_commit, self._waiting = self._waiting, Amount()

@@ -30,8 +30,9 @@ from kstreams_assign.topology.internal import (
     resolve_patterns,
 )
 from kstreams_assign.worker.events import EventLog
+from kstreams_assign.worker.first_look import RECORD_LIMIT
 
-GROUPS_TOPIC, RECORD_LIMIT = "__consumer_offsets", "max.message.bytes"
+GROUPS_TOPIC = "__consumer_offsets"
 
 
 class Leading:

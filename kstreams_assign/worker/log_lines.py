@@ -104,6 +104,8 @@ class LogLines:
                 yield _task_failed(event)
             case events.FunctionFailedEvent():
                 yield _function_failed(event)
+            case events.RecordSetAsideEvent():
+                yield _record_set_aside(event)
             case events.TaskStoppedEvent(task=task, reason=reason, retry_ms=retry_ms):
                 yield f"Task {task} is stopped ({reason}); it is tried again in {span(retry_ms)}."
             case events.TaskResumedEvent(task=task):
@@ -267,6 +269,14 @@ def _function_failed(event: events.FunctionFailedEvent) -> str:
         f"The function of task {event.task} raised {event.reason} at {event.partition} offset "
         f"{event.offset} (batch of {_count(event.records, 'record')}); nothing of the batch is committed, and "
         "this worker ends."
+    )
+
+
+def _record_set_aside(event: events.RecordSetAsideEvent) -> str:
+    where = "is sent to the dead-letter topic" if event.response == "dead_letter" else "is skipped"
+    return (
+        f"The record at {event.partition} offset {event.offset} {where}: task {event.task} raised {event.reason}. "
+        "Further records of this cause are only counted."
     )
 
 

@@ -12,6 +12,7 @@ from kstreams_assign.model import TopologyShape
 from kstreams_assign.status.build import status_of
 from kstreams_assign.status.values import Status
 from kstreams_assign.status.views import Meters, Views
+from kstreams_assign.worker.bad_records import BadRecords
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.membership import Membership
@@ -34,6 +35,7 @@ class Parts:
     restoring: RestoreThread
     waiting: WaitingTasks
     sizes: StateSizes
+    bad_records: BadRecords
     log: EventLog
     closing: Callable[[], bool]
     failure: Callable[[], BaseException | None]
@@ -72,6 +74,8 @@ class Parts:
             commit_failures_total=commits.failed_total,
             records_consumed=self.processor.records_consumed.view(),
             records_produced=commits.records_produced(),
+            records_dropped=self.bad_records.dropped(),
+            dead_letters=self.bad_records.dead_letters(),
             restored=self.restoring.restored.view(),
             updated=self.restoring.updated.view(),
             state_bytes=self.sizes.bytes_by_task,

@@ -274,14 +274,14 @@ class Processor:
             portion = records[done : done + self._labour.portion(running, len(records) - done)]
             try:
                 with self._commits.calling():
-                    self._labour.work(running, partition, portion)
+                    worked = self._labour.work(running, partition, portion)
             except StateError as error:
                 self.broken(task_id, error)
                 return
             self._send_ahead(running)
-            done += len(portion)
-            self.records_total += len(portion)
-            self.records_consumed.add((task_id, partition.topic), len(portion))
+            done += worked
+            self.records_total += worked
+            self.records_consumed.add((task_id, partition.topic), worked)
 
     def _send_ahead(self, running: Running) -> None:
         if running.sealed and self._engine.may_send_ahead(self.group.lease_left_s() * 1000):

@@ -61,7 +61,12 @@ from kstreams_assign.worker.connecting import group_client
 from kstreams_assign.worker.early import EarlyProbing
 from kstreams_assign.worker.emptying import Emptying
 from kstreams_assign.worker.events import EventLog
-from kstreams_assign.worker.first_look import FIRST_ANSWER_S, refuse_changelogs_of_other_kinds, refuse_missing_sinks
+from kstreams_assign.worker.first_look import (
+    FIRST_ANSWER_S,
+    dead_letter_bytes_max,
+    refuse_changelogs_of_other_kinds,
+    refuse_missing_sinks,
+)
 from kstreams_assign.worker.labour import Facts, Labour, error_text, reported_lag
 from kstreams_assign.worker.leading import Leading
 from kstreams_assign.worker.lookup import Location, Lookup, Topology
@@ -151,7 +156,8 @@ class Runtime:
         try:
             admin = ClusterAdmin(self._config.bootstrap_servers, self._config.client)
             admin.reach(FIRST_ANSWER_S)  # one wait, which is logged; the checks below then need not wait
-            refuse_missing_sinks(admin, self._flows, self._shape)
+            refuse_missing_sinks(admin, self._flows, self._shape, self._config)
+            self._labour.bad_records.record_bytes_max = dead_letter_bytes_max(admin, self._config, self.log)
             refuse_changelogs_of_other_kinds(self._config, admin, self._shape, self.log)
             running = _Running(
                 self._config, self._flows, self._shape, self._labour, admin, self._local, self.log, self._ending
@@ -341,6 +347,7 @@ class _Running:
             self._restoring,
             self._waiting,
             StateSizes(local.directory),
+            labour.bad_records,
             log,
             ending.is_set,
             lambda: next(iter(self._failures), None),

@@ -47,8 +47,10 @@ class Worker(Runtime):
         _refuse_other_types(config, topology)
         flows = [sub.flow for sub in topology]
         order = described_order(flows, topology_description)
-        functions = Functions([_nothing if n is None else topology[n].process for n in order], config)
-        super().__init__(config, order_flows(flows, order), functions, on_event)
+        ordered = order_flows(flows, order)
+        processes = [_nothing if n is None else topology[n].process for n in order]
+        functions = Functions(processes, config, [flow.on_error for flow in ordered])
+        super().__init__(config, ordered, functions, on_event)
 
 
 def _refuse_other_types(config: object, topology: object) -> None:

@@ -21,6 +21,7 @@ from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.topology.flows import Flow, Repartition
 from kstreams_assign.worker.at_work import AtWork
 from kstreams_assign.worker.given import BYTES_OR_NONE, Place
+from kstreams_assign.worker.on_error import OnError, check_on_error
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
 
@@ -173,6 +174,7 @@ class Subtopology:
     - ``repartition_sources``: internal topics to read, by their short names.
     - ``copartitioned``: groups of sources that are joined.
     - ``sources_pattern``: regular expression for more topics to read.
+    - ``on_error``: what becomes of a record for which the function raises.
 
     A subtopology's number is its place in the list that ``Worker`` gets. It has a task for each partition of its
     largest source. Raises ``ConfigError`` for an argument that cannot be used.
@@ -192,6 +194,10 @@ class Subtopology:
     """Groups of sources that must have equally many partitions, as they are joined."""
     sources_pattern: str | None = None
     """Regular expression: topics whose whole name matches are read too, also those that appear later."""
+    on_error: OnError = "fail"
+    """What becomes of a record for which the function raises: ``fail`` ends the worker, ``skip`` goes on behind it,
+    ``dead_letter`` also sends it to ``errors_dead_letter_queue_topic_name``. A function ``(record, error)`` answers one
+    of these."""
 
     def __post_init__(self) -> None:
         _refuse_no_function(self.process)
@@ -204,6 +210,7 @@ class Subtopology:
         for store in self.stores:
             if not isinstance(store, str | Store):
                 raise ConfigError(f"stores: {store!r}: must be a name, or a Store(...)")
+        check_on_error("on_error", self.on_error)
         if not (self.sources or self.repartition_sources or self.sources_pattern):
             raise ConfigError(f"sources = {self.sources!r}: must be a list of at least one topic")
 
@@ -216,7 +223,13 @@ class Subtopology:
     def flow(self) -> Flow:
         """Return topics and stores, as they are declared."""
         return Flow.of(
-            self.sources, self.stores, self.sinks, self.repartition_sources, self.copartitioned, self.sources_pattern
+            self.sources,
+            self.stores,
+            self.sinks,
+            self.repartition_sources,
+            self.copartitioned,
+            self.sources_pattern,
+            self.on_error,
         )
 
 

@@ -53,6 +53,18 @@ class TaskWorkspace:
             ]
         )
 
+    def emit_rows(self, rows: Sequence[Row]) -> None:
+        """Send records of this package to any topic, such as dead letters."""
+        self._buffer.emit_many(rows)
+
+    def save(self) -> None:
+        """Set a savepoint, in place of an earlier one."""
+        self._buffer.save()
+
+    def undo(self) -> None:
+        """End the savepoint and undo what was written and emitted since then."""
+        self._buffer.undo()
+
     def waiting_bytes(self) -> int:
         """Return the bytes of keys and values that were written and sent since the last commit began."""
         return self._buffer.size_bytes()

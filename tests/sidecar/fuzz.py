@@ -121,6 +121,16 @@ class Hostile:
             "nullable_bytes_list": lambda: [*lots, None],
             "entries": lambda: [[key, b"v"] for key in lots],
             "records": lambda: [{"topic": "out", "key": key, "value": None} for key in lots],
+            "input_record": lambda: {
+                "topic": r.choice(("orders", "x")),
+                "partition": r.randrange(2),
+                "offset": r.randrange(30),
+                "timestamp_ms": 7,
+                "key": None,
+                "value": r.randbytes(3),
+                "headers": None,
+            },
+            "long_text": lambda: r.choice(("ValueError: bad", "")),
             "offsets": lambda: {r.choice(("orders-0", "orders-1", "x-7")): r.choice((0, 1, 2**62))},
         }[spec["type"]]()
 

@@ -23,8 +23,19 @@ GOOD = {
     "nullable_bytes_list": (b"k", None),
     "entries": ((b"k", b"v"),),
     "records": ({"topic": "t", "key": b"k", "value": None, "headers": (("h", None),), "partition": 1},),
+    "input_record": {
+        "topic": "t",
+        "partition": 0,
+        "offset": 7,
+        "timestamp_ms": 1,
+        "key": None,
+        "value": b"v",
+        "headers": (("h", None),),
+    },
+    "long_text": "x" * 65_536,
     "offsets": {"orders-eu-3": 7},
 }
+_RECORD = {"topic": "t", "partition": 0, "offset": 7, "timestamp_ms": 1, "key": None, "value": b"v"}
 BAD = {
     "integer": ("1", 1.0, True, -1, 2**40),
     "integers": (1, ("1",), (1, -1), (2**63,), {1: 1}),
@@ -45,6 +56,18 @@ BAD = {
         ({"topic": "t", "key": b"k", "value": b"v", "more": 1},),
         (7,),
     ),
+    "input_record": (
+        {},
+        7,
+        {**_RECORD, "offset": None},
+        {**_RECORD, "offset": -1},
+        {**_RECORD, "partition": True},
+        {**_RECORD, "timestamp_ms": "1"},
+        {**_RECORD, "value": "v"},
+        {**_RECORD, "headers": ((b"h", b"v"),)},
+        {**_RECORD, "more": 1},
+    ),
+    "long_text": ("x" * 65_537, b"x", 7),
     "offsets": ({"orders": 7}, {"orders-x": 7}, {"orders-3": -1}, {"-3": 7}, {7: 7}, {"orders-3": "7"}, ()),
 }
 FIELDS = [(op, name, spec) for op, definition in PROTOCOL["ops"].items() for name, spec in definition["fields"].items()]

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from kstreams_assign import Config
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
-from kstreams_assign.events import Event, SessionBeganEvent, SessionEndedEvent, TaskStatus
+from kstreams_assign.events import Event, RecordSetAsideEvent, SessionBeganEvent, SessionEndedEvent, TaskStatus
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import Store, SubtopologyShape, TaskId, TopicPartition, TopologyShape
 from kstreams_assign.sidecar.messages import read_request
@@ -21,7 +22,9 @@ from kstreams_assign.tasks.input_offsets import InputOffsets
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.tasks.times import PartitionTime
 from kstreams_assign.worker.at_work import AtWork
+from kstreams_assign.worker.bad_records import BadRecords
 from kstreams_assign.worker.labour import Facts, Running
+from kstreams_assign.worker.on_error import OnError
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 SHAPE = SubtopologyShape(("orders",), (Store("totals"), Store("stamped", timestamped=True)))
@@ -48,8 +51,11 @@ class Port:
 class Stand:
     """A handler with one running task, in a loop that takes orders at once; the test acts as the processor."""
 
-    def __init__(self, stores: RocksTaskStores) -> None:
-        self.handler = RequestHandler(TopologyShape((SHAPE,)), Limits(records_max=100))
+    def __init__(self, stores: RocksTaskStores, on_error: OnError = "fail") -> None:
+        settings = {"application_id": "app", "bootstrap_servers": "localhost:1"}
+        config = Config(**settings, errors_dead_letter_queue_topic_name="dead")
+        self.bad_records = BadRecords([on_error], config)
+        self.handler = RequestHandler(TopologyShape((SHAPE,)), Limits(records_max=100), self.bad_records)
         self.rewound: dict[TopicPartition, int] = {}
         self.reported: list[Event] = []
         self.handler.connect(self, lambda: Facts(7, {"0_0": TaskStatus(role="active", state="running", lag=0)}))
@@ -293,3 +299,114 @@ def test_a_store_that_cannot_be_read_costs_the_session_only_that_task(stand):
     assert stand.port.answers[answer] == "task_restoring"
     assert stand.port.events[-1]["event"] == "lost"
     assert stand.port.events[-1]["tasks"] == ["0_0"]
+
+
+# --- records that are rejected -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def rejecting(stand: Stand) -> Stand:
+    """A handler whose subtopology sends rejected records to the dead-letter topic."""
+    return Stand(stand.stores, "dead_letter")
+
+
+def polled(stand: Stand, offset: int, count: int = 1) -> None:
+    number = stand.ask("poll", max_records=10)
+    stand.bring(offset, count)
+    assert len(stand.port.answers[number]["records"]) == count
+
+
+def reject(stand: Stand, offset: int, **fields: object) -> object:
+    record = {"topic": "orders", "partition": 0, "offset": offset, "timestamp_ms": 5, "key": b"k", "value": b"v"}
+    number = stand.ask("reject", task="0_0", record=record, exception="ValueError: bad", **fields)
+    return stand.port.answers[number]
+
+
+def dead_letters(stand: Stand) -> list[bytes | None]:
+    """The offsets of the records whose dead letters leave with the next commit."""
+    rows = [row for row in stand.running.workspace.unsent() if row[0] == "dead"]
+    return [dict(row[3])["__streams.errors.offset"] for row in rows]
+
+
+def test_a_rejected_record_goes_to_the_dead_letter_topic_with_the_commit(rejecting: Stand) -> None:
+    polled(rejecting, 10, 2)
+    rejecting.put(b"earlier")
+    assert reject(rejecting, 10) == {"response": "dead_letter", "undone": False}
+    assert reject(rejecting, 10) == {"response": "dead_letter", "undone": False}, "twice is once"
+    rejecting.ask("commit")
+    assert dead_letters(rejecting) == [b"10"]
+    written, offsets = rejecting.commit_begins()
+    assert written == {b"earlier"}, "earlier puts stay"
+    assert offsets == {INPUT: 12}, "the rejected record counts as polled"
+    assert rejecting.bad_records.dead_letters() == {TASK: 1}
+    assert [event.offset for event in rejecting.reported if isinstance(event, RecordSetAsideEvent)] == [10]
+
+
+def test_undo_drops_what_was_written_since_the_last_poll_of_the_task(rejecting: Stand) -> None:
+    polled(rejecting, 10)
+    rejecting.put(b"first batch")
+    polled(rejecting, 11)
+    rejecting.put(b"second batch")
+    assert reject(rejecting, 11, undo=True) == {"response": "dead_letter", "undone": True}
+    rejecting.put(b"afterwards")
+    assert reject(rejecting, 10, undo=True) == {"response": "dead_letter", "undone": True}
+    rejecting.ask("commit")
+    assert dead_letters(rejecting) == [b"10", b"11"], "a dead letter is not undone with a later one"
+    assert rejecting.commit_begins()[0] == {b"first batch"}
+
+
+def test_a_dead_letter_leaves_with_the_commit_of_its_offset(rejecting: Stand) -> None:
+    polled(rejecting, 10, 2)
+    reject(rejecting, 11)
+    rejecting.ask("commit", offsets={"orders-0": 11})
+    assert dead_letters(rejecting) == []
+    rejecting.commit_begins()
+    rejecting.handler.commit_ends(CommitEnd.DONE)
+    rejecting.ask("commit")
+    assert dead_letters(rejecting) == [b"11"]
+
+
+def test_undo_does_not_reach_behind_a_commit(rejecting: Stand) -> None:
+    polled(rejecting, 10, 2)
+    rejecting.put(b"committed")
+    rejecting.ask("commit", offsets={"orders-0": 11})
+    assert rejecting.commit_begins() == ({b"committed"}, {INPUT: 11})
+    rejecting.put(b"later")
+    reject(rejecting, 11, undo=True)
+    rejecting.ask("commit")
+    assert rejecting.commit_begins() == (set(), {INPUT: 12})
+
+
+@pytest.mark.parametrize("offset", [9, 10, 12])
+def test_only_a_polled_record_that_is_not_committed_can_be_rejected(rejecting: Stand, offset: int) -> None:
+    polled(rejecting, 10, 2)
+    rejecting.ask("commit", offsets={"orders-0": 11})
+    rejecting.commit_begins()
+    assert reject(rejecting, offset) == "bad_offset"
+    assert dead_letters(rejecting) == []
+
+
+def test_a_rejected_record_is_skipped_where_on_error_says_so(stand: Stand) -> None:
+    skipping = Stand(stand.stores, "skip")
+    polled(skipping, 10)
+    assert reject(skipping, 10) == {"response": "skip", "undone": False}
+    assert dead_letters(skipping) == []
+
+
+def test_no_record_can_be_rejected_where_on_error_is_fail(stand: Stand) -> None:
+    polled(stand, 10)
+    stand.put(b"k")
+    assert reject(stand, 10, undo=True) == "bad_request"
+    stand.ask("commit")
+    assert stand.commit_begins()[0] == {b"k"}
+
+
+def test_a_session_that_ends_takes_its_rejects_back(rejecting: Stand) -> None:
+    polled(rejecting, 10)
+    reject(rejecting, 10)
+    rejecting.handler.leave(rejecting.port)
+    assert rejecting.rewound == {INPUT: 10}
+    rejecting.handler.open(rejecting.port)
+    polled(rejecting, 10)
+    rejecting.ask("commit")
+    assert dead_letters(rejecting) == []

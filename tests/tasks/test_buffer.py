@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,3 +88,61 @@ def test_bytes_are_counted_until_a_commit_takes_them() -> None:
     buffer.of("s").put(b"key", b"value", 1)
     buffer.drop()
     assert buffer.size_bytes() == 0
+
+
+puts = st.tuples(st.just("put"), st.sampled_from(["s", "t"]), keys, st.none() | st.binary(max_size=2))
+many = st.tuples(st.just("put_many"), st.sampled_from(["s", "t"]), st.dictionaries(keys, st.none() | st.binary()))
+emits = st.tuples(st.just("emit"), keys)
+steps = st.lists(puts | many | emits, max_size=20)
+
+
+def _do(buffer: WriteBuffer, step: tuple[object, ...], time_ms: int) -> None:
+    match step:
+        case ("put", str(store), bytes(key), value):
+            buffer.of(store).put(key, value, time_ms)  # type: ignore[arg-type]
+        case ("put_many", str(store), dict(entries)):
+            buffer.of(store).put_many(entries, dict.fromkeys(entries, time_ms))
+        case ("emit", bytes(key)):
+            buffer.emit_many([("out", key, b"v", (), None, time_ms)])
+
+
+def _contents(buffer: WriteBuffer) -> object:
+    stores = {name: (s.writes, s.times, s.leaving) for name, s in buffer.stores.items() if s.writes or s.leaving}
+    return deepcopy((stores, buffer.emitted, buffer.emitted_bytes, buffer.size_bytes(), buffer.ahead))
+
+
+@given(taken=steps, before=steps, after=steps)
+def test_an_undone_call_leaves_the_buffer_as_a_copy_from_before_it(
+    taken: list[tuple[object, ...]], before: list[tuple[object, ...]], after: list[tuple[object, ...]]
+) -> None:
+    """The slow twin of a savepoint is a deep copy. A second savepoint replaces it."""
+    buffer = WriteBuffer()
+    for step in taken:
+        _do(buffer, step, 1)
+    buffer.take()
+    for step in before:
+        _do(buffer, step, 2)
+    twin = deepcopy(buffer)
+    copied = _contents(buffer)
+    buffer.save()
+    for step in after:
+        _do(buffer, step, 3)
+        _do(twin, step, 3)
+    kept = deepcopy(buffer)
+    buffer.undo()
+    assert _contents(buffer) == copied
+    kept.save()
+    kept.undo()
+    assert _contents(kept) == _contents(twin)
+    kept.undo()
+    assert _contents(kept) == _contents(twin), "there is no savepoint any more"
+
+
+def test_a_savepoint_does_not_outlive_its_commit() -> None:
+    buffer = WriteBuffer()
+    buffer.save()
+    buffer.of("s").put(b"k", b"1", 1)
+    buffer.take()
+    buffer.of("s").put(b"k", b"2", 1)
+    buffer.undo()
+    assert buffer.of("s").get(b"k") == b"2"

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from kstreams_assign import Config, Event, Record, Subtopology, Task, TopicPartition, Worker
 from kstreams_assign.adapters.confluent import ClusterAdmin, CommittedOffsets, ConfluentChangelogReader, RecordProducer
 from kstreams_assign.events import BaseEvent, StatusEvent
+from kstreams_assign.worker.on_error import OnError
 
 E = TypeVar("E", bound=BaseEvent)
 
@@ -92,14 +93,20 @@ class App:
         self._producer.produce(self.name, None, key, value)
         self.sent[key] += 1
 
-    def start(self, number: int, process: Callable[[Task, Sequence[Record]], None] = count, **settings: Any) -> Running:
+    def start(
+        self,
+        number: int,
+        process: Callable[[Task, Sequence[Record]], None] = count,
+        on_error: OnError = "fail",
+        **settings: Any,
+    ) -> Running:
         config = Config(
             application_id=self.name,
             bootstrap_servers=self.broker,
             state_dir=str(self.folder / f"state-{number}"),
             **{"session_timeout_ms": 30_000, "acceptable_recovery_lag": 100, **settings},
         )
-        topology = [Subtopology(process=process, sources=[self.name], stores=["totals"], sinks=[f"{self.name}-counts"])]
+        topology = [Subtopology(process, [self.name], ["totals"], [f"{self.name}-counts"], on_error=on_error)]
         running = Running(config, topology)
         self.workers.append(running)
         return running

@@ -11,16 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kstreams_assign import Config, Event, Subtopology, Worker
+from kstreams_assign import Config, Event, Record, Subtopology, Task, Worker
+from kstreams_assign.worker.on_error import OnError
 from tests.worker.app import PATIENCE_S, App, count
 
+Function = Callable[[Task, Sequence[Record]], None]
 ROOT = Path(__file__).parent.parent.parent
 
 
 class Process:
     """One process, tied to this test by its standard input, and its events."""
 
-    def __init__(self, app: App, number: int, **settings: Any) -> None:
+    def __init__(self, app: App, number: int, *, module: str = "tests.worker.process", **settings: Any) -> None:
         config = {
             "application_id": app.name,
             "bootstrap_servers": app.broker,
@@ -31,7 +33,7 @@ class Process:
         self.events: list[Mapping[str, Any]] = []
         self._news = threading.Condition()
         self._popen = subprocess.Popen(
-            [sys.executable, "-m", "tests.worker.process", json.dumps(config)],
+            [sys.executable, "-m", module, json.dumps(config)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -87,11 +89,11 @@ def _running(event: Mapping[str, Any]) -> int | None:
     return sum(task_status["state"] == "running" for task_status in event["tasks"].values())
 
 
-def main(text: str) -> None:
-    """Count until a signal, or the end of standard input."""
+def main(text: str, function: Function = count, on_error: OnError = "fail") -> None:
+    """Work until a signal, or the end of standard input."""
     config = Config.from_mapping(json.loads(text))
     topic = config.application_id
-    topology = [Subtopology(count, sources=[topic], stores=["totals"], sinks=[f"{topic}-counts"])]
+    topology = [Subtopology(function, [topic], ["totals"], [f"{topic}-counts"], on_error=on_error)]
     worker = Worker(config, topology, on_event=_tell)
     signal.signal(signal.SIGTERM, lambda *_: worker.close())
     threading.Thread(target=lambda: (sys.stdin.read(), worker.close()), daemon=True).start()

@@ -63,6 +63,7 @@ JSON_FIELDS = {
     "store_discarded": "task reason",
     "store_wiped": "task reason",
     "function_failed": "task partition offset records reason",
+    "record_set_aside": "task partition offset response reason",
     "store_failed": "task reason",
     "input_out_of_range": "reason reset",
     "waiting_for_transactions": "transactions warnings",

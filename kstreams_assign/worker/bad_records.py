@@ -1,0 +1,112 @@
+"""What becomes of input records that cannot be processed: ``on_error`` of their subtopology decides.
+
+Kafka: ``ProcessingExceptionHandler`` (KIP-1033) and the dead-letter topic (KIP-1034). What must not live here: how the
+guilty record of a batch is identified (``labour``), and the bytes of a dead letter (``tasks.dead_letters``).
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+
+from kstreams_assign.client_settings import MESSAGE_BYTES_MAX
+from kstreams_assign.config import Config
+from kstreams_assign.errors import ConfigError, KStreamsAssignError
+from kstreams_assign.events import Event, EventListener, RecordSetAsideEvent
+from kstreams_assign.model import TaskId
+from kstreams_assign.tasks.buffer import Row
+from kstreams_assign.tasks.dead_letters import Failure, dead_letter
+from kstreams_assign.tasks.record import Record
+from kstreams_assign.worker.meters import Totals
+from kstreams_assign.worker.on_error import CHOICES, OnError, Response
+
+CAUSES_MAX = 1_000
+"""Causes that are remembered, so that each is logged once; further causes are counted only."""
+
+SETTING = "errors_dead_letter_queue_topic_name"
+
+
+class BadRecords:
+    """Set records aside, count them, and report each cause once. ``on_error`` is by subtopology."""
+
+    def __init__(self, on_error: Sequence[OnError], config: Config) -> None:
+        self._on_error = on_error
+        self._topic = config.errors_dead_letter_queue_topic_name
+        self._causes: set[object] = set()
+        self._dropped: Totals[TaskId] = Totals()
+        self._dead_letters: Totals[TaskId] = Totals()
+        self.record_bytes_max = MESSAGE_BYTES_MAX
+        """How large a dead letter may be."""
+        self.emit: EventListener = _nothing
+        """Where causes are reported."""
+        if self._topic is None and any(each == "dead_letter" for each in on_error):
+            raise ConfigError(_no_topic())
+
+    def survives(self, task: TaskId, error: BaseException) -> bool:
+        """Return whether an error of the user's function may be the fault of a record that can be set aside.
+
+        Errors of this package (a wrong topic, for example) and a lack of memory would come with every record.
+        """
+        if isinstance(error, KStreamsAssignError | MemoryError) or not isinstance(error, Exception):
+            return False
+        return self.sets_aside(task)
+
+    def sets_aside(self, task: TaskId) -> bool:
+        """Return whether the task's subtopology may set records aside."""
+        return self._on_error[task.subtopology] != "fail"
+
+    def response(self, task: TaskId, record: Record, error: Exception) -> Response:
+        """Return what ``on_error`` answers. Raises ``ConfigError`` for an answer that cannot be followed."""
+        on_error = self._on_error[task.subtopology]
+        answer = on_error(record, error) if callable(on_error) else on_error
+        if answer not in {*Response}:
+            raise ConfigError(
+                f"on_error of subtopology {task.subtopology} answered {answer!r}: must be {CHOICES}"
+            ) from error
+        if answer == Response.DEAD_LETTER and self._topic is None:
+            raise ConfigError(_no_topic()) from error
+        return Response(answer)
+
+    def set_aside(
+        self, task: TaskId, record: Record, failure: Failure, response: Response, cause: object
+    ) -> Sequence[Row]:
+        """Count a record that is set aside, and report its cause once; return its dead letter, if it gets one."""
+        self._dropped.add(task, 1)
+        if (task.subtopology, cause) not in self._causes and len(self._causes) < CAUSES_MAX:
+            self._causes.add((task.subtopology, cause))
+            self.emit(
+                RecordSetAsideEvent(
+                    task=str(task),
+                    partition=f"{record.topic}-{record.partition}",
+                    offset=record.offset,
+                    response=response.value,
+                    reason=failure.exception.replace("\n", " "),
+                )
+            )
+        if response is not Response.DEAD_LETTER:
+            return ()
+        assert self._topic is not None, "refused by response"
+        self._dead_letters.add(task, 1)
+        return (dead_letter(self._topic, record, failure, self.record_bytes_max),)
+
+    def dropped(self) -> Mapping[TaskId, int]:
+        """Return by task how many records were set aside. From any thread."""
+        return self._dropped.view()
+
+    def dead_letters(self) -> Mapping[TaskId, int]:
+        """Return by task how many dead letters were written. From any thread."""
+        return self._dead_letters.view()
+
+
+def _nothing(_event: Event) -> None:
+    """No loop is connected."""
+
+
+def _no_topic() -> str:
+    return f"{SETTING}: missing; on_error 'dead_letter' needs it; set it to the name of a topic that exists"
+
+
+def cause_of(error: BaseException) -> object:
+    """Return what two errors of the same cause have in common: their type, and the line that raised them."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return type(error), (frames[-1].filename, frames[-1].lineno) if frames else None

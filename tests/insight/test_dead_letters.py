@@ -1,0 +1,160 @@
+"""``dead-letters`` on a real broker: what it lists, and that it sends each letter again once."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from kstreams_assign.adapters.confluent import ClusterAdmin, RecordProducer, TopicReader
+from kstreams_assign.insight import dead_letters as work
+from kstreams_assign.model import TopicPartition
+from kstreams_assign.tasks.dead_letters import Failure, dead_letter
+from kstreams_assign.tasks.record import Record
+from tests.insight.run import Cli
+
+TIMEOUT_S = 60.0
+FAILURE = Failure("ValueError: bad", "bad", "Traceback")
+
+
+class Shop:
+    """An application with an input topic and a dead-letter topic."""
+
+    def __init__(self, broker: str, name: str) -> None:
+        self.broker, self.name = broker, name
+        self.inputs, self.letters = f"{name}-in", f"{name}-dead-letters"
+        ClusterAdmin(broker).create_topics({self.inputs: 3, self.letters: 2}, TIMEOUT_S)
+
+    def die(self, *offsets: int, value: bytes | None = b"v", topic: str | None = None, bytes_max: int = 1_000) -> None:
+        """Write the dead letters of records with these offsets, in partition ``offset % 3``."""
+        with closing(RecordProducer(self.broker, delivery_timeout_ms=60_000)) as producer:
+            for offset in offsets:
+                key, headers = b"k%d" % offset, [("trace", b"%d" % offset)]
+                record = Record(topic or self.inputs, offset % 3, offset, 1_000 + offset, key, value, headers)
+                producer.produce_all([dead_letter(self.letters, record, FAILURE, bytes_max)])
+            producer.flush(TIMEOUT_S)
+
+    def produce(self, topic: str, value: bytes) -> None:
+        with closing(RecordProducer(self.broker, delivery_timeout_ms=60_000)) as producer:
+            producer.produce(topic, None, None, value)
+            producer.flush(TIMEOUT_S)
+
+    def sent_again(self) -> list[Record]:
+        """The committed records of the input topic."""
+        starts = {TopicPartition(self.inputs, number): 0 for number in range(3)}
+        records, unread = [], set(starts)
+        reader = TopicReader(self.broker, None, starts, group_id="test", read_committed=True)
+        with closing(reader):
+            while unread:
+                more, ended = reader.read(1_000, 1.0)
+                records += more
+                unread -= ended.keys()
+        return records
+
+
+@pytest.fixture
+def shop(broker: str, request: pytest.FixtureRequest) -> Shop:
+    return Shop(broker, re.sub(r"[^a-z0-9]", "-", request.node.name)[:50])
+
+
+def test_each_letter_is_listed_with_its_error_and_where_its_record_was(run: Cli, shop: Shop) -> None:
+    shop.die(4, 8)
+    listed = run("dead-letters", shop.name, "-b", shop.broker)
+    assert sorted(listed.out.splitlines()) == [
+        "    k4 = v",
+        "    k8 = v",
+        f"{shop.inputs}-1 offset 4: ValueError: bad",
+        f"{shop.inputs}-2 offset 8: ValueError: bad",
+    ]
+    assert listed.status == 0
+    assert listed.err == f"2 of ValueError: bad\n2 dead letters in {shop.letters}\n"
+    facts: list[dict[str, Any]] = [
+        json.loads(line) for line in run("dead-letters", shop.name, "-b", shop.broker, "--json").out.splitlines()
+    ]
+    [four] = [fact for fact in facts if fact["record"]["key"] == "k4"]
+    assert (four["exception"], four["message"], four["left_out"]) == ("ValueError: bad", "bad", None)
+    assert four["record"] == {
+        "topic": shop.inputs,
+        "partition": 1,
+        "offset": 4,
+        "timestamp_ms": 1_004,
+        "key": "k4",
+        "value": "v",
+        "headers": [["trace", "4"]],
+    }
+
+
+def test_letters_are_sent_to_their_partitions_again_each_once(
+    run: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "BATCH", 5)
+    shop.die(*range(12))
+    first = run("dead-letters", shop.name, "-b", shop.broker, "--resend")
+    assert (first.status, first.err.splitlines()[-1]) == (0, "12 dead letters sent again")
+    again = run("dead-letters", shop.name, "-b", shop.broker, "--resend")
+    assert again.err == f"no dead letters in {shop.letters} that have not been sent again\n"
+    shop.die(12)
+    assert run("dead-letters", shop.name, "-b", shop.broker, "--resend", "--json").facts == {
+        "topic": shop.letters,
+        "sent": 1,
+        "not_sent": 0,
+    }
+    records = shop.sent_again()
+    assert Counter((r.key, r.partition, r.timestamp_ms) for r in records) == Counter(
+        (b"k%d" % offset, offset % 3, 1_000 + offset) for offset in range(13)
+    )
+    assert all(record.headers == [("trace", record.key[1:])] for record in records if record.key)
+    assert run("dead-letters", shop.name, "-b", shop.broker).err == f"0 dead letters in {shop.letters}\n"
+    assert run("dead-letters", shop.name, "-b", shop.broker, "--all").err.endswith(
+        f"13 dead letters in {shop.letters}\n"
+    )
+
+
+def test_an_interrupted_call_sends_nothing_twice(run: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends behind the second batch's records and before its commit."""
+    monkeypatch.setattr(work, "BATCH", 5)
+    shop.die(*range(0, 36, 3))
+    send, calls = work._send, []
+
+    def interrupted(producer: Any, *rest: Any) -> None:
+        calls.append(rest)
+        if len(calls) == 2:
+            monkeypatch.setattr(producer, "commit", _interrupt)
+        send(producer, *rest)
+
+    monkeypatch.setattr(work, "_send", interrupted)
+    assert run("dead-letters", shop.name, "-b", shop.broker, "--resend").status == 130
+    monkeypatch.setattr(work, "_send", send)
+    before = len(shop.sent_again())
+    assert 0 < before < 12
+    assert run("dead-letters", shop.name, "-b", shop.broker, "--resend").status == 0
+    assert Counter(record.key for record in shop.sent_again()) == {b"k%d" % n: 1 for n in range(0, 36, 3)}
+
+
+def _interrupt(_timeout_s: float) -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_cannot_be_sent_again_is_named_and_the_rest_is_sent(run: Cli, shop: Shop) -> None:
+    shop.die(1)
+    shop.die(2, value=bytes(2_000))
+    shop.die(3, topic="no-such-topic")
+    shop.produce(shop.letters, b"a stranger")
+    done = run("dead-letters", shop.name, "-b", shop.broker, "--resend")
+    assert done.status == 1
+    assert "not sent again: it is not whole: it lacks value of 2,000 bytes" in done.err
+    assert "not sent again: no such partition: no-such-topic-0" in done.err
+    assert "not sent again: no dead letter: it has no __streams.errors headers" in done.err
+    assert [record.key for record in shop.sent_again()] == [b"k1"]
+
+
+def test_wrong_calls_are_refused(run: Cli, broker: str) -> None:
+    missing = run("dead-letters", "no-such-app", "-b", broker)
+    assert missing.status == 1
+    assert "no topic no-such-app-dead-letters" in missing.err
+    both = run("dead-letters", "app", "-b", broker, "--resend", "--all")
+    assert (both.status, "--all" in both.err) == (2, True)
