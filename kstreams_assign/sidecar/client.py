@@ -164,8 +164,8 @@ class SidecarClient:
         """Set a polled record aside that cannot be processed; return ``skip`` or ``dead_letter``.
 
         ``on_error`` of the subtopology in the worker's file says which; the record, with the error in its headers, then
-        goes to the dead-letter topic with the next commit. ``undo`` drops what was written and emitted for the task
-        since its records were polled last, or since the last commit; else all of that stays.
+        goes to the dead-letter topic with the next commit. What was written and emitted stays. ``undo`` drops it as far
+        as it is of this task and later than its last poll or commit, also for other records: process them again.
         """
         return str(self._call("reject", **rejection(record, error, undo=undo))["response"])
 

@@ -7,16 +7,19 @@ import socket
 import stat
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
+from kstreams_assign import Record, TopicPartition
+from kstreams_assign.adapters.confluent import TopicReader
 from kstreams_assign.errors import ConfigError, SidecarDisconnected, SidecarRefused
 from kstreams_assign.events import ListeningEvent, TransactionAbortedEvent
 from kstreams_assign.sidecar import server
 from kstreams_assign.sidecar.client import SidecarClient
 from kstreams_assign.sidecar.server import WAITING_MAX
+from kstreams_assign.tasks.dead_letters import read_dead_letter
 from tests.sidecar.fuzz import polite_session, run
 from tests.sidecar.shop import PARTITIONS, STORE, Shop, add_up, add_up_until, sink_of
 
@@ -75,6 +78,49 @@ def test_a_requested_commit_is_done_although_its_application_died_at_once(shop: 
         first.commit_later()
     with shop.connect() as second:
         add_up_until(second, shop)
+
+
+def test_a_rejected_record_reaches_the_dead_letter_topic_with_the_commit_and_leaves_no_trace(shop: Shop) -> None:
+    letters = f"{shop.name}-dead"
+    shop.admin.create_topics({letters: 1}, 60)
+    topology = {"sources": [shop.name], "stores": [STORE], "sinks": [shop.output], "on_error": "dead_letter"}
+    shop.start(
+        errors_dead_letter_queue_topic_name=letters,
+        processing_guarantee="exactly_once_v2",
+        topology={"subtopology": [topology]},
+    )
+    shop.send([b"ann", b"bob"])
+    with shop.connect() as first:
+        while not (records := first.poll(10, 1_000)):
+            pass
+        first.reject(records[0], ValueError("bad"))
+    with shop.connect() as second:  # what the first rejected is not committed
+        rejected = None
+        while rejected is None:
+            polled = second.poll(10, 1_000)
+            for record in polled:
+                second.put(record.task, STORE, {record.key or b"": b"1"})
+            for record in polled:
+                if record.key == b"bob":
+                    rejected = second.reject(record, ValueError("no payment"), undo=True)
+            for record in polled:
+                if record.key == b"ann":
+                    second.put(record.task, STORE, {b"ann": b"1"})
+        second.commit()
+    assert rejected == "dead_letter"
+    shop.sent -= Counter([b"bob"])
+    with shop.connect() as third:
+        add_up_until(third, shop)
+    with closing(
+        TopicReader(shop.broker, None, {TopicPartition(letters, 0): 0}, group_id="x", read_committed=True)
+    ) as r:
+        found: list[Record] = []
+        while not found:
+            found += r.read(10, 1.0)[0]
+    [letter] = map(read_dead_letter, found)
+    assert letter is not None
+    assert (letter.record.key, letter.failure.exception) == (b"bob", "ValueError: no payment")
+    assert "ValueError" in letter.failure.stacktrace
 
 
 def test_under_exactly_once_the_applications_commit_is_the_transaction(shop: Shop) -> None:
