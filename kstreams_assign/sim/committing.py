@@ -72,7 +72,7 @@ class Commits:
         self._engine = engine.Commits(exactly_once=exactly_once)
         self._number = 0
         """Of the commit: it counts also those that are abandoned."""
-        self._began_ms = self._losses = 0
+        self._began_ms = 0
         self._shares: Sequence[Share] = ()
         self._appended = False
         self._ends: Mapping[TaskId, int] = {}
@@ -85,9 +85,10 @@ class Commits:
     def begin(self, running: Mapping[TaskId, Running]) -> None:
         """Begin a commit of what these have processed. The loop's engine gets its end, at once or later."""
         now_ms = self._began_ms = self._world.timeline.now_ms
-        self._losses = self._process.membership.client.losses
         self._number += 1
         self._appended = False
+        if self._producer is not None:
+            self._producer.begin_commit()
         shares = [self._share(task, each, now_ms) for task, each in running.items()]
         self._shares = [share for share in shares if share is not None]
         if self._shares and self._producer is None:
@@ -209,7 +210,7 @@ class Commits:
         if self._producer is None:
             self._process.membership.client.commit(self._offsets(), out)
         else:
-            self._producer.send_offsets(self._offsets(), self._losses, out)
+            self._producer.send_offsets(self._offsets(), out)
 
     def _produce_outputs(self) -> None:
         """At least once; in a transaction they go with the changelog records."""

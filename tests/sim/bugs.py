@@ -244,7 +244,7 @@ def stores_before_transactions(monkeypatch):
 def offsets_outside(monkeypatch):
     """Offsets are committed outside the transaction."""
 
-    def wrong(self, offsets, _losses, take):
+    def wrong(self, offsets, take):
         self._process.membership.client.commit(offsets, take)
 
     monkeypatch.setattr(producer.Producer, "send_offsets", wrong)
