@@ -70,6 +70,18 @@ class HastyRestorer(Restorer):
         super()._hand_back_restored()
 
 
+class TaciturnRestorer(Restorer):
+    """Reports no progress of a task that has another purpose now and has read nothing since."""
+
+    def _repurpose(self, task, purpose):
+        job = self._jobs.get(task)
+        reported = None if job is None else job.reported
+        known = super()._repurpose(task, purpose)
+        if job is not None:
+            job.reported = reported
+        return known
+
+
 class ResignedRestores(Restores):
     """Never tries a stopped task again."""
 
@@ -421,6 +433,13 @@ BUGS = (
         "a task whose store was damaged twice is never tried again",
         "the group comes to rest",
         lambda patch: patch.setattr(restoring, "Restores", ResignedRestores),
+    ),
+    Bug(
+        "a replica that has nothing to read stays stopped",
+        "the group comes to rest",
+        lambda patch: patch.setattr(restoring, "Restorer", TaciturnRestorer),
+        5_017_452,
+        exactly_once=True,
     ),
     Bug(
         "offsets of a commit that was given up are committed",
