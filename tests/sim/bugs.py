@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from kstreams_assign.assign import drain
 from kstreams_assign.engine import commits as engine_commits
 from kstreams_assign.engine import membership as engine_membership
 from kstreams_assign.engine.restoring import Restores
@@ -465,6 +466,12 @@ BUGS = (
         "a drain never ends",
         "the group comes to rest",
         lambda patch: patch.setattr(membership.engine, "Membership", PatientMembership),
+    ),
+    Bug(
+        "the warmest process loses its replica during a drain",
+        "the group comes to rest",
+        lambda patch: patch.setattr(drain, "_colder_standbys", lambda *_: {}),
+        5_059_200,
     ),
     Bug(
         "a member keeps the assignment of its drained predecessor",
