@@ -2,8 +2,9 @@
 
 Any assignor can be drained: it decides for the staying processes, as if the others had left. A task that would then
 start cold stays where it runs while its new owner warms up, within the group's warm-up budget. Stateless tasks and
-tasks with a caught-up replica move at once. The KIPs have no such feature: the tasks of a Kafka Streams process that
-closes are restored from scratch unless a standby exists.
+tasks with a caught-up replica move at once. A new owner without a warm-up takes the place of a colder standby: to the
+assignor it is the owner and has no other replica, so it would lose its state. The KIPs have no such feature: the tasks
+of a Kafka Streams process that closes are restored from scratch unless a standby exists.
 """
 
 from __future__ import annotations
@@ -37,11 +38,14 @@ def _kept_until_warm(
     keeper = {task: client.process_id for client in leaving for task in client.prev_active & cluster.stateful}
     heir = {task: process for task, process in plan.owners.items() if task in keeper}
     cold = [t for t in heir if not is_caught_up(heirs[heir[t]].lags[t], config.acceptable_recovery_lag)]
-    warming = set(_first_to_warm(cold, heir, heirs)[: _budget(plan, config)])
+    queue, budget = _first_to_warm(cold, heir, heirs), _budget(plan, config)
+    warming = set(queue[:budget])
+    replaced = _colder_standbys(queue[budget:], heir, heirs, plan)
     placements = {
         process: Placement(
             active=placed.active - {task for task in cold if heir[task] == process},
-            standby=placed.standby,
+            standby=(placed.standby - {task for task in replaced if replaced[task] == process})
+            | {task for task in replaced if heir[task] == process},
             warmup=placed.warmup | {task for task in warming if heir[task] == process},
         )
         for process, placed in plan.placements.items()
@@ -64,3 +68,15 @@ def _first_to_warm(cold: Sequence[TaskId], heir: Mapping[TaskId, UUID], heirs: M
         return task not in client.prev_standby, client.lags[task]
 
     return sorted(sorted_tasks(cold), key=rank)
+
+
+def _colder_standbys(
+    tasks: Sequence[TaskId], heir: Mapping[TaskId, UUID], heirs: Mapping[UUID, Client], plan: Plan
+) -> dict[TaskId, UUID]:
+    """Return the process with the coldest standby of each task, if it is colder than the task's heir."""
+    coldest: dict[TaskId, UUID] = {task: heir[task] for task in tasks}
+    for process, placed in plan.placements.items():
+        for task in placed.standby & coldest.keys():
+            if heirs[process].lags[task] > heirs[coldest[task]].lags[task]:
+                coldest[task] = process
+    return {task: process for task, process in coldest.items() if process != heir[task]}

@@ -45,7 +45,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a task. Reported when its restore begins, and then at intervals while it changes."""
+    """The progress of a task. Reported when its restore begins, when its purpose changes, and at intervals."""
 
     task: TaskId
     purpose: Purpose
@@ -129,7 +129,7 @@ class _Job:
     look_up_at_ms: int | None = 0
     """When to ask for bounds (again); ``None``: no need."""
     reported: Mapping[TopicPartition, PartitionProgress] | None = None
-    """The partitions of the last ``Progress``."""
+    """The partitions of the last ``Progress`` with this purpose."""
     looked_at_ms: int = 0
     """When bounds were last known."""
     leaderless: int = 0
@@ -218,7 +218,7 @@ class Restorer:
         if job is None:
             return False
         if job.purpose is not purpose:
-            job.purpose, job.end_known, job.look_up_at_ms = purpose, False, 0
+            job.purpose, job.end_known, job.look_up_at_ms, job.reported = purpose, False, 0, None
         return True
 
     # Bounds: what the reader has to be asked before records mean anything.

@@ -72,7 +72,7 @@ class Commits:
         self._engine = engine.Commits(exactly_once=exactly_once)
         self._number = 0
         """Of the commit: it counts also those that are abandoned."""
-        self._began_ms = self._losses = 0
+        self._began_ms = self._sends_ms = 0
         self._shares: Sequence[Share] = ()
         self._appended = False
         self._ends: Mapping[TaskId, int] = {}
@@ -85,9 +85,10 @@ class Commits:
     def begin(self, running: Mapping[TaskId, Running]) -> None:
         """Begin a commit of what these have processed. The loop's engine gets its end, at once or later."""
         now_ms = self._began_ms = self._world.timeline.now_ms
-        self._losses = self._process.membership.client.losses
         self._number += 1
         self._appended = False
+        if self._producer is not None:
+            self._producer.begin_commit()
         shares = [self._share(task, each, now_ms) for task, each in running.items()]
         self._shares = [share for share in shares if share is not None]
         if self._shares and self._producer is None:
@@ -188,7 +189,7 @@ class Commits:
                 self._produce_outputs()
                 out(Outcome.OK)
             case CommitStep.FLUSH:
-                self._process.run.later(self._world.commit_takes_ms(), self._flush, self._number, out)
+                self._begin_flush(out)
             case CommitStep.STORE:
                 if takes_ms := self._world.write_takes_ms(self._process.disk):
                     self._process.run.later(takes_ms, self._write, self._number, number)
@@ -209,7 +210,7 @@ class Commits:
         if self._producer is None:
             self._process.membership.client.commit(self._offsets(), out)
         else:
-            self._producer.send_offsets(self._offsets(), self._losses, out)
+            self._producer.send_offsets(self._offsets(), out)
 
     def _produce_outputs(self) -> None:
         """At least once; in a transaction they go with the changelog records."""
@@ -243,16 +244,31 @@ class Commits:
     def _lease_left_ms(self) -> int:
         return self._process.membership.client.lease_left_ms(self._scenario.session_timeout_ms)
 
+    def _begin_flush(self, out: Take) -> None:
+        """Draw when the changelog records leave. Until then the commit looks after the outputs on their way."""
+        takes_ms = self._world.commit_takes_ms()
+        self._sends_ms = self._world.timeline.now_ms + takes_ms
+        if self._sent.commit_waits:
+            self._flush(self._number, out)
+        else:
+            self._process.run.later(takes_ms, self._flush, self._number, out)
+
     def _flush(self, number: int, out: Take) -> None:
-        """Send changelog records until they are acknowledged, the lease ends, or they have taken too long."""
+        """Send changelog records until they are acknowledged, the lease ends, or they have taken too long.
+
+        Outputs come first. A worker looks at its lease all the time, so here it is looked at before any is sent again.
+        """
         if number != self._number:
             return
+        now_ms = self._world.timeline.now_ms
         if self._lease_left_ms <= 0:
             out(Outcome.EXPIRED)
-        elif self._sent.failed or self._world.timeline.now_ms - self._began_ms >= self._delivery_limit_ms:
+        elif self._sent.failed or now_ms - self._began_ms >= self._delivery_limit_ms:
             out(Outcome.UNDELIVERED)
         elif self._sent.commit_waits:
             self._sent.then(partial(self._flush, number, out))
+        elif now_ms < self._sends_ms:
+            self._process.run.later(self._sends_ms - now_ms, self._flush, number, out)
         elif self._producer is None:
             self._send(number, out)
         else:

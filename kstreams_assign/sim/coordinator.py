@@ -321,13 +321,19 @@ class Coordinator:
         self.generation, self.leader = max(kept.generation, 0), kept.leader
         self.seats = {said.member_id: Seat(said, assignment=assignment) for said, assignment in kept.members}
         self.phase = GroupPhase.STABLE if self.seats else GroupPhase.EMPTY
+        self._start_sessions()
+
+    def be_back(self) -> None:
+        """End the move to another broker, if one is under way: all sessions start now."""
+        if self.away:
+            self._away_until_ms = self.timeline.now_ms
+            self._start_sessions()
+
+    def _start_sessions(self) -> None:
+        """Let the session of each member start when this broker answers."""
         for member in self.seats:
             self.seats[member].deadline_ms = self._away_until_ms + self.session_timeout_ms
             self._watch(member)
-
-    def be_back(self) -> None:
-        """End the move to another broker."""
-        self._away_until_ms = self.timeline.now_ms
 
     def _persist(self) -> None:
         members = tuple((seat.said, seat.assignment) for seat in self.seats.values())

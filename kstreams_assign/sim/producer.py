@@ -46,7 +46,12 @@ class Producer:
         self._calls: deque[tuple[Request | None, Take]] = deque()
         self._calling = False
         self._begun = False
+        self._losses = 0
         self._stale: Member | None = None
+
+    def begin_commit(self) -> None:
+        """A commit begins: from now on the membership must not be lost."""
+        self._losses, self._stale = self._process.membership.client.losses, None
 
     @property
     def unsettled(self) -> bool:
@@ -79,12 +84,12 @@ class Producer:
             self._process.run, lambda: self._world.transactions.append(self._process, epoch, shares), answered, lost
         )
 
-    def send_offsets(self, offsets: Mapping[TopicPartition, int], losses: int, take: Take) -> None:
+    def send_offsets(self, offsets: Mapping[TopicPartition, int], take: Take) -> None:
         """Add input offsets to the transaction, under the membership of now.
 
-        ``losses``: when the commit began. After a stale generation the next one is waited for.
+        After a stale generation the commit waits for the next one.
         """
-        self._send_offsets(offsets, losses, take, self._world.timeline.now_ms + CALL_MS)
+        self._send_offsets(offsets, self._losses, take, self._world.timeline.now_ms + CALL_MS)
 
     def _send_offsets(self, offsets: Mapping[TopicPartition, int], losses: int, take: Take, until_ms: int) -> None:
         client = self._process.membership.client

@@ -93,3 +93,26 @@ def test_warm_ups_that_have_begun_come_first_then_the_smallest_lag():
     assert plan.placements[UUID(int=2)].warmup == {tasks[3], tasks[2]}
     assert plan.placements[UUID(int=1)].active == set(tasks)
     assert plan.probing
+
+
+def test_a_new_owner_without_a_warm_up_keeps_its_replica_in_place_of_a_colder_standby():
+    """Otherwise the warmest process would lose its replica in each round, and no process would ever catch up."""
+    tasks = [TaskId(0, number) for number in range(3)]
+    ends = dict.fromkeys(tasks, END)
+    leaving, cold, warm = (UUID(int=number) for number in (1, 2, 3))
+    half = dict.fromkeys(tasks, END // 2)
+    cluster = Cluster(
+        (
+            Client(leaving, 1, frozenset(tasks), lags=TaskLags(ends, dict.fromkeys(tasks, RUNNING_OFFSET_SUM))),
+            Client(cold, 1, lags=TaskLags(ends, {})),
+            Client(warm, 1, prev_standby=frozenset(tasks), lags=TaskLags(ends, half)),
+        ),
+        frozenset(tasks),
+    )
+    config = AssignConfig(num_standby_replicas=1, max_warmup_replicas=1)
+    plan = drain_assignor(ASSIGNORS["high_availability"], frozenset({leaving}))(cluster, config)
+    assert plan.owners == dict.fromkeys(tasks, leaving)
+    assert plan.placements[warm].copies == set(tasks)
+    assert sum(len(placed.standby) for placed in plan.placements.values()) == len(tasks)
+    assert sum(len(placed.warmup) for placed in plan.placements.values()) == 1
+    assert plan.probing

@@ -133,6 +133,19 @@ def test_a_demoted_task_is_tailed_on():
     assert loop.tasks == {T0: Purpose.STANDBY}
 
 
+@pytest.mark.parametrize("purpose", [Purpose.ACTIVE, Purpose.STANDBY])
+def test_a_task_reports_its_progress_for_each_purpose_although_nothing_changes(purpose):
+    """A replica that was stopped resumes with the report that it is at its end."""
+    log = Log(entries=records(9), held_back=1)
+    loop = restorer(LogReader({P0: log}))
+    loop.add(T0, DictStores(), {P0: "s"}, purpose)
+    steps(loop)
+    assert not only(Progress, steps(loop))
+    change = loop.demote if purpose is Purpose.ACTIVE else loop.promote
+    change(T0)
+    assert [event.purpose for event in only(Progress, steps(loop))] == [*{*Purpose} - {purpose}]
+
+
 def test_a_removed_task_hands_its_stores_back_and_is_read_no_more():
     reader = LogReader({P0: Log(entries=records(9))})
     loop, stores = restorer(reader), DictStores()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from kstreams_assign.assign import drain
 from kstreams_assign.engine import commits as engine_commits
 from kstreams_assign.engine import membership as engine_membership
 from kstreams_assign.engine.restoring import Restores
@@ -68,6 +69,18 @@ class HastyRestorer(Restorer):
                 partitions={name: replace(at, end=at.position) for name, at in job.progress.partitions.items()},
             )
         super()._hand_back_restored()
+
+
+class TaciturnRestorer(Restorer):
+    """Reports no progress of a task that has another purpose now and has read nothing since."""
+
+    def _repurpose(self, task, purpose):
+        job = self._jobs.get(task)
+        reported = None if job is None else job.reported
+        known = super()._repurpose(task, purpose)
+        if job is not None:
+            job.reported = reported
+        return known
 
 
 class ResignedRestores(Restores):
@@ -244,7 +257,7 @@ def stores_before_transactions(monkeypatch):
 def offsets_outside(monkeypatch):
     """Offsets are committed outside the transaction."""
 
-    def wrong(self, offsets, _losses, take):
+    def wrong(self, offsets, take):
         self._process.membership.client.commit(offsets, take)
 
     monkeypatch.setattr(producer.Producer, "send_offsets", wrong)
@@ -423,6 +436,13 @@ BUGS = (
         lambda patch: patch.setattr(restoring, "Restores", ResignedRestores),
     ),
     Bug(
+        "a replica that has nothing to read stays stopped",
+        "the group comes to rest",
+        lambda patch: patch.setattr(restoring, "Restorer", TaciturnRestorer),
+        5_017_452,
+        exactly_once=True,
+    ),
+    Bug(
         "offsets of a commit that was given up are committed",
         "offsets never go back",
         lambda patch: patch.setattr(loop.Loop, "engine", BlindTasks),
@@ -446,6 +466,12 @@ BUGS = (
         "a drain never ends",
         "the group comes to rest",
         lambda patch: patch.setattr(membership.engine, "Membership", PatientMembership),
+    ),
+    Bug(
+        "the warmest process loses its replica during a drain",
+        "the group comes to rest",
+        lambda patch: patch.setattr(drain, "_colder_standbys", lambda *_: {}),
+        5_059_200,
     ),
     Bug(
         "a member keeps the assignment of its drained predecessor",

@@ -139,6 +139,18 @@ def test_another_broker_knows_what_was_written_down_and_nothing_of_a_rebalance_u
     assert group.coordinator.phase is GroupPhase.STABLE
 
 
+def test_sessions_start_when_another_broker_answers_also_if_that_is_early():
+    group = Group()
+    first, _ = group.settled()
+    group.coordinator.move(60_000)
+    group.wait(1_000)
+    group.coordinator.be_back()
+    group.wait(SESSION_MS - 1)
+    assert group.coordinator.heartbeat(first, None, 1) is Error.NONE
+    group.wait(1)
+    assert set(group.coordinator.seats) == {first}
+
+
 def test_a_join_that_says_nothing_new_changes_nothing_unless_the_leader_asks():
     group = Group()
     group.settled()

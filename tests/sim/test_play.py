@@ -208,6 +208,16 @@ def test_exactly_once_the_generation_fences_without_the_lease(monkeypatch):
     assert [violation for outcome in played for violation in outcome.violations] == []
 
 
+def test_a_generation_that_was_refused_may_come_again():
+    """The coordinator moves before it has stored the generation that a member knows, and gives its number again."""
+    assert play(Script.draw(5_006_742, faults=True, exactly_once=True)).violations == ()
+
+
+def test_a_commit_looks_at_its_lease_before_an_output_is_sent_again():
+    """The network holds an output back until the lease has ended, in a commit whose changelog records leave later."""
+    assert play(Script.draw(5_013_708, faults=True)).violations == ()
+
+
 def test_a_transaction_that_its_process_left_open_holds_up_its_successor():
     """Killed between the records and the end of a commit; the next owner waits until the broker ends it."""
     script = Script.draw(133, faults=True, exactly_once=True)

@@ -84,3 +84,17 @@ def test_a_membership_that_was_lost_since_the_commit_began_sends_nothing(
     membership.refused(OLD, REFUSED)
     membership.begin()
     assert membership.member() == NEW
+
+
+def test_the_next_commit_sends_under_a_generation_that_was_refused(
+    members: Members, membership: TransactionMembership
+) -> None:
+    """A coordinator that moves before it has stored a generation gives the same number again."""
+    members.unjoined = CommitDeferred("joining")
+    with pytest.raises(GenerationEnded):
+        membership.refused(OLD, REFUSED)
+    members.unjoined = None
+    assert membership.unnamed_ms is not None, "nothing tells the two apart"
+    membership.begin()
+    assert membership.unnamed_ms is None
+    assert membership.member() == OLD
