@@ -149,7 +149,8 @@ def test_a_silent_client_is_disconnected_and_others_are_served_meanwhile(monkeyp
         started = time.monotonic()
         assert [connection.recv(1) for connection in idle] == [b""] * CONNECTIONS_MAX
         assert time.monotonic() - started < WITHIN_S, "long before each had been silent for too long"
-        assert ask(port, "/live")[0].status == 200
+        while ask(port, "/live")[0].status == 503:  # a thread that has just closed its connection still counts
+            assert time.monotonic() - started < WITHIN_S
         for connection in idle:
             connection.close()
 
