@@ -189,7 +189,8 @@ class Labour:
 class Functions(Labour):
     """The user's functions, by subtopology: called with every batch, and done with it when they return."""
 
-    def __init__(self, functions: Sequence[Process], config: Config) -> None:
+    def __init__(self, functions: Sequence[Process], config: Config, now_ms: Callable[[], int] = monotonic_ms) -> None:
+        self._now_ms = now_ms
         self._functions = functions
         self._poll_records_max = config.max_poll_records
         self._batches = [
@@ -218,7 +219,7 @@ class Functions(Labour):
 
     def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> None:
         running.saw(partition, records)
-        subtopology, began_ms = running.task.id.subtopology, monotonic_ms()
+        subtopology, began_ms = running.task.id.subtopology, self._now_ms()
         try:
             self._functions[subtopology](running.task, running.workspace.batch(records))
         except (StateError, KeyboardInterrupt, SystemExit):
@@ -227,7 +228,7 @@ class Functions(Labour):
             self._report_error(running, partition, records, error)
             raise
         running.seal({partition: records[-1].offset + 1})
-        done = Amount(len(records), running.grown_bytes(), monotonic_ms() - began_ms)
+        done = Amount(len(records), running.grown_bytes(), self._now_ms() - began_ms)
         self._waiting += done
         batch = self._batches[subtopology]
         self._report(batch.learn(done), batch.records)
@@ -266,7 +267,7 @@ class Functions(Labour):
 
     def _report(self, limit: str | None, records: int) -> None:
         """Say which limit was met, now and then: a function of changing speed meets one often."""
-        now_ms = monotonic_ms()
+        now_ms = self._now_ms()
         if limit is not None and (self._reported_ms is None or now_ms - self._reported_ms >= REPORT_INTERVAL_MS):
             self._reported_ms = now_ms
             self._loop.emit(BatchLimitedEvent(limit=limit, records=records))
