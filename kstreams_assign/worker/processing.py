@@ -465,6 +465,11 @@ class Processor:
         """For their totals, from any thread."""
         return self._commits
 
+    @property
+    def has_orders(self) -> bool:
+        """Whether an order waits for the next turn."""
+        return not self._inbox.empty()
+
     def due_ms(self) -> int | None:
         """When something is to be done if nothing else happens, by the monotonic clock; None: never."""
         return self._engine.due_ms()
