@@ -61,6 +61,7 @@ if TYPE_CHECKING:  # the same names as in the table below, for type checkers and
     from kstreams_assign.tasks.record import Headers as Headers
     from kstreams_assign.tasks.record import Record as Record
     from kstreams_assign.tasks.stamped import ValueAndTime as ValueAndTime
+    from kstreams_assign.testing.driver import TopologyTestDriver as TopologyTestDriver
     from kstreams_assign.topology.flows import Repartition as Repartition
     from kstreams_assign.worker.group_member import Assignment as Assignment
     from kstreams_assign.worker.group_member import CommitDue as CommitDue
@@ -119,6 +120,7 @@ _NAMES_BY_MODULE = {
     "model": ("HostInfo", "RepartitionTopic", "Store", "SubtopologyShape", "TaskId", "TopicPartition"),
     "tasks.record": ("Headers", "Record"),
     "tasks.stamped": ("ValueAndTime",),
+    "testing.driver": ("TopologyTestDriver",),
     "topology.flows": ("Repartition",),
     "worker.group_member": ("Assignment", "CommitDue", "Drained", "GroupEvent", "GroupMember", "Lost"),
     "worker.lookup": ("Location",),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 _SUSPENSION_COUNTED: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
@@ -26,3 +28,13 @@ def suspended_s() -> float:
 def wall_ms() -> int:
     """For timestamps that others read: milliseconds since 1970, may jump when the clock is set."""
     return time.time_ns() // 1_000_000
+
+
+class Clocks(NamedTuple):
+    """Hold the two clocks of a loop: the machine's, or those of a test driver."""
+
+    monotonic_ms: Callable[[], int] = monotonic_ms
+    wall_ms: Callable[[], int] = wall_ms
+
+
+MACHINE_CLOCKS = Clocks()

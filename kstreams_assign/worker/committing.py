@@ -49,7 +49,8 @@ from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.labour import Work
 from kstreams_assign.worker.meters import Durations, Totals, count_topics
-from kstreams_assign.worker.sender import Sender
+from kstreams_assign.worker.record_outputs import RecordOutputs, TransactionalOutputs
+from kstreams_assign.worker.sender import Calls, Sender
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 from kstreams_assign.worker.transaction_membership import (
     UNNAMED_MS,
@@ -125,19 +126,26 @@ class Committer:
     """At most one commit at a time.
 
     The processing thread uses it, and another thread while the processing thread runs the user's function. With
-    a ``TransactionalProducer`` a commit is a transaction. Its calls wait for the broker, so a thread of their own makes
-    them, one after another.
+    ``TransactionalOutputs`` a commit is a transaction. Its calls wait for the broker, so ``calls`` makes them, one
+    after another: by default a thread of their own.
     """
 
-    def __init__(self, producer: RecordProducer, commits: OffsetCommits, timeout_s: float, log: EventLog) -> None:
+    def __init__(
+        self,
+        producer: RecordOutputs,
+        commits: OffsetCommits,
+        timeout_s: float,
+        log: EventLog,
+        calls: Calls | None = None,
+    ) -> None:
         self._producer = producer
-        self._transactions = producer if isinstance(producer, TransactionalProducer) else None
+        self._transactions = producer if isinstance(producer, TransactionalOutputs) else None
         self._commits = commits
         self._timeout_s = timeout_s
         self._log = log
         self._engine = engine.Commits(exactly_once=self._transactions is not None)
         self._membership = TransactionMembership(commits)
-        self._sender = Sender("kstreams-commit")
+        self._sender = Sender("kstreams-commit") if calls is None else calls
         self._shares: Sequence[Share] = ()
         self._order: engine.TakeStep | None = None
         self._ended: CommitEnded | None = None
@@ -269,7 +277,7 @@ class Committer:
                 assert_never(effect)
 
     @property
-    def _in_transactions(self) -> TransactionalProducer:
+    def _in_transactions(self) -> TransactionalOutputs:
         assert self._transactions is not None, "exactly once only"
         return self._transactions
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kstreams_assign.adapters.clock import wall_ms
@@ -22,8 +22,9 @@ LOGGER = logging.getLogger("kstreams_assign")
 class EventLog:
     """Stamps events, logs them, and hands them to one listener."""
 
-    def __init__(self, process_id: str, listener: EventListener | None) -> None:
+    def __init__(self, process_id: str, listener: EventListener | None, now_ms: Callable[[], int] = wall_ms) -> None:
         self._process_id = process_id
+        self._now_ms = now_ms
         self._listener = listener
         self._lock = threading.Lock()
         self._lines = LogLines()
@@ -35,7 +36,7 @@ class EventLog:
 
     def emit(self, event: Event) -> None:
         """Report an event, with the time and this process."""
-        stamped = replace(event, time_ms=wall_ms(), process_id=self._process_id)
+        stamped = replace(event, time_ms=self._now_ms(), process_id=self._process_id)
         with self._lock:
             for line in self._lines.lines(stamped):
                 LOGGER.log(line.level, "%s", line.text)

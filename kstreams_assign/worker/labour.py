@@ -200,7 +200,14 @@ class Labour:
 class Functions(Labour):
     """The user's functions, by subtopology: called with every batch, and done with it when they return."""
 
-    def __init__(self, functions: Sequence[Process], config: Config, on_error: Sequence[OnError] | None = None) -> None:
+    def __init__(
+        self,
+        functions: Sequence[Process],
+        config: Config,
+        on_error: Sequence[OnError] | None = None,
+        now_ms: Callable[[], int] = monotonic_ms,
+    ) -> None:
+        self._now_ms = now_ms
         self._functions = functions
         self.bad_records = BadRecords(on_error or ["fail"] * len(functions), config)
         self._poll_records_max = config.max_poll_records
@@ -231,7 +238,7 @@ class Functions(Labour):
         return self._waiting.records > 0 and self._left == 0
 
     def work(self, running: Running, partition: TopicPartition, records: Sequence[Record]) -> int:
-        subtopology, began_ms = running.task.id.subtopology, monotonic_ms()
+        subtopology, began_ms = running.task.id.subtopology, self._now_ms()
         if self.bad_records.sets_aside(running.task.id):
             running.workspace.save()
         try:
@@ -247,7 +254,7 @@ class Functions(Labour):
         running.pieces.pass_over(len(records))
         running.saw(partition, records)
         running.seal({partition: records[-1].offset + 1})
-        done = Amount(len(records), running.grown_bytes(), monotonic_ms() - began_ms)
+        done = Amount(len(records), running.grown_bytes(), self._now_ms() - began_ms)
         self._waiting += done
         batch = self._batches[subtopology]
         self._report(batch.learn(done), batch.records)
@@ -305,7 +312,7 @@ class Functions(Labour):
 
     def _report(self, limit: str | None, records: int) -> None:
         """Say which limit was met, now and then: a function of changing speed meets one often."""
-        now_ms = monotonic_ms()
+        now_ms = self._now_ms()
         if limit is not None and (self._reported_ms is None or now_ms - self._reported_ms >= REPORT_INTERVAL_MS):
             self._reported_ms = now_ms
             self._loop.emit(BatchLimitedEvent(limit=limit, records=records))

@@ -11,13 +11,12 @@ What must not live here: when a commit begins, or what becomes of a task; the en
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple, Protocol, assert_never
 
 from kstreams_assign import events
-from kstreams_assign.adapters.clock import monotonic_ms, wall_ms
-from kstreams_assign.adapters.confluent import InputConsumer, RecordProducer
+from kstreams_assign.adapters.clock import MACHINE_CLOCKS, Clocks
 from kstreams_assign.config import Config
 from kstreams_assign.engine import effects as do
 from kstreams_assign.engine.task_events import (
@@ -34,7 +33,6 @@ from kstreams_assign.errors import OffsetOutOfRange, StateError
 from kstreams_assign.group import member
 from kstreams_assign.group.values import Adopted, WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
-from kstreams_assign.state.directory import StateDirectory
 from kstreams_assign.state.lags import OffsetSums
 from kstreams_assign.status.views import TaskTopic
 from kstreams_assign.tasks.input_offsets import InputOffsets
@@ -52,6 +50,8 @@ from kstreams_assign.worker.labour import Labour, Running
 from kstreams_assign.worker.lookup import Value
 from kstreams_assign.worker.meters import Totals
 from kstreams_assign.worker.purging import Purging
+from kstreams_assign.worker.record_outputs import RecordOutputs
+from kstreams_assign.worker.sender import Calls
 from kstreams_assign.worker.task_workspace import TaskWorkspace
 
 POLL_S = 0.01
@@ -69,6 +69,26 @@ class Group(OffsetCommits, Protocol):
     def handle(self, event: member.Event) -> None:
         """Report to the member's machine."""
         ...
+
+
+class Inputs(Protocol):
+    """What the loop asks of the client that reads input. ``InputConsumer`` describes each call and its errors."""
+
+    def add(self, positions: Mapping[TopicPartition, int]) -> None: ...
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None: ...
+
+    def poll(self, max_records: int, timeout_s: float) -> Mapping[TopicPartition, Sequence[Record]]: ...
+
+    def ends(self) -> Mapping[TopicPartition, int]: ...
+
+
+class TaskFolders(Protocol):
+    """What the loop asks of the state directory."""
+
+    def lock_task(self, task: TaskId) -> object: ...
+
+    def release_task(self, task: TaskId) -> None: ...
 
 
 class Restoring(Protocol):
@@ -103,14 +123,16 @@ class Processor:
         flows: Sequence[Flow],
         shape: TopologyShape,
         labour: Labour,
-        inputs: InputConsumer,
-        producer: RecordProducer,
-        directory: StateDirectory,
+        inputs: Inputs,
+        producer: RecordOutputs,
+        directory: TaskFolders,
         sums: OffsetSums,
         purging: Purging,
         log: EventLog,
+        clocks: Clocks = MACHINE_CLOCKS,
     ) -> None:
         self._config = config
+        self._clocks = clocks
         self._flows = flows
         self._shape = shape
         self._labour = labour
@@ -132,14 +154,23 @@ class Processor:
         self.records_consumed: Totals[TaskTopic] = Totals()
         self.inputs_done: Mapping[TopicPartition, InputProgress] = {}
         self._measured_ms = 0
-        self.turned_ms = monotonic_ms()
+        self.turned_ms = clocks.monotonic_ms()
         self.restoring: Restoring
 
-    def connect(self, group: Group, restoring: Restoring, lose: Callable[[Mapping[TopicPartition, int]], None]) -> None:
-        """Get to know the other two threads' fronts, before ``run``. ``lose`` is given input offsets that are gone."""
+    def connect(
+        self,
+        group: Group,
+        restoring: Restoring,
+        lose: Callable[[Mapping[TopicPartition, int]], None],
+        calls: Calls | None = None,
+    ) -> None:
+        """Get to know the other two threads' fronts, before ``run``.
+
+        ``lose`` is given input offsets that are gone. ``calls`` makes the calls of a commit that wait for the broker.
+        """
         self.group, self.restoring, self._lose = group, restoring, lose
         timeout_s = self._config.session_timeout_ms / 3000
-        committer = Committer(self._producer, group, timeout_s, self._log)
+        committer = Committer(self._producer, group, timeout_s, self._log, calls)
         self._commits = Commits(self._config, self._shape, self._labour, committer, self._purging.committed)
 
     # --- orders, from other threads -------------------------------------------
@@ -187,20 +218,24 @@ class Processor:
     def run(self) -> None:
         """Process until ``stop``. Raise errors of the user's code and of the state; nothing is committed then."""
         self._commits.start()
+        while not self._ended:
+            self.turn()
+
+    def turn(self, *, wait: bool = True) -> None:
+        """Go round once, for ``run`` or a caller that needs no threads; without ``wait`` no order is waited for.
+
+        Raises as ``run``, which must not turn again then.
+        """
         try:
-            while not self._ended:
-                self._turn()
+            self._take_orders(wait=wait)
+            self._process()
+            self._keep_house()
         except BaseException:
             self._ended_by_error = True
             raise
 
-    def _turn(self) -> None:
-        self._take_orders()
-        self._process()
-        self._keep_house()
-
     def _keep_house(self) -> None:
-        self.turned_ms = monotonic_ms()
+        self.turned_ms = self._clocks.monotonic_ms()
         self._turn_commits()
         self._purging.turn()
         self._labour.turn()
@@ -223,10 +258,10 @@ class Processor:
         done_to = [(task, *at) for task, running in self._running.items() for at in running.offsets.done_to().items()]
         self.inputs_done = measured(self.inputs_done, done_to, self._inputs.ends(), self.turned_ms)
 
-    def _take_orders(self) -> None:
+    def _take_orders(self, *, wait: bool = True) -> None:
         """Carry out what has been ordered; wait a moment for an order where there is nothing else to do."""
         try:
-            order = self._inbox.get(timeout=self._patience_s) if self._idle else self._inbox.get_nowait()
+            order = self._inbox.get(timeout=self._patience_s) if wait and self._idle else self._inbox.get_nowait()
             while True:
                 order()
                 order = self._inbox.get_nowait()
@@ -290,7 +325,7 @@ class Processor:
     def _may_work(self, task_id: TaskId, running: Running) -> bool:
         """Keep house after a long call, and while a commit has to come first. False: the task has stopped."""
         while self._running.get(task_id) is running:
-            if self._labour.portion(running, 1) and monotonic_ms() - self.turned_ms < TURN_MS:
+            if self._labour.portion(running, 1) and self._clocks.monotonic_ms() - self.turned_ms < TURN_MS:
                 return True
             self._keep_house()
             self._take_orders()
@@ -307,7 +342,7 @@ class Processor:
 
     def _handle(self, event: Event) -> None:
         """Let the engine decide, and carry out what it says."""
-        for effect in self._engine.handle(event, monotonic_ms()):
+        for effect in self._engine.handle(event, self._clocks.monotonic_ms()):
             self._carry_out(effect)
 
     def _ready(self, task: TaskId, stores: TaskStores | None, arrival: _Arrival) -> None:
@@ -409,7 +444,7 @@ class Processor:
         flow = self._flows[task.subtopology]
         at = {partition: positions[partition].offset for partition in inputs}
         times = {partition: PartitionTime(positions[partition].metadata) for partition in inputs}
-        stores, at_work = self._stores.get(task), AtWork(wall_ms())
+        stores, at_work = self._stores.get(task), AtWork(self._clocks.wall_ms())
         running = Running(TaskWorkspace(task, flow.shape, flow.sinks, stores, at_work, times), InputOffsets(at), times)
         self._running[task] = running
         self._task_of.update(dict.fromkeys(inputs, task))
@@ -429,6 +464,15 @@ class Processor:
     def commits(self) -> Commits:
         """For their totals, from any thread."""
         return self._commits
+
+    @property
+    def has_orders(self) -> bool:
+        """Whether an order waits for the next turn."""
+        return not self._inbox.empty()
+
+    def due_ms(self) -> int | None:
+        """When something is to be done if nothing else happens, by the monotonic clock; None: never."""
+        return self._engine.due_ms()
 
     def states(self) -> dict[TaskId, TaskState]:
         """Each task's state, for status. A copy, so any thread may look."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 _Work = tuple[Callable[[], Any], "Future[Any]"] | None
@@ -25,6 +25,26 @@ class _Line:
 
     calls: queue.SimpleQueue[_Work] = field(default_factory=queue.SimpleQueue)
     since_s: float | None = None
+
+
+class Calls(Protocol):
+    """What runs calls for a thread that must not wait for them."""
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Run a call after all earlier calls have returned."""
+        ...
+
+    def under_way_s(self) -> float:
+        """Return how long the current call runs; 0 if none does."""
+        ...
+
+    def leave(self) -> None:
+        """Leave the current call behind, and drop the calls that wait behind it."""
+        ...
+
+    def close(self, timeout_s: float) -> None:
+        """End after all calls have returned; leave the current call behind after ``timeout_s`` seconds."""
+        ...
 
 
 class Sender:

@@ -58,8 +58,13 @@ def _refuse_other_types(config: object, topology: object) -> None:
         raise TypeError(f"config is a {type(config).__name__}: write Config(**settings)")
     if not isinstance(config, Config):
         raise TypeError(f"config is a {type(config).__name__}: must be a Config; write Worker(Config(...), [...])")
+    refuse_other_topologies(topology, "Worker(config, [Subtopology(...)])")
+
+
+def refuse_other_topologies(topology: object, call: str) -> None:
+    """Raise ``TypeError`` for a topology that is no list of ``Subtopology``; ``call`` shows how to write it."""
     if isinstance(topology, Subtopology):
-        raise TypeError("topology is one Subtopology: must be a list; write Worker(config, [Subtopology(...)])")
+        raise TypeError(f"topology is one Subtopology: must be a list; write {call}")
     if not isinstance(topology, Sequence):
         raise TypeError(f"topology is a {type(topology).__name__}: must be a list of Subtopology")
     for number, sub in enumerate(topology):

@@ -107,9 +107,9 @@ class Room:
 
     def run(self) -> None:
         self.loop.adopt(1, self.active)
-        self.loop._turn()
+        self.loop.turn()
         self.loop.ready(TASK, self.desk.stores, {self.source: Position(0, "")}, 0)
-        self.loop._turn()
+        self.loop.turn()
         self.orders.given.clear()
         self.group.events.clear()
 
@@ -118,12 +118,12 @@ class Room:
         running.task.store("totals").put(b"k", b"v")
         running.seal({self.source: 1})
         while not self.group.asked.is_set():
-            self.loop._turn()
+            self.loop.turn()
 
     def end_commit(self) -> None:
         self.group.answer.set()
         while self.loop._engine.commit_is_near:
-            self.loop._turn()
+            self.loop.turn()
 
     def close(self) -> None:
         self.group.answer.set()
@@ -146,7 +146,7 @@ def test_a_store_that_breaks_while_its_commit_is_on_its_way_stays_until_that_is_
     room.commit_on_its_way()
     room.loop.broken(TASK, StoreDamaged("spoilt"))
     room.loop.adopt(2, NOTHING)
-    room.loop._turn()
+    room.loop.turn()
     assert room.orders.given == []
     room.end_commit()
     assert room.orders.given == [("failed", room.desk.stores), ("close", None)]
@@ -172,7 +172,7 @@ def test_a_stop_does_not_wait_for_a_group_that_does_not_answer(room: Room, monke
 def test_input_lags_count_what_is_still_to_be_worked_on(room: Room) -> None:
     put(room.desk.broker, room.source, [(b"k", b"v")] * 5)
     while room.loop.records_total < 5 or input_lags(room) != {room.source: 0}:
-        room.loop._turn()
+        room.loop.turn()
     running = room.loop._running[TASK]
     running.offsets.handled[room.source] = 2
     room.loop._measured_ms = 0
