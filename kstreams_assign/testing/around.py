@@ -18,6 +18,7 @@ from kstreams_assign.model import TaskId, TopicPartition
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.testing.broker import MemoryBroker
 from kstreams_assign.worker.labour import Functions
+from kstreams_assign.worker.on_error import OnError
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.task import Process
 
@@ -51,8 +52,16 @@ class DriverClock:
 class DrivenFunctions(Functions):
     """The worker's ``Functions``; ``commits`` asks for a commit where a worker would wait for its interval."""
 
-    def __init__(self, functions: Sequence[Process], config: Config, now_ms: Callable[[], int], commits: bool) -> None:
-        super().__init__(functions, config, now_ms)
+    def __init__(
+        self,
+        functions: Sequence[Process],
+        config: Config,
+        on_error: Sequence[OnError],
+        now_ms: Callable[[], int],
+        *,
+        commits: bool,
+    ) -> None:
+        super().__init__(functions, config, on_error, now_ms)
         self.commits = commits
 
     def wants_commit(self) -> bool:

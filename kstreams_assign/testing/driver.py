@@ -94,7 +94,7 @@ class TopologyTestDriver:
         refuse_wrong_topology(self._shape, config.application_id)
         self._clock = DriverClock(wall_ms() if now_ms is None else whole_number("now_ms", now_ms))
         self._broker = MemoryBroker()
-        self._topics = Topics(self._shape, flows, config.application_id, partitions or {}, self._broker)
+        self._topics = Topics(self._shape, flows, config, partitions or {}, self._broker)
         self._stores: dict[TaskId, MemoryStores] = {}
         self._at_work = AtWork(self._clock.now_ms)
         self._views: dict[tuple[TaskId, str], KeyValueStore] = {}
@@ -102,7 +102,11 @@ class TopologyTestDriver:
         self._auto_commit = auto_commit
         clocks = self._clock.clocks()
         self._functions = DrivenFunctions(
-            [sub.process for sub in topology], config, clocks.monotonic_ms, commits=auto_commit
+            [sub.process for sub in topology],
+            config,
+            [sub.on_error for sub in topology],
+            clocks.monotonic_ms,
+            commits=auto_commit,
         )
         self._inputs = MemoryInputs(self._broker)
         produces = MemoryTransactions if config.exactly_once else MemoryProducer

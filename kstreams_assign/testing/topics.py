@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from kstreams_assign.config import Config
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
 from kstreams_assign.testing.broker import MemoryBroker
@@ -24,14 +25,16 @@ class Topics:
         self,
         shape: TopologyShape,
         flows: Sequence[Flow],
-        application_id: str,
+        config: Config,
         partitions: Mapping[str, int],
         broker: MemoryBroker,
     ) -> None:
         self._shape = shape
-        self._application_id = application_id
+        self._application_id = application_id = config.application_id
         self._broker = broker
         self._sinks = {topic for flow in flows for topic in flow.sinks.values()}
+        if config.errors_dead_letter_queue_topic_name is not None:
+            self._sinks.add(config.errors_dead_letter_queue_topic_name)
         self._full_names = {
             topic.removeprefix(f"{application_id}-").removesuffix("-repartition"): topic
             for topic in shape.repartition_topics
