@@ -223,18 +223,31 @@ class DeliveryFailed(BrokerError):
 class RecordRefused(DeliveryFailed):
     """The brokers refuse a record for good: too large, no such topic, or not allowed.
 
-    End. The message names the topic, the size and the remedy; started again, the worker reads the same input.
+    End. The message names the topic, the size and the remedy; started again, the worker reads the same input, unless
+    ``on_error`` of its subtopology sets the input record aside.
 
-    ``topic``, ``partition`` (-1 if none was chosen) and ``key`` are the record's. ``absent`` says whether the topic or
-    the partition does not exist.
+    ``topic``, ``partition`` (-1 if none was chosen) and ``key`` are the record's, ``size_bytes`` is that of key and
+    value. ``absent`` says whether the topic or the partition does not exist, ``too_large`` whether it is the size.
     """
 
-    def __init__(self, text: str, topic: str, partition: int, key: bytes | None, *, absent: bool) -> None:
+    def __init__(
+        self,
+        text: str,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        *,
+        absent: bool,
+        too_large: bool = False,
+        size_bytes: int = 0,
+    ) -> None:
         super().__init__(text)
         self.topic = topic
         self.partition = partition
         self.key = key
         self.absent = absent
+        self.too_large = too_large
+        self.size_bytes = size_bytes
 
 
 class TransactionAborted(BrokerError):

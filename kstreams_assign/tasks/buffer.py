@@ -185,6 +185,10 @@ class WriteBuffer:
         for writes in self.stores.values():
             writes.undo()
 
+    def emitted_since_savepoint(self) -> Sequence[Row]:
+        """Return the records that were emitted since the savepoint; none without one."""
+        return () if self._savepoint is None else self.emitted[self._savepoint[0] :]
+
     def take(self) -> Taken:
         """Begin a commit: return all writes and records; reads see the writes until ``landed``."""
         written = {name: writes for name, writes in self.stores.items() if writes.writes}

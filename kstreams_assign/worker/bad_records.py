@@ -7,15 +7,16 @@ guilty record of a batch is identified (``labour``), and the bytes of a dead let
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from kstreams_assign.client_settings import MESSAGE_BYTES_MAX
 from kstreams_assign.config import Config
-from kstreams_assign.errors import ConfigError, KStreamsAssignError
+from kstreams_assign.errors import ConfigError, KStreamsAssignError, RecordRefused
 from kstreams_assign.events import Event, EventListener, RecordSetAsideEvent
 from kstreams_assign.model import TaskId
 from kstreams_assign.tasks.buffer import Row
-from kstreams_assign.tasks.dead_letters import Failure, dead_letter
+from kstreams_assign.tasks.dead_letters import RECORD_OVERHEAD_BYTES, Failure, dead_letter
 from kstreams_assign.tasks.record import Record
 from kstreams_assign.worker.meters import Totals
 from kstreams_assign.worker.on_error import CHOICES, OnError, Response
@@ -24,6 +25,18 @@ CAUSES_MAX = 1_000
 """Causes that are remembered, so that each is logged once; further causes are counted only."""
 
 SETTING = "errors_dead_letter_queue_topic_name"
+
+
+REFUSALS_MAX = 1_000
+"""Refused outputs that are remembered; a forgotten one costs another failed commit."""
+
+
+class _Signature(NamedTuple):
+    """What is known of an output that was refused. ``size_bytes`` is that of key and value."""
+
+    topic: str
+    key: bytes | None
+    size_bytes: int
 
 
 class BadRecords:
@@ -35,8 +48,9 @@ class BadRecords:
         self._causes: set[object] = set()
         self._dropped: Totals[TaskId] = Totals()
         self._dead_letters: Totals[TaskId] = Totals()
-        self.record_bytes_max = MESSAGE_BYTES_MAX
-        """How large a dead letter may be."""
+        self.bytes_max_of: Callable[[str], int | None] = _unknown
+        """How many bytes a record of a topic may have, in the client and in the topic; None if that is unknown."""
+        self._refused: dict[_Signature, RecordRefused] = {}
         self.emit: EventListener = _nothing
         """Where causes are reported."""
         if self._topic is None and any(each == "dead_letter" for each in on_error):
@@ -47,7 +61,7 @@ class BadRecords:
 
         Errors of this package (a wrong topic, for example) and a lack of memory would come with every record.
         """
-        if isinstance(error, KStreamsAssignError | MemoryError) or not isinstance(error, Exception):
+        if isinstance(error, KStreamsAssignError | MemoryError) and not isinstance(error, RecordRefused):
             return False
         return self.sets_aside(task)
 
@@ -87,7 +101,41 @@ class BadRecords:
             return ()
         assert self._topic is not None, "refused by response"
         self._dead_letters.add(task, 1)
-        return (dead_letter(self._topic, record, failure, self.record_bytes_max),)
+        return (dead_letter(self._topic, record, failure, self.bytes_max_of(self._topic) or MESSAGE_BYTES_MAX),)
+
+    def remember_refusal(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:
+        """Remember an output that the brokers refuse for good; return whether its input record can be set aside.
+
+        Not where a topic is missing. A broker refuses all records of a batch because of their sizes together, so not
+        either where the largest of them would fit alone.
+        """
+        if refused.absent or refused.topic == self._topic or not writers or not all(map(self.sets_aside, writers)):
+            return False
+        if refused.too_large:
+            bytes_max = self.bytes_max_of(refused.topic)
+            if bytes_max is None or refused.size_bytes + RECORD_OVERHEAD_BYTES <= bytes_max:
+                return False
+        while len(self._refused) >= REFUSALS_MAX:
+            del self._refused[next(iter(self._refused))]
+        self._refused[_Signature(refused.topic, refused.key, refused.size_bytes)] = refused
+        return True
+
+    def refuse_outputs(self, rows: Iterable[Row]) -> None:
+        """Raise the ``RecordRefused`` of an output that has been refused before."""
+        if not self._refused:
+            return
+        for topic, key, value, *_ in rows:
+            refused = self._refused.get(_Signature(topic, key, len(key or b"") + len(value or b"")))
+            if refused is not None:
+                raise RecordRefused(
+                    str(refused),
+                    topic,
+                    refused.partition,
+                    key,
+                    absent=False,
+                    too_large=refused.too_large,
+                    size_bytes=refused.size_bytes,
+                )
 
     def dropped(self) -> Mapping[TaskId, int]:
         """Return by task how many records were set aside. From any thread."""
@@ -96,6 +144,10 @@ class BadRecords:
     def dead_letters(self) -> Mapping[TaskId, int]:
         """Return by task how many dead letters were written. From any thread."""
         return self._dead_letters.view()
+
+
+def _unknown(_topic: str) -> None:
+    """No broker can be asked."""
 
 
 def _nothing(_event: Event) -> None:

@@ -8,7 +8,7 @@ old behind a slow call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
@@ -122,6 +122,10 @@ class _Result(NamedTuple):
 _OK = _Result(Outcome.OK)
 
 
+SetsAside = Callable[[Collection[TaskId], RecordRefused], bool]
+"""Whether the input of a refused output is set aside when these tasks process it again."""
+
+
 class Committer:
     """At most one commit at a time.
 
@@ -137,6 +141,7 @@ class Committer:
         timeout_s: float,
         log: EventLog,
         calls: Calls | None = None,
+        sets_aside: SetsAside | None = None,
     ) -> None:
         self._producer = producer
         self._transactions = producer if isinstance(producer, TransactionalOutputs) else None
@@ -146,6 +151,7 @@ class Committer:
         self._engine = engine.Commits(exactly_once=self._transactions is not None)
         self._membership = TransactionMembership(commits)
         self._sender = Sender("kstreams-commit") if calls is None else calls
+        self._sets_aside = sets_aside
         self._shares: Sequence[Share] = ()
         self._order: engine.TakeStep | None = None
         self._ended: CommitEnded | None = None
@@ -403,21 +409,27 @@ class Committer:
     def _undelivered(self, cause: Exception) -> _Result:
         """What may pass. Raises ``RecordRefused`` for what never will, naming the task.
 
-        A changelog that is gone stops its own task: that finds it missing when it is restored, and waits for it.
+        A changelog that is gone stops its own task: that finds it missing when it is restored, and waits for it. An
+        output whose input record can be set aside fails the commit: the tasks process their input again without it.
         """
-        if isinstance(cause, RecordRefused) and not (cause.absent and self._owners(cause)):
+        if isinstance(cause, RecordRefused) and not self._may_be_mended(cause):
             text = f"task {self._writer_of(cause)}: {cause}"
             raise RecordRefused(text, cause.topic, cause.partition, cause.key, absent=cause.absent) from cause
         self._log.emit(DeliveryFailedEvent(reason=str(cause), warnings=(str(cause),)))
         return _Result(Outcome.REFUSED if isinstance(cause, TaskMigrated) else Outcome.UNDELIVERED, str(cause))
 
+    def _may_be_mended(self, refused: RecordRefused) -> bool:
+        if self._owners(refused):
+            return refused.absent
+        return self._sets_aside is not None and self._sets_aside(self._emitters(refused), refused)
+
     def _writer_of(self, refused: RecordRefused) -> str:
         """Whose record it was: a changelog says it, an output's topic and key may fit several."""
-        owners = self._owners(refused)
-        owners += [
-            s.task for s in self._shares if any(row[:2] == (refused.topic, refused.key) for row in s.work.taken.emitted)
-        ]
-        return " or ".join(map(str, dict.fromkeys(owners)))
+        return " or ".join(map(str, dict.fromkeys([*self._owners(refused), *self._emitters(refused)])))
+
+    def _emitters(self, refused: RecordRefused) -> list[TaskId]:
+        at = refused.topic, refused.key
+        return [share.task for share in self._shares if any(row[:2] == at for row in share.work.taken.emitted)]
 
     def _owners(self, refused: RecordRefused) -> list[TaskId]:
         at = TopicPartition(refused.topic, refused.partition)

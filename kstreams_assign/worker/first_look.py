@@ -35,18 +35,27 @@ def refuse_missing_sinks(admin: ClusterAdmin, flows: Sequence[Flow], shape: Topo
         )
 
 
-def dead_letter_bytes_max(admin: ClusterAdmin, config: Config, log: EventLog) -> int:
-    """Return how many bytes a record of the dead-letter topic may have, in the client and in the topic."""
-    largest = int(config.client.get("message.max.bytes", MESSAGE_BYTES_MAX))
-    topic = config.errors_dead_letter_queue_topic_name
-    if topic is None:
-        return largest
-    try:
-        limit = admin.topic_setting(topic, RECORD_LIMIT, SETTINGS_S)
-    except BrokerError as cause:  # also where access to the settings is refused
-        log.emit(LookupFailedEvent(what=f"{RECORD_LIMIT} of {topic}", reason=str(cause)))
-        return largest
-    return largest if limit is None else min(largest, int(limit))
+class TopicLimits:
+    """Looks up how many bytes a record of a topic may have. A limit is looked up once."""
+
+    def __init__(self, admin: ClusterAdmin, config: Config, log: EventLog) -> None:
+        self._admin = admin
+        self._log = log
+        self._client_bytes_max = int(config.client.get("message.max.bytes", MESSAGE_BYTES_MAX))
+        self._known: dict[str, int] = {}
+        if config.errors_dead_letter_queue_topic_name is not None:
+            self.bytes_max_of(config.errors_dead_letter_queue_topic_name)
+
+    def bytes_max_of(self, topic: str) -> int | None:
+        """Return the smaller limit of client and topic; None if the brokers do not answer."""
+        if topic not in self._known:
+            try:
+                limit = self._admin.topic_setting(topic, RECORD_LIMIT, SETTINGS_S)
+            except BrokerError as cause:  # also where access to the settings is refused
+                self._log.emit(LookupFailedEvent(what=f"{RECORD_LIMIT} of {topic}", reason=str(cause)))
+                return None
+            self._known[topic] = min(self._client_bytes_max, MESSAGE_BYTES_MAX if limit is None else int(limit))
+        return self._known[topic]
 
 
 def refuse_changelogs_of_other_kinds(config: Config, admin: ClusterAdmin, shape: TopologyShape, log: EventLog) -> None:

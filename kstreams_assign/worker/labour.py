@@ -11,14 +11,14 @@ worked on in smaller pieces, until the guilty records are alone and set aside (`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from kstreams_assign.adapters.clock import monotonic_ms
 from kstreams_assign.config import Config
-from kstreams_assign.errors import StateError
+from kstreams_assign.errors import RecordRefused, StateError
 from kstreams_assign.events import BatchLimitedEvent, Event, FunctionFailedEvent, TaskStatus
 from kstreams_assign.group.values import Adopted
 from kstreams_assign.model import TaskId, TopicPartition
@@ -169,6 +169,10 @@ class Labour:
         """Whether something sealed should be committed before the interval is over."""
         return False
 
+    def sets_aside(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:  # noqa: ARG002  # see Functions
+        """Whether the input of an output that the brokers refuse is set aside when these tasks process it again."""
+        return False
+
     def turn(self) -> None:
         """The loop has been round once."""
 
@@ -243,6 +247,7 @@ class Functions(Labour):
             running.workspace.save()
         try:
             self._functions[subtopology](running.task, running.workspace.batch(records))
+            self.bad_records.refuse_outputs(running.workspace.emitted_since_savepoint())
         except (StateError, KeyboardInterrupt, SystemExit):
             raise  # of a store, whose task is restored, or an end that was asked for
         except BaseException as error:
@@ -277,6 +282,9 @@ class Functions(Labour):
         rows = self.bad_records.set_aside(task, records[0], failure_of(error), response, cause_of(error))
         running.workspace.emit_rows(rows)
         return True
+
+    def sets_aside(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:
+        return self.bad_records.remember_refusal(writers, refused)
 
     def commit_begins(self) -> None:
         self._in_commit, self._waiting = self._waiting, Amount()

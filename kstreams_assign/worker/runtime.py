@@ -63,7 +63,7 @@ from kstreams_assign.worker.emptying import Emptying
 from kstreams_assign.worker.events import EventLog
 from kstreams_assign.worker.first_look import (
     FIRST_ANSWER_S,
-    dead_letter_bytes_max,
+    TopicLimits,
     refuse_changelogs_of_other_kinds,
     refuse_missing_sinks,
 )
@@ -157,7 +157,7 @@ class Runtime:
             admin = ClusterAdmin(self._config.bootstrap_servers, self._config.client)
             admin.reach(FIRST_ANSWER_S)  # one wait, which is logged; the checks below then need not wait
             refuse_missing_sinks(admin, self._flows, self._shape, self._config)
-            self._labour.bad_records.record_bytes_max = dead_letter_bytes_max(admin, self._config, self.log)
+            self._labour.bad_records.bytes_max_of = TopicLimits(admin, self._config, self.log).bytes_max_of
             refuse_changelogs_of_other_kinds(self._config, admin, self._shape, self.log)
             running = _Running(
                 self._config, self._flows, self._shape, self._labour, admin, self._local, self.log, self._ending

@@ -65,6 +65,10 @@ class TaskWorkspace:
         """End the savepoint and undo what was written and emitted since then."""
         self._buffer.undo()
 
+    def emitted_since_savepoint(self) -> Sequence[Row]:
+        """Return the records that were emitted since the savepoint."""
+        return self._buffer.emitted_since_savepoint()
+
     def waiting_bytes(self) -> int:
         """Return the bytes of keys and values that were written and sent since the last commit began."""
         return self._buffer.size_bytes()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kstreams_assign import Config, ConfigError, Record, StateError, Subtopology, Task, TaskId, TopicPartition
 from kstreams_assign.adapters.rocksdb import RocksTaskStores, open_task_stores
+from kstreams_assign.errors import RecordRefused
 from kstreams_assign.events import Event, FunctionFailedEvent, RecordSetAsideEvent
 from kstreams_assign.model import Store, SubtopologyShape
 from kstreams_assign.tasks.input_offsets import InputOffsets
@@ -200,3 +201,62 @@ def test_a_dead_letter_needs_a_topic() -> None:
 def test_a_wrong_on_error_is_refused() -> None:
     with pytest.raises(ConfigError, match="on_error = 'ignore': must be 'fail', 'skip', 'dead_letter', or a function"):
         Subtopology(count, sources=["in"], on_error="ignore")  # type: ignore[arg-type]
+
+
+# --- outputs that the brokers refuse ------------------------------------------------------------------
+
+
+def copy_values(task: Task, records: Sequence[Record]) -> None:
+    """Count each key, and emit the value as it is."""
+    seen = task.store("seen")
+    for record in records:
+        assert record.key is not None
+        seen.put(record.key, b"%d" % (int(seen.get(record.key) or 0) + 1))
+        task.emit("out", record.key, record.value)
+
+
+def too_large(key: bytes, size_bytes: int, **changed: Any) -> RecordRefused:
+    facts = {"absent": False, "too_large": True, "size_bytes": size_bytes, **changed}
+    return RecordRefused("too large", "out", 0, key, **facts)
+
+
+def test_the_input_of_a_refused_output_is_set_aside_when_it_is_processed_again(stores: RocksTaskStores) -> None:
+    bench = Bench(stores, copy_values, "dead_letter", 10)
+    bench.functions.bad_records.bytes_max_of = lambda _topic: 1_000
+    records = [Record("in", 0, n, 7, b"k%d" % n, bytes(2_000 if n == 3 else 9)) for n in range(8)]
+    bench.feed(records)
+    assert bench.functions.sets_aside([TASK], too_large(b"k3", 2_002))
+    again = Bench(stores, copy_values, "dead_letter", 10)
+    again.functions.bad_records = bench.functions.bad_records
+    again.feed(records)
+    assert [key for key, _ in again.outputs("out")] == [record.key for record in records if record.offset != 3]
+    assert again.outputs("dead") == [(b"k3", None)], "the letter would be too large as well"
+    assert b"k3" not in again.totals(), "nothing of the record stays"
+    assert again.functions.bad_records.dropped() == {TASK: 1}
+
+
+@pytest.mark.parametrize(
+    ("refused", "bytes_max", "on_error"),
+    [
+        (too_large(b"k", 900), 1_000, "skip"),  # it would fit alone: its batch was too large
+        (too_large(b"k", 2_000), None, "skip"),  # the limit is unknown
+        (too_large(b"k", 2_000, absent=True), 1_000, "skip"),
+        (too_large(b"k", 2_000), 1_000, "fail"),
+    ],
+)
+def test_a_refusal_that_no_record_is_guilty_of_ends_the_worker(
+    stores: RocksTaskStores, refused: RecordRefused, bytes_max: int | None, on_error: OnError
+) -> None:
+    bench = Bench(stores, copy_values, on_error, 10)
+    bench.functions.bad_records.bytes_max_of = lambda _topic: bytes_max
+    assert not bench.functions.sets_aside([TASK], refused)
+    bench.feed([Record("in", 0, 0, 7, b"k", bytes(refused.size_bytes - 1))])
+    assert len(bench.outputs("out")) == 1
+
+
+def test_a_refused_dead_letter_is_not_set_aside(stores: RocksTaskStores) -> None:
+    bench = Bench(stores, copy_values, "dead_letter", 10)
+    bench.functions.bad_records.bytes_max_of = lambda _topic: 1_000
+    refused = RecordRefused("not allowed", "dead", 0, b"k", absent=False)
+    assert not bench.functions.sets_aside([TASK], refused)
+    assert not bench.functions.sets_aside([], too_large(b"k", 2_000)), "nobody knows whose it is"

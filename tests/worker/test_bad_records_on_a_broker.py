@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,10 +12,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 
+from kstreams_assign import Config, Record, Subtopology, Task
 from kstreams_assign.adapters.confluent import ClusterAdmin
 from kstreams_assign.errors import ConfigError
 from kstreams_assign.events import RecordSetAsideEvent
-from tests.worker.app import PATIENCE_S, App, until
+from tests.worker.app import PARTITIONS, PATIENCE_S, App, Running, until
 from tests.worker.outputs import committed_outputs, each_once
 from tests.worker.poisoned import POISON, count_good
 from tests.worker.process import Process
@@ -23,8 +25,10 @@ INPUTS = 10_000
 LETTERS_PARTITIONS = 2
 
 
-def read_dead_letters(broker: str, topic: str) -> list[tuple[bytes | None, bytes | None, dict[str, bytes]]]:
-    """Return key, value and headers of each dead letter that a committed reader sees."""
+def read_records(
+    broker: str, topic: str, partitions: int = LETTERS_PARTITIONS
+) -> list[tuple[bytes | None, bytes | None, dict[str, bytes]]]:
+    """Return key, value and headers of each record that a committed reader sees."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker,
@@ -33,9 +37,9 @@ def read_dead_letters(broker: str, topic: str) -> list[tuple[bytes | None, bytes
             "enable.partition.eof": True,
         }
     )
-    consumer.assign([ClientPartition(topic, partition, 0) for partition in range(LETTERS_PARTITIONS)])
+    consumer.assign([ClientPartition(topic, partition, 0) for partition in range(partitions)])
     letters, at_end = [], set()
-    while len(at_end) < LETTERS_PARTITIONS:
+    while len(at_end) < partitions:
         for message in consumer.consume(1_000, 1.0):
             error = message.error()
             if error is None:
@@ -73,12 +77,13 @@ def test_exactly_the_poison_is_set_aside_while_workers_are_killed(broker: str, t
         app.sent -= Counter(b"word-%d" % (number % 97) for number in poison)
         app.until_counted(read_committed=True)
         bad = {b"word-%d" % (n % 97) for n in poison}
-        until(lambda: len({_at(letter) for letter in read_dead_letters(broker, letters)}) >= len(poison))
+        until(lambda: len({_at(letter) for letter in read_records(broker, letters)}) >= len(poison))
+        process.until_running(PARTITIONS)  # the last one may have nothing to do and still be starting
     finally:
         assert process.close() == 0
         app.stop()
     assert killed == 4
-    written = read_dead_letters(broker, letters)
+    written = read_records(broker, letters)
     assert len({_at(letter) for letter in written}) == len(poison)
     assert {(key, value) for key, value, _ in written} == {(word, POISON) for word in bad}
     assert all(headers["__streams.errors.exception"].startswith(b"ValueError: offset") for _, _, headers in written)
@@ -110,3 +115,50 @@ def test_a_dead_letter_topic_that_does_not_exist_is_refused_at_start(app: App) -
     error = worker.until_error()
     assert isinstance(error, ConfigError)
     assert "errors_dead_letter_queue_topic_name = 'no-such-topic': there is no such topic" in str(error)
+
+
+LIMIT_BYTES = 100_000
+"""Of the output topic: larger than a batch of the small records, smaller than what the client lets pass."""
+
+
+def copy_values(task: Task, records: Sequence[Record]) -> None:
+    """Count each key, and emit its value."""
+    totals = task.store("totals")
+    for record in records:
+        assert record.key is not None
+        totals.put(record.key, b"%d" % (int(totals.get(record.key) or 0) + 1))
+        task.emit(f"{record.topic}-out", record.key, (record.value or b"") * 3)
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_the_inputs_of_outputs_that_are_too_large_become_dead_letters(app: App, guarantee: str) -> None:
+    """One is too large for the topic, one for the client. At least once, the failed commits leave their writes."""
+    letters, outputs = f"{app.name}-dead", f"{app.name}-out"
+    admin = ClusterAdmin(app.broker)
+    limit = {outputs: {"max.message.bytes": str(LIMIT_BYTES)}}
+    admin.create_topics({letters: LETTERS_PARTITIONS, outputs: 1}, PATIENCE_S, configs=limit)
+    config = Config(
+        application_id=app.name,
+        bootstrap_servers=app.broker,
+        state_dir=str(app.folder / "state"),
+        processing_guarantee=guarantee,
+        errors_dead_letter_queue_topic_name=letters,
+    )
+    guilty = {b"word-20": bytes(50_000), b"word-70": bytes(600_000)}
+    for number in range(100):
+        key = b"word-%d" % number
+        app.send_unflushed(key, guilty.get(key, b"small"))
+    app.sent -= Counter(guilty.keys())
+    app.send([])  # waits for those above
+    running = Running(config, [Subtopology(copy_values, [app.name], ["totals"], [outputs], on_error="dead_letter")])
+    app.workers.append(running)
+    until(lambda: {key for key, _, _ in read_records(app.broker, letters, 2)} == guilty.keys())
+    until(lambda: {key for key, _, _ in read_records(app.broker, outputs, 1)} == app.sent.keys())
+    written = read_records(app.broker, letters, 2)
+    assert {(key, value) for key, value, _ in written} == set(guilty.items())
+    assert all(b"RecordRefused" in headers["__streams.errors.exception"] for _, _, headers in written)
+    assert running.error is None
+    if guarantee == "exactly_once_v2":
+        app.until_counted(read_committed=True)
+        assert len(written) == 2
+        assert len(read_records(app.broker, outputs, 1)) == app.sent.total()

@@ -86,6 +86,8 @@ REMEDIES: Mapping[int, str] = {
 }
 """Why a broker refuses a record and will refuse it again -> the fix."""
 
+TOO_LARGE = frozenset(code for code, remedy in REMEDIES.items() if remedy == _TOO_LARGE)
+
 
 def fault(error: KafkaError, about: str, otherwise: type[KStreamsAssignError] = BrokerError) -> KStreamsAssignError:
     """Our error for ``error``; ``about`` says what was being done, and to which partition."""

@@ -6,11 +6,12 @@ One delivery callback for all of them reads the partition off the message, so th
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, Message
 
-from kstreams_assign.adapters.confluent.faults import ABSENT, FAULTS, REMEDIES, describe
+from kstreams_assign.adapters.confluent.faults import ABSENT, FAULTS, REMEDIES, TOO_LARGE, describe
 from kstreams_assign.adapters.confluent.feed import offset_of, partition_number_of, topic_of
 from kstreams_assign.errors import DeliveryFailed, KStreamsAssignError, RecordRefused, TaskMigrated
 from kstreams_assign.model import TopicPartition
@@ -35,7 +36,15 @@ class Lost(NamedTuple):
             return (TaskMigrated if FAULTS.get(code) is TaskMigrated else DeliveryFailed)(text)
         size = f"{text}; the record has {self.size:,} bytes"
         text, absent = f"{size}: {REMEDIES[code]}", code in ABSENT
-        return RecordRefused(text, self.topic, self.partition, self.key, absent=absent)
+        return RecordRefused(
+            text,
+            self.topic,
+            self.partition,
+            self.key,
+            absent=absent,
+            too_large=code in TOO_LARGE,
+            size_bytes=self.size,
+        )
 
 
 class Flight:
@@ -61,7 +70,9 @@ class Flight:
         acknowledged, self._acknowledged = self._acknowledged, {}
         lost, self._lost = self._lost, []
         if lost:
-            worst = next((record for record in lost if record.error.code() in REMEDIES), lost[0])
+            # A broker refuses all records of a batch because of the largest.
+            refused = [record for record in lost if record.error.code() in REMEDIES]
+            worst = max(refused, key=attrgetter("size"), default=lost[0])
             at = worst.topic if worst.partition == ANY_PARTITION else f"{worst.topic}-{worst.partition}"
             raise worst.fault(f"{len(lost)} records lost, the first of them to {at}")
         return {TopicPartition(*at): offset for at, offset in acknowledged.items()}
