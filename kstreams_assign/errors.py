@@ -165,9 +165,9 @@ class StateDirectoryLocked(StateError):
 
 
 class WorkerNotRunning(StateError):
-    """No process on this machine works with the state directory, or it did not end in time.
+    """No process on this machine works with the state directory, it did not end in time, or a test driver has ended.
 
-    Check ``state_dir`` and ``application_id``.
+    Check ``state_dir`` and ``application_id``; make another ``TopologyTestDriver``.
     """
 
 

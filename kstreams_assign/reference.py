@@ -222,6 +222,11 @@ _SIDECAR: Mapping[str, str] = {
     "SidecarRefused": "The worker refuses the request; ``code`` says why.",
     "MalformedFrame": "An argument is of a type that cannot be sent, or bytes of the worker cannot be read.",
 }
+_DRIVEN: Mapping[str, str] = {
+    "ConfigError": "The topology does not have that topic or partition, or a number is wrong.",
+    "WorkerNotRunning": "The driver is closed, or an error has ended it.",
+    "RecordRefused": "A function emits to a partition that does not exist.",
+}
 RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Config": {"ConfigError": "A setting is missing, unknown or wrong."},
     "Config.from_mapping": {"ConfigError": "A setting is missing, unknown or wrong."},
@@ -257,6 +262,19 @@ RAISED_BY: Mapping[str, Mapping[str, str]] = {
     "Task.timestamped_store": {"ConfigError": "The subtopology declares no such timestamped store."},
     "Task.emit": {"ConfigError": "The topic is not among the sinks of the subtopology."},
     "Task.partition_time": {"ConfigError": "The task does not read that topic."},
+    "TopologyTestDriver": {
+        "ConfigError": "An argument or a setting is wrong, or the topology contradicts itself.",
+        "TopologyMismatch": "Numbers of partitions contradict each other.",
+    },
+    "TopologyTestDriver.pipe": _DRIVEN,
+    "TopologyTestDriver.pipe_many": _DRIVEN,
+    "TopologyTestDriver.advance": _DRIVEN,
+    "TopologyTestDriver.commit": _DRIVEN,
+    "TopologyTestDriver.read": {"ConfigError": "The topology does not write to the topic."},
+    "TopologyTestDriver.store": {"ConfigError": "The topology declares no such store, or has no such partition."},
+    "TopologyTestDriver.timestamped_store": {
+        "ConfigError": "The topology declares no such timestamped store, or has no such partition."
+    },
     "GroupMember": {
         "ConfigError": (
             "Settings and topology contradict each other, a topic has two readers, or the brokers refuse the settings "
@@ -288,7 +306,6 @@ NOT_RAISED: Mapping[str, str] = {
     "GroupNotFound": "Only commands raise it.",
     "TopicNotFound": "Only commands raise it.",
     "NotAStreamsGroup": "Only commands raise it.",
-    "WorkerNotRunning": "Only commands raise it.",
     "SparkError": "Only commands raise it.",
     "SimulationStuck": "Only commands raise it.",
 }

@@ -15,6 +15,7 @@ from kstreams_assign.errors import StateError
 from kstreams_assign.group import member
 from kstreams_assign.group.values import MemberId, WarmupQueue
 from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.stores import TaskStores
 from kstreams_assign.testing.broker import MemoryBroker
 from kstreams_assign.worker.labour import Functions
@@ -66,6 +67,10 @@ class DrivenFunctions(Functions):
 
     def wants_commit(self) -> bool:
         return self.commits or super().wants_commit()
+
+    def commit_ends(self, end: CommitEnd) -> None:
+        """A failure on purpose does not make the next commits smaller: it does not come from their size."""
+        super().commit_ends(CommitEnd.DEFERRED if end is CommitEnd.FAILED else end)
 
 
 class OnlyMember:
