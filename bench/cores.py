@@ -69,13 +69,22 @@ def main(words: Sequence[str]) -> None:
     with LocalBroker() as broker, tempfile.TemporaryDirectory() as folder:
         for run in range(options.runs):
             for count in options.processes:
-                name = f"cores-{count}-{run}"
-                rates[count].append(
-                    measure(broker.bootstrap_servers, name, Path(folder) / name, count, options.records)
-                )
-                print(json.dumps({"processes": count, "records_per_s": round(rates[count][-1])}), flush=True)
-    fewer, more = (median(rates[count]) for count in options.processes)
-    print(json.dumps({"processes": options.processes, "medians": [round(fewer), round(more)], "ratio": more / fewer}))
+                before_s, name = cpu_s(), f"cores-{count}-{run}"
+                rate = measure(broker.bootstrap_servers, name, Path(folder) / name, count, options.records)
+                rates[count].append(rate)
+                cpu_ms = (cpu_s() - before_s) * 1000 / options.records
+                row = {"processes": count, "records_per_s": round(rate), "cpu_ms_a_record": round(cpu_ms, 3)}
+                print(json.dumps(row), flush=True)
+    fewer, more = (rates[count] for count in options.processes)
+    ratio = median(high / low for low, high in zip(fewer, more, strict=True))
+    medians = [round(median(each)) for each in (fewer, more)]
+    print(json.dumps({"processes": options.processes, "medians": medians, "ratio": round(ratio, 2)}))
+
+
+def cpu_s() -> float:
+    """Return the processor time of all groups that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def measure(servers: str, name: str, folder: Path, processes: int, records: int) -> float:
