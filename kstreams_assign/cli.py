@@ -61,6 +61,9 @@ COMMANDS = {
     "topic": Entry(
         FIRST, "kstreams_assign.insight.topic_command:app", "Create and list topics, write records, show records."
     ),
+    "run": Entry(
+        RUN, "kstreams_assign.processes.command:run", "Run a worker of yours in several supervised processes."
+    ),
     "worker": Entry(
         RUN, "kstreams_assign.sidecar.command:worker", "A member for an application in any language, at a socket."
     ),

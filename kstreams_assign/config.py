@@ -33,7 +33,8 @@ _EXAMPLES: Mapping[str, str] = {"application_id": "word-count", "bootstrap_serve
 """A value for each setting that has no default."""
 
 
-def _address(key: str, text: object) -> HostInfo | None:
+def read_host(key: str, text: object) -> HostInfo | None:
+    """Return HOST:PORT as host and port; None for None. Raises ``ConfigError``, which names ``key``."""
     if text is None:
         return None
     host, colon, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
@@ -326,12 +327,12 @@ class Config:
     @property
     def endpoint(self) -> HostInfo | None:
         """Return ``application_server`` as host and port; None where it is not set."""
-        return _address("application_server", self.application_server)
+        return read_host("application_server", self.application_server)
 
     @property
     def http_address(self) -> HostInfo | None:
         """Return ``http`` as host and port; None where it is not set. It always names a host."""
-        return _address("http", self.http)
+        return read_host("http", self.http)
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> Config:

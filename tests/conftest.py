@@ -281,6 +281,7 @@ SLOW = (
     "tests/test_public_api.py::test_a_type_checker",
     "tests/sidecar/test_memory.py::test_a_hostile_frame",
     "tests/sim/test_shrink.py::test_only_the_java_members",
+    "tests/processes/test_command.py",
     "tests/worker/test_damage.py::test_without_rights_and_on_a_full_disk",
 )
 """Beginnings of node ids: seconds each, or whole tools. ``make check`` leaves them out."""

@@ -35,6 +35,8 @@ PURE_ROOMS = (
     "engine",
     "observe",
     "restore/progress.py",
+    "processes/rests.py",
+    "processes/supervision.py",
 )
 IMPURE = {"time", "random", "threading", "socket", "asyncio", "subprocess", "selectors", "multiprocessing", "secrets"}
 
@@ -57,7 +59,7 @@ ROOM_OF_PACKAGE = {
         "insight",
         "sim/simulate.py",
         "sim/tables/show.py",
-        *(f"{room}/command.py" for room in ("demo", "history", "local", "peer", "sidecar", "sim")),
+        *(f"{room}/command.py" for room in ("demo", "history", "local", "peer", "processes", "sidecar", "sim")),
     ),
 }
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 from extension.tables import code, markdown, table
 from kstreams_assign.events.base import BaseEvent
 from kstreams_assign.reference import EventDescription, EventField, event_values, events
-from kstreams_assign.status.metric_table import METRICS, MetricRow
+from kstreams_assign.status.metric_table import METRICS, SUPERVISOR_ROWS, MetricRow
 
 _COMMON = {field.name for field in fields(BaseEvent)}
 
@@ -49,7 +49,11 @@ def metrics_part() -> str:
     """Return a section for each metric, Kafka's first."""
     kafkas = [row for row in METRICS.values() if row.name.startswith("kafka_")]
     ours = [row for row in METRICS.values() if not row.name.startswith("kafka_")]
-    titles = (("Metrics of Kafka Streams", kafkas), ("Metrics of kstreams_assign", ours))
+    titles = (
+        ("Metrics of Kafka Streams", kafkas),
+        ("Metrics of kstreams_assign", ours),
+        ("Metrics of a supervisor", SUPERVISOR_ROWS),
+    )
     return "\n".join(f"## {title}\n\n" + "\n".join(map(_metric, rows)) for title, rows in titles)
 
 

@@ -43,6 +43,31 @@ class TcpAddress(NamedTuple):
 
 Address = UnixAddress | TcpAddress
 
+NUMBER = "{n}"
+"""Stands in the path of a socket for the number of a process."""
+
+
+def refuse_shared_socket(address: Address, processes: int) -> None:
+    """Raise ``ConfigError`` for a path that would be the same in several processes, and for ports above the last."""
+    if isinstance(address, UnixAddress) and processes > 1 and NUMBER not in str(address):
+        path = address.path
+        raise ConfigError(
+            f"socket = {str(path)!r}: must contain {NUMBER} for {processes} processes, as in "
+            f"{str(path.with_stem(f'{path.stem}-{NUMBER}'))!r}"
+        )
+    for number in range(processes):
+        numbered_address(address, number)
+
+
+def numbered_address(address: Address, number: int) -> Address:
+    """Return the address of process ``number``: its number for ``{n}`` in a path, the port plus its number for TCP.
+
+    Port 0 remains, as it takes a free port. Raises ``ConfigError``.
+    """
+    if isinstance(address, UnixAddress):
+        return read_address(str(address).replace(NUMBER, str(number)))
+    return address if address.port == 0 else read_address(str(address._replace(port=address.port + number)))
+
 
 def read_address(text: str) -> Address:
     """A path, or ``tcp://HOST:PORT`` on loopback. Raises ``ConfigError``."""

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
-from enum import StrEnum
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kstreams_assign.errors import WorkerNotRunning
+from kstreams_assign.errors import ConfigError, WorkerNotRunning
 from kstreams_assign.events import Event
+from kstreams_assign.processes.command import CloseTimeout, Drain, supervise
+from kstreams_assign.processes.output import LogLevel, log_to_standard_error, print_json
+from kstreams_assign.sidecar.address import numbered_address, refuse_shared_socket
+
+if TYPE_CHECKING:  # not imported for --help
+    from kstreams_assign.sidecar.sidecar import Sidecar
 
 DRAIN_SIGNAL = signal.SIGUSR1
 LOOK_S = 0.2
@@ -26,16 +29,6 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", help="Replace a setting of the file; may be repeated.", metavar="KEY=VALUE"),
 ]
-LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
-
-
-class LogLevel(StrEnum):
-    """What ``--log-level`` takes."""
-
-    debug = "debug"
-    info = "info"
-    warning = "warning"
-    error = "error"
 
 
 def worker(
@@ -46,22 +39,58 @@ def worker(
         LogLevel | None,
         typer.Option(help="Least level of the log on standard error.", show_default="info; warning with --json-log"),
     ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Run so many supervised sidecars.", show_default="one, unsupervised")
+    ] = None,
+    drain: Drain = False,
+    close_timeout: CloseTimeout = 60,
 ) -> None:
     """Run the sidecar: the member of the group, for one application at a time, which connects to its socket.
 
     On SIGTERM or Ctrl-C it commits what the application asked for, closes its tasks, leaves the group (or stays, as
     group_membership_operation says) and ends. On SIGUSR1 it drains first, as kstreams-assign drain does.
 
+    With --processes it is several of them under one supervisor, as kstreams-assign run does it: sidecar N, counted from
+    0, listens at the socket with N for {n} (TCP: at the port plus N) and has the state directory STATE_DIR/N. The
+    setting http is the address of all. --drain and --close-timeout are for --processes.
+
     Example: kstreams-assign worker --config worker.toml --set application_server=$HOSTNAME:8080 --json-log
     """
     from kstreams_assign.sidecar.settings import SidecarSettings
     from kstreams_assign.sidecar.sidecar import Sidecar
 
-    _log_to_standard_error(log_level or (LogLevel.warning if json_log else LogLevel.info))
-    sidecar = Sidecar(SidecarSettings.from_toml(config, settings or ()), _print_json if json_log else None)
+    given = SidecarSettings.from_toml(config, settings or ())
+    if processes is not None:
+        from kstreams_assign.processes.child import Job
+
+        refuse_shared_socket(given.address, processes)
+        job = Job(
+            place="kstreams_assign.sidecar.command:make_sidecar",
+            arguments={"config": str(config), "settings": settings or []},
+            drains=drain,
+            close_ms=round(close_timeout * 1000),
+            json_log=json_log,
+            log_level=log_level,
+        )
+        jobs = [replace(job, arguments={**job.arguments, "number": number}) for number in range(processes)]
+        supervise(given.config.application_id, jobs, given.config.http_address)
+        return
+    if drain:
+        raise ConfigError("--drain: needs --processes; drain one sidecar with kstreams-assign drain")
+    log_to_standard_error(log_level, json_log=json_log)
+    sidecar = Sidecar(given, _print_event if json_log else None)
     _on_signals(sidecar.close, signal.SIGTERM, signal.SIGINT)
     _on_signals(sidecar.drain, DRAIN_SIGNAL)
     sidecar.run()
+
+
+def make_sidecar(config: str, settings: list[str], number: int) -> Sidecar:
+    """Return the sidecar of process ``number``. Raises what ``Sidecar`` raises."""
+    from kstreams_assign.sidecar.settings import SidecarSettings
+    from kstreams_assign.sidecar.sidecar import Sidecar
+
+    given = SidecarSettings.from_toml(config, settings)
+    return Sidecar(replace(given, address=numbered_address(given.address, number)))
 
 
 def drain(
@@ -71,29 +100,31 @@ def drain(
 ) -> None:
     """End a worker of this machine without a gap: other workers warm its tasks up and take them over, then it ends.
 
-    The command signals the worker that has the state directory of these settings, and waits for it. Exit status 1 if no
-    worker runs there, or if it has not ended in time; then it goes on draining.
+    The command signals the worker that has the state directory of these settings, or every process of worker
+    --processes, and waits for it. Exit status 1 if no worker runs there, or if it has not ended in time; then it goes
+    on draining.
 
     Example: kstreams-assign drain --config worker.toml
     """
     from kstreams_assign.sidecar.settings import SidecarSettings
-    from kstreams_assign.state.directory import holder_of
+    from kstreams_assign.state.directory import holder_of, roots_of_processes
 
     settings = SidecarSettings.from_toml(config, overrides or ()).config
-    where = Path(settings.state_dir), settings.application_id
-    pid = holder_of(*where)
-    if pid is None:
-        raise WorkerNotRunning(
-            f"no worker of {settings.application_id!r} runs on state_dir = {str(where[0].absolute())!r}"
-        )
-    os.kill(pid, DRAIN_SIGNAL)
-    typer.echo(f"process {pid} drains", err=True)
+    root, application_id = Path(settings.state_dir), settings.application_id
+    roots = roots_of_processes(root, application_id)
+    pids = {each: pid for each in roots if (pid := holder_of(each, application_id)) is not None}
+    if not pids:
+        raise WorkerNotRunning(f"no worker of {application_id!r} runs on state_dir = {str(root.absolute())!r}")
+    for pid in pids.values():
+        os.kill(pid, DRAIN_SIGNAL)
+        typer.echo(f"process {pid} drains", err=True)
     ended, deadline = threading.Event(), monotonic() + timeout
-    while holder_of(*where) == pid:
-        if monotonic() > deadline:
-            raise WorkerNotRunning(f"process {pid} has not ended in {timeout:.0f} s; it goes on draining")
-        ended.wait(LOOK_S)
-    typer.echo(f"process {pid} has ended", err=True)
+    for each, pid in pids.items():
+        while holder_of(each, application_id) == pid:
+            if monotonic() > deadline:
+                raise WorkerNotRunning(f"process {pid} has not ended in {timeout:.0f} s; it goes on draining")
+            ended.wait(LOOK_S)
+        typer.echo(f"process {pid} has ended", err=True)
 
 
 def clean(
@@ -131,12 +162,5 @@ def _on_signals(call: Callable[[], None], *numbers: signal.Signals) -> None:
         signal.signal(number, lambda *_: call())
 
 
-def _print_json(event: Event) -> None:
-    """Write a line in one piece: other threads report events too, and print() writes the line's end separately."""
-    sys.stdout.write(json.dumps(event.as_dict()) + "\n")
-    sys.stdout.flush()
-
-
-def _log_to_standard_error(level: LogLevel) -> None:
-    """The Kafka clients log below WARNING only if their own loggers are set to it (``adapters.client_logs``)."""
-    logging.basicConfig(format=LOG_FORMAT, level=level.upper())
+def _print_event(event: Event) -> None:
+    print_json(event.as_dict())

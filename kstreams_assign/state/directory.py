@@ -19,6 +19,7 @@ folder holds do not belong here.
 
 from __future__ import annotations
 
+import glob
 import logging
 import os
 import platform
@@ -290,6 +291,16 @@ def last_written_ms(folder: Path) -> int:
     """Return when a file below the folder was last written: the age of folders that the journal does not mention."""
     times = [entry.lstat().st_mtime for entry in (folder, *folder.rglob("*"))]
     return round(max(times) * 1000)
+
+
+def roots_of_processes(root: Path, application_id: str) -> list[Path]:
+    """Return ``root``, and its numbered folders if supervised processes of the application have used them.
+
+    ``root`` itself is left out where only those have been used.
+    """
+    folder = _folder_name(application_id)
+    numbered = [path.parent.parent for path in root.glob(f"[0-9]*/{glob.escape(folder)}/{LOCK_FILE}")]
+    return [*([] if numbered and not (root / folder).exists() else [root]), *sorted(numbered)]
 
 
 def holder_of(root: Path, application_id: str) -> int | None:

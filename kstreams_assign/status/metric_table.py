@@ -208,3 +208,24 @@ ROWS = (
 )
 
 METRICS = {row.name: row for row in ROWS}
+
+PROCESS_LABEL = "process"
+"""Label that a supervisor adds to every metric of its processes; the value is the process's number."""
+
+SUPERVISOR_ROWS = (
+    MetricRow(
+        f"{OURS}_processes",
+        Kind.GAUGE,
+        "processes",
+        "Processes of a supervisor: running, resting or ended.",
+        ("state",),
+    ),
+    MetricRow(
+        f"{OURS}_process_restarts_total",
+        Kind.COUNTER,
+        "restarts",
+        "How often the supervisor has started a process again after a failure.",
+        (PROCESS_LABEL,),
+    ),
+)
+"""What ``kstreams-assign run``, and ``worker --processes``, add to the metrics of their processes."""

@@ -65,20 +65,21 @@ def answer(path: str, status: Callable[[], Status], accept: str) -> Answer:
     if path.removeprefix("/") in VERDICTS:
         name = path.removeprefix("/")
         verdict = verdict_json(name, status())
-        return _json(verdict, HTTPStatus.OK if verdict[name] else HTTPStatus.SERVICE_UNAVAILABLE)
+        return json_answer(verdict, HTTPStatus.OK if verdict[name] else HTTPStatus.SERVICE_UNAVAILABLE)
     if path == "/metrics":
         body, content_type = exposition(status(), accept)
         return Answer(HTTPStatus.OK, content_type, body)
     if path in _JSON:
-        return _json(_JSON[path](status()))
-    return _json({"error": f"no such path; there are {', '.join(PATHS)}"}, HTTPStatus.NOT_FOUND)
+        return json_answer(_JSON[path](status()))
+    return json_answer({"error": f"no such path; there are {', '.join(PATHS)}"}, HTTPStatus.NOT_FOUND)
 
 
 _JSON: Mapping[str, Callable[[Status], Any]] = {"/tasks": tasks_json, "/status.json": as_json}
 PATHS = ("/", *(f"/{name}" for name in VERDICTS), "/metrics", *_JSON)
 
 
-def _json(value: Any, code: HTTPStatus = HTTPStatus.OK) -> Answer:
+def json_answer(value: Any, code: HTTPStatus = HTTPStatus.OK) -> Answer:
+    """Return an answer of JSON."""
     return Answer(code, "application/json", json.dumps(value).encode() + b"\n")
 
 
@@ -106,7 +107,11 @@ class StatusServer:
 
     def start(self, status: Callable[[], Status], log: EventReports) -> None:
         """Answer with what ``status`` says, which is asked from several threads."""
-        self._server.status, self._server.log = status, log
+        self.serve(lambda path, accept: answer(path, status, accept), log)
+
+    def serve(self, answer: Callable[[str, str], Answer], log: EventReports) -> None:
+        """Answer with what ``answer`` returns for a path and an ``Accept`` header; it is called by several threads."""
+        self._server.answer, self._server.log = answer, log
         self._thread.start()
         open_to_all = (
             f"{host_text(self.address)} is no loopback address: "
@@ -127,7 +132,7 @@ class StatusServer:
 class _Server(ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = CONNECTIONS_MAX
-    status: Callable[[], Status]
+    answer: Callable[[str, str], Answer]
     log: EventReports
 
     def __init__(self, address: HostInfo) -> None:
@@ -203,15 +208,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def refuse(self) -> None:
         refused = {"error": "only GET and HEAD: nothing here changes anything"}
-        self._send(_json(refused, HTTPStatus.METHOD_NOT_ALLOWED)._replace(headers={"Allow": "GET, HEAD"}))
+        self._send(json_answer(refused, HTTPStatus.METHOD_NOT_ALLOWED)._replace(headers={"Allow": "GET, HEAD"}))
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = refuse  # noqa: N815
 
     def _answer(self) -> Answer:
         names = self.server.names
         if names is not None and (asked := self.headers.get("Host")) and _name(asked) not in names:
-            return _json({"error": "it listens on loopback, under no other name"}, HTTPStatus.MISDIRECTED_REQUEST)
-        return answer(self.path.partition("?")[0], self.server.status, self.headers.get("Accept", ""))
+            return json_answer({"error": "it listens on loopback, under no other name"}, HTTPStatus.MISDIRECTED_REQUEST)
+        return self.server.answer(self.path.partition("?")[0], self.headers.get("Accept", ""))
 
     def _send(self, answer: Answer) -> None:
         self.send_response(answer.code)

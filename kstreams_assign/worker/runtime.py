@@ -77,6 +77,7 @@ from kstreams_assign.worker.predecessors import PredecessorCleanup
 from kstreams_assign.worker.processing import Processor
 from kstreams_assign.worker.purging import Purging
 from kstreams_assign.worker.restoring import RestoreThread
+from kstreams_assign.worker.share import apply_share
 from kstreams_assign.worker.start_positions import StartPositions
 from kstreams_assign.worker.state_sizes import StateSizes
 from kstreams_assign.worker.waiting import WaitingTasks, look_of
@@ -110,6 +111,7 @@ class Runtime:
     """
 
     def __init__(self, config: Config, flows: Sequence[Flow], labour: Labour, on_event: EventListener | None) -> None:
+        config, on_event = apply_share(config, on_event)
         self._config = config
         self._flows = bind_flows(flows, config.application_id)
         self._shape = topology_shape(self._flows)

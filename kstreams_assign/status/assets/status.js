@@ -325,7 +325,7 @@
 
   async function refresh() {
     try {
-      const answer = await fetch("/status.json", { cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS) });
+      const answer = await fetch("status.json", { cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS) });
       if (!answer.ok) throw new Error(`status ${answer.status}`);
       show(await answer.json());
       fresh(true);

@@ -1,0 +1,25 @@
+"""Ask one process over HTTP."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException
+from urllib.parse import urlsplit
+
+from kstreams_assign.processes.endpoint import Reply
+
+ANSWER_S = 4.0
+"""Shorter than the five seconds after which the status page takes a worker for silent."""
+
+
+def ask(url: str, path: str, accept: str) -> Reply | None:
+    """Return the answer to GET; None if the process does not answer in time."""
+    address = urlsplit(url)
+    connection = HTTPConnection(address.hostname or "", address.port, timeout=ANSWER_S)
+    with closing(connection):
+        try:
+            connection.request("GET", path, headers={"Accept": accept})
+            answer = connection.getresponse()
+            return Reply(answer.status, answer.getheader("Content-Type", ""), answer.read())
+        except (OSError, HTTPException):
+            return None

@@ -1,0 +1,152 @@
+"""One HTTP endpoint for all processes: which path answers what.
+
+A process is asked for its own answer, over loopback, when the endpoint is asked. What must not live here: the server
+(``status.server``), and how a process is asked (``asking``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from kstreams_assign.processes.overview import overview
+from kstreams_assign.processes.supervision import State
+from kstreams_assign.processes.views import ProcessView, SupervisorView
+from kstreams_assign.status.merged import ACCEPT, merged_exposition
+from kstreams_assign.status.page import PAGE, POLICY
+from kstreams_assign.status.server import PATHS, Answer, json_answer
+from kstreams_assign.status.values import VERDICTS
+
+ONE_PROCESS = "/processes/"
+ASKED_AT_ONCE_MAX = 16
+
+
+class Reply(NamedTuple):
+    """What a process answers."""
+
+    code: int
+    content_type: str
+    body: bytes
+
+
+Ask = Callable[[str, str, str], Reply | None]
+"""Ask a process's URL for a path, with an ``Accept`` header; None if it does not answer in time."""
+
+
+class Endpoint:
+    """Answers for all processes. ``view`` returns them as they are now; ``ask`` asks one."""
+
+    def __init__(self, view: Callable[[], SupervisorView], ask: Ask) -> None:
+        self._view = view
+        self._ask = ask
+
+    def answer(self, path: str, accept: str) -> Answer:
+        """Return the answer to GET. Call it from any thread."""
+        name = path.removeprefix("/")
+        if path.startswith(ONE_PROCESS):
+            return self._answer_of_one(path.removeprefix(ONE_PROCESS), accept)
+        if name in VERDICTS:
+            verdict = self._verdict(name)
+            return json_answer(verdict, HTTPStatus.OK if verdict[name] else HTTPStatus.SERVICE_UNAVAILABLE)
+        answers: Mapping[str, Callable[[], Answer]] = {
+            "/": self._overview,
+            "/metrics": lambda: self._metrics(accept),
+            "/tasks": lambda: json_answer(self._tasks()),
+            "/status.json": lambda: json_answer(self._status()),
+        }
+        return answers[path]() if path in answers else _no_such_path((*PATHS, f"{ONE_PROCESS}N/"))
+
+    def _answer_of_one(self, rest: str, accept: str) -> Answer:
+        """Return what one process answers at ``N/PATH``."""
+        number, slash, path = rest.partition("/")
+        urls = {str(process.number): process.url for process in self._view().processes}
+        if number not in urls or not slash or f"/{path}" not in PATHS:
+            return _no_such_path([f"{ONE_PROCESS}{known}{each}" for known in urls for each in PATHS])
+        if not path:
+            return Answer(HTTPStatus.OK, "text/html; charset=utf-8", PAGE, {"Content-Security-Policy": POLICY})
+        url = urls[number]
+        reply = None if url is None else self._ask(url, f"/{path}", accept)
+        if reply is None:
+            return json_answer({"error": f"process {number} does not answer"}, HTTPStatus.SERVICE_UNAVAILABLE)
+        return Answer(HTTPStatus(reply.code), reply.content_type, reply.body)
+
+    def _verdict(self, name: str) -> dict[str, Any]:
+        """Return whether it holds for every process; those that were closed on their own do not count."""
+        view = self._view()
+        replies = self._replies(f"/{name}", view)
+        reasons = ["all processes were asked to close"] if view.ending and name != "live" else []
+        for process in view.processes:
+            own = _reasons(name, process, replies.get(process.number))
+            reasons += [f"process {process.number}: {reason}" for reason in own]
+        return {name: not reasons, "reasons": reasons}
+
+    def _verdicts(self) -> dict[str, dict[str, Any]]:
+        return {name: self._verdict(name) for name in VERDICTS}
+
+    def _overview(self) -> Answer:
+        statuses = self._json_of_all("/status.json")
+        page, policy = overview(self._view(), statuses, self._verdicts())
+        return Answer(HTTPStatus.OK, "text/html; charset=utf-8", page, {"Content-Security-Policy": policy})
+
+    def _tasks(self) -> list[dict[str, Any]]:
+        return [{"process": number, **task} for number, own in self._json_of_all("/tasks").items() for task in own]
+
+    def _metrics(self, accept: str) -> Answer:
+        view = self._view()
+        texts = {n: reply.body.decode() for n, reply in self._replies("/metrics", view, ACCEPT).items()}
+        states = {process.number: process.state.value for process in view.processes}
+        restarts = {process.number: process.restarts for process in view.processes}
+        body, content_type = merged_exposition(texts, states, restarts, accept)
+        return Answer(HTTPStatus.OK, content_type, body)
+
+    def _status(self) -> dict[str, Any]:
+        statuses = self._json_of_all("/status.json")
+        view = self._view()
+        return {
+            "ending": view.ending,
+            "verdicts": self._verdicts(),
+            "processes": [
+                {
+                    "process": process.number,
+                    "state": process.state.value,
+                    "pid": process.pid,
+                    "restarts": process.restarts,
+                    "restart_in_ms": process.restart_in_ms,
+                    "status": statuses.get(process.number),
+                }
+                for process in view.processes
+            ],
+        }
+
+    def _json_of_all(self, path: str) -> dict[int, Any]:
+        return {number: json.loads(reply.body) for number, reply in self._replies(path, self._view()).items()}
+
+    def _replies(self, path: str, view: SupervisorView, accept: str = "") -> Mapping[int, Reply]:
+        """Ask all processes at the same time; one that does not answer is left out."""
+        urls = {process.number: process.url for process in view.processes if process.url is not None}
+        if not urls:
+            return {}
+        with ThreadPoolExecutor(min(len(urls), ASKED_AT_ONCE_MAX)) as pool:
+            replies = pool.map(lambda url: self._ask(url, path, accept), urls.values())
+            return {number: reply for number, reply in zip(urls, replies, strict=True) if reply is not None}
+
+
+def _no_such_path(paths: Sequence[str]) -> Answer:
+    return json_answer({"error": f"no such path; there are {', '.join(paths)}"}, HTTPStatus.NOT_FOUND)
+
+
+def _reasons(verdict: str, process: ProcessView, reply: Reply | None) -> list[str]:
+    if process.state is State.ENDED:
+        return []
+    if reply is not None:
+        return list(json.loads(reply.body)["reasons"])
+    if process.url is not None:
+        return ["it does not answer"]
+    if verdict == "live":
+        return []  # the supervisor has it in hand
+    if process.state is State.RESTING:
+        return [f"it failed, and starts again in {(process.restart_in_ms or 0) / 1000:.0f} s"]
+    return ["it is starting"]

@@ -1,0 +1,73 @@
+"""The metrics of several processes as those of one endpoint, with the number of the process as a label. Pure.
+
+Each process's own exposition is read again, so that a merged metric has the names, kinds and help texts of a single
+process, each HELP and TYPE once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from kstreams_assign.status.metric_table import PROCESS_LABEL, SUPERVISOR_ROWS
+
+ACCEPT = CONTENT_TYPE_LATEST
+"""What to ask a process for: the older format would lose the kind of an info metric."""
+
+
+def merged_exposition(
+    texts: Mapping[int, str], states: Mapping[int, str], restarts: Mapping[int, int], accept: str
+) -> tuple[bytes, str]:
+    """Return the merged metrics in the format that the ``Accept`` header asks for, and its content type.
+
+    ``texts``: number of a process -> its exposition in the format of ``ACCEPT``. ``states`` and ``restarts`` are what
+    the supervisor knows of each process.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Reading([*_supervisors(states, restarts), *_merged(texts)]))
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+class _Reading(Collector):
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing to compare names with: each registry holds one reading."""
+        return ()
+
+
+def _supervisors(states: Mapping[int, str], restarts: Mapping[int, int]) -> Iterator[Metric]:
+    processes, restarted = SUPERVISOR_ROWS
+    gauge = GaugeMetricFamily(processes.name, processes.help, labels=processes.labels)
+    for state, count in sorted(Counter(states.values()).items()):
+        gauge.add_metric([state], count)
+    yield gauge
+    counter = CounterMetricFamily(restarted.name, restarted.help, labels=restarted.labels)
+    for number, times in restarts.items():
+        counter.add_metric([str(number)], times)
+    yield counter
+
+
+def _merged(texts: Mapping[int, str]) -> Iterable[Metric]:
+    families: dict[str, Metric] = {}
+    for number, text in texts.items():
+        read: Iterable[Metric] = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+        for family in read:
+            empty = Metric(family.name, family.documentation, family.type, family.unit)
+            merged = families.setdefault(family.name, empty)
+            merged.samples += [
+                sample._replace(labels={**sample.labels, PROCESS_LABEL: str(number)}) for sample in family.samples
+            ]
+    return families.values()

@@ -1,0 +1,89 @@
+"""This process's share of an application that several processes of one machine run (``kstreams-assign run``).
+
+The processes run the same module with the same settings, but some settings must differ between them. Each process sets
+its share before it imports the module, and every ``Runtime`` that it makes applies the share to its ``Config``. So
+``worker = Worker(config, [...])`` at the top of a module needs no change. What must not live here: how processes are
+started (``processes``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kstreams_assign.config import Config
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.events import Event, EventListener
+from kstreams_assign.model import HostInfo
+
+PORT_MAX = 2**16 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One process's number, from 0; the address that only its supervisor asks, if any; and a second listener."""
+
+    number: int
+    http: str | None
+    on_event: EventListener
+
+
+_share: Share | None = None
+
+
+def set_share(share: Share | None) -> None:
+    """Make this the share of every ``Runtime`` that this process makes from now on; None ends that."""
+    global _share  # noqa: PLW0603  # a process has one number, and a module that makes a worker is not given it
+    _share = share
+
+
+def apply_share(config: Config, on_event: EventListener | None) -> tuple[Config, EventListener | None]:
+    """Return the settings and the listener of a worker in this process. Raises ``ConfigError``."""
+    if _share is None:
+        return config, on_event
+    return share_settings(config, _share.number, _share.http), _both(_share.on_event, on_event)
+
+
+def share_settings(config: Config, number: int, http: str | None) -> Config:
+    """Return the settings of process ``number``: unique names, a state directory of its own, and ``http``.
+
+    Raises ``ConfigError`` for a port that does not exist, and for ``http`` where no supervisor serves it.
+    """
+    if config.http is not None and http is None:
+        raise ConfigError(
+            f"http = {config.http!r}: several processes cannot listen at one address; start them with "
+            f"--http {config.http}, which serves all of them"
+        )
+    return replace(
+        config,
+        state_dir=str(Path(config.state_dir) / str(number)),
+        process_name=_numbered(config.process_name, number),
+        group_instance_id=_numbered(config.group_instance_id, number),
+        application_server=_endpoint(config.endpoint, number),
+        http=http,
+    )
+
+
+def _numbered(name: str | None, number: int) -> str | None:
+    return None if name is None else f"{name}-{number}"
+
+
+def _endpoint(endpoint: HostInfo | None, number: int) -> str | None:
+    if endpoint is None:
+        return None
+    port = endpoint.port + number
+    if port > PORT_MAX:
+        raise ConfigError(
+            f"application_server = '{endpoint.host}:{endpoint.port}': process {number} would have port {port}, above "
+            f"{PORT_MAX}; choose a lower port"
+        )
+    return f"{endpoint.host}:{port}"
+
+
+def _both(first: EventListener, second: EventListener | None) -> EventListener:
+    def listen(event: Event) -> None:
+        first(event)
+        if second is not None:
+            second(event)
+
+    return listen

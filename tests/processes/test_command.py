@@ -1,0 +1,154 @@
+"""``kstreams-assign run`` refuses a wrong call with one line; rests, kills and output, with small applications."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+
+import psutil
+import pytest
+
+from kstreams_assign.errors import ConfigError
+from kstreams_assign.processes.application import refuse_malformed
+from tests.processes.supervised import WITHIN_S, Supervised
+from tests.worker.app import until
+
+NO_WORKER = "class Fake:\n    pass\n\n\ndef other(): return 7\n\n\nworker = Fake()\n"
+
+
+@pytest.mark.parametrize(
+    ("application", "says"),
+    [
+        ("app", "'app': write MODULE:WORKER, as in app:worker for worker = Worker(...) in app.py"),
+        ("app:", "write MODULE:WORKER"),
+        ("no-module:worker", "write MODULE:WORKER"),
+        ("absent:worker", "there is no module 'absent' in "),
+        ("app.absent:worker", "there is no module 'app.absent' in "),
+        ("app:absent", "'app:absent': the module 'app' has no 'absent'"),
+        ("app:worker", "'app:worker': worker is a value of type Fake: must be a Worker, or a function without"),
+        ("app:other", "'app:other': other() returned a value of type int: must be a Worker"),
+        ("broken:worker", "broken.py:1: invalid syntax"),
+        ("configured:worker", "acceptable_recovery_lag = -1: must be a whole number >= 0"),
+        ("listening:worker", "http = '0.0.0.0:8080': several processes cannot listen at one address"),
+    ],
+)
+def test_a_wrong_application_is_exit_2_and_one_line(tmp_path, track, application, says):
+    (tmp_path / "app.py").write_text(NO_WORKER)
+    (tmp_path / "broken.py").write_text("def (:\n")
+    config = "from kstreams_assign import Config, Subtopology, Worker\nworker = Worker(Config('a', 'b:1', {}), [{}])\n"
+    sub = "Subtopology(lambda task, records: None, sources=['in'])"
+    (tmp_path / "configured.py").write_text(config.format("acceptable_recovery_lag=-1", sub))
+    (tmp_path / "listening.py").write_text(config.format("http='0.0.0.0:8080'", sub))
+    supervised = track(Supervised(["run", application, "--processes", "2", "--log-level", "error"], cwd=tmp_path))
+    assert supervised.wait() == 2
+    [line] = supervised.lines
+    assert line.startswith("kstreams-assign: ")
+    assert says in line
+
+
+def test_a_module_that_cannot_import_another_shows_its_own_error(tmp_path, track):
+    (tmp_path / "app.py").write_text("import absent_library\n")
+    supervised = track(Supervised(["run", "app:worker", "--app-dir", tmp_path]))
+    supervised.until_line(r"\[0\] ModuleNotFoundError: No module named 'absent_library'")
+    supervised.until_line(r"Process 0 ended with exit status 1; it is started again in 1 s\.")
+    assert supervised.end() == 0
+
+
+FAILING = """\
+import os
+import sys
+
+print("output of", os.environ["KSTREAMS_ASSIGN_PROCESS"])
+print("trouble", file=sys.stderr)
+raise RuntimeError("it does not work")
+"""
+
+
+def test_a_process_that_fails_is_started_again_and_its_lines_carry_its_number(tmp_path, track):
+    (tmp_path / "app.py").write_text(FAILING)
+    supervised = track(Supervised(["run", "app:worker", "--processes", "2"], cwd=tmp_path))
+    supervised.until_line(r"Process 1 ended with exit status 1; it is started again in 1 s\.")
+    supervised.until_line(r"Process 1 ended with exit status 1; it is started again in 2 s\.")
+    assert supervised.end() == 0
+    assert "output of 1" in supervised.lines
+    assert {"[0] trouble", "[1] trouble", "[1] RuntimeError: it does not work"} <= set(supervised.lines)
+
+
+def test_with_json_log_the_supervisor_reports_its_events_as_json(tmp_path, track):
+    (tmp_path / "app.py").write_text(FAILING)
+    supervised = track(Supervised(["run", "app:worker", "--json-log"], cwd=tmp_path))
+    supervised.until_line('"process_ended"')
+    supervised.end()
+    events = [json.loads(line) for line in supervised.lines if line.startswith("{")]
+    assert [event["event"] for event in events][:2] == ["process_started", "process_ended"]
+    assert {"process": 0, "status": 1, "restart_in_ms": 1_000}.items() <= events[1].items()
+
+
+STUBBORN = """\
+import threading
+
+from kstreams_assign import Config, Subtopology, Worker
+
+
+class Stubborn(Worker):
+    def run(self):
+        print("it runs", flush=True)
+        threading.Event().wait()
+
+
+def make():
+    config = Config("stubborn", "localhost:1")
+    return Stubborn(config, [Subtopology(lambda task, records: None, sources=["in"])])
+"""
+
+
+@pytest.fixture
+def stubborn(tmp_path, track):
+    """Return what starts two processes that never close."""
+
+    def start(*options):
+        (tmp_path / "app.py").write_text(STUBBORN)
+        supervised = track(Supervised(["run", "app:make", "--processes", "2", *options], cwd=tmp_path))
+        until(lambda: supervised.lines.count("it runs") == 2, WITHIN_S)
+        return supervised, supervised.children()
+
+    return start
+
+
+def test_processes_that_do_not_close_in_time_are_killed_and_the_exit_status_is_1(stubborn):
+    supervised, children = stubborn("--close-timeout", "1")
+    assert supervised.end() == 1
+    assert {"Process 0 is killed.", "Process 1 is killed."} <= {line[32:] for line in supervised.lines}
+    assert [child for child in children if child.is_running()] == []
+
+
+def test_a_second_signal_ends_all_at_once(stubborn):
+    supervised, children = stubborn()
+    supervised.send(signal.SIGTERM)
+    supervised.until_line(r"The processes are asked to close \(2\)\.")
+    assert supervised.end(signal.SIGINT) == 1
+    supervised.until_line(r"Asked to end a second time: processes that still run are killed \(2\)\.")
+    assert [child for child in children if child.is_running()] == []
+
+
+def test_a_process_that_does_not_close_does_not_outlive_its_supervisor_for_long(stubborn):
+    supervised, children = stubborn("--close-timeout", "1")
+    supervised.popen.kill()
+    assert psutil.wait_procs(children, WITHIN_S)[1] == []
+
+
+def test_an_address_in_use_is_exit_2_before_anything_is_started(tmp_path, track, stubborn):
+    supervised, _ = stubborn("--http", "127.0.0.1:0")
+    port = supervised.until_line(r"status page are at http://127\.0\.0\.1:(\d+)/")[1]
+    second = track(Supervised(["run", "app:make", "--http", f"127.0.0.1:{port}"], cwd=tmp_path))
+    assert second.wait() == 2
+    assert re.search("address is in use; choose another port", "\n".join(second.lines))
+    assert len(second.lines) == 1
+
+
+def test_a_malformed_name_is_refused_before_a_process_is_started():
+    for name in ("app", ":", "a:b:c", "a b:c", "a..b:c", ":worker"):
+        with pytest.raises(ConfigError, match="write MODULE:WORKER"):
+            refuse_malformed(name)
+    refuse_malformed("pack.app:things.worker")

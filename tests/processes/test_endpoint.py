@@ -1,0 +1,116 @@
+"""The endpoint for all processes, with processes that answer, are silent, rest or have ended."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kstreams_assign.processes.endpoint import Endpoint, Reply
+from kstreams_assign.processes.overview import overview
+from kstreams_assign.processes.supervision import State
+from kstreams_assign.processes.views import ProcessView, SupervisorView
+from kstreams_assign.status.page import PAGE
+from kstreams_assign.status.server import answer
+from tests.status.statuses import settled, warming
+
+RUNNING = {
+    number: ProcessView(number, State.RUNNING, 0, pid=100 + number, url=f"http://{number}/") for number in (0, 1)
+}
+RESTING = ProcessView(1, State.RESTING, 3, restart_in_ms=4_000)
+STARTING = ProcessView(1, State.RUNNING, 0, pid=9)
+ENDED = ProcessView(1, State.ENDED, 0)
+
+
+def endpoint(*processes, statuses=None, ending=False):
+    """Answer for these processes, each of which answers with a status of its own."""
+    by_url = statuses or {"http://0/": settled, "http://1/": settled}
+
+    def ask(url, path, accept):
+        if url not in by_url:
+            return None
+        own = answer(path, by_url[url], accept)
+        return Reply(own.code, own.content_type, own.body)
+
+    return Endpoint(lambda: SupervisorView(processes, ending=ending), ask)
+
+
+def verdict(asked, name):
+    reply = asked.answer(f"/{name}", "")
+    body = json.loads(reply.body)
+    assert reply.code == (200 if body[name] else 503)
+    return body["reasons"]
+
+
+@pytest.mark.parametrize("name", ["live", "ready", "scalable"])
+def test_two_settled_processes_are_all_that_is_asked_for(name):
+    assert verdict(endpoint(*RUNNING.values()), name) == []
+
+
+def test_the_reasons_of_a_process_have_its_number():
+    reasons = verdict(endpoint(*RUNNING.values(), statuses={"http://0/": settled, "http://1/": warming}), "scalable")
+    assert reasons
+    assert all(reason.startswith("process 1: ") for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("process", "live", "ready"),
+    [
+        (RESTING, [], ["process 1: it failed, and starts again in 4 s"]),
+        (STARTING, [], ["process 1: it is starting"]),
+        (ENDED, [], []),
+        (
+            ProcessView(1, State.RUNNING, 0, pid=9, url="http://silent/"),
+            ["process 1: it does not answer"],
+            ["process 1: it does not answer"],
+        ),
+    ],
+    ids=["resting", "starting", "ended", "silent"],
+)
+def test_a_process_that_does_not_answer_counts_by_its_state(process, live, ready):
+    asked = endpoint(RUNNING[0], process)
+    assert (verdict(asked, "live"), verdict(asked, "ready"), verdict(asked, "scalable")) == (live, ready, ready)
+
+
+def test_while_they_close_they_are_live_and_not_ready():
+    asked = endpoint(*RUNNING.values(), ending=True)
+    assert verdict(asked, "live") == []
+    assert verdict(asked, "ready") == ["all processes were asked to close"]
+
+
+def test_tasks_and_status_have_the_number_of_their_process():
+    asked = endpoint(RUNNING[0], RESTING)
+    tasks = json.loads(asked.answer("/tasks", "").body)
+    assert [(task["process"], task["task"]) for task in tasks] == [(0, "0_0"), (0, "0_1"), (0, "0_2")]
+    status = json.loads(asked.answer("/status.json", "").body)
+    assert [(p["process"], p["state"], p["pid"], p["restarts"], p["restart_in_ms"]) for p in status["processes"]] == [
+        (0, "running", 100, 0, None),
+        (1, "resting", None, 3, 4_000),
+    ]
+    assert status["processes"][0]["status"]["state"] == "stable"
+    assert status["processes"][1]["status"] is None
+    assert status["verdicts"]["ready"]["ready"] is False
+
+
+def test_one_process_can_be_asked_through_the_endpoint():
+    asked = endpoint(RUNNING[0], RESTING)
+    assert asked.answer("/processes/0/", "").body == PAGE
+    assert asked.answer("/processes/0/tasks", "").body == answer("/tasks", settled, "").body
+    assert asked.answer("/processes/1/tasks", "").code == 503
+    for path in ("/processes/0", "/processes/2/", "/processes/0/no", "/processes/x/tasks", "/no"):
+        assert asked.answer(path, "").code == 404, path
+
+
+def test_the_page_lists_every_process_and_escapes_what_it_shows():
+    statuses = {0: {**json.loads(answer("/status.json", settled, "").body), "application_id": "<b>{rows}"}}
+    verdicts = {name: {name: name == "live", "reasons": ["<i>"]} for name in ("live", "ready", "scalable")}
+    page, policy = overview(SupervisorView((RUNNING[0], RESTING)), statuses, verdicts)
+    text = page.decode()
+    assert "<h1>&lt;b&gt;{rows}</h1>" in text
+    assert "<li>&lt;i&gt;</li>" in text
+    assert '<a href="processes/0/">0</a>' in text
+    assert "failed, starts again in 4 s" in text
+    assert "processes: 1 resting, 1 running" in text
+    assert text.count("<tr><td") == 2
+    assert "script" not in policy
+    assert "<script" not in text

@@ -1,0 +1,152 @@
+"""The machine of the supervisor: what each end, request and turn of the clock leads to."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstreams_assign.processes.supervision import (
+    Ask,
+    Kill,
+    Limits,
+    Outcome,
+    Request,
+    Start,
+    State,
+    Supervision,
+)
+
+LIMITS = Limits(close_ms=60_000, drain_ms=600_000)
+
+
+def begun(count=2):
+    supervision = Supervision(count, LIMITS)
+    assert supervision.begin(0) == [Start(number) for number in range(count)]
+    return supervision
+
+
+def states(supervision):
+    return [process.state for process in supervision.states()]
+
+
+def test_a_process_that_fails_is_started_again_after_growing_rests():
+    supervision, now_ms = begun(), 5
+    for rest_ms in (1_000, 2_000, 4_000):
+        assert supervision.ended(1, Outcome.FAILED, now_ms) == []
+        assert states(supervision) == [State.RUNNING, State.RESTING]
+        assert supervision.states()[1].restart_at_ms == now_ms + rest_ms
+        assert supervision.turn(now_ms + rest_ms - 1) == []
+        now_ms += rest_ms
+        assert supervision.turn(now_ms) == [Start(1)]
+        assert supervision.turn(now_ms) == []
+    assert [process.restarts for process in supervision.states()] == [0, 3]
+
+
+def test_the_rest_is_short_again_after_a_long_run():
+    supervision = begun()
+    supervision.ended(0, Outcome.FAILED, 10)
+    supervision.turn(1_010)
+    supervision.ended(0, Outcome.FAILED, 301_010)
+    assert supervision.states()[0].restart_at_ms == 302_010
+
+
+def test_a_process_that_is_done_is_not_started_again_and_the_last_one_ends_all():
+    supervision = begun()
+    assert supervision.ended(0, Outcome.DONE, 10) == []
+    assert supervision.turn(1_000_000) == []
+    assert states(supervision) == [State.ENDED, State.RUNNING]
+    assert not supervision.is_over
+    supervision.ended(1, Outcome.DONE, 20)
+    assert supervision.is_over
+    assert not supervision.is_ending
+
+
+@pytest.mark.parametrize("outcome", [Outcome.REFUSED, Outcome.SHUT_DOWN])
+def test_a_refused_setting_and_a_shutdown_of_the_application_end_all(outcome):
+    supervision = begun(3)
+    supervision.ended(2, Outcome.FAILED, 5)
+    assert supervision.ended(0, outcome, 10) == [Ask(1, Request.CLOSE)]
+    assert supervision.turn(2_000) == [], "the one that rests is not started again"
+    supervision.ended(1, Outcome.DONE, 20)
+    assert supervision.is_over
+    assert supervision.unclean == ()
+
+
+def test_a_request_to_end_reaches_all_that_run_at_once():
+    supervision = begun(3)
+    supervision.ended(1, Outcome.FAILED, 5)
+    assert supervision.end(Request.CLOSE, 10) == [Ask(0, Request.CLOSE), Ask(2, Request.CLOSE)]
+    assert states(supervision) == [State.RUNNING, State.ENDED, State.RUNNING]
+    supervision.ended(0, Outcome.DONE, 20)
+    supervision.ended(2, Outcome.DONE, 30)
+    assert supervision.is_over
+    assert supervision.unclean == ()
+
+
+def test_a_process_that_does_not_close_in_time_is_killed_once():
+    supervision = begun()
+    supervision.end(Request.CLOSE, 10)
+    supervision.ended(0, Outcome.DONE, 20)
+    assert supervision.turn(60_009) == []
+    assert supervision.turn(60_010) == [Kill(1)]
+    assert supervision.turn(60_011) == []
+    supervision.ended(1, Outcome.FAILED, 60_020)
+    assert supervision.is_over
+    assert supervision.unclean == (1,)
+
+
+def test_a_drain_that_takes_too_long_becomes_a_close_and_then_a_kill():
+    supervision = begun()
+    assert supervision.end(Request.DRAIN, 0) == [Ask(0, Request.DRAIN), Ask(1, Request.DRAIN)]
+    supervision.ended(0, Outcome.FAILED, 100)
+    assert supervision.turn(599_999) == []
+    assert supervision.turn(600_000) == [Ask(1, Request.CLOSE)]
+    assert supervision.turn(660_000) == [Kill(1)]
+    supervision.ended(1, Outcome.FAILED, 660_001)
+    assert supervision.unclean == (0, 1)
+
+
+def test_a_second_request_kills_what_still_runs():
+    supervision = begun()
+    supervision.end(Request.DRAIN, 0)
+    supervision.ended(0, Outcome.DONE, 5)
+    assert supervision.end(Request.CLOSE, 10) == [Kill(1)]
+    assert supervision.end(Request.CLOSE, 11) == []
+
+
+EVENTS = st.one_of(
+    st.tuples(st.just("ended"), st.integers(0, 2), st.sampled_from(Outcome)),
+    st.tuples(st.just("end"), st.sampled_from(Request)),
+    st.tuples(st.just("turn"), st.integers(0, 100_000)),
+)
+
+
+@given(st.lists(EVENTS, max_size=30))
+def test_whatever_happens_it_starts_only_what_does_not_run_and_asks_only_what_runs_and_comes_to_an_end(events):
+    supervision, now_ms, running = begun(3), 0, {0, 1, 2}
+
+    def carry_out(effects):
+        for effect in effects:
+            if isinstance(effect, Start):
+                assert effect.number not in running
+                assert not supervision.is_ending
+                running.add(effect.number)
+            else:
+                assert effect.number in running
+
+    for kind, *facts in events:
+        if kind == "ended" and facts[0] in running:
+            running.remove(facts[0])
+            carry_out(supervision.ended(*facts, now_ms))
+        elif kind == "end":
+            carry_out(supervision.end(*facts, now_ms))
+        elif kind == "turn":
+            now_ms += facts[0]
+            carry_out(supervision.turn(now_ms))
+        assert {p.number for p in supervision.states() if p.state is State.RUNNING} == running
+    carry_out(supervision.end(Request.CLOSE, now_ms))
+    for number in list(running):
+        running.remove(number)
+        carry_out(supervision.ended(number, Outcome.DONE, now_ms))
+    assert supervision.is_over
