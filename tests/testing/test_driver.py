@@ -409,6 +409,26 @@ def test_an_error_of_the_function_names_the_record_and_commits_nothing(guarantee
     assert driver.store("kept").get(b"k") == b"good"
 
 
+def test_a_bad_record_becomes_a_dead_letter_and_the_others_are_processed(guarantee: str) -> None:
+    def refuse(task: Task, words: Sequence[Record]) -> None:
+        for word in words:
+            count(task, [word])
+            if word.value == b"bad":
+                raise ValueError("bad")
+
+    topology = [
+        Subtopology(refuse, sources=["words"], stores=["counts"], sinks=["word-counts"], on_error="dead_letter")
+    ]
+    with TopologyTestDriver(
+        topology, processing_guarantee=guarantee, errors_dead_letter_queue_topic_name="dead"
+    ) as driver:
+        driver.pipe_many("words", [(b"to", b""), (b"be", b"bad"), (b"to", b"")])
+        assert values(driver.read("word-counts")) == [(b"to", b"1"), (b"to", b"2")]
+        [letter] = driver.read("dead")
+        assert (letter.key, dict(letter.headers or [])["__streams.errors.message"]) == (b"be", b"bad")
+        assert driver.store("counts").get(b"be") is None
+
+
 def test_an_output_for_a_partition_that_does_not_exist_is_refused_with_its_task(guarantee: str) -> None:
     driver = driver_of(lambda task, _records: task.emit("out", b"k", b"v", partition=1), processing_guarantee=guarantee)
     with pytest.raises(RecordRefused, match="task 0_0: produce to out-1: the topic has 1 partition"):
