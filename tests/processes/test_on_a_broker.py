@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
+from kstreams_assign.errors import ShutdownRequested
 from tests.processes.supervised import WITHIN_S, Supervised
 from tests.worker.app import PARTITIONS
 
@@ -112,3 +113,18 @@ def test_a_drain_moves_the_tasks_to_another_machine_first(app, track, way):
     assert supervised.end(signal.SIGTERM if way == "--drain" else signal.SIGUSR1) == 0
     assert not any("leaves without warming" in line for line in supervised.lines)
     other.until_running(PARTITIONS)
+
+
+def test_a_shutdown_of_the_whole_application_ends_all_with_exit_status_1_and_no_restart(app, track):
+    app.send(WORDS)
+    supervised = track(Supervised.counting(app, "--processes", "2", "--json-log", "--log-level", "info"))
+    supervised.until_spread(PARTITIONS)
+    other = app.start(9)
+    other.until_running(1)
+    other.worker.shut_application_down()
+    assert supervised.wait() == 1
+    assert isinstance(other.until_error(), ShutdownRequested)
+    assert sum(line.startswith("kstreams-assign: ") for line in supervised.lines) == 1
+    events = [json.loads(line) for line in supervised.lines if line.startswith("{")]
+    assert [event["event"] for event in events].count("process_started") == 2
+    assert {event["process"] for event in events if event["event"] == "closed"} == {0, 1}
