@@ -16,6 +16,7 @@ from kstreams_assign.group.member import State
 from kstreams_assign.group.values import Adopted, Decision, JoinedMember
 from kstreams_assign.group.view import read_group
 from kstreams_assign.model import TaskId, TopicPartition
+from kstreams_assign.sim.client import NO_GENERATION
 from kstreams_assign.sim.log_lines import names
 
 if TYPE_CHECKING:
@@ -189,7 +190,8 @@ def _may_commit(world: World, process: Process) -> bool:
 class FencedIsSilent(Checker):
     """Once a member has begun a task, its changelog takes no records of the previous owner.
 
-    A member that is out of the group and has not noticed may begin a task, as long as it writes nothing.
+    A member that is out of the group may begin a task before it drops all, as long as it writes nothing. It may have
+    sent its next JoinGroup by then, but a member without a generation owns no task.
     """
 
     invariant = "no processing and no commit by a fenced member"
@@ -200,7 +202,8 @@ class FencedIsSilent(Checker):
         self._works: dict[TaskId, int] = {}
 
     def runs(self, process: Process, task: TaskId, at: Mapping[TopicPartition, int]) -> None:
-        if process.membership.client.member_id in self.world.coordinator.seats:
+        client = process.membership.client
+        if client.member_id in self.world.coordinator.seats and client.generation != NO_GENERATION:
             self._began[task] = process
             self._works[task] = min(at.values())
 

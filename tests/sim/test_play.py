@@ -218,6 +218,10 @@ def test_a_commit_looks_at_its_lease_before_an_output_is_sent_again():
     assert play(Script.draw(5_013_708, faults=True)).violations == ()
 
 
+def test_a_member_that_joins_again_owns_nothing_although_a_restore_ends_before_it_drops_all():
+    assert play(Script.draw(5_081_813, faults=True)).violations == ()
+
+
 def test_a_transaction_that_its_process_left_open_holds_up_its_successor():
     """Killed between the records and the end of a commit; the next owner waits until the broker ends it."""
     script = Script.draw(133, faults=True, exactly_once=True)
