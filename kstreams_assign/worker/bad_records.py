@@ -26,7 +26,6 @@ CAUSES_MAX = 1_000
 
 SETTING = "errors_dead_letter_queue_topic_name"
 
-
 REFUSALS_MAX = 1_000
 """Refused outputs that are remembered; a forgotten one costs another failed commit."""
 
@@ -104,17 +103,18 @@ class BadRecords:
         return (dead_letter(self._topic, record, failure, self.bytes_max_of(self._topic) or MESSAGE_BYTES_MAX),)
 
     def remember_refusal(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:
-        """Remember an output that the brokers refuse for good; return whether its input record can be set aside.
+        """Remember an output that is too large for its topic; return whether its input record can be set aside.
 
-        Not where a topic is missing. A broker refuses all records of a batch because of their sizes together, so not
-        either where the largest of them would fit alone.
+        Other refusals come with every record, as a missing right does. A broker refuses all records of a batch because
+        of their sizes together, so the largest of them is guilty only if it would not fit alone.
         """
-        if refused.absent or refused.topic == self._topic or not writers or not all(map(self.sets_aside, writers)):
+        if not refused.too_large or refused.topic == self._topic:
             return False
-        if refused.too_large:
-            bytes_max = self.bytes_max_of(refused.topic)
-            if bytes_max is None or refused.size_bytes + RECORD_OVERHEAD_BYTES <= bytes_max:
-                return False
+        if not writers or not all(map(self.sets_aside, writers)):
+            return False
+        bytes_max = self.bytes_max_of(refused.topic)
+        if bytes_max is None or refused.size_bytes + RECORD_OVERHEAD_BYTES <= bytes_max:
+            return False
         while len(self._refused) >= REFUSALS_MAX:
             del self._refused[next(iter(self._refused))]
         self._refused[_Signature(refused.topic, refused.key, refused.size_bytes)] = refused
@@ -133,7 +133,7 @@ class BadRecords:
                     refused.partition,
                     key,
                     absent=False,
-                    too_large=refused.too_large,
+                    too_large=True,
                     size_bytes=refused.size_bytes,
                 )
 

@@ -240,7 +240,7 @@ def test_the_input_of_a_refused_output_is_set_aside_when_it_is_processed_again(s
     [
         (too_large(b"k", 900), 1_000, "skip"),  # it would fit alone: its batch was too large
         (too_large(b"k", 2_000), None, "skip"),  # the limit is unknown
-        (too_large(b"k", 2_000, absent=True), 1_000, "skip"),
+        (too_large(b"k", 2_000, too_large=False), 1_000, "skip"),  # a missing right, for example
         (too_large(b"k", 2_000), 1_000, "fail"),
     ],
 )
@@ -257,6 +257,6 @@ def test_a_refusal_that_no_record_is_guilty_of_ends_the_worker(
 def test_a_refused_dead_letter_is_not_set_aside(stores: RocksTaskStores) -> None:
     bench = Bench(stores, copy_values, "dead_letter", 10)
     bench.functions.bad_records.bytes_max_of = lambda _topic: 1_000
-    refused = RecordRefused("not allowed", "dead", 0, b"k", absent=False)
+    refused = RecordRefused("too large", "dead", 0, b"k", absent=False, too_large=True, size_bytes=2_000)
     assert not bench.functions.sets_aside([TASK], refused)
     assert not bench.functions.sets_aside([], too_large(b"k", 2_000)), "nobody knows whose it is"
