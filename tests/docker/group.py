@@ -36,6 +36,9 @@ SETTINGS = Settings(
     session_timeout_s=SESSION_S,
 )
 
+KNOWN_ABORT = "Invalid transaction state transition"
+"""A call of librdkafka ends its process; see "Known defects of libraries" in the limits."""
+
 
 class Group:
     """One application: topics, load, three workers. ``begin`` is the time of its fault, on the wall clock."""
@@ -84,6 +87,7 @@ class Group:
         }
         docker(
             *("run", "--detach", "--name", worker, "--network", f"{self.cluster.project}_clients"),
+            *("--restart", "on-failure:2"),  # as its supervisor does after an assertion of librdkafka
             *("--volume", f"{ROOT}/tests:/checkout/tests:ro", "--volume", f"{self.folder}:/facts"),
             *("--env", "PYTHONPATH=/checkout", "--env", "PYTHONDONTWRITEBYTECODE=1", "--no-healthcheck"),
             *("--init", "--entrypoint", "python3", WORKER_IMAGE, "-m", "tests.chaos.worker", json.dumps(given)),
@@ -122,7 +126,14 @@ class Group:
             slept=frozenset(self.slept),
             aborted_transactions=0,
         )
-        return [*violations(facts), *self._load.lost]
+        return [*violations(facts), *self._load.lost, *self._restarted()]
+
+    def _restarted(self) -> Iterator[str]:
+        """Name the workers that were restarted for another reason than the known assertion of librdkafka."""
+        for worker in self.workers:
+            restarts, said = inspected(worker)["RestartCount"], docker("logs", worker).stderr
+            if restarts > said.count(KNOWN_ABORT):
+                yield f"{worker} ended {restarts} times by itself: {said[-2_000:]}"
 
     def _exit(self, worker: str) -> Exit:
         said = docker("logs", "--tail", "12", worker)

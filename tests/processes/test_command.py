@@ -70,7 +70,7 @@ def test_a_process_that_fails_is_started_again_and_its_lines_carry_its_number(tm
     supervised = track(Supervised(["run", "app:worker", "--processes", "2"], cwd=tmp_path))
     supervised.until_line(r"Process 1 ended with exit status 1; it is started again in 1 s\.")
     supervised.until_line(r"Process 1 ended with exit status 1; it is started again in 2 s\.")
-    assert supervised.end() == 0
+    assert supervised.end() in (0, 1), "1 if process 0 was just failing again"
     assert "output of 1" in supervised.lines
     assert {"[0] trouble", "[1] trouble", "[1] RuntimeError: it does not work"} <= set(supervised.lines)
 
