@@ -52,7 +52,7 @@ def read_records(
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 def test_exactly_the_poison_is_set_aside_while_workers_are_killed(broker: str, tmp_path: Path, guarantee: str) -> None:
-    """Exactly once, each once; at least once, a killed worker's uncommitted work may be there twice."""
+    """Exactly once, each once. At least once, a worker that is killed may count twice what it has not committed."""
     random = Random(guarantee)
     app = App(broker, f"poison-{guarantee.replace('_', '-')}", tmp_path)
     letters = f"{app.name}-dead"
@@ -75,7 +75,7 @@ def test_exactly_the_poison_is_set_aside_while_workers_are_killed(broker: str, t
                 killed += 1
                 process = Process(app, 1, module="tests.worker.poisoned", **settings)
         app.sent -= Counter(b"word-%d" % (number % 97) for number in poison)
-        app.until_counted(read_committed=True)
+        until(lambda: _counted(app) >= app.sent)
         bad = {b"word-%d" % (n % 97) for n in poison}
         until(lambda: len({_at(letter) for letter in read_records(broker, letters)}) >= len(poison))
         process.until_running(PARTITIONS)  # the last one may have nothing to do and still be starting
@@ -90,8 +90,14 @@ def test_exactly_the_poison_is_set_aside_while_workers_are_killed(broker: str, t
     if guarantee == "exactly_once_v2":
         assert len(written) == len(poison)
         assert committed_outputs(app) == each_once(app)
-    else:
-        assert committed_outputs(app).keys() == each_once(app).keys()
+
+
+def _counted(app: App) -> Counter[bytes]:
+    """Return the largest total of each word in the output topic."""
+    totals: Counter[bytes] = Counter()
+    for key, value in committed_outputs(app):
+        totals[key or b""] = max(totals[key or b""], int(value or b"0"))
+    return totals
 
 
 def _at(letter: tuple[bytes | None, bytes | None, dict[str, bytes]]) -> tuple[bytes, int]:
