@@ -10,22 +10,21 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from kstreams_assign.adapters.confluent import CommittedOffsets, TopicReader, TransactionalProducer
-from kstreams_assign.errors import BrokerUnavailable
 from kstreams_assign.group.values import MemberId
 from kstreams_assign.insight.record_text import as_facts, readable
-from kstreams_assign.insight.topics import Cluster, existing_partitions
+from kstreams_assign.insight.topics import Cluster, Reading, existing_partitions, records_until_end
 from kstreams_assign.model import TopicPartition
 from kstreams_assign.tasks.dead_letters import DeadLetter, read_dead_letter
 from kstreams_assign.tasks.record import Record
 
 BATCH = 500
-WAIT_S = 0.2
 NO_MEMBER = MemberId(-1, "", None)
 
 
@@ -45,50 +44,48 @@ class Asked:
         return f"{self.application_id}-dead-letters"
 
 
-def list_letters(asked: Asked) -> int:
-    """Print each dead letter; return how many there are. Raises ``TopicNotFound``, ``BrokerUnavailable``."""
+def list_letters(asked: Asked) -> None:
+    """Print each dead letter. Raises ``TopicNotFound``, ``BrokerUnavailable``."""
     causes: Counter[str] = Counter()
     strangers = 0
-    for batch in _batches(asked, {} if asked.sent_too else _sent_to(asked)):
-        for record in batch:
-            letter = read_dead_letter(record)
-            if letter is None:
-                strangers += 1
-                continue
-            causes[letter.failure.exception] += 1
-            print(_fact(record, letter) if asked.as_json else _line(letter))
+    for record in _records(asked):
+        letter = read_dead_letter(record)
+        if letter is None:
+            strangers += 1
+            continue
+        causes[letter.failure.exception] += 1
+        print(_fact(record, letter) if asked.as_json else _line(letter))
     for cause, count in causes.most_common():
         print(f"{count:,} of {readable(cause.encode())}", file=sys.stderr)
     _print_strangers(asked, strangers)
     print(f"{_letters(causes.total())} in {asked.topic}", file=sys.stderr)
-    return causes.total()
 
 
 def resend(asked: Asked) -> int:
     """Send the letters again that have not been; return how many could not be. Raises as ``list_letters``."""
     cluster = asked.cluster
-    sent, left = 0, Counter[str]()
+    sent = left = 0
     producer = TransactionalProducer(
         cluster.bootstrap_servers, cluster.client, group_id=asked.group, transactional_id=asked.group
     )
     with closing(producer):
         producer.prepare(cluster.timeout_s)  # an interrupted call may have left a transaction open
         counts = cluster.admin().topics(cluster.timeout_s)
-        for batch in _batches(asked, _sent_to(asked)):
+        letters = _records(asked)
+        while batch := list(islice(letters, BATCH)):
             records, refused = _to_resend(batch, counts)
             _send(producer, records, batch, cluster.timeout_s)
-            sent += len(records)
+            sent, left = sent + len(records), left + len(refused)
             for letter, why in refused:
-                left[why.partition(":")[0]] += 1
                 print(
                     f"{letter.topic}-{letter.partition} offset {letter.offset}: not sent again: {why}", file=sys.stderr
                 )
             print(f"{_letters(sent)} sent again", file=sys.stderr)
     if asked.as_json:
-        print(json.dumps({"topic": asked.topic, "sent": sent, "not_sent": left.total()}))
+        print(json.dumps({"topic": asked.topic, "sent": sent, "not_sent": left}))
     elif not sent and not left:
         print(f"no dead letters in {asked.topic} that have not been sent again", file=sys.stderr)
-    return left.total()
+    return left
 
 
 def _to_resend(
@@ -124,46 +121,30 @@ def _send(
     producer.commit(timeout_s)
 
 
-def _batches(asked: Asked, positions: Mapping[TopicPartition, int]) -> Iterator[Sequence[Record]]:
-    """Yield the records up to each partition's end at first; from the positions, or from the start."""
+def _records(asked: Asked) -> Iterator[Record]:
+    """Yield the records up to each partition's end at first: those that have not been sent again, or all."""
     cluster = asked.cluster
     admin = cluster.admin()
     bounds = admin.bounds(existing_partitions(admin, cluster, asked.topic), cluster.timeout_s)
-    starts = {at: max(start, positions.get(at, 0)) for at, (start, _) in bounds.items()}
-    unread = {at: end for at, (_, end) in bounds.items() if starts[at] < end}
-    if not unread:
+    sent_to = {} if asked.sent_too else _sent_to(asked, bounds)
+    starts = {at: max(start, sent_to.get(at, 0)) for at, (start, _) in bounds.items()}
+    ends = {at: end for at, (_, end) in bounds.items() if starts[at] < end}
+    if not ends:
         return
     reader = TopicReader(
         cluster.bootstrap_servers,
         cluster.client,
-        {at: starts[at] for at in unread},
+        {at: starts[at] for at in ends},
         group_id=asked.group,
         read_committed=True,
     )
     with closing(reader):
-        silent_s = 0.0
-        ends = dict(unread)
-        while unread:
-            records, ended = reader.read(BATCH, WAIT_S)
-            wanted = [r for r in records if r.offset < ends.get(TopicPartition(r.topic, r.partition), 0)]
-            if wanted:
-                yield wanted
-            for record in records:
-                at = TopicPartition(record.topic, record.partition)
-                if record.offset >= ends[at] - 1:
-                    unread.pop(at, None)
-            for at in ended:
-                unread.pop(at, None)
-            silent_s = 0.0 if records or ended else silent_s + WAIT_S
-            if silent_s > cluster.timeout_s:
-                raise BrokerUnavailable(f"{asked.topic}: no record arrived for {cluster.timeout_s:g} s before the end")
+        yield from records_until_end(reader, asked.topic, ends, cluster.timeout_s, Reading())
 
 
-def _sent_to(asked: Asked) -> Mapping[TopicPartition, int]:
+def _sent_to(asked: Asked, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
     """Return up to which offsets the letters have been sent again."""
     cluster = asked.cluster
-    admin = cluster.admin()
-    partitions = existing_partitions(admin, cluster, asked.topic)
     committed = CommittedOffsets(cluster.bootstrap_servers, cluster.client, group_id=asked.group, stable=True)
     with closing(committed):
         return committed.read(partitions, cluster.timeout_s)

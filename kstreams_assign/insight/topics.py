@@ -211,7 +211,7 @@ def consume(cluster: Cluster, topic: str, reading: Reading, *, as_json: bool) ->
     )
     with closing(reader):
         try:
-            for record in _records_until_end(reader, topic, ends, cluster.timeout_s, reading):
+            for record in records_until_end(reader, topic, ends, cluster.timeout_s, reading):
                 shown += 1
                 print(json.dumps(as_facts(record)) if as_json else rows.line(record), flush=reading.follow)
         except KeyboardInterrupt:
@@ -219,15 +219,20 @@ def consume(cluster: Cluster, topic: str, reading: Reading, *, as_json: bool) ->
     print(f"{_count(shown, 'record')} shown", file=sys.stderr)
 
 
-def _records_until_end(
+def records_until_end(
     reader: TopicReader, topic: str, ends: Mapping[TopicPartition, int], timeout_s: float, reading: Reading
 ) -> Iterator[Record]:
-    """Yield records until each partition has come to the end that it had at first; in ``follow`` without an end."""
+    """Yield records until each partition has come to the end that it had at first; in ``follow`` without an end.
+
+    Raises ``BrokerUnavailable`` where nothing arrives for ``timeout_s`` before that.
+    """
     left = reading.records_max
     unread = dict(ends)
-    deadline = time.monotonic() + timeout_s
+    silent_s = 0.0  # without the time that the caller takes for the records
     while (reading.follow or unread) and left != 0:
+        asked_s = time.monotonic()
         records, ended = reader.read(BATCH, WAIT_S)
+        silent_s = 0.0 if records or ended else silent_s + time.monotonic() - asked_s
         for record in records:
             at = TopicPartition(record.topic, record.partition)
             if reading.follow or record.offset < ends.get(at, 0):
@@ -245,9 +250,7 @@ def _records_until_end(
                     "open there; kstreams-assign transactions looks into it, --uncommitted shows what it wrote",
                     file=sys.stderr,
                 )
-        if records or ended:
-            deadline = time.monotonic() + timeout_s
-        elif not reading.follow and time.monotonic() > deadline:
+        if not reading.follow and silent_s > timeout_s:
             raise BrokerUnavailable(f"{topic}: no record arrived for {timeout_s:g} s before the end")
 
 

@@ -13,11 +13,10 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
-from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
+from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, LONG_TEXT_MAX, VERSION, Frames, Message, frame
 from kstreams_assign.tasks.dead_letters import Failure, failure_of
 
 RECEIVE_BYTES = 1 << 18
-_TEXT_MAX = 65_536
 TCP = "tcp://"
 
 
@@ -260,7 +259,7 @@ class SidecarClient:
 def rejection(record: InputRecord, error: BaseException | str, *, undo: bool) -> dict[str, Any]:
     """The fields of a ``reject``."""
     failure = Failure(error, error, error) if isinstance(error, str) else failure_of(error)
-    exception, message, stacktrace = (None if text is None else text[-_TEXT_MAX:] for text in failure)
+    exception, message, stacktrace = (None if text is None else text[-LONG_TEXT_MAX:] for text in failure)
     fields = record._asdict()
     task = fields.pop("task")
     return {

@@ -17,7 +17,8 @@ _LENGTH = struct.Struct(">I")
 
 VERSION = 1
 FRAME_BYTES_MAX = 16 << 20
-"""Both stand in ``protocol/sidecar.json``, too; here for clients, which read no schema."""
+LONG_TEXT_MAX = 65_536
+"""All of these stand in ``protocol/sidecar.json``, too; here for clients, which read no schema."""
 
 MAP_BYTES_MIN, ARRAY_BYTES_MIN = 20, 4
 """A frame has at least so many bytes for each map in it and for each array that is not empty.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kstreams_assign.errors import InvalidTaskId, SidecarRefused
 from kstreams_assign.model import TaskId, TopicPartition
-from kstreams_assign.sidecar.framing import Message
+from kstreams_assign.sidecar.framing import LONG_TEXT_MAX, Message
 from kstreams_assign.wire import schema_text
 
 PROTOCOL: Mapping[str, Any] = json.loads(schema_text("sidecar"))
@@ -22,7 +22,6 @@ EVENTS = frozenset(PROTOCOL["events"])
 
 ID_MAX = 2**63 - 1
 TEXT_MAX = 255
-LONG_TEXT_MAX = 65_536
 _SHOWN_CHARACTERS = 60
 
 Check = Callable[[Any], Any]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
-from itertools import repeat
+from itertools import islice, repeat
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -185,9 +185,9 @@ class WriteBuffer:
         for writes in self.stores.values():
             writes.undo()
 
-    def emitted_since_savepoint(self) -> Sequence[Row]:
-        """Return the records that were emitted since the savepoint; none without one."""
-        return () if self._savepoint is None else self.emitted[self._savepoint[0] :]
+    def emitted_since_savepoint(self) -> Iterator[Row]:
+        """Yield the records that were emitted since the savepoint; none without one."""
+        return iter(()) if self._savepoint is None else islice(self.emitted, self._savepoint[0], None)
 
     def take(self) -> Taken:
         """Begin a commit: return all writes and records; reads see the writes until ``landed``."""

@@ -158,10 +158,10 @@ class NoFolders:
     """A state directory without folders (``worker.processing.TaskFolders``)."""
 
     def lock_task(self, task: TaskId) -> None:
-        """Nobody else is there."""
+        """No other process has the folder."""
 
     def release_task(self, task: TaskId) -> None:
-        """Nobody else is there."""
+        """No other process has the folder."""
 
 
 class NoDeletions:

@@ -127,15 +127,7 @@ class BadRecords:
         for topic, key, value, *_ in rows:
             refused = self._refused.get(_Signature(topic, key, len(key or b"") + len(value or b"")))
             if refused is not None:
-                raise RecordRefused(
-                    str(refused),
-                    topic,
-                    refused.partition,
-                    key,
-                    absent=False,
-                    too_large=True,
-                    size_bytes=refused.size_bytes,
-                )
+                raise refused.with_traceback(None)
 
     def dropped(self) -> Mapping[TaskId, int]:
         """Return by task how many records were set aside. From any thread."""

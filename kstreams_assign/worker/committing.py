@@ -122,7 +122,7 @@ class _Result(NamedTuple):
 _OK = _Result(Outcome.OK)
 
 
-SetsAside = Callable[[Collection[TaskId], RecordRefused], bool]
+SetsInputAside = Callable[[Collection[TaskId], RecordRefused], bool]
 """Whether the input of a refused output is set aside when these tasks process it again."""
 
 
@@ -141,7 +141,7 @@ class Committer:
         timeout_s: float,
         log: EventLog,
         calls: Calls | None = None,
-        sets_aside: SetsAside | None = None,
+        sets_input_aside: SetsInputAside | None = None,
     ) -> None:
         self._producer = producer
         self._transactions = producer if isinstance(producer, TransactionalOutputs) else None
@@ -151,7 +151,7 @@ class Committer:
         self._engine = engine.Commits(exactly_once=self._transactions is not None)
         self._membership = TransactionMembership(commits)
         self._sender = Sender("kstreams-commit") if calls is None else calls
-        self._sets_aside = sets_aside
+        self._sets_input_aside = sets_input_aside
         self._shares: Sequence[Share] = ()
         self._order: engine.TakeStep | None = None
         self._ended: CommitEnded | None = None
@@ -421,7 +421,7 @@ class Committer:
     def _may_be_mended(self, refused: RecordRefused) -> bool:
         if self._owners(refused):
             return refused.absent
-        return self._sets_aside is not None and self._sets_aside(self._emitters(refused), refused)
+        return self._sets_input_aside is not None and self._sets_input_aside(self._emitters(refused), refused)
 
     def _writer_of(self, refused: RecordRefused) -> str:
         """Whose record it was: a changelog says it, an output's topic and key may fit several."""

@@ -169,7 +169,7 @@ class Labour:
         """Whether something sealed should be committed before the interval is over."""
         return False
 
-    def sets_aside(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:  # noqa: ARG002  # see Functions
+    def sets_input_aside(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:  # noqa: ARG002  # see Functions
         """Whether the input of an output that the brokers refuse is set aside when these tasks process it again."""
         return False
 
@@ -283,7 +283,7 @@ class Functions(Labour):
         running.workspace.emit_rows(rows)
         return True
 
-    def sets_aside(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:
+    def sets_input_aside(self, writers: Collection[TaskId], refused: RecordRefused) -> bool:
         return self.bad_records.remember_refusal(writers, refused)
 
     def commit_begins(self) -> None:

@@ -6,7 +6,7 @@ thread only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kstreams_assign.model import SubtopologyShape, TaskId, TopicPartition
 from kstreams_assign.tasks.buffer import Emitted, Row, Taken, WriteBuffer
@@ -65,8 +65,8 @@ class TaskWorkspace:
         """End the savepoint and undo what was written and emitted since then."""
         self._buffer.undo()
 
-    def emitted_since_savepoint(self) -> Sequence[Row]:
-        """Return the records that were emitted since the savepoint."""
+    def emitted_since_savepoint(self) -> Iterator[Row]:
+        """Yield the records that were emitted since the savepoint."""
         return self._buffer.emitted_since_savepoint()
 
     def waiting_bytes(self) -> int:

@@ -225,7 +225,7 @@ def test_the_input_of_a_refused_output_is_set_aside_when_it_is_processed_again(s
     bench.functions.bad_records.bytes_max_of = lambda _topic: 1_000
     records = [Record("in", 0, n, 7, b"k%d" % n, bytes(2_000 if n == 3 else 9)) for n in range(8)]
     bench.feed(records)
-    assert bench.functions.sets_aside([TASK], too_large(b"k3", 2_002))
+    assert bench.functions.sets_input_aside([TASK], too_large(b"k3", 2_002))
     again = Bench(stores, copy_values, "dead_letter", 10)
     again.functions.bad_records = bench.functions.bad_records
     again.feed(records)
@@ -249,7 +249,7 @@ def test_a_refusal_that_no_record_is_guilty_of_ends_the_worker(
 ) -> None:
     bench = Bench(stores, copy_values, on_error, 10)
     bench.functions.bad_records.bytes_max_of = lambda _topic: bytes_max
-    assert not bench.functions.sets_aside([TASK], refused)
+    assert not bench.functions.sets_input_aside([TASK], refused)
     bench.feed([Record("in", 0, 0, 7, b"k", bytes(refused.size_bytes - 1))])
     assert len(bench.outputs("out")) == 1
 
@@ -258,5 +258,5 @@ def test_a_refused_dead_letter_is_not_set_aside(stores: RocksTaskStores) -> None
     bench = Bench(stores, copy_values, "dead_letter", 10)
     bench.functions.bad_records.bytes_max_of = lambda _topic: 1_000
     refused = RecordRefused("too large", "dead", 0, b"k", absent=False, too_large=True, size_bytes=2_000)
-    assert not bench.functions.sets_aside([TASK], refused)
-    assert not bench.functions.sets_aside([], too_large(b"k", 2_000)), "nobody knows whose it is"
+    assert not bench.functions.sets_input_aside([TASK], refused)
+    assert not bench.functions.sets_input_aside([], too_large(b"k", 2_000)), "no task is known to have emitted it"
