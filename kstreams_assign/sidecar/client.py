@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from kstreams_assign.errors import SidecarDisconnected, SidecarRefused
-from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX, LONG_TEXT_MAX, VERSION, Frames, Message, frame
 from kstreams_assign.tasks.dead_letters import Failure, failure_of
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX, LONG_TEXT_MAX, VERSION, Frames, Message, frame
 
 RECEIVE_BYTES = 1 << 18
 TCP = "tcp://"

@@ -12,11 +12,11 @@ from operator import add
 from typing import Any
 
 from kstreams_assign.errors import ConfigError
-from kstreams_assign.sidecar.framing import FRAME_BYTES_MAX
 from kstreams_assign.sidecar.messages import Request, refused
 from kstreams_assign.sidecar.session_tasks import SessionTask, SessionTasks
 from kstreams_assign.tasks.buffer import Emitted
 from kstreams_assign.tasks.stamped import ValueAndTime
+from kstreams_assign.wire.framing import FRAME_BYTES_MAX
 from kstreams_assign.worker.views import KeyValueStore, TimestampedKeyValueStore
 
 ANSWER_BYTES_MAX = FRAME_BYTES_MAX - (1 << 20)

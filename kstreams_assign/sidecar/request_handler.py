@@ -20,7 +20,6 @@ from kstreams_assign.errors import SidecarRefused, StateError
 from kstreams_assign.events import SessionBeganEvent, SessionEndedEvent
 from kstreams_assign.group.values import Adopted, Hosts
 from kstreams_assign.model import TaskId, TopicPartition, TopologyShape
-from kstreams_assign.sidecar.framing import Message
 from kstreams_assign.sidecar.messages import EVENTS, Request, refused
 from kstreams_assign.sidecar.ops import Limits, Ops
 from kstreams_assign.sidecar.poll import ANSWER_BYTES_MAX, Batch, as_columns, as_records, split
@@ -29,6 +28,7 @@ from kstreams_assign.sidecar.session_tasks import SessionTasks
 from kstreams_assign.tasks.commit import CommitEnd
 from kstreams_assign.tasks.dead_letters import Failure
 from kstreams_assign.tasks.record import Record
+from kstreams_assign.wire.framing import Message
 from kstreams_assign.worker.bad_records import BadRecords
 from kstreams_assign.worker.labour import Facts, Labour, Loop, Running
 from kstreams_assign.worker.locating import locate
